@@ -1,0 +1,3 @@
+"""What the linters cannot see."""
+
+from __future__ import annotations

@@ -1,0 +1,54 @@
+"""Every dependency has an exact version in pyproject.toml, and the script that writes them tells platforms apart."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import tomllib
+from collections.abc import Callable
+from typing import Any, cast
+
+from tests.architecture.project import ROOT
+
+NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def pyproject() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def names(requirements: list[str]) -> set[str]:
+    matches = filter(None, map(NAME.match, requirements))
+    return {match.group().lower().replace("_", "-") for match in matches}
+
+
+def test_every_dependency_is_pinned() -> None:
+    settings = pyproject()
+    declared = names(settings["project"]["dependencies"])
+    for group in settings["dependency-groups"].values():
+        declared |= names(group)
+
+    assert declared - names(settings["tool"]["uv"]["constraint-dependencies"]) == set()
+
+
+def test_every_pin_is_exact() -> None:
+    pins: list[str] = pyproject()["tool"]["uv"]["constraint-dependencies"]
+
+    assert [pin for pin in pins if not re.fullmatch(r"[a-z0-9-]+==[^\s=*<>~]+( ; .+)?", pin)] == []
+    assert pins == sorted(pins, key=lambda pin: pin.partition("==")[0])
+
+
+def test_a_marker_stays_only_where_versions_differ() -> None:
+    pins = cast("Callable[[list[str]], list[str]]", runpy.run_path(str(ROOT / "scripts" / "pin"))["pins"])
+
+    assert pins([
+        "uvicorn[standard]==2.0",
+        "colorama==0.4 ; sys_platform == 'win32'",
+        "networkx==3.6 ; python_full_version < '3.12'",
+        "networkx==3.7 ; python_full_version >= '3.12'",
+    ]) == [
+        "colorama==0.4",
+        "networkx==3.6 ; python_full_version < '3.12'",
+        "networkx==3.7 ; python_full_version >= '3.12'",
+        "uvicorn==2.0",
+    ]

@@ -1,0 +1,81 @@
+"""What the linters cannot see: packages, sizes, public names, addresses."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.project import PACKAGES, ROOT, project_files, shown, source_files
+
+MAX_LINES = 400
+ADDRESSES = re.compile(
+    rb"py[p]i\.org|python[h]osted|registry\.np[m]js|deb\.deb[i]an|(?<!\w)/(wo[r]k/m|ro[o]t/|fa[r]m/)"
+)
+TREE_LINE = re.compile(r"^(?P<indent> *)(?P<name>[\w.-]+(?:/|\.py))(?: |$)")
+
+
+def package_names() -> list[str]:
+    folders = (path.parent for path in source_files() if path.name == "__init__.py")
+    return [shown(folder).replace("/", ".") for folder in folders]
+
+
+def drawn_paths() -> list[str]:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    tree = text.partition("## Tree")[2].partition("```\n")[2].partition("```")[0]
+    paths: list[str] = []
+    folders: list[str] = []
+    for match in filter(None, map(TREE_LINE.match, tree.splitlines())):
+        del folders[len(match["indent"]) // 2 :]
+        paths.append("/".join([*folders, match["name"].rstrip("/")]))
+        if match["name"].endswith("/"):
+            folders.append(match["name"].rstrip("/"))
+    return paths
+
+
+def test_every_folder_with_modules_is_a_package() -> None:
+    ours = (path for path in project_files() if shown(path).partition("/")[0] in {*PACKAGES, "tests"})
+    folders = {path.parent for path in ours if path.suffix == ".py"}
+
+    assert len(folders) > len(PACKAGES)
+    assert [shown(folder) for folder in sorted(folders) if not (folder / "__init__.py").is_file()] == []
+
+
+def test_no_module_is_longer_than_one_can_hold_in_mind() -> None:
+    lengths = {shown(path): len(path.read_text(encoding="utf-8").splitlines()) for path in source_files()}
+
+    assert {name: length for name, length in lengths.items() if length > MAX_LINES} == {}
+
+
+@pytest.mark.parametrize("name", package_names())
+def test_a_package_lists_what_it_offers(name: str) -> None:
+    package = importlib.import_module(name)
+    ours = {
+        attribute
+        for attribute, value in vars(package).items()
+        if not attribute.startswith("_") and str(getattr(value, "__module__", "")).partition(".")[0] in PACKAGES
+    }
+    listed: list[str] = list(getattr(package, "__all__", ()))
+
+    assert listed == sorted(listed)
+    assert ours - set(listed) == set()
+    assert [attribute for attribute in listed if not hasattr(package, attribute)] == []
+
+
+def test_no_file_names_this_machine_or_a_registry() -> None:
+    found = {shown(path): hit.group().decode() for path in project_files() if (hit := search(path)) is not None}
+
+    assert found == {}
+
+
+def search(path: Path) -> re.Match[bytes] | None:
+    return ADDRESSES.search(path.read_bytes())
+
+
+def test_the_documented_tree_is_the_tree() -> None:
+    drawn = drawn_paths()
+
+    assert len(drawn) > len(PACKAGES)
+    assert [path for path in drawn if not (ROOT / path).exists()] == []

@@ -1,0 +1,58 @@
+"""What every test gets: a loop that refuses blocking calls, and a home folder of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from blockbuster import BlockBuster, blockbuster_ctx
+from hypothesis import settings
+
+# A machine that is busy with something else makes no example wrong.
+settings.register_profile("no-deadline", deadline=None)
+settings.load_profile("no-deadline")
+
+OUR_PACKAGES = ["vibe", "planner", "subagents", "ipc"]
+
+MAY_BLOCK = (
+    # Imports are put off into the function that needs them; the first call pays, once.
+    ("<frozen importlib._bootstrap>", {"_find_and_load"}),
+    # A record must be on its way to the disk before what it records goes on: one small write, and a sync where said.
+    ("ipc/journal.py", {"append"}),
+    ("planner/journal.py", {"append"}),
+    ("vibe/core/session/transcript.py", {"append"}),
+)
+
+LOOKUPS = frozenset({
+    "os.stat",
+    "os.access",
+    "os.getcwd",
+    "os.readlink",
+    "os.path.abspath",
+    "os.path.islink",
+    "os.path.ismount",
+    "os.path.sameopenfile",
+    "os.path.samestat",
+})
+"""Not watched: they cost microseconds where a thread costs a hundred."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def watchdog() -> Iterator[BlockBuster]:
+    """Raises BlockingError where our code blocks a running loop; on for every test."""
+    with blockbuster_ctx(OUR_PACKAGES) as blockbuster:
+        for name, function in blockbuster.functions.items():
+            if name in LOOKUPS:
+                function.deactivate()
+            for filename, functions in MAY_BLOCK:
+                function.can_block_in(filename, functions)
+        yield blockbuster
+
+
+@pytest.fixture
+def vibe_home(tmp_path: Path) -> Path:
+    """An empty vibe folder, the user's alone."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    return home

@@ -1,0 +1,3 @@
+"""The installed command, as a user runs it."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Unit tests, one folder a package."""
+
+from __future__ import annotations
