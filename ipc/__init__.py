@@ -1,0 +1,19 @@
+"""The words a run speaks (events) and the wire that carries them (journal, bus, subscriber).
+
+``ipc.subscribe`` is ``ipc.subscriber.subscribe``, loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ipc.subscriber import subscribe as subscribe
+
+
+def __getattr__(name: str) -> object:
+    if name == "subscribe":
+        from ipc.subscriber import subscribe  # noqa: PLC0415  importing the words alone stays cheap
+
+        return subscribe
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

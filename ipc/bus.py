@@ -1,0 +1,319 @@
+"""EventSink over a journal and a pynng pub socket; a thread answers replay requests and sends heartbeats."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Self
+
+import anyio
+from anyio import to_thread
+
+from ipc._nng import PubSocket, RepSocket, load
+from ipc.codec import (
+    WIRE_VERSION,
+    Heartbeat,
+    ReplayHeader,
+    ReplayRequest,
+    decode_request,
+    encode_answer,
+    encode_event,
+    event_frame,
+    heartbeat_frame,
+)
+from ipc.errors import AddressInUseError, CodecError, JournalError, SequenceError
+from ipc.events import Event, WarningEvent
+from ipc.journal import FsyncPolicy, Journal
+from ipc.places import JOURNAL_NAME, Addresses, addresses_from, addresses_in, make_run_folder, refuse_files_in_the_way
+from ipc.registry import Entry, Registry, RunInfo, checked_source
+
+HEARTBEAT_S = 0.25
+LINGER_S = 0.05
+"""How long a closing bus waits for connected subscribers to hear that it ends. NNG itself flushes nothing."""
+
+JOURNAL_UNWRITABLE = "journal.unwritable"
+
+
+class EventBus:
+    """Records each event, then sends it. Takes stamped events: put an ``ipc.sink.StampingSink`` before it.
+
+    ``publish`` never blocks on a subscriber and never awaits; opening, ``sync`` and closing touch the disk: call them
+    off the loop, or use ``event_bus``.
+    """
+
+    def __init__(self, entry: Entry, registry: Registry, journal: Journal) -> None:
+        """Bind the sockets of ``entry`` and register it. Use ``open``, which finds the place for all of it."""
+        self._registry = registry
+        self._journal = journal
+        self._warnings: list[WarningEvent] = []
+        self._closed = False
+        with ExitStack() as undo:
+            self._pub = PubSocket(entry.events)
+            undo.callback(self._pub.close)
+            self._rep = RepSocket(entry.replay)
+            undo.callback(self._rep.close)
+            registry.register(entry)
+            undo.pop_all()
+        self._entry = entry
+        self._ending = False
+        self._wake_out, self._wake_in = os.pipe()
+        self._service = threading.Thread(target=self._serve, name="event-bus", daemon=True)
+        self._service.start()
+
+    @classmethod
+    def open(
+        cls,
+        home: Path,
+        *,
+        source: str,
+        info: RunInfo,
+        address: str | None = None,
+        runtime_dir: Path | None = None,
+        fsync: FsyncPolicy = "interval",
+    ) -> Self:
+        """Make the run's folder, open its journal, bind its addresses and register it.
+
+        Args:
+            home: The vibe home; ``run`` in it holds the registry.
+            source: The id of this process run, the same as the StampingSink's.
+            info: What the run says about itself.
+            address: ``ipc:///path`` or ``tcp://127.0.0.1:PORT`` (replay is at the next port, control at the one after)
+                in place of sockets in the run's folder.
+            runtime_dir: ``$XDG_RUNTIME_DIR``, if it is set.
+            fsync: When the journal is forced to the disk.
+
+        Raises:
+            BusUnavailableError: pynng can't be loaded, or the address can't be used, is in use, or open to others.
+            JournalError: The journal can't be opened.
+        """
+        checked_source(source)
+        load()
+        registry = Registry(home, runtime_dir)
+        registry.sweep()
+        given = addresses_from(address) if address else None
+        folder = make_run_folder(source, home, runtime_dir, for_sockets=given is None)
+        addresses = given or addresses_in(folder)
+        refuse_files_in_the_way(addresses)
+        journal = Journal(folder / JOURNAL_NAME, fsync=fsync)
+        entry = _entry(source, addresses, journal.path, info)
+        try:
+            return cls(entry, registry, journal)
+        except BaseException as error:
+            journal.close()
+            if journal.head == 0:
+                with suppress(OSError):
+                    journal.path.unlink()
+                    folder.rmdir()
+            if isinstance(error, AddressInUseError):
+                raise AddressInUseError(error.address, _owner(registry, addresses)) from error
+            raise
+
+    @property
+    def source(self) -> str:
+        """The id of this publisher."""
+        return self._entry.source
+
+    @property
+    def entry(self) -> Entry:
+        """How it is registered: addresses, journal, process, run."""
+        return self._entry
+
+    @property
+    def head(self) -> int:
+        """The number of the newest event."""
+        return self._journal.head
+
+    @property
+    def failed(self) -> bool:
+        """Could an event not be written at once? Then the run must not end as a success, whatever came after."""
+        return self._journal.error is not None
+
+    @property
+    def unwritten(self) -> int:
+        """How many events are in memory only, because the disk takes no more."""
+        return self._journal.unwritten
+
+    @property
+    def warnings(self) -> tuple[WarningEvent, ...]:
+        """What the bus has to say and can't record."""
+        return tuple(self._warnings)
+
+    @property
+    def repaired_bytes(self) -> int:
+        """How much of a torn tail was cut off the journal when it was opened."""
+        return self._journal.repaired_bytes
+
+    def publish(self, event: Event) -> None:
+        """Record and send one stamped event.
+
+        Raises:
+            SequenceError: It is not the next one.
+            JournalError: The disk is full and so is the memory set aside for that.
+        """
+        if event.seq != self._journal.head + 1:
+            raise SequenceError(self._journal.head + 1, event.seq)
+        body = encode_event(event)
+        self._journal.append(body)
+        if self._journal.error is not None and not self._warnings:
+            self._warn(self._journal.error)
+        self._pub.send(event_frame(event, body))
+
+    def announce(self, info: RunInfo) -> None:
+        """Change what the run says about itself, once its plan or session is known. Writes a file.
+
+        Raises:
+            BusUnavailableError: It can't be written.
+        """
+        entry = self._entry
+        self._entry = _entry(entry.source, _addresses(entry), Path(entry.journal), info, entry.started)
+        self._registry.register(self._entry)
+
+    def sync(self) -> None:
+        """Put everything published on the disk. Blocks for milliseconds.
+
+        Raises:
+            JournalError: It can't be done.
+        """
+        self._journal.sync()
+        if self._journal.error is not None:
+            reason = self._journal.error.strerror or "it can't be written"
+            raise JournalError(self._journal.path, reason, "make room on the disk and run again")
+
+    def close(self) -> None:
+        """Sync, tell subscribers that this is the end, take the sockets away. A second call does nothing."""
+        if self._closed or os.getpid() != self._entry.pid:
+            return  # a forked child must not end its parent's bus
+        self._closed = True
+        self._journal.sync()
+        if self._journal.error is not None and not self._warnings:
+            self._warn(self._journal.error)
+        self._registry.remove(self._entry)
+        self._ending = True
+        os.write(self._wake_in, b"x")
+        self._service.join()
+        self._rep.close()
+        self._pub.close()
+        os.close(self._wake_in)
+        os.close(self._wake_out)
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _warn(self, error: OSError) -> None:
+        reason = error.strerror or "it can't be written"
+        message = (
+            f"the journal {self._journal.path} can't be written: {reason}; events are kept in memory until there is "
+            "room, and the run ends with exit code 3"
+        )
+        self._warnings.append(
+            WarningEvent(source=self.source, ts=time.time(), code=JOURNAL_UNWRITABLE, message=message)
+        )
+
+    def _serve(self) -> None:
+        """The life of the service thread: answer, beat, and say good-bye for as long as somebody may listen."""
+        poll = select.poll()
+        poll.register(self._rep.fd, select.POLLIN)
+        poll.register(self._wake_out, select.POLLIN)
+        next_beat = 0.0
+        while not self._ending:
+            if time.monotonic() >= next_beat:
+                self._beat(end=False)
+                next_beat = time.monotonic() + HEARTBEAT_S
+            poll.poll(max(0.0, next_beat - time.monotonic()) * 1000)
+            self._answer_all()
+        poll.unregister(self._wake_out)
+        self._beat(end=True)
+        deadline = time.monotonic() + (LINGER_S if self._pub.subscribers else 0.0)
+        while (left := deadline - time.monotonic()) > 0:
+            poll.poll(left * 1000)
+            self._answer_all()
+
+    def _beat(self, *, end: bool) -> None:
+        self._pub.send(heartbeat_frame(Heartbeat(source=self.source, seq=self._journal.head, end=end)))
+
+    def _answer_all(self) -> None:
+        while (question := self._rep.receive()) is not None:
+            try:
+                request = decode_request(question)
+            except CodecError:
+                request = ReplayRequest()
+            self._rep.answer(self._answer(request))
+
+    def _answer(self, request: ReplayRequest) -> bytes:
+        head = self._journal.head
+        bodies: list[bytes] = []
+        first = max(request.first, 1) if request.first is not None else 0
+        if first:
+            last = head if request.last is None else request.last
+            with suppress(OSError):  # a disk that can't be read: the asker asks again
+                bodies = self._journal.read(first, last)
+        header = ReplayHeader(
+            version=WIRE_VERSION,
+            source=self.source,
+            seq=head,
+            end=self._ending,
+            first=first,
+            count=len(bodies),
+            journal=self._entry.journal,
+        )
+        return encode_answer(header, bodies)
+
+
+@asynccontextmanager
+async def event_bus(
+    home: Path,
+    *,
+    source: str,
+    info: RunInfo,
+    address: str | None = None,
+    runtime_dir: Path | None = None,
+    fsync: FsyncPolicy = "interval",
+) -> AsyncGenerator[EventBus]:
+    """``EventBus.open`` and ``close`` in a worker thread, for use on the loop; closing is not cut short by a cancellation.
+
+    Raises:
+        BusUnavailableError: As ``EventBus.open``.
+        JournalError: As ``EventBus.open``.
+    """
+    bus = await to_thread.run_sync(
+        lambda: EventBus.open(home, source=source, info=info, address=address, runtime_dir=runtime_dir, fsync=fsync)
+    )
+    try:
+        yield bus
+    finally:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(bus.close)
+
+
+def _entry(source: str, addresses: Addresses, journal: Path, info: RunInfo, started: float | None = None) -> Entry:
+    return Entry(
+        source=source,
+        events=addresses.events,
+        replay=addresses.replay,
+        control=addresses.control,
+        journal=str(journal),
+        pid=os.getpid(),
+        started=time.time() if started is None else started,
+        info=info,
+    )
+
+
+def _addresses(entry: Entry) -> Addresses:
+    return Addresses(events=entry.events, replay=entry.replay, control=entry.control)
+
+
+def _owner(registry: Registry, addresses: Addresses) -> str:
+    entry = registry.owner_of(addresses.events)
+    if entry is None:
+        return "a program that is not registered in this vibe home"
+    title = f" ({entry.info.title!r})" if entry.info.title else ""
+    return f"run {entry.source}{title}, process {entry.pid}"

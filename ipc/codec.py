@@ -1,0 +1,236 @@
+"""Bytes <-> event: bodies, topics, frames, heartbeats and replay answers, and the version of the wire.
+
+An event travels as ``topic NUL body``; the topic is ``<tag>|<plan_id or ->|<step_id or ->``, the body one JSON object
+in UTF-8 without a newline. A heartbeat is ``hb NUL {"source": .., "seq": head}``, the last one of a publisher with
+``"end": true``. A replay request is ``{"from": n, "to": m}`` (``to`` may be left out: everything; ``from`` too: only
+the header); the answer is a header in JSON and then the bodies, each on a line of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ipc.errors import CodecError
+from ipc.events import BaseEvent, Event
+
+WIRE_VERSION = 1
+"""Grows when a reader of the old form could not read the new one; new events and fields do not change it."""
+
+NUL = b"\x00"
+HEARTBEAT = b"hb"
+
+_LARGEST_INT = 2**64 - 1
+_SMALLEST_INT = -(2**63)
+
+
+class Head(Struct, frozen=True, gc=False):
+    """What a reader needs of any event body, known type or not."""
+
+    seq: int
+    source: str
+    type: str
+    plan_id: str | None = None
+    subagent_step_id: str | None = None
+    step_id: str | None = None
+
+    @property
+    def topic(self) -> str:
+        """The topic the event travels under."""
+        return f"{self.type}|{self.plan_id or '-'}|{self.subagent_step_id or self.step_id or '-'}"
+
+
+class Heartbeat(Struct, frozen=True, gc=False, omit_defaults=True):
+    """``seq`` is the newest event of ``source``; ``end`` says that there will be no other."""
+
+    source: str
+    seq: int
+    end: bool = False
+
+
+class ReplayRequest(Struct, frozen=True, gc=False, rename={"first": "from", "last": "to"}, omit_defaults=True):
+    """Asks for events ``first`` to ``last``, both included; without ``last`` to the newest, without ``first`` for none."""
+
+    first: int | None = None
+    last: int | None = None
+
+
+class ReplayHeader(Struct, frozen=True, gc=False, rename={"first": "from"}):
+    """The first line of an answer: ``count`` bodies follow, the first of them is event ``first``."""
+
+    version: int
+    source: str
+    seq: int
+    end: bool
+    first: int
+    count: int
+    journal: str
+
+
+_encoder = msgspec.json.Encoder()
+_event_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_head_decoder = msgspec.json.Decoder(Head)
+_heartbeat_decoder = msgspec.json.Decoder(Heartbeat)
+_request_decoder = msgspec.json.Decoder(ReplayRequest)
+_header_decoder = msgspec.json.Decoder(ReplayHeader)
+
+
+class Record:
+    """One event as a subscriber gets it: ``seq`` and ``body`` as published, the rest read from it when asked for."""
+
+    __slots__ = ("_event", "_topic", "body", "seq", "source")
+
+    def __init__(self, seq: int, source: str, body: bytes, topic: str | None = None) -> None:
+        self.seq = seq
+        self.source = source
+        self.body = body
+        self._topic = topic
+        self._event: Event | bool | None = False
+
+    @property
+    def topic(self) -> str:
+        """``<tag>|<plan_id or ->|<step_id or ->``."""
+        if self._topic is None:
+            self._topic = decode_head(self.body).topic
+        return self._topic
+
+    @property
+    def event(self) -> Event | None:
+        """The event, or None if this version does not know its type."""
+        if isinstance(self._event, bool):
+            self._event = decode_event(self.body)
+        return self._event
+
+    def __repr__(self) -> str:
+        return f"Record(seq={self.seq}, source={self.source!r}, topic={self.topic!r})"
+
+
+def encode_event(event: Event) -> bytes:
+    """The body of an event. Text that is no Unicode and values that are no JSON are replaced, never refused."""
+    try:
+        return _encoder.encode(event)
+    except (UnicodeEncodeError, OverflowError, TypeError, ValueError):
+        return _encoder.encode(_plain(msgspec.structs.asdict(event)) | {"type": _tag(type(event))})
+
+
+def decode_event(body: bytes) -> Event | None:
+    """The event in a body, or None if its type (or a value in it) is newer than this version.
+
+    Raises:
+        CodecError: The body is no JSON.
+    """
+    try:
+        return _event_decoder.decode(body)
+    except msgspec.ValidationError:
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CodecError("event", str(error)) from error
+
+
+def decode_head(body: bytes) -> Head:
+    """Sequence number, source and topic of a body.
+
+    Raises:
+        CodecError: The body is not an event of any version.
+    """
+    try:
+        return _head_decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CodecError("event", str(error)) from error
+
+
+def topic_of(event: Event) -> str:
+    """The topic an event travels under."""
+    step = event.subagent_step_id or getattr(event, "step_id", None) or "-"
+    return f"{_tag(type(event))}|{event.plan_id or '-'}|{step}"
+
+
+def event_frame(event: Event, body: bytes) -> bytes:
+    """The message that carries an encoded event."""
+    return topic_of(event).encode("utf-8", "replace") + NUL + body
+
+
+def heartbeat_frame(heartbeat: Heartbeat) -> bytes:
+    """The message that carries a heartbeat."""
+    return HEARTBEAT + NUL + _encoder.encode(heartbeat)
+
+
+def decode_frame(frame: bytes) -> tuple[str, bytes] | Heartbeat:
+    """Topic and body of an event, or a heartbeat.
+
+    Raises:
+        CodecError: The message is neither.
+    """
+    topic, separator, body = frame.partition(NUL)
+    if not separator:
+        raise CodecError("message", "no NUL after the topic")
+    if topic != HEARTBEAT:
+        return topic.decode("utf-8", "replace"), body
+    try:
+        return _heartbeat_decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CodecError("heartbeat", str(error)) from error
+
+
+def encode_request(request: ReplayRequest) -> bytes:
+    """The bytes of a replay request."""
+    return _encoder.encode(request)
+
+
+def decode_request(data: bytes) -> ReplayRequest:
+    """The replay request in some bytes.
+
+    Raises:
+        CodecError: They hold none.
+    """
+    try:
+        return _request_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CodecError("replay request", str(error)) from error
+
+
+def encode_answer(header: ReplayHeader, bodies: Sequence[bytes]) -> bytes:
+    """The bytes of a replay answer."""
+    return b"\n".join((_encoder.encode(header), *bodies, b""))
+
+
+def decode_answer(data: bytes) -> tuple[ReplayHeader, list[bytes]]:
+    """The header of a replay answer and the bodies that follow it.
+
+    Raises:
+        CodecError: The bytes are no such answer, or of another version of the wire.
+    """
+    line, _, rest = data.partition(b"\n")
+    try:
+        header = _header_decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CodecError("replay answer", str(error)) from error
+    if header.version != WIRE_VERSION:
+        raise CodecError("replay answer", f"wire version {header.version}, this program speaks {WIRE_VERSION}")
+    bodies = rest.split(b"\n")[:-1]
+    if len(bodies) != header.count:
+        raise CodecError("replay answer", f"{header.count} events announced, {len(bodies)} came")
+    return header, bodies
+
+
+def _tag(kind: type[BaseEvent]) -> str:
+    return str(kind.__struct_config__.tag)
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        return value if _SMALLEST_INT <= value <= _LARGEST_INT else str(value)
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, dict):
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]  plain data of any shape
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]  plain data of any shape
+    if isinstance(value, Struct):
+        return _plain(msgspec.structs.asdict(value))
+    return _plain(str(value))

@@ -1,0 +1,99 @@
+"""What can go wrong with events on their way.
+
+IpcError                       one sentence: what is wrong, where, what to do
+├── BusUnavailableError        pynng can't be loaded, or an address can't be used or bound
+│   └── AddressInUseError      another publisher is at that address
+├── JournalError               the journal can't be opened, locked, read or written
+├── SequenceError              an event came to the bus out of order (a defect of the caller)
+├── CodecError                 bytes that are no event, heartbeat or answer of ours
+├── UnknownSourceError         nobody publishes, or published, what a subscriber asked for
+└── EventsLostError            a publisher died with events that its journal does not hold
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class IpcError(Exception):
+    """Anything that keeps events from being recorded, sent or read."""
+
+
+class BusUnavailableError(IpcError):
+    """The bus can't serve at ``address``; ``remedy`` says what would put it right."""
+
+    def __init__(self, address: str, problem: str, remedy: str) -> None:
+        super().__init__(f"the event bus can't serve at {address}: {problem}; {remedy}")
+        self.address = address
+        self.problem = problem
+        self.remedy = remedy
+
+
+class AddressInUseError(BusUnavailableError):
+    """Somebody publishes at ``address`` already; ``owner`` says who, as far as it is known."""
+
+    def __init__(self, address: str, owner: str = "a program that is not registered") -> None:
+        super().__init__(
+            address, f"the address is in use by {owner}", "wait for it to end, or choose another address with --bus"
+        )
+        self.owner = owner
+
+
+class JournalError(IpcError):
+    """The journal at ``path`` can't be used; ``remedy`` says what would put it right."""
+
+    def __init__(self, path: Path, problem: str, remedy: str) -> None:
+        super().__init__(f"the journal {path} can't be used: {problem}; {remedy}")
+        self.path = path
+        self.problem = problem
+        self.remedy = remedy
+
+
+class SequenceError(IpcError):
+    """The bus takes stamped events in order; this one would leave a hole or repeat a number."""
+
+    def __init__(self, expected: int, got: int) -> None:
+        super().__init__(
+            f"the bus expected event {expected} and was given {got}: put one ipc.sink.StampingSink before it, "
+            "and publish to nothing else"
+        )
+        self.expected = expected
+        self.got = got
+
+
+class CodecError(IpcError):
+    """Bytes that could not be read as ``what``."""
+
+    def __init__(self, what: str, problem: str) -> None:
+        super().__init__(
+            f"this is no {what} of the event wire ({problem}): check that the other side is a vibe publisher"
+        )
+        self.what = what
+        self.problem = problem
+
+
+class UnknownSourceError(IpcError):
+    """``wanted`` names no publisher; ``known`` are the ids of those that run."""
+
+    def __init__(self, wanted: str, problem: str, known: Sequence[str]) -> None:
+        running = f"running now: {', '.join(known)}" if known else "no publisher is running now"
+        super().__init__(f"{wanted} {problem}: give a source id, a plan id, an address or a journal file ({running})")
+        self.wanted = wanted
+        self.problem = problem
+        self.known = tuple(known)
+
+
+class EventsLostError(IpcError):
+    """Events ``first`` to ``last`` were announced, but the journal they should be in does not hold them."""
+
+    def __init__(self, source: str, first: int, last: int, journal: Path | None) -> None:
+        where = f"its journal {journal} does not hold them" if journal else "its journal can't be read from here"
+        super().__init__(
+            f"publisher {source} ended and events {first} to {last} are lost: {where}; "
+            "look for a full or failing disk on its machine"
+        )
+        self.source = source
+        self.first = first
+        self.last = last
+        self.journal = journal

@@ -1,0 +1,336 @@
+"""Every fact a run announces: frozen msgspec structs in one tagged union.
+
+Names, tags and fields are public: fields are only ever added, with a default. Values are plain data (names and
+numbers), so that any language can read them. The header (``event_id`` ... ``ts``) is filled in by
+``ipc.sink.StampingSink``; the identity (``session_id`` ... ``subagent_step_id``) by ``ipc.sink.TaggingSink``.
+Whoever announces a fact only fills in the fields below them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+
+class BaseEvent(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """What every event carries.
+
+    ``seq`` counts 1, 2, 3 ... per ``source`` without holes; ``source`` names one publisher: one process run.
+    ``ts`` is in unix seconds. ``subagent_id`` and ``subagent_step_id`` are set on everything a subagent does.
+    """
+
+    event_id: str = ""
+    seq: int = 0
+    source: str = ""
+    ts: float = 0.0
+    session_id: str = ""
+    plan_id: str | None = None
+    subagent_id: str | None = None
+    subagent_step_id: str | None = None
+
+
+# --- conversation ---------------------------------------------------------------------------------------------
+
+
+class UserMessageEvent(BaseEvent, frozen=True, kw_only=True, tag="user.message"):
+    """A prompt went to an agent."""
+
+    text: str
+
+
+class AssistantDeltaEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.delta"):
+    """A piece of an answer, as it streams.
+
+    A higher ``attempt`` for the same ``message_id`` replaces everything that lower attempts showed (the stream was
+    cut and the request repeated).
+    """
+
+    message_id: str
+    text: str
+    attempt: int = 1
+
+
+class ReasoningDeltaEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.reasoning"):
+    """A piece of the model's reasoning, as it streams; ``attempt`` as in AssistantDeltaEvent."""
+
+    message_id: str
+    text: str
+    attempt: int = 1
+
+
+class AssistantEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.message"):
+    """A whole answer of the model, as it went into the history."""
+
+    message_id: str
+    text: str
+    tool_calls: int = 0
+    finish_reason: str = "stop"
+
+
+# --- tools ----------------------------------------------------------------------------------------------------
+
+
+class ToolCallEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.call"):
+    """The model asked for a tool; ``arguments`` are as parsed, or ``{}`` with ``raw`` set if they were no JSON object."""
+
+    tool_call_id: str
+    tool: str
+    arguments: dict[str, Any]
+    summary: str = ""
+    raw: str | None = None
+
+
+class ToolStreamEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.stream"):
+    """Output of a tool that is still running."""
+
+    tool_call_id: str
+    tool: str
+    text: str
+
+
+class ToolResultEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.result"):
+    """A tool call ended. ``status``: ``ok``, ``error``, ``denied`` or ``cancelled``."""
+
+    tool_call_id: str
+    tool: str
+    status: str
+    content: str
+    duration_s: float = 0.0
+    files_changed: tuple[str, ...] = ()
+
+
+class ApprovalRequestEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.requested"):
+    """A call waits for a person's yes."""
+
+    request_id: str
+    tool_call_id: str
+    tool: str
+    arguments: dict[str, Any]
+    rule: str
+    reason: str = ""
+
+
+class ApprovalDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.decided"):
+    """A request was answered. ``decision``: ``allow`` or ``deny``; ``scope``: ``once``, ``session`` or ``always``."""
+
+    request_id: str
+    decision: str
+    scope: str = "once"
+    reason: str = ""
+
+
+class QuestionEvent(BaseEvent, frozen=True, kw_only=True, tag="question.asked"):
+    """An agent asked the user something; each question: question, header, options, multi_select."""
+
+    request_id: str
+    questions: tuple[dict[str, Any], ...]
+
+
+class AnswerEvent(BaseEvent, frozen=True, kw_only=True, tag="question.answered"):
+    """The user answered, or ``cancelled``."""
+
+    request_id: str
+    answers: tuple[dict[str, Any], ...] = ()
+    cancelled: bool = False
+
+
+# --- planning -------------------------------------------------------------------------------------------------
+
+
+class StepOutline(Struct, frozen=True, kw_only=True):
+    """A step as a plan announces it."""
+
+    id: str
+    title: str
+    mode: str
+    depends_on: tuple[str, ...] = ()
+    status: str = "pending"
+
+
+class PlanStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.started"):
+    """A plan began to run; ``steps`` outlines the whole DAG."""
+
+    goal: str
+    steps: tuple[StepOutline, ...]
+    max_parallel_steps: int = 1
+
+
+class PlanStepUpdateEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.step"):
+    """A step changed status. Durations in seconds; ``reason`` says why it ended, if not by completing."""
+
+    step_id: str
+    title: str
+    status: str
+    previous: str
+    reason: str | None = None
+    detail: str = ""
+    attempt: int = 1
+    duration_s: float | None = None
+
+
+class PlanDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.decision"):
+    """A decision opened (no ``selections``) or was taken. ``by``: ``user``, ``flag``, ``default`` or ``timeout``."""
+
+    decision_id: str
+    question: str
+    options: tuple[str, ...] = ()
+    selections: tuple[str, ...] = ()
+    by: str = ""
+
+
+class PlanRevisedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.revised"):
+    """The plan's steps or edges changed; each operation is one entry of the diff."""
+
+    operations: tuple[dict[str, Any], ...]
+    reason: str = ""
+
+
+class PlanPausedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.paused"):
+    """Nothing more is started; the plan can be resumed."""
+
+    reason: str
+
+
+class PlanResumedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.resumed"):
+    """A plan goes on after a pause or the end of its process; ``done`` counts the steps already final."""
+
+    goal: str
+    steps: tuple[StepOutline, ...]
+    done: int
+
+
+class PlanCompletedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.completed"):
+    """The plan ended. ``status``: ``completed``, ``failed`` or ``cancelled``; ``counts``: steps per status."""
+
+    status: str
+    counts: dict[str, int]
+    duration_s: float
+    reason: str | None = None
+
+
+# --- subagents ------------------------------------------------------------------------------------------------
+
+
+class SubAgentStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="subagent.started"):
+    """A subagent took a step. ``max_tokens`` and ``max_turns`` are its budget."""
+
+    title: str
+    mode: str
+    model: str
+    tools: tuple[str, ...]
+    max_tokens: int
+    max_turns: int
+    parent_id: str | None = None
+
+
+class SubAgentFinishedEvent(BaseEvent, frozen=True, kw_only=True, tag="subagent.finished"):
+    """A subagent ended. ``outcome`` as in the result record; tokens are prompt plus completion."""
+
+    outcome: str
+    reason: str | None
+    tokens: int
+    turns: int
+    duration_s: float
+    cost_usd: float | None = None
+
+
+# --- memory ---------------------------------------------------------------------------------------------------
+
+
+class MemoryEntryEvent(BaseEvent, frozen=True, kw_only=True, tag="memory.entry"):
+    """A memory entry was ``added``, ``changed`` or ``removed``."""
+
+    entry_id: str
+    action: str
+    text: str = ""
+
+
+class CompactStartEvent(BaseEvent, frozen=True, kw_only=True, tag="compact.start"):
+    """The history is about to be summarised; sizes in tokens."""
+
+    context_tokens: int
+    threshold: int
+
+
+class CompactEndEvent(BaseEvent, frozen=True, kw_only=True, tag="compact.end"):
+    """The history was summarised; sizes in tokens."""
+
+    tokens_before: int
+    tokens_after: int
+
+
+# --- session --------------------------------------------------------------------------------------------------
+
+
+class SessionStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="session.started"):
+    """An agent's session began."""
+
+    workspace: str
+    model: str
+    agent: str = "default"
+    version: str = ""
+
+
+class SessionEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="session.ended"):
+    """The session ended; ``outcome`` and ``exit_code`` as in the result record."""
+
+    outcome: str
+    exit_code: int
+
+
+class UsageEvent(BaseEvent, frozen=True, kw_only=True, tag="usage"):
+    """One model call was settled. ``cost_usd`` is None if the price is unknown, never 0 in its place."""
+
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    cost_usd: float | None = None
+
+
+class WarningEvent(BaseEvent, frozen=True, kw_only=True, tag="warning"):
+    """Something a person should know that stopped nothing; ``code`` is stable, ``message`` is for people."""
+
+    code: str
+    message: str
+
+
+class ErrorEvent(BaseEvent, frozen=True, kw_only=True, tag="error"):
+    """Something failed; ``code`` is stable, ``message`` is for people."""
+
+    code: str
+    message: str
+
+
+Event: TypeAlias = (
+    UserMessageEvent
+    | AssistantDeltaEvent
+    | ReasoningDeltaEvent
+    | AssistantEvent
+    | ToolCallEvent
+    | ToolStreamEvent
+    | ToolResultEvent
+    | ApprovalRequestEvent
+    | ApprovalDecisionEvent
+    | QuestionEvent
+    | AnswerEvent
+    | PlanStartedEvent
+    | PlanStepUpdateEvent
+    | PlanDecisionEvent
+    | PlanRevisedEvent
+    | PlanPausedEvent
+    | PlanResumedEvent
+    | PlanCompletedEvent
+    | SubAgentStartedEvent
+    | SubAgentFinishedEvent
+    | MemoryEntryEvent
+    | CompactStartEvent
+    | CompactEndEvent
+    | SessionStartedEvent
+    | SessionEndedEvent
+    | UsageEvent
+    | WarningEvent
+    | ErrorEvent
+)
+"""Every event class; a renderer that matches on it ends in ``assert_never``."""

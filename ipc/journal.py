@@ -1,0 +1,276 @@
+"""The record of a run: an append-only file of event bodies, one a line; line N is event N.
+
+Whoever writes holds a lock on the file, so a reader can tell a living publisher from a dead one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, Literal, TypeAlias
+
+from ipc.errors import JournalError
+
+FsyncPolicy: TypeAlias = Literal["interval", "explicit", "never"]
+"""``interval``: every 50 ms, off the loop; ``explicit``: only at ``sync()``; ``never``: not even then (for tests)."""
+
+BATCH_BYTES = 1 << 20
+FSYNC_INTERVAL_S = 0.05
+MAX_UNWRITTEN_BYTES = 32 << 20
+"""What is kept in memory of a journal that can't be written, before it gives up."""
+
+_LOCK_TRIES = 20
+_LOCK_PAUSE_S = 0.01
+
+_datasync = getattr(os, "fdatasync", os.fsync)
+
+
+class Journal:
+    """Appends bodies and reads them back; appends come from one thread, reads from any.
+
+    ``repaired_bytes`` is what was cut off at opening: a torn or zero-filled tail that a crash left behind.
+    When the disk is full the bodies stay in memory, are read from there, and are written once there is room again;
+    ``error`` then holds the first failure for good.
+    """
+
+    def __init__(self, path: Path, *, fsync: FsyncPolicy = "interval") -> None:
+        self.path = path
+        self.error: OSError | None = None
+        self._policy: FsyncPolicy = fsync
+        self._fd = _open_locked(path)
+        try:
+            self._offsets, size = _recover(self._fd, path)
+            self.repaired_bytes = size - self._offsets[-1]
+            if self.repaired_bytes:
+                os.ftruncate(self._fd, self._offsets[-1])
+        except BaseException:
+            os.close(self._fd)
+            raise
+        self._unwritten: list[bytes] = []
+        self._unwritten_bytes = 0
+        self._head = len(self._offsets) - 1
+        self._lock = threading.Lock()
+        self._dirty = threading.Event()
+        self._stop = threading.Event()
+        self._syncer: threading.Thread | None = None
+        if fsync == "interval":
+            self._syncer = threading.Thread(target=self._sync_often, name="journal-fsync", daemon=True)
+            self._syncer.start()
+
+    @property
+    def head(self) -> int:
+        """The number of the newest event; 0 if there is none."""
+        return self._head
+
+    @property
+    def unwritten(self) -> int:
+        """How many events are in memory only."""
+        return len(self._unwritten)
+
+    def append(self, body: bytes) -> int:
+        """Add a body (without a newline in it) and return its number. A full disk is told by ``error``.
+
+        Raises:
+            JournalError: So much is unwritten that memory would run out; this body was not taken.
+        """
+        line = body + b"\n"
+        with self._lock:
+            if self._unwritten:
+                self._hold(line)
+                self._write_unwritten()
+            else:
+                try:
+                    self._write(line)
+                except OSError as error:
+                    self.error = self.error or error
+                    self._hold(line)
+            self._head += 1
+        if not self._dirty.is_set():
+            self._dirty.set()
+        return self._head
+
+    def read(self, first: int, last: int, limit: int = BATCH_BYTES) -> list[bytes]:
+        """Bodies ``first`` to ``last`` (both included), as many as fit in ``limit`` bytes, at least one if there is one."""
+        with self._lock:
+            written = len(self._offsets) - 1
+            first, last = max(first, 1), min(last, self._head)
+            if first > last:
+                return []
+            if first > written:
+                return [line[:-1] for line in _fitting(self._unwritten[first - written - 1 : last - written], limit)]
+            start = self._offsets[first - 1]
+            fitting = bisect_right(self._offsets, start + limit) - 1
+            end = min(max(fitting, first), last, written)
+            size = self._offsets[end] - start
+        return os.pread(self._fd, size, start).split(b"\n")[:-1]
+
+    def sync(self) -> None:
+        """Write what is still in memory and put everything on the disk. Blocks for milliseconds: call it off the loop."""
+        with self._lock:
+            if self._unwritten:
+                self._write_unwritten()
+        if self._policy == "never":
+            return
+        try:
+            _datasync(self._fd)
+        except OSError as error:
+            self.error = self.error or error
+
+    def close(self) -> None:
+        """Sync, stop, release the lock."""
+        self._stop.set()
+        self._dirty.set()
+        if self._syncer is not None:
+            self._syncer.join()
+        self.sync()
+        os.close(self._fd)
+
+    def _write(self, line: bytes) -> None:
+        """One line or nothing: after a short write the file is cut back."""
+        end = self._offsets[-1]
+        try:
+            done = os.write(self._fd, line)
+            while done < len(line):
+                done += os.write(self._fd, line[done:])
+        except OSError:
+            os.ftruncate(self._fd, end)
+            raise
+        self._offsets.append(end + len(line))
+
+    def _hold(self, line: bytes) -> None:
+        if self._unwritten_bytes + len(line) > MAX_UNWRITTEN_BYTES:
+            reason = self.error.strerror if self.error else "unknown"
+            raise JournalError(
+                self.path,
+                f"{reason}, and {len(self._unwritten)} events wait in memory",
+                "make room on the disk and run again",
+            )
+        self._unwritten.append(line)
+        self._unwritten_bytes += len(line)
+
+    def _write_unwritten(self) -> None:
+        done = 0
+        try:
+            for line in self._unwritten:
+                self._write(line)
+                done += 1
+        except OSError as error:
+            self.error = self.error or error
+        self._unwritten_bytes -= sum(map(len, self._unwritten[:done]))
+        del self._unwritten[:done]
+
+    def _sync_often(self) -> None:
+        while not self._stop.is_set():
+            self._dirty.wait()
+            self._stop.wait(FSYNC_INTERVAL_S)
+            self._dirty.clear()
+            self.sync()
+
+
+class JournalReader:
+    """Reads a journal from event ``first`` on, without touching it; stops before a torn or damaged line."""
+
+    def __init__(self, path: Path, first: int = 1) -> None:
+        self._first = first
+        self._seq = 0
+        self._at_end = False
+        try:
+            self._file: BinaryIO = path.open("rb")
+        except OSError as error:
+            raise JournalError(
+                path, error.strerror or "it can't be opened", "check the path and its permissions"
+            ) from error
+        self._lines = _whole_lines(self._file)
+
+    def read_batch(self, limit: int = BATCH_BYTES) -> list[tuple[int, bytes]]:
+        """The next bodies with their numbers, about ``limit`` bytes of them; empty at the end."""
+        batch: list[tuple[int, bytes]] = []
+        size = 0
+        while size < limit and (line := next(self._lines, None)) is not None:
+            self._seq += 1
+            if self._seq >= self._first:
+                batch.append((self._seq, line[:-1]))
+                size += len(line)
+        return batch
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def is_being_written(path: Path) -> bool:
+    """Does a living process hold the journal at ``path`` open for writing?"""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return False
+
+
+def _open_locked(path: Path) -> int:
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise JournalError(
+            path, error.strerror or "it can't be opened", "check the folder and its permissions"
+        ) from error
+    for _ in range(_LOCK_TRIES):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # A reader that asks whether anybody writes holds the lock for an instant.
+            time.sleep(_LOCK_PAUSE_S)
+        except OSError as error:
+            os.close(fd)
+            problem = f"it can't be locked ({error.strerror})"
+            raise JournalError(path, problem, "put it on a file system that has locks") from error
+        else:
+            return fd
+    os.close(fd)
+    raise JournalError(path, "another process is writing it", "wait for that run to end, or start one of your own")
+
+
+def _recover(fd: int, path: Path) -> tuple[array[int], int]:
+    """Where each whole line ends, with 0 in front, and how long the file is."""
+    offsets = array("Q", [0])
+    try:
+        with open(fd, "rb", closefd=False) as file:
+            end = 0
+            for line in _whole_lines(file):
+                end += len(line)
+                offsets.append(end)
+        return offsets, os.fstat(fd).st_size
+    except OSError as error:
+        raise JournalError(path, error.strerror or "it can't be read", "check the disk") from error
+
+
+def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Lines up to the first that is torn or holds the zeros a power failure leaves in place of data."""
+    for line in file:
+        if not line.endswith(b"\n") or b"\x00" in line:
+            return
+        yield line
+
+
+def _fitting(lines: list[bytes], limit: int) -> list[bytes]:
+    size = 0
+    for number, line in enumerate(lines):
+        size += len(line)
+        if size > limit:
+            return list(islice(lines, max(number, 1)))
+    return lines

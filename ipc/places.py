@@ -1,0 +1,190 @@
+"""Where a run publishes: its addresses, and its own folder with the sockets and the journal."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ipc.errors import BusUnavailableError
+
+IPC = "ipc://"
+TCP = "tcp://"
+MAX_SOCKET_PATH_BYTES = 107
+JOURNAL_NAME = "journal.jsonl"
+PUBLISHER_NAME = "publisher.json"
+
+_EVENTS_NAME = "events.ipc"
+_LAST_PORT = 65535 - 2
+_RUN_FOLDER = re.compile(r"[0-9a-f]{8}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """The three sockets of a publisher: events (pub0), replay and control (rep0)."""
+
+    events: str
+    replay: str
+    control: str
+
+    @property
+    def socket_paths(self) -> tuple[Path, ...]:
+        """The files of ipc sockets; none for TCP."""
+        return tuple(
+            Path(address.removeprefix(IPC))
+            for address in (self.events, self.replay, self.control)
+            if address.startswith(IPC)
+        )
+
+
+def addresses_in(folder: Path) -> Addresses:
+    """The default addresses of a run: ``events.ipc``, ``replay.ipc`` and ``control.ipc`` in its folder."""
+    return addresses_from(f"{IPC}{folder / _EVENTS_NAME}")
+
+
+def addresses_from(events: str) -> Addresses:
+    """The addresses that belong to an event address.
+
+    ``ipc:///a/b/events.ipc`` has ``replay.ipc`` and ``control.ipc`` beside it, any other ``ipc:///a/b/NAME`` has
+    ``NAME.replay`` and ``NAME.control``; ``tcp://127.0.0.1:PORT`` has replay at PORT + 1 and control at PORT + 2.
+
+    Raises:
+        BusUnavailableError: The address is malformed, too long, of another transport, or open to other machines.
+    """
+    if events.startswith(IPC):
+        return _ipc_addresses(events)
+    if events.startswith(TCP):
+        return _tcp_addresses(events)
+    raise BusUnavailableError(
+        events, "the transport is not supported", "use ipc:///an/absolute/path or tcp://127.0.0.1:PORT"
+    )
+
+
+def folder_name(source: str) -> str:
+    """The 8 hex digits that name the folder of a source."""
+    return hashlib.blake2b(source.encode(), digest_size=4).hexdigest()
+
+
+def bases(home: Path, runtime_dir: Path | None) -> tuple[Path, ...]:
+    """Where run folders may be: ``$XDG_RUNTIME_DIR/vibe`` if it is usable, then ``$VIBE_HOME/run``."""
+    if runtime_dir is not None and _is_ours(runtime_dir):
+        return (runtime_dir / "vibe", home / "run")
+    return (home / "run",)
+
+
+def run_folders(home: Path, runtime_dir: Path | None) -> Iterator[Path]:
+    """The folder of every run that left one, of this home and of others that share the runtime folder."""
+    for base in bases(home, runtime_dir):
+        if base.is_dir():
+            yield from sorted(path for path in base.iterdir() if _RUN_FOLDER.fullmatch(path.name) and path.is_dir())
+
+
+def make_run_folder(source: str, home: Path, runtime_dir: Path | None, *, for_sockets: bool) -> Path:
+    """Make the folder of a run, open to its user only; the first base whose socket paths are short enough.
+
+    Raises:
+        BusUnavailableError: Every path is too long for a socket, or the folder can't be made safe.
+    """
+    candidates = [base / folder_name(source) for base in bases(home, runtime_dir)]
+    longest = len("/control.ipc")
+    fitting = [
+        folder
+        for folder in candidates
+        if not for_sockets or len(os.fsencode(folder)) + longest <= MAX_SOCKET_PATH_BYTES
+    ]
+    if not fitting:
+        raise BusUnavailableError(
+            f"{IPC}{candidates[-1] / _EVENTS_NAME}",
+            f"a socket path may have {MAX_SOCKET_PATH_BYTES} bytes at most",
+            "set XDG_RUNTIME_DIR or VIBE_HOME to a shorter path, or use --bus tcp://127.0.0.1:5555",
+        )
+    folder = fitting[0]
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.is_symlink() or not _is_ours(folder):
+            raise BusUnavailableError(str(folder), "the folder belongs to somebody else", "remove it")
+        folder.chmod(0o700)
+    except OSError as error:
+        raise BusUnavailableError(
+            str(folder), f"the folder can't be made ({error.strerror})", "set VIBE_HOME to a folder you can write"
+        ) from error
+    return folder
+
+
+def refuse_files_in_the_way(addresses: Addresses) -> None:
+    """NNG deletes whatever file is where it makes a socket: allow that for sockets only.
+
+    Raises:
+        BusUnavailableError: Something else is there.
+    """
+    for path in addresses.socket_paths:
+        if os.path.lexists(path) and not stat.S_ISSOCK(path.lstat().st_mode):
+            raise BusUnavailableError(
+                f"{IPC}{path}", "a file that is no socket is in the way", "move it, or choose another --bus"
+            )
+
+
+def _is_ours(folder: Path) -> bool:
+    return folder.is_dir() and folder.stat().st_uid == os.geteuid() and os.access(folder, os.W_OK | os.X_OK)
+
+
+def _ipc_addresses(events: str) -> Addresses:
+    path = events.removeprefix(IPC)
+    if not path.startswith("/") or path.endswith("/"):
+        raise BusUnavailableError(events, "the path is not absolute", "write ipc:///an/absolute/path")
+    if path.endswith(f"/{_EVENTS_NAME}"):
+        folder = path.removesuffix(_EVENTS_NAME)
+        found = Addresses(events=events, replay=f"{IPC}{folder}replay.ipc", control=f"{IPC}{folder}control.ipc")
+    else:
+        found = Addresses(events=events, replay=f"{events}.replay", control=f"{events}.control")
+    longest = max(len(os.fsencode(socket_path)) for socket_path in found.socket_paths)
+    if longest > MAX_SOCKET_PATH_BYTES:
+        raise BusUnavailableError(
+            events,
+            f"its longest socket path has {longest} bytes, {MAX_SOCKET_PATH_BYTES} are allowed",
+            "choose a shorter path",
+        )
+    return found
+
+
+def _tcp_addresses(events: str) -> Addresses:
+    try:
+        parts = urlsplit(events)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host, port = "", None
+    if not host or port is None or not 1 <= port <= _LAST_PORT or _has_more(events):
+        raise BusUnavailableError(
+            events, "it is not tcp://HOST:PORT", f"write tcp://127.0.0.1:5555 (a port from 1 to {_LAST_PORT})"
+        )
+    if not _is_loopback(host):
+        raise BusUnavailableError(
+            events,
+            "it is open to other machines, and without TLS and client certificates anybody there could read along",
+            "use tcp://127.0.0.1:PORT and a tunnel such as ssh -L",
+        )
+    shown = f"[{host}]" if ":" in host else host
+    return Addresses(
+        events=f"{TCP}{shown}:{port}", replay=f"{TCP}{shown}:{port + 1}", control=f"{TCP}{shown}:{port + 2}"
+    )
+
+
+def _has_more(address: str) -> bool:
+    parts = urlsplit(address)
+    return bool(parts.path or parts.query or parts.fragment or parts.username)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,223 @@
+"""Who publishes on this machine: ``$VIBE_HOME/run/<source>.json``, and what ended runs left in their folders."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from ipc.codec import WIRE_VERSION
+from ipc.errors import BusUnavailableError, JournalError, UnknownSourceError
+from ipc.journal import is_being_written
+from ipc.places import JOURNAL_NAME, PUBLISHER_NAME, addresses_from, run_folders
+
+LEFTOVERS_KEPT_S = 7 * 24 * 3600.0
+"""How long the folder of an ended run stays, counted from its last event."""
+
+_SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class RunInfo(Struct, frozen=True, kw_only=True):
+    """What a run says about itself."""
+
+    cwd: str
+    title: str = ""
+    plan_id: str | None = None
+    session_id: str | None = None
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One publisher. Times are unix seconds; ``ended`` is set once it closed its bus in good order."""
+
+    source: str
+    events: str
+    replay: str
+    control: str
+    journal: str
+    pid: int
+    started: float
+    info: RunInfo
+    ended: float | None = None
+    wire: int = WIRE_VERSION
+
+    @property
+    def alive(self) -> bool:
+        """Is its process still there? Told by the lock on its journal, which no other process can inherit by chance."""
+        return is_being_written(Path(self.journal))
+
+
+class Origin(Struct, frozen=True, kw_only=True):
+    """Where the events of one publisher come from; ``events`` and ``replay`` are None if only its journal is left."""
+
+    source: str | None
+    events: str | None
+    replay: str | None
+    journal: Path | None
+
+
+class Registry:
+    """The publishers of one vibe home; every call reads or writes files, so call it off the loop."""
+
+    def __init__(self, home: Path, runtime_dir: Path | None = None) -> None:
+        self.home = home
+        self.runtime_dir = runtime_dir
+
+    def register(self, entry: Entry) -> None:
+        """Write, or write anew, what is known of a publisher, here and beside its journal.
+
+        Raises:
+            BusUnavailableError: It can't be written.
+        """
+        data = msgspec.json.encode(entry)
+        try:
+            _write(self._file(entry.source), data)
+            _write(Path(entry.journal).with_name(PUBLISHER_NAME), data)
+        except OSError as error:
+            raise BusUnavailableError(
+                entry.events,
+                f"it can't be registered in {self.home / 'run'} ({error.strerror})",
+                "make room, or set VIBE_HOME to a folder you can write",
+            ) from error
+
+    def remove(self, entry: Entry) -> None:
+        """Take a publisher out that ended in good order; what lies beside its journal says when."""
+        with suppress(OSError):
+            _write(
+                Path(entry.journal).with_name(PUBLISHER_NAME),
+                msgspec.json.encode(msgspec.structs.replace(entry, ended=time.time())),
+            )
+        with suppress(OSError):
+            self._file(entry.source).unlink(missing_ok=True)
+
+    def running(self) -> list[Entry]:
+        """Every publisher that lives, the oldest first."""
+        return [entry for entry in self._registered() if entry.alive]
+
+    def ended(self) -> list[Entry]:
+        """Every publisher that is gone and whose journal is still there, the newest first."""
+        entries = filter(None, (_read(path / PUBLISHER_NAME) for path in run_folders(self.home, self.runtime_dir)))
+        gone = [entry for entry in entries if not entry.alive and Path(entry.journal).is_file()]
+        return sorted(gone, key=lambda entry: entry.started, reverse=True)
+
+    def sweep(self, now: float | None = None) -> None:
+        """Forget publishers that died, and delete the folders of runs that ended more than 7 days ago."""
+        for entry in self._registered():
+            if not entry.alive:
+                with suppress(OSError):
+                    self._file(entry.source).unlink(missing_ok=True)
+        limit = (time.time() if now is None else now) - LEFTOVERS_KEPT_S
+        for folder in run_folders(self.home, self.runtime_dir):
+            journal = folder / JOURNAL_NAME
+            with suppress(OSError):
+                if _last_change(folder, journal) < limit and not is_being_written(journal):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def owner_of(self, address: str) -> Entry | None:
+        """The living publisher at an event address."""
+        return next((entry for entry in self.running() if entry.events == address), None)
+
+    def resolve(self, target: str | Path) -> Origin:
+        """Find what a user meant: a source id or a unique prefix of it, a plan id, an address, a journal file.
+
+        Raises:
+            UnknownSourceError: It means nothing, or several.
+            BusUnavailableError: It is an address that can't be used.
+            JournalError: It is a path, and no file is there.
+        """
+        if isinstance(target, str) and "://" in target:
+            return self._at_address(target)
+        if isinstance(target, Path) or "/" in target:
+            return self._at_journal(Path(target))
+        return self._by_name(target)
+
+    def _at_address(self, address: str) -> Origin:
+        addresses = addresses_from(address)
+        entry = self.owner_of(addresses.events)
+        if entry is not None:
+            return _origin(entry, alive=True)
+        return Origin(source=None, events=addresses.events, replay=addresses.replay, journal=None)
+
+    def _at_journal(self, path: Path) -> Origin:
+        if not path.is_file():
+            raise JournalError(path, "no such file", "give the path of a journal.jsonl or a source id")
+        entry = _read(path.with_name(PUBLISHER_NAME))
+        if entry is None or Path(entry.journal).name != path.name:
+            return Origin(source=None, events=None, replay=None, journal=path)
+        return _origin(msgspec.structs.replace(entry, journal=str(path)), alive=entry.alive)
+
+    def _by_name(self, name: str) -> Origin:
+        running = self.running()
+        for entries, alive in ((running, True), (self.ended(), False)):
+            found = _matching(entries, name)
+            if len({entry.source for entry in found}) > 1 and found[0].info.plan_id != name:
+                raise UnknownSourceError(name, "fits several publishers", [entry.source for entry in found])
+            if found:
+                return _origin(found[0], alive=alive)
+        raise UnknownSourceError(name, "is no publisher of this machine", [entry.source for entry in running])
+
+    def _registered(self) -> list[Entry]:
+        folder = self.home / "run"
+        if not folder.is_dir():
+            return []
+        entries = filter(None, (_read(path) for path in folder.glob("*.json")))
+        return sorted(entries, key=lambda entry: entry.started)
+
+    def _file(self, source: str) -> Path:
+        return self.home / "run" / f"{checked_source(source)}.json"
+
+
+def checked_source(source: str) -> str:
+    """The source id itself, if it can name a file.
+
+    Raises:
+        ValueError: It can't.
+    """
+    if not _SOURCE.fullmatch(source):
+        raise ValueError(f"the source id {source!r} must be 1 to 64 letters, digits, dots, dashes or underscores")
+    return source
+
+
+def ended_in_good_order(journal: Path) -> bool:
+    """Did the publisher that wrote ``journal`` close its bus, rather than die?"""
+    entry = _read(journal.with_name(PUBLISHER_NAME))
+    return entry is not None and entry.ended is not None
+
+
+def _matching(entries: list[Entry], name: str) -> list[Entry]:
+    exact = [entry for entry in entries if entry.source == name]
+    same_plan = [entry for entry in entries if entry.info.plan_id == name]
+    # A plan that was resumed has had several publishers: the newest is meant.
+    same_plan.sort(key=lambda entry: entry.started, reverse=True)
+    return exact or same_plan or [entry for entry in entries if entry.source.startswith(name)]
+
+
+def _origin(entry: Entry, *, alive: bool) -> Origin:
+    journal = Path(entry.journal)
+    if not alive:
+        return Origin(source=entry.source, events=None, replay=None, journal=journal)
+    return Origin(source=entry.source, events=entry.events, replay=entry.replay, journal=journal)
+
+
+def _read(path: Path) -> Entry | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Entry)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _write(path: Path, data: bytes) -> None:
+    """The whole file or the old one."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part.write_bytes(data)
+    part.replace(path)
+
+
+def _last_change(folder: Path, journal: Path) -> float:
+    return (journal if journal.exists() else folder).stat().st_mtime

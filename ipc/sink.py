@@ -1,0 +1,90 @@
+"""Where events go: the EventSink port and the sinks that stamp, tag, fan out and remember."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+from uuid import uuid4
+
+from msgspec import structs
+
+from ipc.events import Event
+
+
+class EventSink(Protocol):
+    """Takes events, in order, from the thread of the event loop. Never blocks and never awaits."""
+
+    def publish(self, event: Event) -> None:
+        """Take one event."""
+        ...
+
+
+class StampingSink:
+    """Gives each event its id, sequence number, source and time, then hands it on.
+
+    One stands at the root of a process run: everything below it sees the same ids.
+    """
+
+    def __init__(self, source: str, sink: EventSink, clock: Callable[[], float] = time.time) -> None:
+        self.source = source
+        self._sink = sink
+        self._clock = clock
+        self._seq = 0
+
+    def publish(self, event: Event) -> None:
+        """Stamp and hand on."""
+        self._seq += 1
+        self._sink.publish(
+            structs.replace(event, event_id=uuid4().hex, seq=self._seq, source=self.source, ts=self._clock())
+        )
+
+
+class TaggingSink:
+    """Marks each event with whose it is; what an inner sink marked already stays."""
+
+    def __init__(
+        self,
+        sink: EventSink,
+        *,
+        session_id: str = "",
+        plan_id: str | None = None,
+        subagent_id: str | None = None,
+        subagent_step_id: str | None = None,
+    ) -> None:
+        self._sink = sink
+        tags = {
+            "session_id": session_id,
+            "plan_id": plan_id,
+            "subagent_id": subagent_id,
+            "subagent_step_id": subagent_step_id,
+        }
+        self._tags = {name: value for name, value in tags.items() if value}
+
+    def publish(self, event: Event) -> None:
+        """Tag and hand on."""
+        missing = {name: value for name, value in self._tags.items() if not getattr(event, name)}
+        self._sink.publish(structs.replace(event, **missing) if missing else event)
+
+
+class FanOutSink:
+    """Hands each event to several sinks, first to last."""
+
+    def __init__(self, sinks: Sequence[EventSink]) -> None:
+        self._sinks = tuple(sinks)
+
+    def publish(self, event: Event) -> None:
+        """Hand to each."""
+        for sink in self._sinks:
+            sink.publish(event)
+
+
+class MemorySink:
+    """Keeps every event in a list."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def publish(self, event: Event) -> None:
+        """Keep it."""
+        self.events.append(event)

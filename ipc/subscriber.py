@@ -1,0 +1,316 @@
+"""Exactly-once async iterator over the events of one publisher: live, replay, journal.
+
+It connects live first and asks what it missed afterwards, takes everything and filters itself (a filtered stream can't
+show holes), and fetches by replay whatever the sequence numbers or a heartbeat show to be missing. Once the publisher
+has ended or died, the rest is read from its journal file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal, Self, TypeAlias
+
+import anyio
+from anyio import lowlevel, to_thread
+
+from ipc._nng import BUFFERED_MESSAGES, ReqSocket, SubSocket
+from ipc.codec import (
+    Heartbeat,
+    Record,
+    ReplayHeader,
+    ReplayRequest,
+    decode_answer,
+    decode_frame,
+    decode_head,
+    encode_request,
+)
+from ipc.errors import CodecError, EventsLostError, JournalError, UnknownSourceError
+from ipc.journal import JournalReader, is_being_written
+from ipc.registry import Origin, Registry, ended_in_good_order
+
+After: TypeAlias = int | Literal["now"]
+"""Start after this event (0: from the first), or with whatever comes next."""
+
+SILENCE_S = 1.0
+"""Without a heartbeat for so long, a publisher is looked after."""
+LOST_S = 5.0
+"""Without a heartbeat for so long, a publisher whose journal can't be seen from here is taken for dead."""
+ANSWER_S = 1.0
+CONNECT_S = 2.0
+FRAMES_AT_ONCE = 256
+
+_RETRY_S = 0.05
+
+
+class EndReason(StrEnum):
+    """Why a subscription ended."""
+
+    FINISHED = "finished"
+    """The publisher closed its bus."""
+    DIED = "died"
+    """The publisher's process is gone; everything it recorded was delivered."""
+    REPLACED = "replaced"
+    """Another publisher took its address; everything the first one recorded was delivered."""
+
+
+class Subscription:
+    """Yields each event of one publisher once, in order; ends when the publisher has ended.
+
+    Use it as ``async with subscribe(...) as records: async for record in records``. ``source`` is the publisher's id,
+    ``ended`` says why it ended, ``replayed`` counts what did not come live. Memory is bounded by one replay batch
+    (1 MiB) and NNG's buffer; a slow consumer slows nobody.
+
+    Raises:
+        UnknownSourceError: On entering: nothing is known of the publisher, or it does not answer.
+        BusUnavailableError: On entering: pynng can't be loaded, or the address can't be used.
+        EventsLostError: While iterating: the publisher is gone and announced events its journal does not hold.
+        CodecError: While iterating: the publisher speaks another version of the wire.
+    """
+
+    def __init__(
+        self,
+        target: str | Path,
+        registry: Registry,
+        *,
+        after: After = 0,
+        topics: Sequence[str] = (),
+        buffered: int = BUFFERED_MESSAGES,
+    ) -> None:
+        """As ``subscribe``; ``buffered`` is how many live messages wait for a slow consumer before they are dropped."""
+        self.source: str | None = None
+        self.ended: EndReason | None = None
+        self.replayed = 0
+        self._target = target
+        self._registry = registry
+        self._topics = tuple(topics)
+        self._next: int | None = None if after == "now" else after + 1
+        self._head = 0
+        self._ready: deque[Record] = deque()
+        self._journal: Path | None = None
+        self._buffered = buffered
+        self._live: SubSocket | None = None
+        self._ask: ReqSocket | None = None
+        self._reader: JournalReader | None = None
+        self._ending: EndReason | None = None
+        self._heard = 0.0
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._connect(await to_thread.run_sync(self._registry.resolve, self._target))
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Record:
+        while not self._ready:
+            if self.ended is not None:
+                raise StopAsyncIteration
+            await self._fill()
+        return self._ready.popleft()
+
+    # --- finding the publisher
+
+    async def _connect(self, origin: Origin) -> None:
+        self.source, self._journal = origin.source, origin.journal
+        if origin.events is None or origin.replay is None:
+            await self._turn_to_journal()
+            return
+        self._heard = time.monotonic()
+        self._live = SubSocket(origin.events, self._buffered)
+        self._ask = ReqSocket(origin.replay)
+        header = await self._answer(ReplayRequest(), CONNECT_S)
+        if header is not None:
+            self.source, self._journal = header[0].source, Path(header[0].journal)
+            self._head = header[0].seq
+            if self._next is None:
+                self._next = self._head + 1
+        elif self.source is None:
+            known = [entry.source for entry in await to_thread.run_sync(self._registry.running)]
+            raise UnknownSourceError(str(self._target), "does not answer", known)
+        elif await self._is_gone():
+            await self._turn_to_journal()
+
+    # --- getting the next records
+
+    async def _fill(self) -> None:
+        """One step towards the next record; everything between two awaits is either done or not begun."""
+        if self._reader is not None:
+            await self._read_journal(self._reader)
+        elif self._ending is not None:
+            await self._end_or_turn()
+        elif self._is_behind():
+            await self._replay()
+        elif self._live is not None:
+            await self._listen(self._live)
+
+    def _is_behind(self) -> bool:
+        return self._next is not None and self._next <= self._head
+
+    async def _listen(self, live: SubSocket) -> None:
+        frames = live.receive(FRAMES_AT_ONCE)
+        if frames:
+            self._heard = time.monotonic()
+            for frame in frames:
+                self._take(frame)
+            await lowlevel.checkpoint()
+            return
+        with anyio.move_on_after(SILENCE_S):
+            await live.wait()
+            return
+        if await self._is_gone():
+            await self._turn_to_journal()
+
+    def _take(self, frame: bytes) -> None:
+        """Note what a message says. What is no message of ours is passed over: a lost event shows as a hole."""
+        if self._ending is not None:
+            return
+        try:
+            decoded = decode_frame(frame)
+            seen = decoded if isinstance(decoded, Heartbeat) else decode_head(decoded[1])
+        except CodecError:
+            return
+        if self.source is None:
+            self.source = seen.source
+        if seen.source != self.source:
+            self._ending = EndReason.REPLACED
+            return
+        if isinstance(decoded, Heartbeat):
+            self._head = max(self._head, decoded.seq)
+            if self._next is None:
+                self._next = decoded.seq + 1
+            if decoded.end:
+                self._ending = EndReason.FINISHED
+            return
+        if self._next is None:
+            self._next = seen.seq
+        if seen.seq == self._next:
+            self._deliver(seen.seq, decoded[1], decoded[0])
+        else:
+            self._head = max(self._head, seen.seq)
+
+    def _deliver(self, seq: int, body: bytes, topic: str | None = None) -> None:
+        self._next = seq + 1
+        self._head = max(self._head, seq)
+        record = Record(seq, self.source or "", body, topic)
+        if not self._topics or record.topic.startswith(self._topics):
+            self._ready.append(record)
+
+    async def _replay(self) -> None:
+        answer = await self._answer(ReplayRequest(first=self._next), ANSWER_S)
+        if answer is None:
+            if await self._is_gone():
+                await self._turn_to_journal()
+            return
+        header, bodies = answer
+        self._heard = time.monotonic()
+        if header.source != self.source:
+            self._ending = EndReason.REPLACED
+            return
+        self._take_bodies(header, bodies)
+        if not bodies:
+            await anyio.sleep(_RETRY_S)
+
+    def _take_bodies(self, header: ReplayHeader, bodies: list[bytes]) -> None:
+        self._head = max(self._head, header.seq)
+        for seq, body in enumerate(bodies, header.first):
+            if seq == self._next:
+                self._deliver(seq, body)
+                self.replayed += 1
+
+    async def _answer(self, request: ReplayRequest, seconds: float) -> tuple[ReplayHeader, list[bytes]] | None:
+        if self._ask is None:
+            return None
+        with anyio.move_on_after(seconds):
+            return decode_answer(await self._ask.ask(encode_request(request)))
+        return None
+
+    # --- the end
+
+    async def _is_gone(self) -> bool:
+        silent = time.monotonic() - self._heard
+        if self._journal is None or not self._journal.exists():
+            return silent > LOST_S
+        return not await to_thread.run_sync(is_being_written, self._journal)
+
+    async def _end_or_turn(self) -> None:
+        if self._is_behind() or self._ending is EndReason.REPLACED:
+            await self._turn_to_journal()
+        else:
+            self.ended = self._ending
+
+    async def _turn_to_journal(self) -> None:
+        """From here on, read the file."""
+        journal = self._journal
+        if self._ending is None:
+            finished = journal is not None and await to_thread.run_sync(ended_in_good_order, journal)
+            self._ending = EndReason.FINISHED if finished else EndReason.DIED
+        if self._next is None:
+            self.ended = self._ending
+            return
+        try:
+            if journal is None:
+                await self._settle()
+            else:
+                self._reader = await to_thread.run_sync(JournalReader, journal, self._next)
+        except JournalError:
+            await self._settle()
+
+    async def _read_journal(self, reader: JournalReader) -> None:
+        batch = await to_thread.run_sync(reader.read_batch)
+        for seq, body in batch:
+            if self.source is None:
+                self.source = decode_head(body).source
+            if seq == self._next:
+                self._deliver(seq, body)
+                self.replayed += 1
+        if not batch:
+            await self._settle()
+
+    async def _settle(self) -> None:
+        """The file has no more: what is still missing may be in the memory of a publisher that could not write it."""
+        if self._is_behind() and self._ending is not EndReason.REPLACED:
+            answer = await self._answer(ReplayRequest(first=self._next), ANSWER_S)
+            if answer is not None and answer[1] and answer[0].source == self.source:
+                self._take_bodies(*answer)
+                return
+        self.ended = self._ending
+        if self._next is not None and self._is_behind():
+            raise EventsLostError(self.source or str(self._target), self._next, self._head, self._journal)
+
+    def _close(self) -> None:
+        for part in (self._live, self._ask, self._reader):
+            if part is not None:
+                part.close()
+        self._live = self._ask = self._reader = None
+
+
+def subscribe(
+    source_or_address_or_journal: str | Path,
+    *,
+    home: Path,
+    after: After = 0,
+    topics: Sequence[str] = (),
+    runtime_dir: Path | None = None,
+) -> Subscription:
+    """Every event of a publisher, once and in order, from ``after`` on.
+
+    Args:
+        source_or_address_or_journal: A source id (or a unique prefix), a plan id, ``ipc://..`` or ``tcp://..``, or the
+            path of a journal.
+        home: The vibe home whose registry knows the publisher.
+        after: The number of the last event that is not wanted, or ``"now"``.
+        topics: Prefixes of topics (``plan.``, ``tool.call|plan-1``); none: every event.
+        runtime_dir: ``$XDG_RUNTIME_DIR``, where ended runs may have left their journals.
+    """
+    return Subscription(source_or_address_or_journal, Registry(home, runtime_dir), after=after, topics=topics)

@@ -1,0 +1,202 @@
+"""Where a run may publish, who else is there, and what is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from ipc.bus import EventBus
+from ipc.errors import AddressInUseError, BusUnavailableError
+from ipc.places import MAX_SOCKET_PATH_BYTES, addresses_from, folder_name
+from ipc.registry import LEFTOVERS_KEPT_S, Registry, RunInfo
+from tests.architecture.project import ROOT
+from tests.integration.ipc.processes import start
+
+INFO = RunInfo(cwd="/", title="a test")
+
+
+def open_bus(
+    home: Path, source: str = "run-1", address: str | None = None, runtime_dir: Path | None = None
+) -> EventBus:
+    return EventBus.open(home, source=source, info=INFO, address=address, runtime_dir=runtime_dir)
+
+
+def test_a_run_registers_itself_and_leaves_only_its_journal(vibe_home: Path) -> None:
+    registry = Registry(vibe_home)
+    with open_bus(vibe_home) as bus:
+        folder = Path(bus.entry.journal).parent
+        assert registry.running() == [bus.entry]
+        assert bus.entry.pid == os.getpid()
+        assert folder == vibe_home / "run" / folder_name("run-1")
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        bus.announce(RunInfo(cwd="/", title="renamed", plan_id="p"))
+        assert [entry.info.plan_id for entry in registry.running()] == ["p"]
+
+    assert registry.running() == []
+    assert sorted(path.name for path in folder.iterdir()) == ["journal.jsonl", "publisher.json"]
+    assert [(entry.source, entry.ended is not None) for entry in registry.ended()] == [("run-1", True)]
+
+
+def test_the_runtime_folder_is_preferred(vibe_home: Path, tmp_path: Path) -> None:
+    runtime = tmp_path / "rt"
+    runtime.mkdir(mode=0o700)
+    with open_bus(vibe_home, runtime_dir=runtime) as bus:
+        assert bus.entry.events == f"ipc://{runtime}/vibe/{folder_name('run-1')}/events.ipc"
+    with open_bus(vibe_home, "run-2", runtime_dir=tmp_path / "absent") as bus:
+        assert bus.entry.events.startswith(f"ipc://{vibe_home}/run/")
+
+
+def test_a_runtime_folder_that_is_too_deep_is_passed_over(vibe_home: Path, tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir(mode=0o700)
+    with open_bus(vibe_home, runtime_dir=deep) as bus:
+        assert bus.entry.events.startswith(f"ipc://{vibe_home}/run/")
+
+
+def test_a_home_that_is_too_deep_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(BusUnavailableError, match=r"107 bytes at most; set XDG_RUNTIME_DIR or VIBE_HOME"):
+        open_bus(tmp_path / ("h" * 100))
+
+
+def test_the_longest_path_that_fits_works_and_one_more_byte_does_not(vibe_home: Path) -> None:
+    room = MAX_SOCKET_PATH_BYTES - len(str(vibe_home)) - len("/.control")
+    with open_bus(vibe_home, address=f"ipc://{vibe_home}/{'n' * room}"):
+        pass
+    with pytest.raises(BusUnavailableError, match="has 108 bytes, 107 are allowed"):
+        open_bus(vibe_home, address=f"ipc://{vibe_home}/{'n' * (room + 1)}")
+
+
+def test_a_live_address_is_refused_and_says_whose_it_is(vibe_home: Path) -> None:
+    address = f"ipc://{vibe_home}/own.sock"
+    with open_bus(vibe_home, "first", address):
+        with pytest.raises(AddressInUseError, match=r"in use by run first \('a test'\), process \d+; wait"):
+            open_bus(vibe_home, "second", address)
+        assert [entry.source for entry in Registry(vibe_home).running()] == ["first"]
+        assert not (vibe_home / "run" / folder_name("second")).exists()
+
+
+def test_a_taken_replay_address_is_refused_too(vibe_home: Path) -> None:
+    with (
+        open_bus(vibe_home, "first", f"ipc://{vibe_home}/own.sock.replay"),
+        pytest.raises(AddressInUseError, match="a program that is not registered"),
+    ):
+        open_bus(vibe_home, "second", f"ipc://{vibe_home}/own.sock")
+
+
+def test_a_dead_publisher_is_swept_and_its_socket_reused(vibe_home: Path) -> None:
+    address = f"ipc://{vibe_home}/own.sock"
+    publisher = start("publish", vibe_home, "first", 1000, 10, address)
+    assert publisher.stdout is not None
+    publisher.stdout.readline()
+    publisher.send_signal(signal.SIGKILL)
+    publisher.communicate()
+    entry_file = vibe_home / "run" / "first.json"
+
+    assert entry_file.exists()
+    assert (vibe_home / "own.sock").exists()
+    assert Registry(vibe_home).running() == []
+    with open_bus(vibe_home, "second", address):
+        assert not entry_file.exists()
+        assert [entry.source for entry in Registry(vibe_home).running()] == ["second"]
+    assert [(entry.source, entry.ended is None) for entry in Registry(vibe_home).ended()] == [
+        ("second", False),
+        ("first", True),
+    ]
+
+
+@pytest.mark.parametrize("name", ["own.sock", "own.sock.replay", "own.sock.control"])
+def test_a_file_in_the_way_is_left_alone(vibe_home: Path, name: str) -> None:
+    precious = vibe_home / name
+    precious.write_text("precious", encoding="utf-8")
+    with pytest.raises(BusUnavailableError, match="a file that is no socket is in the way"):
+        open_bus(vibe_home, address=f"ipc://{vibe_home}/own.sock")
+    assert precious.read_text(encoding="utf-8") == "precious"
+
+
+def test_a_missing_folder_is_one_sentence(vibe_home: Path) -> None:
+    with pytest.raises(BusUnavailableError, match=r"can't be bound .*check the folder or the port"):
+        open_bus(vibe_home, address=f"ipc://{vibe_home}/absent/own.sock")
+
+
+def test_a_socket_in_an_open_folder_is_the_users_alone(vibe_home: Path) -> None:
+    with open_bus(vibe_home, address=f"ipc://{vibe_home}/own.sock"):
+        assert stat.S_IMODE((vibe_home / "own.sock").stat().st_mode) & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("tcp://0.0.0.0:5555", "open to other machines"),
+        ("tcp://192.168.1.7:5555", "open to other machines"),
+        ("tcp://*:5555", "open to other machines"),
+        ("tcp://example.org:5555", "open to other machines"),
+        ("tcp://[::]:5555", "open to other machines"),
+        ("tcp://127.0.0.1", "it is not tcp://HOST:PORT"),
+        ("tcp://127.0.0.1:0", "it is not tcp://HOST:PORT"),
+        ("tcp://127.0.0.1:65534", "it is not tcp://HOST:PORT"),
+        ("tcp://127.0.0.1:x", "it is not tcp://HOST:PORT"),
+        ("tcp://127.0.0.1:5555/path", "it is not tcp://HOST:PORT"),
+        ("ws://127.0.0.1:5555", "the transport is not supported"),
+        ("events.ipc", "the transport is not supported"),
+        ("ipc://relative/path", "the path is not absolute"),
+    ],
+)
+def test_an_address_that_can_not_be_used_is_one_sentence(vibe_home: Path, address: str, problem: str) -> None:
+    with pytest.raises(BusUnavailableError, match=problem):
+        open_bus(vibe_home, address=address)
+    assert not (vibe_home / "run").exists()
+
+
+def test_tcp_addresses_follow_one_another() -> None:
+    addresses = addresses_from("tcp://[::1]:5555")
+
+    assert (addresses.replay, addresses.control) == ("tcp://[::1]:5556", "tcp://[::1]:5557")
+
+
+def test_what_ended_long_ago_is_swept(vibe_home: Path) -> None:
+    for source in ("old", "young"):
+        open_bus(vibe_home, source).close()
+    old = vibe_home / "run" / folder_name("old")
+    young = vibe_home / "run" / folder_name("young")
+    past = young.stat().st_mtime - LEFTOVERS_KEPT_S - 60
+    os.utime(old / "journal.jsonl", (past, past))
+    with open_bus(vibe_home, "living") as bus:
+        os.utime(bus.entry.journal, (past, past))
+        Registry(vibe_home).sweep()
+        assert Path(bus.entry.journal).exists()
+
+    assert not old.exists()
+    assert young.exists()
+
+
+def test_a_source_that_can_name_no_file_is_refused(vibe_home: Path) -> None:
+    with pytest.raises(ValueError, match=r"'\.\./x' must be"):
+        open_bus(vibe_home, "../x")
+
+
+def test_a_missing_pynng_is_one_sentence(vibe_home: Path, tmp_path: Path) -> None:
+    (tmp_path / "pynng.py").write_text("raise OSError('libnng is broken')", encoding="utf-8")
+    script = """
+        import sys
+        from pathlib import Path
+        sys.path.insert(0, sys.argv[2])
+        import ipc.bus
+        from ipc.errors import BusUnavailableError
+        from ipc.registry import RunInfo
+        assert "pynng" not in sys.modules
+        try:
+            ipc.bus.EventBus.open(Path(sys.argv[1]), source="run-1", info=RunInfo(cwd="/"))
+        except BusUnavailableError as error:
+            print(error)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(vibe_home), str(tmp_path)]
+    said = subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True)
+
+    assert "the package pynng can't be loaded (libnng is broken); install it again" in said.stdout

@@ -1,0 +1,3 @@
+"""Tests of ipc: bytes and files."""
+
+from __future__ import annotations
