@@ -1,0 +1,3 @@
+"""Unit tests of the engine."""
+
+from __future__ import annotations

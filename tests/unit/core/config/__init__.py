@@ -1,0 +1,3 @@
+"""Unit tests of the configuration."""
+
+from __future__ import annotations

@@ -1,0 +1,72 @@
+"""A user's home and a project on disk, to load configurations from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vibe.core.config.errors import InvalidConfigError
+from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
+from vibe.core.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Folders below ``root``: ``home`` is ``~``, ``project`` a git repository in it."""
+
+    root: Path
+
+    @property
+    def user_home(self) -> Path:
+        return self.root / "me"
+
+    @property
+    def home(self) -> Path:
+        return self.user_home / ".vibe"
+
+    @property
+    def project(self) -> Path:
+        return self.user_home / "code" / "project"
+
+    def user_file(self, text: str, name: str = "config.toml") -> Path:
+        return _written(self.home / name, text)
+
+    def project_file(self, text: str) -> Path:
+        (self.project / ".git").mkdir(parents=True, exist_ok=True)
+        return _written(self.project / ".vibe" / "config.toml", text)
+
+    def load(
+        self,
+        *,
+        environ: dict[str, str] | None = None,
+        flags: dict[str, Any] | None = None,
+        workdir: Path | None = None,
+        trust: bool = True,
+    ) -> LoadedConfig:
+        return load_config(
+            ConfigRequest(
+                home=self.home,
+                workdir=workdir or self.project,
+                environ={"HOME": str(self.user_home), **(environ or {})},
+                flags=flags or {},
+                trust_workdir=trust,
+            )
+        )
+
+    def refusal(self, *, environ: dict[str, str] | None = None, flags: dict[str, Any] | None = None) -> list[str]:
+        """The sentences of the error that loading ends with."""
+        try:
+            self.load(environ=environ, flags=flags)
+        except InvalidConfigError as error:
+            return [str(problem) for problem in error.problems]
+        except ConfigError as error:
+            return [str(error)]
+        raise AssertionError("the configuration was accepted")
+
+
+def _written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
+    return path

@@ -1,0 +1,195 @@
+"""Which layer wins, and where a setting says it is from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.unit.core.config.surroundings import Surroundings
+from vibe.core.config.models import VibeConfig
+
+MINE = '[[models]]\nname = "big"\nalias = "mine"\nprovider = "mistral"\n'
+
+
+def test_without_files_everything_is_the_default(surroundings: Surroundings) -> None:
+    loaded = surroundings.load()
+    assert loaded.config == VibeConfig()
+    assert set(loaded.origins.values()) == {"default"}
+    assert loaded.warnings == ()
+    assert loaded.project_dir is None
+    assert list(surroundings.user_home.rglob("*")) == [surroundings.project.parent, surroundings.project]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Precedence:
+    user: str = ""
+    project: str = ""
+    environ: dict[str, str] = field(default_factory=dict[str, str])
+    flags: dict[str, Any] = field(default_factory=dict[str, Any])
+    steps: int
+    origin: str
+
+
+PARALLEL = "[planner]\nmax_parallel_steps = {}\n"
+VARIABLE = "VIBE_PLANNER__MAX_PARALLEL_STEPS"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Precedence(steps=4, origin="default"),
+        Precedence(user=PARALLEL.format(5), steps=5, origin="~/.vibe/config.toml:2"),
+        Precedence(
+            user=PARALLEL.format(5),
+            project=PARALLEL.format(6),
+            steps=6,
+            origin="~/code/project/.vibe/config.toml:2",
+        ),
+        Precedence(project=PARALLEL.format(6), environ={VARIABLE: "7"}, steps=7, origin=VARIABLE),
+        Precedence(
+            project=PARALLEL.format(6),
+            environ={VARIABLE: "7"},
+            flags={"planner.max_parallel_steps": 8},
+            steps=8,
+            origin="--max-parallel",
+        ),
+        Precedence(environ={VARIABLE: "7"}, flags={"planner.max_parallel_steps": None}, steps=7, origin=VARIABLE),
+        Precedence(flags={"planner.max_parallel_steps": "8"}, steps=8, origin="--max-parallel"),
+        Precedence(environ={"VIBE_PLANNER": '{"max_parallel_steps": 3}'}, steps=3, origin="VIBE_PLANNER"),
+        Precedence(environ={"VIBE_PLANNER": "{max_parallel_steps = 3}", VARIABLE: "7"}, steps=7, origin=VARIABLE),
+        Precedence(user=PARALLEL.format(5), environ={VARIABLE: ""}, steps=5, origin="~/.vibe/config.toml:2"),
+    ],
+)
+def test_the_higher_layer_wins(surroundings: Surroundings, case: Precedence) -> None:
+    surroundings.user_file(case.user)
+    surroundings.project_file(case.project)
+    loaded = surroundings.load(environ=case.environ, flags=case.flags)
+    assert loaded.config.planner.max_parallel_steps == case.steps
+    assert loaded.origins["planner.max_parallel_steps"] == case.origin
+
+
+def test_tables_merge_key_by_key(surroundings: Surroundings) -> None:
+    surroundings.user_file('[tools.bash]\npermission = "never"\ntimeout = 10\n[tools.bash.env]\nA = "1"\n')
+    surroundings.project_file('[tools.bash]\ntimeout = 20\n[tools.bash.env]\nB = "2"\n')
+    loaded = surroundings.load()
+    assert loaded.config.tools == {"bash": {"permission": "never", "timeout": 20, "env": {"A": "1", "B": "2"}}}
+    assert loaded.origins["tools.bash.permission"] == "~/.vibe/config.toml:2"
+    assert loaded.origins["tools.bash.env.B"] == "~/code/project/.vibe/config.toml:4"
+
+
+def test_lists_replace_one_another(surroundings: Surroundings) -> None:
+    surroundings.user_file('enabled_tools = ["grep", "bash"]\n')
+    surroundings.project_file('enabled_tools = ["glob"]\n')
+    assert surroundings.load().config.enabled_tools == ("glob",)
+
+
+def test_models_merge_by_alias_or_name_with_defaults_last(surroundings: Surroundings) -> None:
+    surroundings.user_file(MINE + '[[models]]\nname = "other"\nalias = "local"\nprovider = "llamacpp"\n')
+    surroundings.project_file('[[models]]\nname = "huge"\nalias = "mine"\nprovider = "llamacpp"\ncontext_size = 9\n')
+    loaded = surroundings.load()
+    assert [(model.key, model.name) for model in loaded.config.models] == [
+        ("mine", "huge"),
+        ("local", "other"),
+        ("devstral-2", "devstral-2512"),
+        ("devstral-small", "devstral-small-latest"),
+    ]
+    assert loaded.origins["models[mine].context_size"] == "~/code/project/.vibe/config.toml:5"
+    assert loaded.origins["models[devstral-2].provider"] == "default"
+
+
+def test_an_entry_replaces_the_one_of_its_name_as_a_whole(surroundings: Surroundings) -> None:
+    surroundings.user_file('[[providers]]\nname = "mistral"\napi_base = "http://localhost/v1"\n')
+    provider = surroundings.load().config.find_provider("mistral")
+    assert provider is not None
+    assert (provider.api_base, provider.api_key_env_var, provider.backend.value) == (
+        "http://localhost/v1",
+        "",
+        "generic",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    variable: str
+    word: str
+    found: object
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Word(variable="VIBE_ACTIVE_MODEL", word="local", found="local"),
+        Word(variable="VIBE_AUTO_APPROVE", word="1", found=True),
+        Word(variable="VIBE_AUTO_APPROVE", word="No", found=False),
+        Word(variable="VIBE_ENABLED_TOOLS", word='["grep", "bash"]', found=("grep", "bash")),
+        Word(variable="VIBE_ENABLED_TOOLS", word="['grep']", found=("grep",)),
+        Word(variable="VIBE_TOOLS__READ__PERMISSION", word="never", found={"read_file": {"permission": "never"}}),
+        Word(variable="VIBE_TOOLS__BASH__TIMEOUT", word="30", found={"bash": {"timeout": 30}}),
+        Word(variable="VIBE_TOOLS__BASH__SHELL", word="zsh", found={"bash": {"shell": "zsh"}}),
+        Word(variable="VIBE_IPC__ADDRESS", word="123", found="123"),
+    ],
+)
+def test_a_variable_means_what_its_setting_is(surroundings: Surroundings, case: Word) -> None:
+    config = surroundings.load(environ={case.variable: case.word}).config
+    name = case.variable.removeprefix("VIBE_").lower().split("__")[0]
+    found = config.ipc.address if name == "ipc" else getattr(config, name)
+    assert found == case.found
+
+
+def test_vibe_home_is_not_a_setting(surroundings: Surroundings) -> None:
+    assert surroundings.load(environ={"VIBE_HOME": "/elsewhere", "VIBE_LOG_LEVEL": "DEBUG"}).warnings == ()
+
+
+def test_flags_are_called_by_their_flag(surroundings: Surroundings) -> None:
+    flags = {"active_model": "local", "enabled_tools": ("grep",), "tools.bash.permission": "ask"}
+    loaded = surroundings.load(flags=flags)
+    assert loaded.config.active_model == "local"
+    assert loaded.config.enabled_tools == ("grep",)
+    assert loaded.origins["active_model"] == "--model"
+    assert loaded.origins["tools.bash.permission"] == "--tools.bash.permission"
+
+
+def test_tools_may_be_called_by_either_name(surroundings: Surroundings) -> None:
+    surroundings.user_file(
+        'enabled_tools = ["read", "write", "re*"]\ndisabled_tools = ["edit"]\n[tools.edit]\npermission = "never"\n'
+    )
+    config = surroundings.load().config
+    assert config.enabled_tools == ("read_file", "write_file", "re*")
+    assert config.disabled_tools == ("search_replace",)
+    assert config.tools == {"search_replace": {"permission": "never"}}
+
+
+def test_paths_are_relative_to_the_file_that_names_them(surroundings: Surroundings) -> None:
+    surroundings.user_file(
+        'tool_paths = ["mine", "~/tools", "/opt/tools"]\n'
+        '[[providers]]\nname = "replay"\nbackend = "scripted"\nscript = "turns.json"\n'
+    )
+    config = surroundings.load().config
+    assert config.tool_paths == (
+        str(surroundings.home / "mine"),
+        str(surroundings.user_home / "tools"),
+        "/opt/tools",
+    )
+    provider = config.find_provider("replay")
+    assert provider is not None
+    assert provider.script == str(surroundings.home / "turns.json")
+    assert surroundings.load(flags={"tool_paths": ["x"]}).config.tool_paths == (str(surroundings.project / "x"),)
+
+
+def test_loading_writes_nothing(surroundings: Surroundings) -> None:
+    file = surroundings.user_file('# mine\nactive_model = "local"  # why\n')
+    before = file.read_bytes(), file.stat().st_mtime_ns
+    surroundings.load()
+    assert (file.read_bytes(), file.stat().st_mtime_ns) == before
+    assert list(surroundings.home.iterdir()) == [file]
+
+
+def test_models_are_found_by_alias_before_name(surroundings: Surroundings) -> None:
+    surroundings.user_file(
+        '[[models]]\nname = "a"\nalias = "b"\nprovider = "mistral"\n[[models]]\nname = "b"\nalias = "c"\nprovider = "mistral"\n'
+    )
+    config = surroundings.load().config
+    found = {name: config.find_model(name) for name in ("a", "b", "c", "d")}
+    assert {name: model and model.key for name, model in found.items()} == {"a": "b", "b": "b", "c": "c", "d": None}

@@ -1,0 +1,59 @@
+"""Which names a pattern chooses."""
+
+from __future__ import annotations
+
+import pytest
+
+from vibe.core.config.patterns import NamePatterns
+from vibe.core.config.tool_names import canonical_tool_name
+from vibe.core.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("bash", ["bash"], ["bash2", "Bash", "my_bash"]),
+        ("web_*", ["web_fetch", "web_"], ["web", "my_web_fetch"]),
+        ("[gm]rep", ["grep", "mrep"], ["rep"]),
+        ("re:^serena_.*$", ["serena_", "serena_find"], ["my_serena_find"]),
+        ("re:read|write", ["read", "write"], ["read_file", "rewrite"]),
+        ("re:", [""], ["bash"]),
+    ],
+)
+def test_a_pattern_matches_whole_names(pattern: str, matching: list[str], others: list[str]) -> None:
+    patterns = NamePatterns([pattern])
+    assert [name for name in [*matching, *others] if patterns.matches(name)] == matching
+
+
+def test_no_pattern_matches_nothing() -> None:
+    assert not NamePatterns([]).matches("bash")
+
+
+def test_patterns_that_match_nothing_are_told() -> None:
+    patterns = NamePatterns(["bash", "bsh", "web_*", "x_*", "re:gr.p"])
+    assert patterns.unmatched(iter(["bash", "grep", "web_fetch"])) == ("bsh", "x_*")
+
+
+def test_a_wrong_regular_expression_is_refused_with_its_place() -> None:
+    with pytest.raises(ConfigError) as caught:
+        NamePatterns(["bash", "re:*"], where="--enabled-tools", key="enabled_tools")
+    assert str(caught.value) == (
+        "--enabled-tools: enabled_tools: 're:*' is not a valid regular expression (nothing to repeat at position 0), "
+        "correct it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("read", "read_file"),
+        ("edit", "search_replace"),
+        ("write", "write_file"),
+        ("read_file", "read_file"),
+        ("bash", "bash"),
+        ("re*", "re*"),
+        ("re:read", "re:read"),
+    ],
+)
+def test_tool_names_of_others_become_ours(name: str, ours: str) -> None:
+    assert canonical_tool_name(name) == ours

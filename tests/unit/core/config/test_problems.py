@@ -1,0 +1,290 @@
+"""What is refused and what is warned about, in which words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.unit.core.config.surroundings import Surroundings
+from vibe.core.config.errors import InvalidConfigError
+from vibe.core.config.models import ModelConfig, PlannerConfig, VibeConfig
+from vibe.core.config.schema import UNSUPPORTED
+
+FILE = "~/.vibe/config.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    user: str = ""
+    environ: dict[str, str] = field(default_factory=dict[str, str])
+    told: tuple[str, ...]
+
+
+REFUSED = {
+    "broken toml": Refused(
+        user='active_model = "local"\nauto_approve = \n',
+        told=(f"{FILE}:2: is not valid TOML (Invalid value), correct this line",),
+    ),
+    "torn toml": Refused(
+        user='enabled_tools = ["grep",\n',
+        told=(f"{FILE}:1: is not valid TOML (Invalid value), correct this line",),
+    ),
+    "duplicate key": Refused(
+        user="[planner]\nmax_parallel_steps = 2\n# again\nmax_parallel_steps = 3\n",
+        told=(f"{FILE}:4: planner.max_parallel_steps: is already set on line 2, remove one of the two",),
+    ),
+    "duplicate table": Refused(
+        user="[planner]\n[ipc]\n[planner]\n",
+        told=(f"{FILE}:3: planner: is already set on line 1, remove one of the two",),
+    ),
+    "key that is a table": Refused(
+        user='ipc.address = "x"\n[ipc]\n',
+        told=(f"{FILE}:2: is not valid TOML (Cannot declare ('ipc',) twice), correct this line",),
+    ),
+    "wrong types, all at once": Refused(
+        user='auto_approve = "yes"\nenabled_tools = "grep"\nactive_model = 3\n\n[planner]\nmax_parallel_steps = "4"\n',
+        told=(
+            f"{FILE}:3: active_model: must be a string, not 3",
+            f'{FILE}:2: enabled_tools: must be a list such as ["a", "b"], not "grep"',
+            f'{FILE}:1: auto_approve: must be true or false, not "yes"',
+            f'{FILE}:6: planner.max_parallel_steps: must be a whole number, not "4"',
+        ),
+    ),
+    "list item": Refused(
+        user='disabled_tools = [\n  "grep",\n  3,\n]\n',
+        told=(f"{FILE}:1: disabled_tools[1]: must be a string, not 3",),
+    ),
+    "table for a value": Refused(user="planner = 3\n", told=(f"{FILE}:1: planner: must be a table, not 3",)),
+    "tools is no table": Refused(user="tools = 3\n", told=(f"{FILE}:1: tools: must be a table, not 3",)),
+    "a tool is no table": Refused(
+        user='[tools]\nbash = "ask"\n', told=(f'{FILE}:2: tools.bash: must be a table, not "ask"',)
+    ),
+    "negative": Refused(
+        user="planner.max_parallel_steps = -1\n",
+        told=(f"{FILE}:1: planner.max_parallel_steps: must be at least 1, not -1",),
+    ),
+    "fraction": Refused(
+        user="planner.max_parallel_steps = 1.5\n",
+        told=(f"{FILE}:1: planner.max_parallel_steps: must be a whole number, not 1.5",),
+    ),
+    "entries": Refused(
+        user=(
+            '[[providers]]\nname = "p"\napi_base = "http://h/v1"\nbackend = "magic"\ntimeout_seconds = 0\n'
+            '[[models]]\nname = "m"\nprovider = "mistral"\ntemperature = 3\ninput_price = -0.5\n'
+            "output_price = inf\n"
+        ),
+        told=(
+            f"{FILE}:9: models[m].temperature: must be at most 2, not 3",
+            f"{FILE}:10: models[m].input_price: must be at least 0, not -0.5",
+            f"{FILE}:11: models[m].output_price: must be a finite number, not Infinity",
+            f"{FILE}:4: providers[p].backend: must be 'mistral', 'generic' or 'scripted', not \"magic\"",
+            f"{FILE}:5: providers[p].timeout_seconds: must be more than 0, not 0",
+        ),
+    ),
+    "entry without what it needs": Refused(
+        user='[[models]]\nname = "m"\n', told=(f"{FILE}:1: models[m].provider: is missing, set it",)
+    ),
+    "entry without a name": Refused(
+        user='[[models]]\nprovider = "mistral"\n',
+        told=(f"{FILE}:1: models[0].name: is missing or empty, give the entry a name",),
+    ),
+    "entry that is no table": Refused(
+        user='models = [\n  "m",\n]\n', told=(f"{FILE}:2: models[0]: must be a table such as [[models]], not 'm'",)
+    ),
+    "table where a list of tables belongs": Refused(
+        user='[models]\nname = "m"\n',
+        told=(f'{FILE}:1: models: must be a list such as ["a", "b"], not {{"name": "m"}}',),
+    ),
+    "the same entry twice": Refused(
+        user='[[models]]\nname = "m"\nprovider = "mistral"\n[[models]]\nname = "n"\nalias = "m"\nprovider = "mistral"\n',
+        told=(f"{FILE}:4: models[1]: 'm' is already set at {FILE}:1, remove one of the two or give one an alias",),
+    ),
+    "unknown model": Refused(
+        user='active_model = "devstrl-2"\n',
+        told=(
+            (
+                f"{FILE}:1: active_model: there is no model 'devstrl-2', did you mean 'devstral-2'? "
+                "(known: devstral-2, devstral-small, local)"
+            ),
+        ),
+    ),
+    "unknown provider": Refused(
+        user='[[models]]\nname = "m"\nprovider = "mistrl"\n',
+        told=(
+            (
+                f"{FILE}:3: models[m].provider: there is no provider 'mistrl', did you mean 'mistral'? "
+                "(known: mistral, llamacpp)"
+            ),
+        ),
+    ),
+    "providers without an address": Refused(
+        user='[[providers]]\nname = "p"\n[[providers]]\nname = "q"\nbackend = "scripted"\n',
+        told=(
+            f"{FILE}:1: providers[p].api_base: is missing, a provider with backend 'generic' needs it",
+            f"{FILE}:3: providers[q].script: is missing, a provider with backend 'scripted' needs it",
+        ),
+    ),
+    "permission": Refused(
+        user='[tools.read]\npermission = "sometimes"\nallowlist = "a"\ndenylist = ["b", 3]\n',
+        told=(
+            f"{FILE}:2: tools.read_file.permission: must be 'always', 'ask' or 'never', not \"sometimes\"",
+            f'{FILE}:3: tools.read_file.allowlist: must be a list such as ["a", "b"], not "a"',
+            f"{FILE}:4: tools.read_file.denylist[1]: must be a string, not 3",
+        ),
+    ),
+    "one tool under both names": Refused(
+        user='[tools.read_file]\npermission = "ask"\n[tools.read]\npermission = "never"\n',
+        told=(f"{FILE}:3: tools.read: is the same tool as tools.read_file, put both tables into [tools.read_file]",),
+    ),
+    "regular expression": Refused(
+        user='disabled_tools = ["re:("]\n',
+        told=(
+            (
+                f"{FILE}:1: disabled_tools: 're:(' is not a valid regular expression "
+                "(missing ), unterminated subpattern at position 0), correct it"
+            ),
+        ),
+    ),
+    "variables": Refused(
+        environ={
+            "VIBE_PLANNER__MAX_PARALLEL_STEPS": "many",
+            "VIBE_ENABLED_TOOLS": "grep",
+            "VIBE_AUTO_APPROVE": "maybe",
+            "VIBE_PLANNER": "3",
+        },
+        told=(
+            'VIBE_ENABLED_TOOLS: enabled_tools: must be a list such as ["a", "b"], not "grep"',
+            'VIBE_AUTO_APPROVE: auto_approve: must be true or false, not "maybe"',
+            'VIBE_PLANNER__MAX_PARALLEL_STEPS: planner.max_parallel_steps: must be a whole number, not "many"',
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_wrong_is_told_with_its_place(surroundings: Surroundings, name: str) -> None:
+    case = REFUSED[name]
+    surroundings.user_file(case.user)
+    assert tuple(surroundings.refusal(environ=case.environ)) == case.told
+
+
+def test_a_flag_is_called_by_its_name_when_it_is_wrong(surroundings: Surroundings) -> None:
+    told = surroundings.refusal(flags={"active_model": "nope", "enabled_tools": ["re:["]})
+    assert [sentence.split(": ")[0] for sentence in told] == ["--model", "--enabled-tools"]
+
+
+def test_the_project_file_is_named_when_it_is_the_one_that_is_wrong(surroundings: Surroundings) -> None:
+    surroundings.user_file("[planner]\nmax_parallel_steps = 3\n")
+    surroundings.project_file("\n\n[planner]\nmax_parallel_steps = 0\n")
+    assert surroundings.refusal() == [
+        "~/code/project/.vibe/config.toml:4: planner.max_parallel_steps: must be at least 1, not 0"
+    ]
+
+
+def test_an_error_reads_as_all_its_problems_and_carries_the_first(surroundings: Surroundings) -> None:
+    surroundings.user_file("auto_approve = 1\nactive_model = 2\n")
+    with pytest.raises(InvalidConfigError) as caught:
+        surroundings.load()
+    error = caught.value
+    assert str(error).splitlines() == [str(problem) for problem in error.problems]
+    assert (error.where, error.key) == (f"{FILE}:2", "active_model")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", None])
+def test_an_unreadable_file_is_named(surroundings: Surroundings, content: bytes | None) -> None:
+    path = surroundings.home / "config.toml"
+    path.parent.mkdir(parents=True)
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    expected = "cannot be read (Is a directory)" if content is None else "is not UTF-8 (byte 0)"
+    (told,) = surroundings.refusal()
+    assert told.startswith(f"{FILE}: {expected}")
+
+
+def test_a_byte_order_mark_is_no_error(surroundings: Surroundings) -> None:
+    surroundings.user_file('\ufeffactive_model = "local"\r\n')
+    assert surroundings.load().config.active_model == "local"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned:
+    user: str = ""
+    environ: dict[str, str] = field(default_factory=dict[str, str])
+    told: tuple[str, ...]
+
+
+WARNED = {
+    "misspelled": Warned(
+        user='\nactiv_model = "local"\n',
+        told=(f"{FILE}:2: unknown key activ_model has no effect, did you mean active_model?",),
+    ),
+    "misplaced": Warned(
+        user="max_parallel_steps = 3\n",
+        told=(f"{FILE}:1: unknown key max_parallel_steps has no effect, did you mean planner.max_parallel_steps?",),
+    ),
+    "nothing like it": Warned(
+        user="[agent]\nxyzzy = 1\n", told=(f"{FILE}:1: unknown key agent has no effect, remove it",)
+    ),
+    "in a table": Warned(
+        user="[planner]\n\nmax_paralel_steps = 3\n",
+        told=(
+            f"{FILE}:3: unknown key planner.max_paralel_steps has no effect, did you mean planner.max_parallel_steps?",
+        ),
+    ),
+    "in an entry": Warned(
+        user='[[models]]\nname = "m"\nprovider = "mistral"\ntemprature = 1\nthinking = "high"\n',
+        told=(
+            f"{FILE}:4: unknown key models[0].temprature has no effect, did you mean models[m].temperature?",
+            f"{FILE}:5: models[0].thinking is not supported in this version and has no effect, remove it",
+        ),
+    ),
+    "in a tool's table": Warned(
+        user='[tools.bash]\npermision = "never"\ntimeout = 3\n',
+        told=(f"{FILE}:2: tools.bash.permision: did you mean permission?",),
+    ),
+    "a variable": Warned(
+        environ={"VIBE_ACTIV_MODEL": "x"},
+        told=("VIBE_ACTIV_MODEL: unknown key activ_model has no effect, did you mean active_model?",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_an_unknown_key_is_warned_about_and_dropped(surroundings: Surroundings, name: str) -> None:
+    case = WARNED[name]
+    surroundings.user_file(case.user)
+    assert surroundings.load(environ=case.environ).warnings == case.told
+
+
+@pytest.mark.parametrize("table", UNSUPPORTED)
+def test_known_keys_that_have_no_effect_say_so(surroundings: Surroundings, table: str) -> None:
+    head = {"": "", "planner": "[planner]\n", "models": '[[models]]\nname = "m"\nprovider = "mistral"\n'}[table]
+    names = sorted(UNSUPPORTED[table])
+    surroundings.user_file(head + "".join(f"{name} = true\n" for name in names))
+    warnings = surroundings.load().warnings
+    first = head.count("\n") + 1
+    prefix = {"": "", "planner": "planner.", "models": "models[0]."}[table]
+    assert warnings == tuple(
+        f"{FILE}:{line}: {prefix}{name} is not supported in this version and has no effect, remove it"
+        for line, name in enumerate(names, start=first)
+    )
+
+
+def test_tables_that_have_no_effect_say_so_once(surroundings: Surroundings) -> None:
+    surroundings.user_file(
+        '[[mcp_servers]]\nname = "a"\n[[mcp_servers]]\nname = "b"\n[project_context]\nmax_chars = 1\nmax_depth = 2\n'
+    )
+    assert [warning.split(" is ")[0] for warning in surroundings.load().warnings] == [
+        f"{FILE}:1: mcp_servers",
+        f"{FILE}:5: project_context",
+    ]
+
+
+def test_no_key_that_works_is_listed_as_unsupported() -> None:
+    models = {"": VibeConfig, "planner": PlannerConfig, "models": ModelConfig}
+    assert {table: names & set(models[table].model_fields) for table, names in UNSUPPORTED.items()} == {
+        table: set() for table in UNSUPPORTED
+    }

@@ -1,0 +1,146 @@
+"""Whose settings are loaded, and what is said about those that are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.core.config.surroundings import Surroundings
+from vibe.core.config.paths import find_project_dir
+from vibe.core.config.trust import TrustStore
+from vibe.core.errors import ConfigError
+
+LOCAL = 'active_model = "local"\n'
+
+
+def _trust(surroundings: Surroundings, *folders: Path, untrusted: tuple[Path, ...] = ()) -> TrustStore:
+    lists = {"trusted": folders, "untrusted": untrusted}
+    text = "".join(f"{key} = {[str(folder) for folder in value]!r}\n" for key, value in lists.items())
+    surroundings.user_file(text, "trusted_folders.toml")
+    return TrustStore(surroundings.home, user_home=surroundings.user_home)
+
+
+def test_an_untrusted_project_is_not_loaded_and_that_is_said(surroundings: Surroundings) -> None:
+    surroundings.project_file("not even toml")
+    loaded = surroundings.load(trust=False)
+    assert loaded.project_dir is None
+    assert loaded.config.active_model == "devstral-2"
+    assert loaded.warnings == (
+        (
+            "~/code/project/.vibe was not loaded: ~/code/project is not a trusted folder; run with --trust to load it this "
+            "time, or list the folder as trusted in ~/.vibe/trusted_folders.toml"
+        ),
+    )
+
+
+def test_a_listed_project_is_loaded(surroundings: Surroundings) -> None:
+    surroundings.project_file(LOCAL)
+    _trust(surroundings, surroundings.project)
+    loaded = surroundings.load(trust=False)
+    assert loaded.project_dir == surroundings.project / ".vibe"
+    assert loaded.config.active_model == "local"
+    assert loaded.warnings == ()
+
+
+def test_trust_for_this_run_writes_nothing(surroundings: Surroundings) -> None:
+    surroundings.project_file(LOCAL)
+    assert surroundings.load(trust=True).config.active_model == "local"
+    assert not surroundings.home.exists()
+
+
+def test_trust_goes_down_but_not_up(surroundings: Surroundings) -> None:
+    store = _trust(surroundings, surroundings.project)
+    assert store.is_trusted(surroundings.project / "a" / "b")
+    assert not store.is_trusted(surroundings.project.parent)
+    assert not store.is_trusted(surroundings.project.with_name("project2"))
+
+
+def test_trusting_a_folder_inside_does_not_trust_the_project_around_it(surroundings: Surroundings) -> None:
+    surroundings.project_file(LOCAL)
+    inner = surroundings.project / "src"
+    inner.mkdir()
+    _trust(surroundings, inner)
+    assert surroundings.load(trust=False, workdir=inner).project_dir is None
+
+
+def test_the_nearest_entry_decides(surroundings: Surroundings) -> None:
+    store = _trust(surroundings, surroundings.user_home, untrusted=(surroundings.project,))
+    assert store.is_trusted(surroundings.project.parent)
+    assert not store.is_trusted(surroundings.project / "src")
+
+
+def test_a_link_is_trusted_for_what_it_leads_to(surroundings: Surroundings, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    link = surroundings.project / "link"
+    link.symlink_to(outside)
+    assert not _trust(surroundings, surroundings.project).is_trusted(link)
+
+
+def test_a_tilde_is_the_users_home(surroundings: Surroundings) -> None:
+    surroundings.user_file('trusted = ["~/code"]\n', "trusted_folders.toml")
+    assert TrustStore(surroundings.home, user_home=surroundings.user_home).is_trusted(surroundings.project)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('\ntrusted = "/home"\n', "trusted_folders.toml:2: trusted: must be a list of folders"),
+        ('trusted = [\n"/a",\n3]\n', "trusted_folders.toml:3: trusted[1]: must be an absolute folder, not 3"),
+        ('trusted = ["."]\n', "trusted_folders.toml:1: trusted[0]: must be an absolute folder, not '.'"),
+        ("trusted = [\n", "trusted_folders.toml:1: is not valid TOML"),
+    ],
+)
+def test_a_list_that_makes_no_sense_trusts_nobody(surroundings: Surroundings, text: str, told: str) -> None:
+    surroundings.user_file(text, "trusted_folders.toml")
+    store = TrustStore(surroundings.home, user_home=surroundings.user_home)
+    with pytest.raises(ConfigError) as caught:
+        store.is_trusted(surroundings.project)
+    assert str(caught.value).startswith(f"~/.vibe/{told}")
+
+
+def test_the_nearest_project_up_to_the_repository_is_found(surroundings: Surroundings) -> None:
+    surroundings.project_file(LOCAL)
+    deep = surroundings.project / "a" / "b"
+    deep.mkdir(parents=True)
+    assert surroundings.load(workdir=deep).project_dir == surroundings.project / ".vibe"
+    (deep.parent / ".vibe").mkdir()
+    assert surroundings.load(workdir=deep).project_dir == deep.parent / ".vibe"
+
+
+def test_nothing_above_the_repository_is_found(surroundings: Surroundings) -> None:
+    (surroundings.project.parent / ".vibe").mkdir()
+    assert surroundings.load().project_dir == surroundings.project.parent / ".vibe"
+    (surroundings.project / ".git").write_text("gitdir: elsewhere\n")
+    assert surroundings.load().project_dir is None
+
+
+def test_the_users_own_folder_is_nobodys_project(surroundings: Surroundings) -> None:
+    surroundings.user_file(LOCAL)
+    assert surroundings.load(workdir=surroundings.user_home).project_dir is None
+    assert surroundings.load(trust=False).warnings == ()
+
+
+def test_a_vibe_folder_somewhere_else_is_nobodys_project_either(surroundings: Surroundings) -> None:
+    chosen = surroundings.project / ".vibe"
+    chosen.mkdir()
+    assert find_project_dir(surroundings.project, home=chosen, user_home=surroundings.user_home) is None
+
+
+def test_nothing_at_or_above_home_is_found(surroundings: Surroundings) -> None:
+    surroundings.home.mkdir()
+    (surroundings.root / ".vibe").mkdir()
+    elsewhere = surroundings.root / "elsewhere"
+    for start in (surroundings.project, surroundings.user_home):
+        assert find_project_dir(start, home=elsewhere, user_home=surroundings.user_home) is None
+
+
+def test_outside_home_and_repositories_only_the_folder_itself_is_searched(
+    surroundings: Surroundings, tmp_path: Path
+) -> None:
+    inner = tmp_path / "shared" / "inner"
+    (inner.parent / ".vibe").mkdir(parents=True)
+    inner.mkdir()
+    assert surroundings.load(workdir=inner).project_dir is None
+    assert surroundings.load(workdir=inner.parent).project_dir == inner.parent / ".vibe"

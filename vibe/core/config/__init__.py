@@ -1,0 +1,3 @@
+"""Configuration: models, the layered loader, paths and trusted folders."""
+
+from __future__ import annotations

@@ -1,0 +1,175 @@
+"""Validation of the merged settings: every problem with its place, in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from vibe.core.config.errors import InvalidConfigError
+from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, nested
+from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, ToolTable, VibeConfig
+from vibe.core.config.patterns import NamePatterns
+from vibe.core.config.schema import TOOLS, Key, closest, written
+from vibe.core.errors import ConfigError
+
+_LONGEST_VALUE = 60
+_EXPECTED = {
+    "bool_type": "true or false",
+    "dict_type": "a table",
+    "finite_number": "a finite number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_type": "a whole number",
+    "model_attributes_type": "a table",
+    "model_type": "a table",
+    "string_type": "a string",
+    "tuple_type": 'a list such as ["a", "b"]',
+}
+
+
+def validate(merged: Layer) -> VibeConfig:
+    """The configuration the layers make together.
+
+    Raises:
+        InvalidConfigError: Something is wrong; every problem is told.
+    """
+    problems = list(merged.problems)
+    data = nested(merged)
+    problems.extend(_tool_problems(data, merged))
+    config: VibeConfig | None = None
+    try:
+        # As JSON, since only there strictness takes a list for a tuple and a string for an enum, and nothing else.
+        config = VibeConfig.model_validate_json(json.dumps(data, default=str), strict=True)
+    except ValidationError as error:
+        problems.extend(_told(details, (), merged) for details in error.errors(include_url=False))
+    if config is not None:
+        problems.extend(_model_problems(config, merged))
+        problems.extend(_provider_problems(config, merged))
+        problems.extend(_pattern_problems(config, merged))
+    if problems or config is None:
+        raise InvalidConfigError(tuple(problems))
+    return config
+
+
+def origin_of(merged: Layer, key: Key) -> str:
+    """Where ``key``, or else the table around it, was set."""
+    for length in range(len(key), 0, -1):
+        head = key[:length]
+        if head in merged.settings:
+            return merged.settings[head].origin
+        if head in merged.entries:
+            return merged.entries[head]
+    return DEFAULT_ORIGIN
+
+
+def _tool_problems(data: Mapping[str, Any], merged: Layer) -> list[ConfigError]:
+    tools = data.get(TOOLS, {})
+    problems: list[ConfigError] = []
+    if not isinstance(tools, dict):
+        return problems
+    for name, table in tools.items():  # pyright: ignore[reportUnknownVariableType]  what users wrote
+        if not isinstance(table, dict):
+            continue
+        try:
+            ToolTable.model_validate_json(json.dumps(table, default=str), strict=True)
+        except ValidationError as error:
+            prefix = (TOOLS, str(name))  # pyright: ignore[reportUnknownArgumentType]  what users wrote
+            problems.extend(_told(details, prefix, merged) for details in error.errors(include_url=False))
+    return problems
+
+
+def _told(details: ErrorDetails, prefix: Key, merged: Layer) -> ConfigError:
+    key = (*prefix, *_key(details["loc"], merged))
+    kind, context = details["type"], details.get("ctx", {})
+    got = _value(details["input"])
+    if kind == "missing":
+        problem = "is missing, set it"
+    elif kind in _EXPECTED:
+        problem = f"must be {_EXPECTED[kind]}, not {got}"
+    elif kind in {"enum", "literal_error"}:
+        problem = f"must be {context['expected']}, not {got}"
+    elif kind == "greater_than_equal":
+        problem = f"must be at least {context['ge']:g}, not {got}"
+    elif kind == "greater_than":
+        problem = f"must be more than {context['gt']:g}, not {got}"
+    elif kind == "less_than_equal":
+        problem = f"must be at most {context['le']:g}, not {got}"
+    else:
+        problem = f"{details['msg']}, not {got}"
+    return ConfigError(origin_of(merged, key), written(key), problem)
+
+
+def _key(location: tuple[str | int, ...], merged: Layer) -> Key:
+    """The key of an error's place: positions in a list of tables become the names of its entries."""
+    key: Key = ()
+    for part in location:
+        if isinstance(part, str):
+            key = (*key, part)
+            continue
+        entries = [entry for entry in merged.entries if entry[:-1] == key]
+        key = entries[part] if part < len(entries) else (*key, f"[{part}]")
+    return key
+
+
+def _value(value: object) -> str:
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+def _model_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
+    problems: list[ConfigError] = []
+    if config.find_model(config.active_model) is None:
+        known = [model.key for model in config.models]
+        problem = f"there is no model {config.active_model!r}, {_choice(config.active_model, known)}"
+        problems.append(ConfigError(origin_of(merged, ("active_model",)), "active_model", problem))
+    return problems + [
+        _unknown_provider(model, config, merged)
+        for model in config.models
+        if config.find_provider(model.provider) is None
+    ]
+
+
+def _unknown_provider(model: ModelConfig, config: VibeConfig, merged: Layer) -> ConfigError:
+    key = ("models", f"[{model.key}]", "provider")
+    known = [provider.name for provider in config.providers]
+    problem = f"there is no provider {model.provider!r}, {_choice(model.provider, known)}"
+    return ConfigError(origin_of(merged, key), written(key), problem)
+
+
+def _choice(name: str, known: list[str]) -> str:
+    near = closest(name, known)
+    hint = f"did you mean {near!r}? " if near else ""
+    return f"{hint}(known: {', '.join(known)})"
+
+
+def _provider_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
+    missing = ((provider, _missing(provider)) for provider in config.providers)
+    return [
+        ConfigError(
+            origin_of(merged, ("providers", f"[{provider.name}]")),
+            f"providers[{provider.name}].{name}",
+            f"is missing, a provider with backend {provider.backend.value!r} needs it",
+        )
+        for provider, name in missing
+        if name
+    ]
+
+
+def _missing(provider: ProviderConfig) -> str | None:
+    if provider.backend is BackendKind.SCRIPTED:
+        return None if provider.script else "script"
+    return None if provider.api_base else "api_base"
+
+
+def _pattern_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
+    problems: list[ConfigError] = []
+    for key, patterns in (("enabled_tools", config.enabled_tools), ("disabled_tools", config.disabled_tools)):
+        try:
+            NamePatterns(patterns, where=origin_of(merged, (key,)), key=key)
+        except ConfigError as error:
+            problems.append(error)
+    return problems

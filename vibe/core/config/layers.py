@@ -1,0 +1,232 @@
+"""Layers of settings: each source read into the same flat form, then laid one over the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from vibe.core.config.models import DEFAULT_MODELS, DEFAULT_PROVIDERS, Section, ToolTable, VibeConfig
+from vibe.core.config.paths import absolute
+from vibe.core.config.schema import (
+    TOOLS,
+    Key,
+    closest,
+    entry_of,
+    is_unsupported,
+    section_of,
+    suggestion,
+    written,
+)
+from vibe.core.config.toml_source import RawPath, dotted
+from vibe.core.config.tool_names import canonical_tool_name
+from vibe.core.errors import ConfigError
+
+DEFAULT_ORIGIN = "default"
+OriginOf: TypeAlias = Callable[[RawPath], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value and where it was set."""
+
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """What one source sets. ``entries`` are the origins of entries of lists of tables, in the order they stand."""
+
+    settings: dict[Key, Setting] = field(default_factory=dict[Key, Setting])
+    entries: dict[Key, str] = field(default_factory=dict[Key, str])
+    warnings: list[str] = field(default_factory=list[str])
+    problems: list[ConfigError] = field(default_factory=list[ConfigError])
+
+
+def read_layer(data: Mapping[str, Any], origin_of: OriginOf, *, base: Path, user_home: Path) -> Layer:
+    """Everything ``data`` sets. ``origin_of`` tells where a raw path was set; relative paths start from ``base``."""
+    reader = _LayerReader(origin_of, base=base, user_home=user_home)
+    reader.read(data)
+    return reader.layer
+
+
+class _LayerReader:
+    """Flattens nested tables: drops unknown keys with a warning, keys entries by name, resolves paths."""
+
+    def __init__(self, origin_of: OriginOf, *, base: Path, user_home: Path) -> None:
+        self.layer = Layer()
+        self._origin_of = origin_of
+        self._base = base
+        self._user_home = user_home
+
+    def read(self, data: Mapping[str, Any]) -> None:
+        self._table(VibeConfig, data, (), ())
+
+    def _table(self, section: type[Section], data: Mapping[str, Any], raw: RawPath, key: Key) -> None:
+        for name, value in data.items():
+            path = (*raw, name)
+            if name not in section.model_fields:
+                self._warn_unknown(section, path, key)
+                continue
+            self._field(section.model_fields[name].annotation, value, path, (*key, name))
+
+    def _field(self, annotation: Any, value: Any, raw: RawPath, key: Key) -> None:
+        inner, entry = section_of(annotation), entry_of(annotation)
+        if inner is not None and isinstance(value, dict):
+            self._table(inner, cast("dict[str, Any]", value), raw, key)
+        elif entry is not None and isinstance(value, list):
+            self._entries(entry, cast("list[Any]", value), raw, key)
+        elif key == (TOOLS,) and isinstance(value, dict):
+            self._tools(cast("dict[str, Any]", value), raw)
+        else:
+            self._set(key, value, raw)
+
+    def _entries(self, section: type[Section], items: list[Any], raw: RawPath, key: Key) -> None:
+        for index, item in enumerate(items):
+            path = (*raw, index)
+            name = _entry_name(item)
+            entry = (*key, f"[{name}]")
+            if not isinstance(item, dict):
+                self._problem(path, f"must be a table such as [[{written(key)}]], not {item!r}")
+            elif name is None:
+                self._problem((*path, "name"), "is missing or empty, give the entry a name")
+            elif entry in self.layer.entries:
+                first = self.layer.entries[entry]
+                self._problem(path, f"{name!r} is already set at {first}, remove one of the two or give one an alias")
+            else:
+                self.layer.entries[entry] = self._origin_of(path)
+                self._table(section, cast("dict[str, Any]", item), path, entry)
+
+    def _tools(self, tables: dict[str, Any], raw: RawPath) -> None:
+        seen: dict[str, str] = {}
+        for name, value in tables.items():
+            tool, path = canonical_tool_name(name), (*raw, name)
+            if tool in seen:
+                problem = f"is the same tool as {TOOLS}.{seen[tool]}, put both tables into [{TOOLS}.{tool}]"
+                self._problem(path, problem)
+                continue
+            seen[tool] = name
+            if isinstance(value, dict):
+                self._warn_misspelled(cast("dict[str, Any]", value), path)
+            self._free(value, path, (TOOLS, tool))
+
+    def _free(self, value: Any, raw: RawPath, key: Key) -> None:
+        if not isinstance(value, dict):
+            self._set(key, value, raw)
+            return
+        for name, inner in cast("dict[str, Any]", value).items():
+            self._free(inner, (*raw, name), (*key, name))
+
+    def _set(self, key: Key, value: Any, raw: RawPath) -> None:
+        self.layer.settings[key] = Setting(self._resolved(key, value), self._origin_of(raw))
+
+    def _resolved(self, key: Key, value: Any) -> Any:
+        if key in {("enabled_tools",), ("disabled_tools",)}:
+            return _each_text(value, canonical_tool_name)
+        if key == ("tool_paths",):
+            return _each_text(value, lambda text: absolute(text, self._base, self._user_home))
+        if key[0] == "providers" and key[-1] == "script" and isinstance(value, str) and value:
+            return absolute(value, self._base, self._user_home)
+        return value
+
+    def _problem(self, raw: RawPath, problem: str) -> None:
+        self.layer.problems.append(ConfigError(self._origin_of(raw), dotted(raw), problem))
+
+    def _warn_unknown(self, section: type[Section], raw: RawPath, table: Key) -> None:
+        where, name = self._origin_of(raw), str(raw[-1])
+        if is_unsupported(table, name):
+            text = f"{where}: {dotted(raw)} is not supported in this version and has no effect, remove it"
+        else:
+            near = suggestion(name, section, table)
+            hint = f"did you mean {near}?" if near else "remove it"
+            text = f"{where}: unknown key {dotted(raw)} has no effect, {hint}"
+        self.layer.warnings.append(text)
+
+    def _warn_misspelled(self, table: dict[str, Any], raw: RawPath) -> None:
+        for name in table:
+            near = closest(name, ToolTable.model_fields, cutoff=0.8) if name not in ToolTable.model_fields else None
+            if near:
+                path = (*raw, name)
+                self.layer.warnings.append(f"{self._origin_of(path)}: {dotted(path)}: did you mean {near}?")
+
+
+def default_layer() -> Layer:
+    """The built-in models and providers; every other default is the model's own."""
+    layer = Layer()
+    groups: tuple[tuple[str, Iterable[tuple[str, Section]]], ...] = (
+        ("models", ((model.key, model) for model in DEFAULT_MODELS)),
+        ("providers", ((provider.name, provider) for provider in DEFAULT_PROVIDERS)),
+    )
+    for group, entries in groups:
+        for name, entry in entries:
+            key = (group, f"[{name}]")
+            layer.entries[key] = DEFAULT_ORIGIN
+            for field_name, value in entry.model_dump(mode="json", exclude_none=True).items():
+                layer.settings[*key, field_name] = Setting(value, DEFAULT_ORIGIN)
+    return layer
+
+
+def merge(layers: Iterable[Layer]) -> Layer:
+    """Lay ``layers`` (lowest first) over one another: field by field, entries as a whole, later entries first."""
+    merged = Layer()
+    for layer in layers:
+        for key in (*layer.entries, *layer.settings):
+            _clear(merged, key)
+        merged.settings.update(layer.settings)
+        kept = {key: origin for key, origin in merged.entries.items() if key not in layer.entries}
+        merged.entries.clear()
+        merged.entries.update(layer.entries | kept)
+        merged.warnings.extend(layer.warnings)
+        merged.problems.extend(layer.problems)
+    return merged
+
+
+def nested(layer: Layer) -> dict[str, Any]:
+    """The settings as validation wants them: tables in tables, and lists of tables in the order of ``entries``."""
+    data: dict[str, Any] = {}
+    groups: dict[str, dict[str, Any]] = {}
+    for key in layer.entries:
+        groups.setdefault(key[0], {})[key[1]] = {}
+    for key, setting in layer.settings.items():
+        table: dict[str, Any] = data
+        path = key
+        if len(key) > 1 and key[:2] in layer.entries:
+            table, path = groups[key[0]][key[1]], key[2:]
+        for name in path[:-1]:
+            table = table.setdefault(name, {})
+        table[path[-1]] = setting.value
+    return {**data, **{group: list(entries.values()) for group, entries in groups.items() if group not in data}}
+
+
+def plain(value: Any) -> Any:
+    """A flag's value in the types a file could hold."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in cast("Iterable[Any]", value)]
+    return value
+
+
+def _clear(merged: Layer, key: Key) -> None:
+    """Drop what ``key`` stands in the way of: everything below it, and a plain value where it needs a table."""
+    for old in [old for old in merged.settings if old[: len(key)] == key or key[: len(old)] == old]:
+        del merged.settings[old]
+
+
+def _entry_name(item: Any) -> str | None:
+    if not isinstance(item, dict):
+        return None
+    table = cast("dict[str, Any]", item)
+    name = table.get("alias") or table.get("name")
+    return name if isinstance(name, str) and name and table.get("name") else None
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    if not isinstance(value, list):
+        return value
+    return [change(item) if isinstance(item, str) else item for item in cast("list[Any]", value)]

@@ -1,0 +1,138 @@
+"""Loads the configuration: flags over variables over the project's file over the user's over defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from vibe.core.config.checks import validate
+from vibe.core.config.dotenv import EnvFile, read_env_file
+from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, default_layer, merge, plain, read_layer
+from vibe.core.config.models import VibeConfig
+from vibe.core.config.paths import CONFIG_FILE, VibePaths, find_project_dir, shown, user_home_of
+from vibe.core.config.schema import Key, annotation_at, leaves, parse_word, written
+from vibe.core.config.toml_source import read_toml
+from vibe.core.config.trust import TrustStore
+
+VARIABLE_PREFIX = "VIBE_"
+NOT_SETTINGS = frozenset({"VIBE_HOME", "VIBE_LOG_LEVEL"})
+"""Variables of ours that are not settings."""
+FLAG_NAMES = MappingProxyType({
+    "active_model": "--model",
+    "auto_approve": "--auto-approve",
+    "disabled_tools": "--disabled-tools",
+    "enabled_tools": "--enabled-tools",
+    "ipc.address": "--bus",
+    "planner.max_parallel_steps": "--max-parallel",
+})
+"""What users call the flag that sets a key; for others the key itself after ``--``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigRequest:
+    """What to load from. ``home`` and ``workdir`` are absolute; ``flags`` holds dotted keys, None: not given.
+
+    ``trust_workdir`` loads the project's ``.vibe`` this once, whatever the list of trusted folders says.
+    """
+
+    home: Path
+    workdir: Path
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    trust_workdir: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedConfig:
+    """The configuration and where it is from.
+
+    ``origins`` maps each dotted key to ``file:line``, a variable, a flag, or ``default``. ``project_dir`` is the
+    trusted ``.vibe`` folder. ``environ`` is what was given, and what the user's ``.env`` adds to it.
+    """
+
+    config: VibeConfig
+    origins: Mapping[str, str]
+    warnings: tuple[str, ...]
+    project_dir: Path | None
+    environ: Mapping[str, str]
+
+
+def load_config(request: ConfigRequest) -> LoadedConfig:
+    """Load and validate the configuration; writes nothing.
+
+    Raises:
+        ConfigError: A file cannot be read or is not TOML.
+        InvalidConfigError: Settings are wrong; every one of them is told.
+    """
+    paths, user_home = VibePaths(request.home), user_home_of(request.environ)
+    env_file = read_env_file(paths.env_file, shown(paths.env_file, user_home))
+    environ = {**env_file.values, **request.environ}
+    project_dir, untrusted = _project(request, user_home)
+    files = [paths.config_file] if project_dir is None else [paths.config_file, project_dir / CONFIG_FILE]
+    layers = [
+        default_layer(),
+        *(_file_layer(file, user_home) for file in files),
+        *_variable_layers(request, environ, env_file, user_home),
+        *_flag_layers(request, user_home),
+    ]
+    merged = merge(layers)
+    return LoadedConfig(
+        config=validate(merged),
+        origins=MappingProxyType(_origins(merged)),
+        warnings=(*env_file.warnings, *([untrusted] if untrusted else []), *merged.warnings),
+        project_dir=project_dir,
+        environ=MappingProxyType(environ),
+    )
+
+
+def _project(request: ConfigRequest, user_home: Path) -> tuple[Path | None, str | None]:
+    """The project's folder if it may be loaded, and else why not."""
+    project = find_project_dir(request.workdir, home=request.home, user_home=user_home)
+    if project is None or request.trust_workdir:
+        return project, None
+    reason = TrustStore(request.home, user_home=user_home).untrusted_reason(request.workdir)
+    return (None, reason) if reason else (project, None)
+
+
+def _file_layer(path: Path, user_home: Path) -> Layer:
+    source = read_toml(path, shown(path, user_home))
+    if source is None:
+        return Layer()
+    return read_layer(source.data, source.where, base=source.folder, user_home=user_home)
+
+
+def _variable_layers(
+    request: ConfigRequest, environ: Mapping[str, str], env_file: EnvFile, user_home: Path
+) -> Iterator[Layer]:
+    """A layer a variable, so that one may refine another: ``VIBE_PLANNER`` comes before ``VIBE_PLANNER__...``."""
+    label = shown(VibePaths(request.home).env_file, user_home)
+    for name in sorted(environ):
+        if not name.startswith(VARIABLE_PREFIX) or name in NOT_SETTINGS or not environ[name]:
+            continue
+        origin = name if name in request.environ else f"{name} ({label}:{env_file.lines[name]})"
+        key = tuple(name.removeprefix(VARIABLE_PREFIX).lower().split("__"))
+        yield _single(key, parse_word(environ[name], annotation_at(key)), origin, request.workdir, user_home)
+
+
+def _flag_layers(request: ConfigRequest, user_home: Path) -> Iterator[Layer]:
+    for name, given in request.flags.items():
+        if given is None:
+            continue
+        key = tuple(name.split("."))
+        value = parse_word(given, annotation_at(key)) if isinstance(given, str) else plain(given)
+        yield _single(key, value, FLAG_NAMES.get(name, f"--{name}"), request.workdir, user_home)
+
+
+def _single(key: Key, value: Any, origin: str, base: Path, user_home: Path) -> Layer:
+    """The one setting as a file would nest it, read as a layer."""
+    for name in reversed(key[1:]):
+        value = {name: value}
+    return read_layer({key[0]: value}, lambda _: origin, base=base, user_home=user_home)
+
+
+def _origins(merged: Layer) -> dict[str, str]:
+    set_somewhere = {written(key): setting.origin for key, setting in merged.settings.items()}
+    return {written(key): DEFAULT_ORIGIN for key in leaves()} | set_somewhere

@@ -1,0 +1,104 @@
+"""Where the user's files are, and how a path is shown to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT_DIRECTORY = ".vibe"
+CONFIG_FILE = "config.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class VibePaths:
+    """The files below the user's vibe folder ``home``; none of them need exist."""
+
+    home: Path
+
+    @property
+    def config_file(self) -> Path:
+        """The user's settings."""
+        return self.home / CONFIG_FILE
+
+    @property
+    def plans(self) -> Path:
+        """A folder a plan."""
+        return self.home / "plans"
+
+    @property
+    def run(self) -> Path:
+        """Who is publishing on this machine."""
+        return self.home / "run"
+
+    @property
+    def logs(self) -> Path:
+        """Log files."""
+        return self.home / "logs"
+
+    @property
+    def sessions(self) -> Path:
+        """A folder a session."""
+        return self.logs / "session"
+
+    @property
+    def tools(self) -> Path:
+        """The user's own tools."""
+        return self.home / "tools"
+
+    @property
+    def prompts(self) -> Path:
+        """The user's own system prompts."""
+        return self.home / "prompts"
+
+    @property
+    def trusted_file(self) -> Path:
+        """The folders whose settings may be loaded."""
+        return self.home / "trusted_folders.toml"
+
+    @property
+    def env_file(self) -> Path:
+        """The user's variables, keys above all."""
+        return self.home / ".env"
+
+
+def user_home_of(environ: Mapping[str, str]) -> Path:
+    """The user's home directory as ``environ`` has it, else as the system has it."""
+    chosen = environ.get("HOME")
+    return Path(chosen) if chosen else Path.home()
+
+
+def shown(path: Path, user_home: Path) -> str:
+    """``path`` for a reader: with ``~`` for the user's home directory."""
+    return f"~/{path.relative_to(user_home).as_posix()}" if path.is_relative_to(user_home) else str(path)
+
+
+def absolute(text: str, base: Path, user_home: Path) -> str:
+    """The path a setting means: ``~`` is the user's home, everything else is relative to ``base``."""
+    if text == "~" or text.startswith("~/"):
+        return str(user_home / text[2:])
+    return str(base / text)
+
+
+def find_project_dir(workdir: Path, *, home: Path, user_home: Path) -> Path | None:
+    """The ``.vibe`` folder of ``workdir`` or of its nearest ancestor inside the same git repository or home.
+
+    The user's own vibe folder is nobody's project. Outside a repository and the home directory only ``workdir`` itself
+    is looked at: what lies above belongs to others.
+    """
+    start, own = workdir.resolve(), home.resolve()
+    for folder in _searched(start, user_home.resolve()):
+        candidate = folder / PROJECT_DIRECTORY
+        if candidate.is_dir() and candidate.resolve() != own:
+            return candidate
+    return None
+
+
+def _searched(start: Path, user_home: Path) -> list[Path]:
+    lineage = [start, *start.parents]
+    for depth, folder in enumerate(lineage):
+        if folder == user_home:
+            return lineage[:depth]
+        if (folder / ".git").exists():
+            return lineage[: depth + 1]
+    return [start]

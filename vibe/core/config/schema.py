@@ -1,0 +1,169 @@
+"""The shape of the settings, read off the models: which keys exist, and what a word from outside means for each."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from types import MappingProxyType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from vibe.core.config.models import Section, VibeConfig
+
+Key: TypeAlias = tuple[str, ...]
+"""A setting: field names, and ``[name]`` for an entry of a list of tables."""
+
+TOOLS = "tools"
+UNSUPPORTED = MappingProxyType({
+    "": frozenset({
+        "agent_paths",
+        "auto_compact_threshold",
+        "context_warnings",
+        "default_agent",
+        "disabled_agents",
+        "disabled_skills",
+        "enable_auto_update",
+        "enable_telemetry",
+        "enable_update_checks",
+        "enabled_agents",
+        "enabled_skills",
+        "include_commit_signature",
+        "include_model_info",
+        "include_project_context",
+        "include_prompt_detail",
+        "instructions",
+        "mcp_servers",
+        "memory_soft_limit_ratio",
+        "project_context",
+        "session_logging",
+        "skill_paths",
+        "system_prompt_id",
+        "textual_theme",
+        "vim_keybindings",
+        "workdir",
+    }),
+    "planner": frozenset({
+        "auto_run",
+        "decision_timeout_seconds",
+        "enable_persistence",
+        "enabled",
+        "max_context_tokens",
+    }),
+    "models": frozenset({"auto_compact_threshold", "thinking"}),
+})
+"""Keys users know that have no effect here, by the table they stand in."""
+
+_TRUE = frozenset({"true", "1", "yes", "on"})
+_FALSE = frozenset({"false", "0", "no", "off"})
+
+
+def written(key: Key) -> str:
+    """``key`` as users see it: ``models[mine].provider``."""
+    return ".".join(key).replace(".[", "[")
+
+
+def section_of(annotation: Any) -> type[Section] | None:
+    """The model of a table."""
+    return annotation if isinstance(annotation, type) and issubclass(annotation, Section) else None
+
+
+def entry_of(annotation: Any) -> type[Section] | None:
+    """The model of the entries of a list of tables."""
+    return section_of(get_args(annotation)[0]) if get_origin(annotation) is tuple else None
+
+
+def is_unsupported(table: Key, name: str) -> bool:
+    """Whether ``name`` in ``table`` is a key users know that has no effect here."""
+    plain = [part for part in table if not part.startswith("[")]
+    return name in UNSUPPORTED.get(".".join(plain), frozenset())
+
+
+def closest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The known name most like ``name``."""
+    import difflib  # noqa: PLC0415  only for a misspelling
+
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return found[0] if found else None
+
+
+def leaves(section: type[BaseModel] = VibeConfig, prefix: Key = ()) -> Iterator[Key]:
+    """Every setting that stands alone or in a table; lists of tables and tools are left out."""
+    for name, field in section.model_fields.items():
+        key = (*prefix, name)
+        inner = section_of(field.annotation)
+        if inner is not None:
+            yield from leaves(inner, key)
+        elif entry_of(field.annotation) is None and key != (TOOLS,):
+            yield key
+
+
+def suggestion(name: str, section: type[BaseModel], table: Key) -> str | None:
+    """The setting somebody most likely meant by ``name`` in ``table``, written in full."""
+    elsewhere = [written(key) for key in leaves() if key[-1] == name]
+    if elsewhere:
+        return elsewhere[0]
+    near = closest(name, section.model_fields)
+    return written((*table, near)) if near else None
+
+
+def annotation_at(key: Key) -> Any:
+    """The type of a setting, None if there is no such setting, Any below a tool."""
+    if len(key) > 2 and key[0] == TOOLS:
+        return Any
+    section: type[Section] | None = VibeConfig
+    annotation: Any = None
+    for name in key:
+        if section is None or name not in section.model_fields:
+            return None
+        annotation = section.model_fields[name].annotation
+        section = section_of(annotation)
+    return annotation
+
+
+def parse_word(word: str, annotation: Any) -> Any:
+    """What ``word``, from a variable or a flag, means for a setting of this type.
+
+    Text stays text; lists and tables are JSON or TOML. A word that does not fit stays as it is: validation tells.
+    """
+    kinds = _kinds(annotation)
+    if kinds & {str} or annotation is None:
+        return word
+    if bool in kinds:
+        return True if word.lower() in _TRUE else False if word.lower() in _FALSE else word
+    if kinds & {int, float}:
+        return _number(word)
+    return _structure(word)
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    origin = get_origin(annotation)
+    if origin in {Union, UnionType}:
+        return {kind for inner in get_args(annotation) for kind in _kinds(inner)}
+    if origin is Annotated:
+        return _kinds(get_args(annotation)[0])
+    if origin is Literal or (isinstance(annotation, type) and issubclass(annotation, Enum)):
+        return {str}
+    return {origin or annotation}
+
+
+def _number(word: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return word
+
+
+def _structure(word: str) -> Any:
+    try:
+        return json.loads(word)
+    except ValueError:
+        pass  # TOML is tried next
+    try:
+        return tomllib.loads(f"value = {word}")["value"]
+    except tomllib.TOMLDecodeError:
+        return word

@@ -1,0 +1,241 @@
+"""TOML files with the line of every key, which the standard parser does not tell."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from vibe.core.errors import ConfigError
+
+RawPath: TypeAlias = tuple[str | int, ...]
+"""Keys and list positions from the root of a file to a value."""
+
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_KEY_PART = re.compile(r"[ \t]*([A-Za-z0-9_-]+|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*')[ \t]*")
+_STRING = re.compile(
+    r'"""(?:[^\\]|\\.)*?"{3,5}'
+    r"|'''.*?'{3,5}"
+    r'|"(?:[^"\\\n]|\\.)*"'
+    r"|'[^'\n]*'",
+    re.DOTALL,
+)
+_SCALAR = re.compile(r"[^,\]}#\n]+")
+_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TomlSource:
+    """A file that was read. ``label`` is how it is shown; ``lines`` count from 1."""
+
+    label: str
+    folder: Path
+    data: Mapping[str, Any]
+    lines: Mapping[RawPath, int]
+
+    def where(self, path: RawPath) -> str:
+        """``file:line`` of the key, or of the nearest table around it."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.lines:
+                return f"{self.label}:{self.lines[path[:length]]}"
+        return self.label
+
+
+def read_toml(path: Path, label: str) -> TomlSource | None:
+    """The file's content, or None if there is no such file.
+
+    Raises:
+        ConfigError: It cannot be read, is not UTF-8, or is not TOML; the line is named.
+    """
+    text = read_text(path, label)
+    if text is None:
+        return None
+    scanner = _Scanner(text)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        scanner.scan()
+        raise _syntax_error(error, label, scanner) from error
+    except RecursionError as error:
+        raise ConfigError(label, "", "is nested too deeply, flatten it") from error
+    scanner.scan()
+    return TomlSource(label=label, folder=path.parent, data=data, lines=scanner.lines)
+
+
+def read_text(path: Path, label: str) -> str | None:
+    """The file's text, or None if there is no such file.
+
+    Raises:
+        ConfigError: It cannot be read or is not UTF-8.
+    """
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigError(label, "", f"cannot be read ({error.strerror}), correct its permissions") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(label, "", f"is not UTF-8 (byte {error.start}), save it as UTF-8") from error
+
+
+def dotted(path: RawPath) -> str:
+    """``path`` as it is written: ``models[0].name``."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")
+
+
+def _syntax_error(error: tomllib.TOMLDecodeError, label: str, scanner: _Scanner) -> ConfigError:
+    if scanner.repeated is not None:
+        path, line = scanner.repeated
+        first = scanner.lines[path]
+        return ConfigError(f"{label}:{line}", dotted(path), f"is already set on line {first}, remove one of the two")
+    place = _PLACE.search(str(error))
+    line = int(place[1]) if place and place[1] else scanner.line_of(len(scanner.text.rstrip()))
+    reason = _PLACE.sub("", str(error))
+    return ConfigError(f"{label}:{line}", "", f"is not valid TOML ({reason}), correct this line")
+
+
+class _LostError(Exception):
+    """The text is not TOML from here on."""
+
+
+class _Scanner:
+    """Finds the line of every key; trusts the parser to refuse what is not TOML."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines: dict[RawPath, int] = {}
+        self.repeated: tuple[RawPath, int] | None = None
+        self._set: set[RawPath] = set()
+        self._lengths: dict[RawPath, int] = {}
+        self._starts = [match.start() for match in re.finditer(r"^", text, re.MULTILINE)]
+        self._at = 0
+
+    def line_of(self, position: int) -> int:
+        """The line of a character, from 1."""
+        return bisect_right(self._starts, position)
+
+    def scan(self) -> None:
+        """Fill ``lines``; stops at the first repeated key, and where the text stops being TOML."""
+        table: RawPath = ()
+        try:
+            while self._skip_blank() < len(self.text) and self.repeated is None:
+                if self.text.startswith("[", self._at):
+                    table = self._header()
+                else:
+                    self._pair(table)
+        except (_LostError, RecursionError):
+            return
+
+    def _header(self) -> RawPath:
+        start = self._at
+        brackets = 2 if self.text.startswith("[[", self._at) else 1
+        self._at += brackets
+        names = self._key()
+        self._expect("]" * brackets)
+        path: RawPath = ()
+        for name in names[:-1]:
+            path = self._last_element((*path, name))
+            self.lines.setdefault(path, self.line_of(start))
+        path = (*path, names[-1])
+        if brackets == 1:
+            self._record(path, start)
+            return path
+        self.lines.setdefault(path, self.line_of(start))
+        count = self._lengths[path] = self._lengths.get(path, 0) + 1
+        self._record((*path, count - 1), start)
+        return (*path, count - 1)
+
+    def _last_element(self, path: RawPath) -> RawPath:
+        return (*path, self._lengths[path] - 1) if path in self._lengths else path
+
+    def _pair(self, table: RawPath) -> None:
+        self._skip_blank()
+        start = self._at
+        names = self._key()
+        for length in range(1, len(names)):
+            self.lines.setdefault((*table, *names[:length]), self.line_of(start))
+        path = (*table, *names)
+        self._record(path, start)
+        self._expect("=")
+        self._value(path)
+
+    def _value(self, path: RawPath) -> None:
+        self._skip_blank()
+        opening = self.text[self._at : self._at + 1]
+        if opening == "[":
+            self._elements(path)
+        elif opening == "{":
+            self._inline_table(path)
+        else:
+            self._take(_STRING if opening in {'"', "'"} else _SCALAR)
+
+    def _elements(self, path: RawPath) -> None:
+        self._at += 1
+        index = 0
+        while self._skip_blank() < len(self.text) and self.text[self._at] != "]":
+            self._record((*path, index), self._at)
+            self._value((*path, index))
+            index += 1
+            self._skip_comma()
+        self._expect("]")
+
+    def _inline_table(self, path: RawPath) -> None:
+        self._at += 1
+        while self._skip_blank() < len(self.text) and self.text[self._at] != "}":
+            self._pair(path)
+            self._skip_comma()
+        self._expect("}")
+
+    def _key(self) -> tuple[str, ...]:
+        parts: list[str] = []
+        while True:
+            raw = self._take(_KEY_PART).strip(" \t")
+            parts.append(_unquoted(raw))
+            if not self.text.startswith(".", self._at):
+                return tuple(parts)
+            self._at += 1
+
+    def _record(self, path: RawPath, position: int) -> None:
+        if path in self._set and self.repeated is None:
+            self.repeated = (path, self.line_of(position))
+        self._set.add(path)
+        if self.repeated is None or self.repeated[0] != path:
+            self.lines[path] = self.line_of(position)
+
+    def _take(self, expression: re.Pattern[str]) -> str:
+        match = expression.match(self.text, self._at)
+        if match is None:
+            raise _LostError
+        self._at = match.end()
+        return match[0]
+
+    def _expect(self, token: str) -> None:
+        self._skip_blank()
+        if not self.text.startswith(token, self._at):
+            raise _LostError
+        self._at += len(token)
+
+    def _skip_comma(self) -> None:
+        self._skip_blank()
+        self._at += self.text.startswith(",", self._at)
+
+    def _skip_blank(self) -> int:
+        match = _BLANK.match(self.text, self._at)
+        self._at = match.end() if match else self._at
+        return self._at
+
+
+def _unquoted(raw: str) -> str:
+    if raw[0] == "'" or (raw[0] == '"' and "\\" not in raw):
+        return raw[1:-1]
+    if raw[0] != '"':
+        return raw
+    try:
+        return str(tomllib.loads(f"key = {raw}")["key"])
+    except tomllib.TOMLDecodeError as error:
+        raise _LostError from error
