@@ -1,0 +1,66 @@
+"""Servers and backends for the tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Protocol
+
+import pytest
+
+from tests.fakes.model_server import ModelServer, Shape
+from vibe.core.config.models import BackendKind, ProviderConfig
+from vibe.core.llm.backend.generic import GenericBackend
+from vibe.core.llm.backend.mistral import MistralBackend
+from vibe.core.llm.port import ModelBackend
+
+KEY = "sk-integration-key"
+
+
+class Connect(Protocol):
+    """Builds a backend of the kind under test for an ``api_base``; it is closed after the test."""
+
+    def __call__(self, api_base: str, *, timeout_seconds: float = 10.0) -> ModelBackend: ...
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proxies of the machine the tests run on are none of their business."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture(params=list(BackendKind)[:2], ids=["mistral", "generic"])
+def kind(request: pytest.FixtureRequest) -> BackendKind:
+    """Both backends that speak HTTP."""
+    return BackendKind(request.param)
+
+
+@pytest.fixture
+def server(kind: BackendKind) -> Iterator[ModelServer]:
+    """A model server that speaks as the backend under test expects."""
+    shape: Shape = "mistral" if kind is BackendKind.MISTRAL else "openai"
+    with ModelServer(shape) as running:
+        yield running
+
+
+@pytest.fixture
+async def connect(kind: BackendKind) -> AsyncIterator[Connect]:
+    """See ``Connect``."""
+    opened: list[ModelBackend] = []
+    build: Callable[..., ModelBackend] = MistralBackend if kind is BackendKind.MISTRAL else GenericBackend
+
+    def open_backend(api_base: str, *, timeout_seconds: float = 10.0) -> ModelBackend:
+        provider = ProviderConfig(
+            name="acme",
+            backend=kind,
+            api_base=api_base,
+            api_key_env_var="ACME_KEY",
+            timeout_seconds=timeout_seconds,
+        )
+        opened.append(build(provider, api_key=KEY))
+        return opened[-1]
+
+    yield open_backend
+    for backend in opened:
+        await backend.aclose()

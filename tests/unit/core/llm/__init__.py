@@ -1,0 +1,3 @@
+"""Tests of models, backends and what wraps them."""
+
+from __future__ import annotations

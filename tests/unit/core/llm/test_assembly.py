@@ -1,0 +1,160 @@
+"""Pieces of an answer come together, whoever cut them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.fakes.llm_ports import MemoryObserver, request
+from vibe.core.config.models import ProviderConfig
+from vibe.core.llm.backend.assembly import AnswerBuilder, CallFragment, read_usage
+from vibe.core.llm.error_table import ErrorMapper
+from vibe.core.llm.errors import ModelProtocolError, ModelRequestError
+from vibe.core.llm.port import Completion, FinishReason
+from vibe.core.messages import Usage
+
+ERRORS = ErrorMapper(provider=ProviderConfig(name="p", api_base="http://127.0.0.1:1/v1"))
+
+
+def build(fragments: list[CallFragment], reason: str = "tool_calls") -> Completion:
+    answer = AnswerBuilder(MemoryObserver())
+    for fragment in fragments:
+        answer.add_call(fragment)
+    answer.finish(reason)
+    return answer.build(request(), ERRORS)
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    fragments: list[CallFragment]
+    calls: list[tuple[str, str]]
+
+
+F = CallFragment
+CASES = [
+    Case(
+        "OpenAI: id once, then by index",
+        [
+            F(index=0, id="a", name="read"),
+            F(index=0, arguments='{"x":'),
+            F(index=1, id="b", name="list"),
+            F(index=0, arguments="1}"),
+            F(index=1, arguments="{}"),
+        ],
+        [("read", '{"x":1}'), ("list", "{}")],
+    ),
+    Case(
+        "whole calls, all at index 0, ids differ",
+        [F(index=0, id="a", name="read", arguments="{}"), F(index=0, id="b", name="read", arguments='{"y":2}')],
+        [("read", "{}"), ("read", '{"y":2}')],
+    ),
+    Case(
+        "whole calls, all at index 0, no ids",
+        [F(index=0, name="read", arguments="{}"), F(index=0, name="list", arguments="{}")],
+        [("read", "{}"), ("list", "{}")],
+    ),
+    Case(
+        "no index: by id",
+        [F(id="a", name="read", arguments='{"x"'), F(id="b", name="list"), F(id="a", name="read", arguments=":1}")],
+        [("read", '{"x":1}'), ("list", "")],
+    ),
+    Case(
+        "no index, the id 'null': by order",
+        [
+            F(id="null", name="read", arguments='{"x"'),
+            F(id="null", name="read", arguments=":1}"),
+            F(id="null", name="list", arguments="{}"),
+        ],
+        [("read", '{"x":1}'), ("list", "{}")],
+    ),
+    Case("arguments as an object", [F(index=0, id="a", name="read", arguments={"x": 1})], [("read", '{"x":1}')]),
+    Case(
+        "the name repeated in every fragment",
+        [F(index=0, id="a", name="read", arguments="{"), F(index=0, id="a", name="read", arguments="}")],
+        [("read", "{}")],
+    ),
+    Case("malformed arguments stay as worded", [F(index=0, id="a", name="r", arguments="{oops")], [("r", "{oops")]),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_fragments_are_merged(case: Case) -> None:
+    calls = build(case.fragments).message.tool_calls
+    assert [(call.name, call.arguments) for call in calls] == case.calls
+    assert len({call.id for call in calls}) == len(calls)
+    assert all(call.id not in {"", "null"} for call in calls)
+
+
+@pytest.mark.parametrize(
+    ("reason", "calls", "expected"),
+    [
+        ("stop", False, FinishReason.STOP),
+        ("stop", True, FinishReason.TOOL_CALLS),
+        ("function_call", True, FinishReason.TOOL_CALLS),
+        ("length", True, FinishReason.LENGTH),
+        ("model_length", False, FinishReason.LENGTH),
+        ("end_turn", False, FinishReason.STOP),
+    ],
+)
+def test_reasons_are_translated(reason: str, calls: bool, expected: FinishReason) -> None:  # noqa: FBT001  a table
+    fragments = [CallFragment(index=0, id="a", name="r")] if calls else []
+    assert build(fragments, reason).finish_reason is expected
+
+
+def test_an_answer_without_a_reason_is_none() -> None:
+    answer = AnswerBuilder(MemoryObserver())
+    answer.add_text("hello")
+    with pytest.raises(ModelProtocolError, match="finish_reason"):
+        answer.build(request(), ERRORS)
+
+
+def test_a_provider_that_ends_in_error_or_filters_is_an_error() -> None:
+    with pytest.raises(ModelProtocolError):
+        build([], "error")
+    with pytest.raises(ModelRequestError, match="content filter"):
+        build([], "content_filter")
+
+
+def test_an_empty_answer_passes_with_estimated_usage() -> None:
+    done = build([], "stop")
+    assert done.message.content == ""
+    assert done.estimated
+    assert done.usage == Usage(prompt_tokens=5, completion_tokens=0, calls=1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"prompt_tokens": 9, "completion_tokens": 2}, Usage(9, 2, 0, 1)),
+        (
+            {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
+            Usage(9, 2, 4, 1),
+        ),
+        ({"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": None}, Usage(9, 2, 0, 1)),
+        ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 99}, Usage(9, 0, 9, 1)),
+        ({"prompt_tokens": 9, "num_cached_tokens": 3}, Usage(9, 0, 3, 1)),
+        ({"prompt_tokens": "many", "completion_tokens": -3}, Usage(0, 0, 0, 1)),
+    ],
+)
+def test_usage_is_read_from_wherever_providers_put_it(fields: dict[str, Any], expected: Usage) -> None:
+    assert read_usage(fields) == expected
+
+
+def test_text_and_reasoning_are_shown_as_they_come() -> None:
+    seen = MemoryObserver()
+    answer = AnswerBuilder(seen)
+    answer.add_reasoning("hm")
+    answer.add_text("a")
+    answer.add_text("")
+    answer.add_text("b")
+    answer.add_usage({"prompt_tokens": 3, "completion_tokens": 1})
+    answer.add_usage({"prompt_tokens": 0, "completion_tokens": 0})
+    answer.finish("stop")
+    done = answer.build(request(), ERRORS)
+    assert (done.message.content, done.message.reasoning) == ("ab", "hm")
+    assert [(delta.text, delta.reasoning) for delta in seen.deltas] == [("", "hm"), ("a", ""), ("b", "")]
+    assert not done.estimated
+    assert done.usage.total_tokens == 4

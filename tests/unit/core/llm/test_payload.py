@@ -1,0 +1,115 @@
+"""Conversations in the words providers take."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.fakes.llm_ports import request
+from vibe.core.config.models import ModelConfig
+from vibe.core.llm.backend.mistral import mistral_fields, server_url
+from vibe.core.llm.backend.payload import PayloadEncoder, max_tokens, mistral_call_id, wire_arguments
+from vibe.core.llm.port import ModelRequest, ToolSchema
+from vibe.core.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
+
+HISTORY = (
+    SystemMessage("be brief"),
+    UserMessage("go"),
+    AssistantMessage("", (ToolCall("call_abcdefghij", "read", '{"p":1}'), ToolCall("b", "list", "{oops")), "hm"),
+    ToolMessage("text", "call_abcdefghij", "read"),
+    ToolMessage("bad", "b", "list", "error"),
+    AssistantMessage("done"),
+)
+
+
+def test_a_conversation_is_said_in_the_chat_format() -> None:
+    tool = ToolSchema(name="read", description="Reads.", parameters={"type": "object"})
+    model = ModelConfig(name="m1", provider="p", temperature=0.5)
+    body = json.loads(PayloadEncoder().encode(ModelRequest(model=model, messages=HISTORY, tools=(tool,))))
+    assert body["model"] == "m1"
+    assert body["stream"] is True
+    assert body["stream_options"] == {"include_usage": True}
+    assert body["tools"] == [
+        {
+            "type": "function",
+            "function": {"name": "read", "description": "Reads.", "parameters": {"type": "object"}},
+        }
+    ]
+    assert body["messages"] == [
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": "go"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "call_abcdefghij", "type": "function", "function": {"name": "read", "arguments": '{"p":1}'}},
+                {
+                    "id": "b",
+                    "type": "function",
+                    "function": {"name": "list", "arguments": '{"malformed_arguments":"{oops"}'},
+                },
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_abcdefghij", "content": "text"},
+        {"role": "tool", "tool_call_id": "b", "content": "bad"},
+        {"role": "assistant", "content": "done"},
+    ]
+
+
+def test_the_prefix_is_byte_stable_from_turn_to_turn() -> None:
+    encoder = PayloadEncoder()
+    first = encoder.encode(request(*HISTORY[:2]))
+    second = encoder.encode(request(*HISTORY))
+    cut = first.index(b'],"temperature"')
+    assert second[:cut] == first[:cut]
+    assert second == PayloadEncoder().encode(request(*HISTORY))
+
+
+def test_nothing_optional_is_sent_unasked() -> None:
+    body = json.loads(PayloadEncoder().encode(request()))
+    assert not {"tools", "max_tokens"} & set(body)
+
+
+@pytest.mark.parametrize(
+    ("asked", "configured", "sent"), [(None, None, None), (5, None, 5), (None, 7, 7), (5, 7, 5), (9, 7, 7)]
+)
+def test_the_tighter_bound_on_tokens_wins(asked: int | None, configured: int | None, sent: int | None) -> None:
+    model = ModelConfig(name="m", provider="p", max_output_tokens=configured)
+    assert max_tokens(ModelRequest(model=model, messages=(), max_tokens=asked)) == sent
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        ('{"a": 1}', '{"a": 1}'),
+        ("", "{}"),
+        (" \n", "{}"),
+        ("[1]", '{"malformed_arguments":"[1]"}'),
+        ('{"a": 1', '{"malformed_arguments":"{\\"a\\": 1"}'),
+    ],
+)
+def test_arguments_travel_as_an_object_and_lose_nothing(arguments: str, sent: str) -> None:
+    assert wire_arguments(arguments) == sent
+
+
+def test_mistral_gets_ids_of_nine_characters_that_still_match() -> None:
+    said = [mistral_fields(message) for message in HISTORY]
+    ids = [call["id"] for call in said[2]["tool_calls"]]
+    assert ids == [said[3]["tool_call_id"], said[4]["tool_call_id"]]
+    assert all(len(one) == 9 and one.isalnum() for one in ids)
+    assert said[3]["name"] == "read"
+    assert mistral_call_id("abc123XYZ") == "abc123XYZ"
+
+
+@pytest.mark.parametrize(
+    ("base", "url"),
+    [
+        ("https://api.mistral.ai/v1", "https://api.mistral.ai"),
+        ("https://api.mistral.ai/v1/", "https://api.mistral.ai"),
+        ("http://host/mistral/v1", "http://host/mistral"),
+        ("http://host", "http://host"),
+    ],
+)
+def test_the_sdk_adds_the_version_path_itself(base: str, url: str) -> None:
+    assert server_url(base) == url

@@ -1,0 +1,81 @@
+"""A cost is right or unknown, never made up."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.fakes.llm_ports import ListBackend, MemoryObserver, completion, request
+from vibe.core.config.models import DEFAULT_PROVIDERS, BackendKind, ModelConfig, ProviderConfig
+from vibe.core.llm.errors import ModelRequestError
+from vibe.core.llm.pricing import PricedBackend, configured_cost, is_listed, listed_cost
+from vibe.core.messages import Usage
+
+MISTRAL = DEFAULT_PROVIDERS[0]
+LOCAL = ProviderConfig(name="local", api_base="http://127.0.0.1:8080/v1")
+USAGE = Usage(prompt_tokens=1_000_000, completion_tokens=500_000, cached_tokens=400_000, calls=1)
+
+
+def model(name: str = "m", input_price: float | None = None, output_price: float | None = None) -> ModelConfig:
+    return ModelConfig(name=name, provider="p", input_price=input_price, output_price=output_price)
+
+
+@pytest.mark.parametrize(
+    ("input_price", "output_price", "cost"),
+    [(2.0, 6.0, 5.0), (0.0, 0.0, 0.0), (None, 6.0, None), (2.0, None, None), (None, None, None)],
+)
+def test_configured_prices_are_per_million_tokens(
+    input_price: float | None, output_price: float | None, cost: float | None
+) -> None:
+    assert configured_cost(model("m", input_price, output_price), USAGE) == cost
+
+
+@pytest.mark.parametrize("base", ["http://localhost:1/v1", "http://127.0.0.1/v1", "http://[::1]:9/v1", "", "http://[/"])
+def test_a_provider_on_this_machine_is_not_looked_up(base: str) -> None:
+    assert not is_listed(ProviderConfig(name="p", api_base=base))
+
+
+def test_a_script_is_not_looked_up_and_a_public_provider_is() -> None:
+    assert not is_listed(ProviderConfig(name="p", backend=BackendKind.SCRIPTED, api_base="https://api.mistral.ai"))
+    assert is_listed(MISTRAL)
+
+
+def test_the_list_knows_the_default_model_and_makes_cached_tokens_cheaper() -> None:
+    full = listed_cost(MISTRAL, model("devstral-2512"), Usage(1_000_000, 0, 0, 1))
+    cached = listed_cost(MISTRAL, model("devstral-2512"), Usage(1_000_000, 0, 1_000_000, 1))
+    assert full is not None
+    assert cached is not None
+    assert 0 < cached < full < 50
+
+
+@pytest.mark.parametrize(
+    ("provider", "name"),
+    [(MISTRAL, "no-such-model-of-theirs"), (ProviderConfig(name="x", api_base="https://gateway.example/v1"), "gpt-5")],
+)
+def test_what_the_list_does_not_know_is_unknown(provider: ProviderConfig, name: str) -> None:
+    assert listed_cost(provider, model(name), USAGE) is None
+
+
+async def test_completions_carry_their_cost() -> None:
+    backend = PricedBackend(ListBackend([completion(usage=USAGE), completion(usage=USAGE)]), MISTRAL)
+    listed = await backend.complete(request(model=model("devstral-2512")), MemoryObserver())
+    assert listed.cost_usd == pytest.approx(listed_cost(MISTRAL, model("devstral-2512"), USAGE))
+    configured = await backend.complete(request(model=model("devstral-2512", 1.0, 2.0)), MemoryObserver())
+    assert configured.cost_usd == 2.0
+
+
+async def test_an_unknown_cost_is_none_and_costs_no_import() -> None:
+    loaded = "genai_prices" in sys.modules
+    backend = PricedBackend(ListBackend([completion(usage=USAGE)]), LOCAL)
+    assert (await backend.complete(request(), MemoryObserver())).cost_usd is None
+    assert ("genai_prices" in sys.modules) == loaded
+
+
+async def test_an_error_passes_as_it_is_while_the_list_loads() -> None:
+    inner = ListBackend([ModelRequestError("no")])
+    backend = PricedBackend(inner, MISTRAL)
+    with pytest.raises(ModelRequestError):
+        await backend.complete(request(model=model("devstral-2512")), MemoryObserver())
+    await backend.aclose()
+    assert inner.closed

@@ -1,0 +1,84 @@
+"""An answer is the same however the network cuts it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from itertools import pairwise
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fakes.llm_ports import MemoryObserver, request
+from tests.fakes.model_server import Reply, ServedCall, Shape, events_of
+from vibe.core.config.models import ProviderConfig
+from vibe.core.llm.backend import reader
+from vibe.core.llm.backend.assembly import AnswerBuilder
+from vibe.core.llm.backend.reader import ChatStreamReader
+from vibe.core.llm.error_table import ErrorMapper
+from vibe.core.llm.errors import ModelProtocolError
+from vibe.core.llm.port import Completion
+from vibe.core.messages import ToolCall, Usage
+
+ERRORS = ErrorMapper(provider=ProviderConfig(name="p", api_base="http://127.0.0.1:1/v1"))
+CALLS = (
+    ServedCall(name="read", arguments='{"p": "grün 🙂"}', id="aaaaaaaa1"),
+    ServedCall(name="list", arguments="{}", id="bbbbbbbb2"),
+)
+REPLY = Reply(text="wörds 🙂 and more", reasoning="hm", tool_calls=CALLS)
+
+
+class CutBody:
+    """A response whose body comes in given pieces."""
+
+    status_code = 200
+    is_success = True
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.headers = {"content-type": "text/event-stream"}
+        self._pieces = pieces
+
+    async def aiter_bytes(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
+
+
+def body(shape: Shape, line_end: str = "\n", *, done: bool = True) -> bytes:
+    events = events_of(REPLY, shape)[: None if done else -1]
+    return "".join(f": ping{line_end}{line_end}data: {event}{line_end}{line_end}" for event in events).encode()
+
+
+async def read(pieces: list[bytes]) -> Completion:
+    answer = AnswerBuilder(MemoryObserver())
+    await ChatStreamReader(ERRORS).read(CutBody(pieces), answer)
+    return answer.build(request(), ERRORS)
+
+
+@given(
+    st.sampled_from(["openai", "mistral"]),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.booleans(),
+    st.lists(st.floats(min_value=0, max_value=1), max_size=30),
+)
+def test_any_cut_gives_the_same_completion(shape: Shape, line_end: str, done: bool, cuts: list[float]) -> None:  # noqa: FBT001  drawn
+    data = body(shape, line_end, done=done)
+    borders = [0, *sorted(int(cut * len(data)) for cut in cuts), len(data)]
+    pieces = [data[start:end] for start, end in pairwise(borders)]
+    completion = anyio.run(read, pieces)
+    assert completion.message.content == "wörds 🙂 and more "
+    assert completion.message.reasoning == "hm"
+    assert completion.message.tool_calls == (
+        ToolCall("aaaaaaaa1", "read", '{"p": "grün 🙂"}'),
+        ToolCall("bbbbbbbb2", "list", "{}"),
+    )
+    assert completion.usage == Usage(11, 7, 0, 1)
+
+
+@pytest.mark.parametrize("limit", ["event", "stream"])
+async def test_an_answer_without_end_is_refused(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MAX_STREAM_BYTES", 10_000_000)
+    event = b'data: {"choices": [{"delta": {"content": "x"}}]}\n\n'
+    pieces = [b"data: " + b"x" * 6_000_000] if limit == "event" else [event * 1000] * 1000
+    with pytest.raises(ModelProtocolError, match="bytes"):
+        await read(pieces)

@@ -1,0 +1,176 @@
+"""Builds one completion from the pieces of a stream, whichever provider sent them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+from uuid import uuid4
+
+import msgspec
+
+from vibe.core.llm.error_table import ErrorMapper
+from vibe.core.llm.port import Completion, Delta, FinishReason, ModelObserver, ModelRequest
+from vibe.core.llm.tokens import estimate_answer, estimate_prompt
+from vibe.core.messages import AssistantMessage, ToolCall, Usage
+
+_NO_ID: Final = frozenset({"", "null"})
+_LENGTH_REASONS: Final = frozenset({"length", "model_length", "max_tokens"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFragment:
+    """A piece of a tool call. ``index`` is None where the provider gave none; ``id`` empty likewise."""
+
+    index: int | None = None
+    id: str = ""
+    name: str = ""
+    arguments: str | dict[str, Any] = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class _OpenCall:
+    index: int | None
+    id: str
+    name: str = ""
+    arguments: list[str] = field(default_factory=list[str])
+
+    @property
+    def text(self) -> str:
+        return "".join(self.arguments)
+
+
+class AnswerBuilder:
+    """Collects pieces, shows text to the observer as it comes, and builds the completion at the end."""
+
+    def __init__(self, observer: ModelObserver) -> None:
+        self._observer = observer
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[_OpenCall] = []
+        self._finish = ""
+        self._usage: Usage | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the provider has said why it stopped."""
+        return bool(self._finish)
+
+    def add_text(self, text: str) -> None:
+        """Take a piece of the answer."""
+        if text:
+            self._text.append(text)
+            self._observer.delta(Delta(text=text))
+
+    def add_reasoning(self, text: str) -> None:
+        """Take a piece of the reasoning."""
+        if text:
+            self._reasoning.append(text)
+            self._observer.delta(Delta(reasoning=text))
+
+    def add_call(self, fragment: CallFragment) -> None:
+        """Take a piece of a tool call and put it where its id, else its index, else its order says."""
+        identity = "" if fragment.id in _NO_ID else fragment.id
+        call = self._find_call(fragment, identity)
+        if call is None:
+            call = _OpenCall(index=fragment.index, id=identity)
+            self._calls.append(call)
+        call.id = call.id or identity
+        call.name = call.name or fragment.name
+        if isinstance(fragment.arguments, dict):
+            call.arguments = [msgspec.json.encode(fragment.arguments).decode()]
+        elif fragment.arguments:
+            call.arguments.append(fragment.arguments)
+
+    def _find_call(self, fragment: CallFragment, identity: str) -> _OpenCall | None:
+        if identity:
+            known = next((call for call in self._calls if call.id == identity), None)
+            if known is not None:
+                return known
+        candidates = [call for call in self._calls if fragment.index is None or call.index == fragment.index]
+        if not candidates:
+            return None
+        last = candidates[-1]
+        if identity and last.id:
+            return None
+        # A name where one is there already, after complete arguments: the next call of a provider that gives no ids.
+        if fragment.name and last.name and is_json_object(last.text):
+            return None
+        return last
+
+    def add_usage(self, fields: Mapping[str, Any]) -> None:
+        """Take the provider's own count; the last one given wins, a count of nothing is none."""
+        usage = read_usage(fields)
+        if usage.total_tokens:
+            self._usage = usage
+
+    def finish(self, reason: str) -> None:
+        """Hear why the provider stopped, in its own word."""
+        self._finish = reason
+
+    def build(self, request: ModelRequest, errors: ErrorMapper) -> Completion:
+        """The whole answer.
+
+        Raises:
+            ModelProtocolError: the provider never said why it stopped, or said that it failed.
+            ModelRequestError: its content filter stopped it.
+        """
+        if not self._finish:
+            raise errors.protocol("ended its answer without a finish_reason")
+        if self._finish == "error":
+            raise errors.protocol("ended its answer with finish_reason 'error'")
+        if self._finish == "content_filter":
+            raise errors.request("stopped the answer with its content filter")
+        message = AssistantMessage(
+            content="".join(self._text),
+            reasoning="".join(self._reasoning),
+            tool_calls=tuple(ToolCall(call.id or uuid4().hex[:9], call.name, call.text) for call in self._calls),
+        )
+        usage, estimated = self._usage, self._usage is None
+        if usage is None:
+            usage = estimate_usage(request, message)
+        return Completion(
+            message=message,
+            finish_reason=finish_reason(self._finish, has_calls=bool(self._calls)),
+            usage=usage,
+            estimated=estimated,
+        )
+
+
+def finish_reason(reason: str, *, has_calls: bool) -> FinishReason:
+    """Our word for a provider's: some say ``stop`` although they call tools."""
+    if reason in _LENGTH_REASONS:
+        return FinishReason.LENGTH
+    return FinishReason.TOOL_CALLS if has_calls else FinishReason.STOP
+
+
+def estimate_usage(request: ModelRequest, message: AssistantMessage) -> Usage:
+    """Usage of a call that came without one."""
+    return Usage(prompt_tokens=estimate_prompt(request), completion_tokens=estimate_answer(message), calls=1)
+
+
+def read_usage(fields: Mapping[str, Any]) -> Usage:
+    """Usage of one call from a provider's table; cached tokens are told in three places by different providers."""
+    details: object = fields.get("prompt_tokens_details")
+    nested = cast("dict[str, Any]", details).get("cached_tokens") if isinstance(details, dict) else None
+    places = (nested, fields.get("prompt_cache_hit_tokens"), fields.get("num_cached_tokens"))
+    prompt = _count(fields.get("prompt_tokens"))
+    return Usage(
+        prompt_tokens=prompt,
+        completion_tokens=_count(fields.get("completion_tokens")),
+        cached_tokens=min(prompt, max(_count(place) for place in places)),
+        calls=1,
+    )
+
+
+def is_json_object(text: str) -> bool:
+    """Whether ``text`` is one whole JSON object."""
+    try:
+        msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeError):
+        return False
+    return True
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0

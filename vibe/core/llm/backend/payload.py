@@ -1,0 +1,108 @@
+"""Says a conversation in the words of the chat completions format."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from vibe.core.llm.backend.assembly import is_json_object
+from vibe.core.llm.port import ModelRequest, ToolSchema
+from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+
+MALFORMED_KEY: Final = "malformed_arguments"
+"""Key under which arguments that are no JSON object travel back, since providers refuse them as they are."""
+
+_MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
+_CACHE_LIMIT: Final = 8192
+
+
+def message_fields(message: Message) -> dict[str, Any]:
+    """One message as providers take it. Reasoning stays at home: most providers refuse it as input."""
+    role = message.__struct_config__.tag
+    if isinstance(message, AssistantMessage) and message.tool_calls:
+        calls = [_call_fields(call) for call in message.tool_calls]
+        return {"role": role, "content": message.content or None, "tool_calls": calls}
+    if isinstance(message, ToolMessage):
+        return {"role": role, "tool_call_id": message.tool_call_id, "content": message.content}
+    return {"role": role, "content": message.content}
+
+
+def tool_fields(tool: ToolSchema) -> dict[str, Any]:
+    """One tool as providers take it."""
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": function}
+
+
+def wire_arguments(arguments: str) -> str:
+    """Arguments as JSON text of an object: as they were where possible, else wrapped so that nothing is lost."""
+    if is_json_object(arguments):
+        return arguments
+    if not arguments.strip():
+        return "{}"
+    return msgspec.json.encode({MALFORMED_KEY: arguments}).decode()
+
+
+def max_tokens(request: ModelRequest) -> int | None:
+    """The tighter of the request's and the model's bound."""
+    bounds = [bound for bound in (request.max_tokens, request.model.max_output_tokens) if bound is not None]
+    return min(bounds, default=None)
+
+
+def mistral_call_id(identity: str) -> str:
+    """An id that Mistral takes (nine letters or digits), the same for the same id."""
+    if _MISTRAL_ID.fullmatch(identity):
+        return identity
+    return hashlib.sha256(identity.encode()).hexdigest()[:9]
+
+
+def _call_fields(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": wire_arguments(call.arguments)}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+class PayloadEncoder:
+    """Encodes requests; every message once, since a conversation is sent again with each turn.
+
+    ``say`` words one message, ``options`` go into every body. Remembers at most 8192 encoded messages and starts anew
+    when they are full.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[Message], dict[str, Any]] = message_fields,
+        options: Mapping[str, Any] = MappingProxyType({"stream_options": {"include_usage": True}}),
+    ) -> None:
+        self._say = say
+        self._options = dict(options)
+        self._encoder = msgspec.json.Encoder()
+        self._known: dict[Message, msgspec.Raw] = {}
+
+    def encode(self, request: ModelRequest) -> bytes:
+        """The body of a streaming chat completions request."""
+        body: dict[str, Any] = {
+            "model": request.model.name,
+            "messages": [self._message(message) for message in request.messages],
+            "temperature": request.model.temperature,
+            "stream": True,
+            **self._options,
+        }
+        if request.tools:
+            body["tools"] = [tool_fields(tool) for tool in request.tools]
+        bound = max_tokens(request)
+        if bound is not None:
+            body["max_tokens"] = bound
+        return self._encoder.encode(body)
+
+    def _message(self, message: Message) -> msgspec.Raw:
+        known = self._known.get(message)
+        if known is None:
+            if len(self._known) >= _CACHE_LIMIT:
+                self._known.clear()
+            known = msgspec.Raw(self._encoder.encode(self._say(message)))
+            self._known[message] = known
+        return known

@@ -1,0 +1,195 @@
+"""Reads a chat completions answer off the wire, whichever HTTP client carries it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from vibe.core.llm.backend.assembly import AnswerBuilder, CallFragment
+from vibe.core.llm.backend.sse import EventTooLongError, SseParser
+from vibe.core.llm.error_table import ErrorMapper
+from vibe.core.llm.errors import ModelError
+
+MAX_STREAM_BYTES: Final = 64 * 1024 * 1024
+MAX_ERROR_BYTES: Final = 64 * 1024
+ERROR_BODY_SECONDS: Final = 10.0
+AFTER_FINISH_SECONDS: Final = 5.0
+"""How long the usage and ``[DONE]`` may lag behind the finish reason."""
+AFTER_DONE_SECONDS: Final = 1.0
+"""How long the end of the body may lag behind ``[DONE]``."""
+
+
+class ByteResponse(Protocol):
+    """What httpx and httpx2 have in common."""
+
+    @property
+    def status_code(self) -> int:
+        """The HTTP status."""
+        ...
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status is 2xx."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers, whatever the case of their names."""
+        ...
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
+        """The decoded body as it comes."""
+        ...
+
+
+class _Function(Struct):
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class _Call(Struct):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Part(Struct):
+    """A piece of content where it is a list: text, or thinking with pieces of its own."""
+
+    text: str | None = None
+    thinking: str | list[_Part] | None = None
+
+
+class _Delta(Struct):
+    content: str | list[_Part] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Choice(Struct):
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(Struct):
+    choices: list[_Choice] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+class ChatStreamReader:
+    """Checks and reads the answers of one provider."""
+
+    def __init__(self, errors: ErrorMapper) -> None:
+        self._errors = errors
+        self._decoder = msgspec.json.Decoder(_Chunk)
+
+    async def check(self, response: ByteResponse) -> None:
+        """Pass an event stream.
+
+        Raises:
+            ModelError: the answer is something else, as its status and body say.
+        """
+        kind = response.headers.get("content-type", "text/event-stream")
+        if response.is_success and "event-stream" in kind.lower():
+            return
+        body = await self._error_body(response)
+        if not response.is_success:
+            raise self._errors.from_response(response.status_code, body, response.headers)
+        with suppress(msgspec.DecodeError):
+            told = self._decoder.decode(body).error
+            if told is not None:
+                raise self._errors.from_chunk(told)
+        raise self._errors.protocol(f"answered with {kind!r} instead of an event stream", status=response.status_code)
+
+    async def _error_body(self, response: ByteResponse) -> str:
+        body = bytearray()
+        with anyio.move_on_after(ERROR_BODY_SECONDS):
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) >= MAX_ERROR_BYTES:
+                    break
+        return bytes(body[:MAX_ERROR_BYTES]).decode("utf-8", "replace")
+
+    async def read(self, response: ByteResponse, answer: AnswerBuilder) -> None:
+        """Put the whole stream into ``answer``, and read on to its end so that the connection can be used again.
+
+        Raises:
+            ModelError: an event is none, or tells of a failure.
+        """
+        parser = SseParser()
+        done, size = False, 0
+        with anyio.CancelScope() as scope:
+            async for chunk in response.aiter_bytes():
+                size += len(chunk)
+                done = done or self._feed(parser, chunk, answer)
+                if size > MAX_STREAM_BYTES:
+                    raise self._errors.protocol(f"sent more than {MAX_STREAM_BYTES} bytes in one answer")
+                if done or answer.finished:
+                    grace = AFTER_DONE_SECONDS if done else AFTER_FINISH_SECONDS
+                    scope.deadline = min(scope.deadline, anyio.current_time() + grace)
+            if not done:
+                self._take_all(parser.close(), answer)
+
+    def _feed(self, parser: SseParser, chunk: bytes, answer: AnswerBuilder) -> bool:
+        try:
+            return self._take_all(parser.feed(chunk), answer)
+        except EventTooLongError as error:
+            raise self._errors.protocol(f"sent {error}") from error
+
+    def _take_all(self, events: list[str], answer: AnswerBuilder) -> bool:
+        """Put events into the answer; True once the stream says that it is done."""
+        for data in events:
+            if data.strip() == "[DONE]":
+                return True
+            if data.strip():
+                self._take(data, answer)
+        return False
+
+    def _take(self, data: str, answer: AnswerBuilder) -> None:
+        try:
+            chunk = self._decoder.decode(data)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise self._unreadable(error) from error
+        if chunk.error is not None:
+            raise self._errors.from_chunk(chunk.error)
+        if chunk.usage is not None:
+            answer.add_usage(chunk.usage)
+        if not chunk.choices:
+            return
+        choice = chunk.choices[0]
+        if choice.delta is not None:
+            _take_delta(choice.delta, answer)
+        if choice.finish_reason:
+            answer.finish(choice.finish_reason)
+
+    def _unreadable(self, error: Exception) -> ModelError:
+        return self._errors.protocol(f"sent an event that is no completion chunk ({error})")
+
+
+def _take_delta(delta: _Delta, answer: AnswerBuilder) -> None:
+    answer.add_reasoning(delta.reasoning_content or delta.reasoning or "")
+    if isinstance(delta.content, str):
+        answer.add_text(delta.content)
+    else:
+        for part in delta.content or ():
+            _take_part(part, answer)
+    for call in delta.tool_calls or ():
+        function = call.function or _Function()
+        answer.add_call(
+            CallFragment(
+                index=call.index, id=call.id or "", name=function.name or "", arguments=function.arguments or ""
+            )
+        )
+
+
+def _take_part(part: _Part, answer: AnswerBuilder) -> None:
+    answer.add_text(part.text or "")
+    thinking = part.thinking or ""
+    answer.add_reasoning(thinking if isinstance(thinking, str) else "".join(piece.text or "" for piece in thinking))

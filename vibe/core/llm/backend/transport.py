@@ -1,0 +1,32 @@
+"""What the HTTP backends share: patience, trust, and a cheap way to import httpx."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any, Final, cast
+
+CONNECT_SECONDS: Final = 30.0
+"""The longest a connection may take, however patient the provider's ``timeout_seconds`` is."""
+
+
+def system_tls() -> Any:
+    """A TLS context that trusts what the system trusts, company CAs included."""
+    import ssl  # noqa: PLC0415  only needed once a provider is called
+
+    import truststore  # noqa: PLC0415  only needed once a provider is called
+
+    return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def import_httpx() -> Any:
+    """The httpx module, without its command line: that one drags in click, rich and pygments (0.2 s)."""
+    fresh = "httpx" not in sys.modules
+    if fresh:
+        sys.modules["httpx._main"] = cast("ModuleType", None)
+    try:
+        import httpx  # noqa: PLC0415  a tenth of a second that only calls to a provider need
+    finally:
+        if fresh:
+            sys.modules.pop("httpx._main", None)
+    return httpx

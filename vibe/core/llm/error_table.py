@@ -1,0 +1,245 @@
+"""Maps what providers and wires do wrong to model errors: one place, by tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+import msgspec
+
+from vibe.core.config.models import ProviderConfig
+from vibe.core.llm.errors import (
+    ContextTooLongError,
+    ModelAccessError,
+    ModelError,
+    ModelOverloadedError,
+    ModelProtocolError,
+    ModelRequestError,
+    ModelTransportError,
+)
+
+QUOTE_LIMIT: Final = 300
+"""Characters of a provider's own words that an error repeats."""
+
+STATUS_ERRORS: Final[Mapping[int, type[ModelError]]] = {
+    400: ModelRequestError,
+    401: ModelAccessError,
+    402: ModelAccessError,
+    403: ModelAccessError,
+    404: ModelRequestError,
+    408: ModelOverloadedError,
+    413: ContextTooLongError,
+    422: ModelRequestError,
+    425: ModelOverloadedError,
+    429: ModelOverloadedError,
+    500: ModelOverloadedError,
+    502: ModelOverloadedError,
+    503: ModelOverloadedError,
+    504: ModelOverloadedError,
+    529: ModelOverloadedError,
+}
+
+WIRE_ERRORS: Final[Mapping[str, tuple[type[ModelError], str]]] = {
+    # By class name: httpx and httpx2 have the same tree, and neither needs to be imported to read this table.
+    "ConnectTimeout": (ModelTransportError, "did not accept a connection in time"),
+    "ReadTimeout": (ModelTransportError, "sent nothing for {timeout:g} s (timeout_seconds)"),
+    "WriteTimeout": (ModelTransportError, "took nothing for {timeout:g} s (timeout_seconds)"),
+    "PoolTimeout": (ModelTransportError, "has no free connection"),
+    "TimeoutException": (ModelTransportError, "timed out"),
+    "ConnectError": (ModelTransportError, "cannot be reached at {endpoint}"),
+    "ReadError": (ModelTransportError, "broke the connection"),
+    "WriteError": (ModelTransportError, "broke the connection"),
+    "CloseError": (ModelTransportError, "broke the connection"),
+    "NetworkError": (ModelTransportError, "broke the connection"),
+    "ProxyError": (ModelTransportError, "cannot be reached through the proxy"),
+    "RemoteProtocolError": (ModelTransportError, "cut the connection in the middle of an answer"),
+    "LocalProtocolError": (ModelRequestError, "cannot be sent this request"),
+    "ProtocolError": (ModelTransportError, "broke the HTTP protocol"),
+    "UnsupportedProtocol": (ModelRequestError, "has an api_base that is neither http:// nor https://"),
+    "TransportError": (ModelTransportError, "could not be talked to"),
+    "DecodingError": (ModelProtocolError, "sent an answer that cannot be decompressed"),
+    "TooManyRedirects": (ModelRequestError, "redirects for ever"),
+    "RequestError": (ModelTransportError, "could not be asked"),
+    "HTTPStatusError": (ModelRequestError, "refused the request"),
+    "HTTPError": (ModelTransportError, "could not be asked"),
+    "InvalidURL": (ModelRequestError, "has an api_base that is no URL"),
+    "CookieConflict": (ModelProtocolError, "sent cookies that contradict one another"),
+    "StreamConsumed": (ModelProtocolError, "sent an answer that cannot be read again"),
+    "StreamClosed": (ModelTransportError, "closed the stream"),
+    "ResponseNotRead": (ModelProtocolError, "sent an answer that was not read"),
+    "RequestNotRead": (ModelProtocolError, "was sent a request that was not read"),
+    "StreamError": (ModelTransportError, "broke the stream"),
+    "NoResponseError": (ModelTransportError, "did not answer"),
+}
+
+CHUNK_ERRORS: Final[Mapping[str, int]] = {
+    # Types of errors told inside a stream that began with 200, and the status each stands for.
+    "overloaded_error": 529,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "server_error": 500,
+    "api_error": 500,
+    "internal_server_error": 500,
+    "timeout_error": 504,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "invalid_request_error": 400,
+    "not_found_error": 404,
+    "insufficient_quota": 402,
+}
+
+ADVICE: Final[Mapping[type[ModelError], str]] = {
+    ModelOverloadedError: "wait, or choose another model with --model",
+    ModelAccessError: "check {key} and the account's credit",
+    ContextTooLongError: "shorten the conversation, or choose a model with a larger context",
+    ModelRequestError: "check the model name and the settings of the provider",
+    ModelTransportError: "check the network and api_base ({endpoint})",
+    ModelProtocolError: "try again, or check api_base ({endpoint})",
+}
+
+_EXHAUSTED = re.compile(
+    r"insufficient[_ ](quota|credit|balance|fund)|exceeded your current quota|out of credits?|credit balance"
+    r"|quota\b.{0,40}\b(exhausted|exceeded|used up)|(exhausted|used up)\b.{0,40}\b(quota|credits?)|billing",
+    re.IGNORECASE | re.DOTALL,
+)
+_TOO_LONG = re.compile(
+    r"context[_ ]length|context[_ ](window|size)|maximum context|prompt is too long|too many (input )?tokens"
+    r"|too large for model|exceeds? .{0,30}context|input is too long|max_prompt_tokens",
+    re.IGNORECASE | re.DOTALL,
+)
+_TOO_LONG_STATUSES = frozenset({400, 413, 422, 500})
+
+
+def parse_retry_after(value: str | None, *, now: datetime | None = None) -> float | None:
+    """Seconds to wait from a Retry-After header, given as seconds or as a date; None if it says neither."""
+    if not value:
+        return None
+    text = value.strip()
+    if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text):
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
+
+
+def error_class(status: int, words: str, *, told_to_wait: bool) -> type[ModelError]:
+    """The class for an HTTP status and what the body says.
+
+    A 429 that names an exhausted quota is not worth waiting for, unless the provider says how long to wait.
+    """
+    if status == 429 and not told_to_wait and _EXHAUSTED.search(words):
+        return ModelAccessError
+    if status in _TOO_LONG_STATUSES and _TOO_LONG.search(words):
+        return ContextTooLongError
+    if status in STATUS_ERRORS:
+        return STATUS_ERRORS[status]
+    return ModelOverloadedError if status >= 500 else ModelRequestError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorMapper:
+    """Builds the errors of one provider. ``api_key`` is held to keep it out of every message."""
+
+    provider: ProviderConfig
+    api_key: str | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """Scheme, host and port of ``api_base``; never its user part."""
+        try:
+            parts = urlsplit(self.provider.api_base)
+            port = f":{parts.port}" if parts.port else ""
+        except ValueError:
+            return "?"
+        return f"{parts.scheme}://{parts.hostname or '?'}{port}"
+
+    def from_response(self, status: int, body: str, headers: Mapping[str, str]) -> ModelError:
+        """The error of an answer whose status says that it failed."""
+        words = error_words(body)
+        retry_after = parse_retry_after(headers.get("retry-after"))
+        kind = error_class(status, f"{words} {body[:4096]}", told_to_wait=retry_after is not None)
+        if 300 <= status < 400:
+            words = words or f"redirected to {headers.get('location', '?')}"
+        return self._build(kind, "answered with an error", words, status=status, retry_after=retry_after)
+
+    def from_chunk(self, error: object) -> ModelError:
+        """The error a provider tells inside a stream that began well."""
+        fields = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
+        raw = msgspec.json.encode(error).decode()
+        status = fields.get("code") if isinstance(fields.get("code"), int) else fields.get("status")
+        if not isinstance(status, int) or not 400 <= status < 600:
+            names = (str(fields.get("type", "")), str(fields.get("code", "")))
+            status = next((CHUNK_ERRORS[name] for name in names if name in CHUNK_ERRORS), 500)
+        kind = error_class(status, raw, told_to_wait=False)
+        return self._build(kind, "failed in the middle of an answer", error_words(raw), status=status)
+
+    def from_wire(self, error: Exception) -> ModelError:
+        """The error of a failed connection, from the HTTP client's exception."""
+        for name in (base.__name__ for base in type(error).__mro__):
+            if name in WIRE_ERRORS:
+                kind, phrase = WIRE_ERRORS[name]
+                break
+        else:
+            kind, phrase = ModelTransportError, "could not be talked to"
+        phrase = phrase.format(timeout=self.provider.timeout_seconds, endpoint=self.endpoint)
+        # A local protocol error quotes the header it refuses, which may be the key in another spelling.
+        words = "" if kind is ModelRequestError else str(error)
+        mapped = self._build(kind, phrase, words)
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            mapped.retryable = False
+        return mapped
+
+    def protocol(self, problem: str, *, status: int | None = None) -> ModelProtocolError:
+        """An answer that cannot be understood; ``problem`` continues the words "provider X"."""
+        return cast("ModelProtocolError", self._build(ModelProtocolError, problem, "", status=status))
+
+    def request(self, problem: str) -> ModelRequestError:
+        """An answer that says the request itself is at fault."""
+        return cast("ModelRequestError", self._build(ModelRequestError, problem, ""))
+
+    def _build(
+        self,
+        kind: type[ModelError],
+        problem: str,
+        words: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> ModelError:
+        code = f" (HTTP {status})" if status is not None else ""
+        said = self._quote(words)
+        variable = self.provider.api_key_env_var
+        advice = ADVICE[kind].format(endpoint=self.endpoint, key=variable or "the key")
+        message = f"provider {self.provider.name!r} {problem}{code}{': ' + said if said else ''}; {advice}"
+        return kind(message, provider=self.provider.name, status=status, retry_after=retry_after)
+
+    def _quote(self, words: str) -> str:
+        if self.api_key:
+            words = words.replace(self.api_key, "***")
+        clean = " ".join("".join(char if char.isprintable() else " " for char in words).split()).rstrip(".;")
+        return clean if len(clean) <= QUOTE_LIMIT else clean[: QUOTE_LIMIT - 1] + "…"
+
+
+def error_words(body: str) -> str:
+    """What an error body says: its message where it is JSON of a known shape, else the body itself."""
+    try:
+        node: object = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeError):
+        return body
+    for _ in range(3):
+        if not isinstance(node, dict):
+            break
+        fields = cast("dict[str, object]", node)
+        inner = next((fields[key] for key in ("error", "message", "detail") if fields.get(key)), None)
+        if inner is None:
+            break
+        node = inner
+    return node if isinstance(node, str) else body

@@ -1,0 +1,58 @@
+"""What can go wrong with a model, in one tree.
+
+ModelError                     base; ``retryable`` says whether trying again can help
+├── ModelTransportError        refused, DNS, TLS, timeouts, cut or silent streams      retryable
+├── ModelOverloadedError       429, 500, 502, 503, 504, 529                             retryable, honours Retry-After
+├── ModelProtocolError         an answer that is none: bad JSON, no SSE, no finish reason, empty
+├── ModelRequestError          400, 404, 422: the request itself is wrong
+├── ContextTooLongError        the prompt does not fit the model
+└── ModelAccessError           401, 402, 403, exhausted quota: no other request would fare better
+"""
+
+from __future__ import annotations
+
+from vibe.core.errors import VibeError
+
+
+class ModelError(VibeError):
+    """A model call failed. ``provider`` is its configured name, ``status`` the HTTP status if there was one."""
+
+    retryable = False
+
+    def __init__(
+        self, message: str, *, provider: str = "", status: int | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.provider = provider
+        self.status = status
+        self.retry_after = retry_after
+
+
+class ModelTransportError(ModelError):
+    """The wire failed."""
+
+    retryable = True
+
+
+class ModelOverloadedError(ModelError):
+    """The provider asks to wait; ``retry_after`` in seconds if it said how long."""
+
+    retryable = True
+
+
+class ModelProtocolError(ModelError):
+    """The answer cannot be understood. Worth exactly one more try."""
+
+    retryable = True
+
+
+class ModelRequestError(ModelError):
+    """The provider refuses this request."""
+
+
+class ContextTooLongError(ModelError):
+    """The prompt is longer than the model takes."""
+
+
+class ModelAccessError(ModelError):
+    """Key, credit or quota."""

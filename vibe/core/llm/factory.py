@@ -1,0 +1,147 @@
+"""Finds configured models and builds what reaches them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
+from vibe.core.errors import ConfigError, EnvironmentFailure, MissingKeyError, UsageError
+from vibe.core.llm.limiter import LimitedBackend, ProviderLimiter
+from vibe.core.llm.port import ModelBackend
+from vibe.core.llm.pricing import PricedBackend, rates
+from vibe.core.llm.retry import RetryingBackend, RetryPolicy
+
+CONFIG_FILE = "config.toml"
+
+
+class ModelCatalog:
+    """The models of a configuration. Backends are shared: one a provider, however many agents use it.
+
+    ``environ`` is where keys are looked up.
+    """
+
+    def __init__(self, config: VibeConfig, environ: Mapping[str, str]) -> None:
+        self._config = config
+        self._environ = environ
+        self._providers = {provider.name: provider for provider in config.providers}
+        self._backends: dict[str, ModelBackend] = {}
+
+    def resolve(self, alias: str | None) -> ModelConfig:
+        """The model with this alias or name; None: the active one.
+
+        Raises:
+            UsageError: there is none.
+        """
+        wanted = self._config.active_model if alias is None else alias
+        by_key = {model.name: model for model in reversed(self._config.models)}
+        by_key |= {model.key: model for model in reversed(self._config.models)}
+        if wanted in by_key:
+            return by_key[wanted]
+        keys = [model.key for model in self._config.models]
+        close = get_close_matches(wanted, list(by_key), n=3, cutoff=0.5)
+        hint = f"did you mean {_quoted(close)}" if close else f"configured are {_quoted(keys) or 'none'}"
+        where = "active_model" if alias is None else "the model asked for"
+        raise UsageError(f"no model {wanted!r} ({where}): {hint}; models are the [[models]] tables of {CONFIG_FILE}")
+
+    def resolve_priced(self, alias: str | None) -> ModelConfig:
+        """The model as ``resolve`` finds it, with its prices filled in, for a run that limits the price.
+
+        Raises:
+            UsageError: there is no such model, or its price is unknown, so that the limit could not be held.
+        """
+        model = self.resolve(alias)
+        found = rates(self.provider(model), model)
+        if found is None:
+            raise UsageError(
+                f"the price of model {model.key!r} is unknown, so a price limit can't be held: "
+                f"set input_price and output_price in its [[models]] table in {CONFIG_FILE}, or limit tokens instead"
+            )
+        return model.model_copy(update={"input_price": found[0], "output_price": found[1]})
+
+    def provider(self, model: ModelConfig) -> ProviderConfig:
+        """Who serves a model.
+
+        Raises:
+            ConfigError: no provider has that name.
+        """
+        if model.provider in self._providers:
+            return self._providers[model.provider]
+        known = _quoted(list(self._providers)) or "none"
+        raise ConfigError(
+            CONFIG_FILE,
+            f"models.{model.key}.provider",
+            f"no provider {model.provider!r}: configured in [[providers]] are {known}",
+        )
+
+    def backend(self, model: ModelConfig) -> ModelBackend:
+        """What reaches the model: retried, limited and priced.
+
+        Raises:
+            MissingKeyError: its provider needs a key that is not set.
+            ConfigError: its provider is configured wrongly.
+        """
+        provider = self.provider(model)
+        if provider.name not in self._backends:
+            self._backends[provider.name] = self._wrap(provider, self._build(provider))
+        return self._backends[provider.name]
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        backends, self._backends = self._backends, {}
+        for backend in backends.values():
+            await backend.aclose()
+
+    def _wrap(self, provider: ProviderConfig, backend: ModelBackend) -> ModelBackend:
+        limiter = ProviderLimiter(
+            max_concurrency=provider.max_concurrency, max_pause_seconds=provider.retry_max_seconds
+        )
+        policy = RetryPolicy(max_total_seconds=provider.retry_max_seconds)
+        return PricedBackend(RetryingBackend(LimitedBackend(backend, limiter), policy), provider)
+
+    def _build(self, provider: ProviderConfig) -> ModelBackend:
+        if provider.backend is BackendKind.SCRIPTED:
+            return _build_scripted(provider)
+        key = self._key(provider)
+        if not provider.api_base.startswith(("http://", "https://")):
+            raise ConfigError(
+                CONFIG_FILE,
+                f"providers.{provider.name}.api_base",
+                f"{provider.api_base!r} is no http:// or https:// address",
+            )
+        if provider.backend is BackendKind.MISTRAL:
+            from vibe.core.llm.backend.mistral import MistralBackend  # noqa: PLC0415  only for who uses it
+
+            return MistralBackend(provider, api_key=key)
+        from vibe.core.llm.backend.generic import GenericBackend  # noqa: PLC0415  only for who uses it
+
+        return GenericBackend(provider, api_key=key)
+
+    def _key(self, provider: ProviderConfig) -> str | None:
+        variable = provider.api_key_env_var
+        if not variable:
+            return None
+        key = self._environ.get(variable, "").strip()
+        if not key:
+            raise MissingKeyError(provider.name, variable)
+        if not (key.isascii() and key.isprintable()):
+            raise EnvironmentFailure(
+                f"the API key in {variable} for provider {provider.name!r} contains characters that no key has: "
+                "set it anew"
+            )
+        return key
+
+
+def _build_scripted(provider: ProviderConfig) -> ModelBackend:
+    from vibe.core.llm.backend.scripted import ScriptFileBackend  # noqa: PLC0415  only for who uses it
+
+    path = Path(provider.script)
+    if path.is_absolute() and path.is_file():
+        return ScriptFileBackend(path, provider=provider.name)
+    problem = f"{provider.script!r} is no absolute path of a file" if provider.script else "there is none"
+    raise ConfigError(CONFIG_FILE, f"providers.{provider.name}.script", f"{problem}: name the script to replay")
+
+
+def _quoted(names: list[str]) -> str:
+    return ", ".join(repr(name) for name in names)

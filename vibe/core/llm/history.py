@@ -1,0 +1,48 @@
+"""A history every API takes: roles in order, every call answered once, nothing empty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+
+NO_RESULT = "This call has no result: it was never run."
+
+EMPTY_ANSWER = "(empty answer)"
+
+
+def normalised(messages: Iterable[Message]) -> list[Message]:
+    """The same conversation in a form that no provider refuses.
+
+    Calls without a result get one that says so, results without a call are dropped, a system message after the start
+    becomes a user message, and an empty answer says that it is one. What a model said is kept as it said it; backends
+    word arguments that are no JSON.
+    """
+    source = list(messages)
+    result: list[Message] = []
+    index = 0
+    while index < len(source):
+        message = source[index]
+        index += 1
+        if isinstance(message, AssistantMessage):
+            answers: dict[str, ToolMessage] = {}
+            while index < len(source) and isinstance(answer := source[index], ToolMessage):
+                answers.setdefault(answer.tool_call_id, answer)
+                index += 1
+            result.extend(_answered(message, answers))
+        elif isinstance(message, SystemMessage) and result:
+            result.append(UserMessage(message.content))
+        elif not isinstance(message, ToolMessage):
+            result.append(message)
+    return result
+
+
+def _answered(message: AssistantMessage, answers: dict[str, ToolMessage]) -> Iterator[Message]:
+    if not message.tool_calls and not message.content:
+        yield msgspec.structs.replace(message, content=EMPTY_ANSWER)
+        return
+    yield message
+    for call in message.tool_calls:
+        yield answers.get(call.id) or ToolMessage(NO_RESULT, call.id, call.name, status="error")

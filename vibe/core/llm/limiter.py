@@ -1,0 +1,72 @@
+"""Keeps the calls to one provider within its bounds, however many agents make them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+
+from vibe.core.llm.errors import ModelError
+from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest
+
+
+class ProviderLimiter:
+    """At most ``max_concurrency`` calls at once, and a pause that all of them share.
+
+    ``max_pause_seconds`` bounds how long one provider's word can hold up everyone: a longer wait stops nobody else,
+    each call then hears it for itself.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_concurrency: int,
+        max_pause_seconds: float,
+        sleep: Callable[[float], Awaitable[object]] = anyio.sleep,
+        clock: Callable[[], float] = anyio.current_time,
+    ) -> None:
+        self._slots = anyio.Semaphore(max_concurrency)
+        self._max_pause = max_pause_seconds
+        self._sleep = sleep
+        self._clock = clock
+        self._resume_at = float("-inf")
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncGenerator[None, None]:
+        """Wait for a free place and for the end of a pause, then hold the place."""
+        async with self._slots:
+            while (wait := self._resume_at - self._clock()) > 0:
+                await self._sleep(wait)
+            yield
+
+    def pause(self, seconds: float) -> None:
+        """Let no call begin for ``seconds``; a shorter pause never cuts a longer one."""
+        if seconds <= self._max_pause:
+            self._resume_at = max(self._resume_at, self._clock() + seconds)
+
+
+class LimitedBackend:
+    """Wraps a backend in its provider's limiter."""
+
+    def __init__(self, inner: ModelBackend, limiter: ProviderLimiter) -> None:
+        self._inner = inner
+        self._limiter = limiter
+
+    async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
+        """Call when there is room; a Retry-After pauses all callers of the provider."""
+        async with self._limiter.slot():
+            try:
+                return await self._inner.complete(request, observer)
+            except ModelError as error:
+                if error.retryable and error.retry_after:
+                    self._limiter.pause(error.retry_after)
+                raise
+
+    async def count_tokens(self, request: ModelRequest) -> int:
+        """What the inner backend says."""
+        return await self._inner.count_tokens(request)
+
+    async def aclose(self) -> None:
+        """Close the inner backend."""
+        await self._inner.aclose()

@@ -1,0 +1,107 @@
+"""The model port: what an agent asks of a model, whoever serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from vibe.core.config.models import ModelConfig
+from vibe.core.messages import AssistantMessage, Message, Usage
+
+
+class FinishReason(StrEnum):
+    """Why the model stopped."""
+
+    STOP = "stop"
+    TOOL_CALLS = "tool_calls"
+    LENGTH = "length"
+    """The output limit cut it: a tool call may be torn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSchema:
+    """A tool as offered to the model; ``parameters`` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """One call. ``caller`` names the agent (a step id, or ``main``): replays find their turns by it.
+
+    ``max_tokens`` bounds the completion; None leaves it to the provider.
+    """
+
+    model: ModelConfig
+    messages: Sequence[Message]
+    tools: Sequence[ToolSchema] = ()
+    max_tokens: int | None = None
+    caller: str = "main"
+    extra_headers: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """A piece of an answer as it streams. A higher ``attempt`` replaces all that lower ones showed."""
+
+    text: str = ""
+    reasoning: str = ""
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A whole answer. ``cost_usd`` is None where the price is unknown. ``estimated``: the provider sent no usage."""
+
+    message: AssistantMessage
+    finish_reason: FinishReason
+    usage: Usage
+    cost_usd: float | None = None
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryNotice:
+    """A call failed and will be repeated after ``wait_seconds``; ``attempt`` is the one that failed."""
+
+    attempt: int
+    wait_seconds: float
+    reason: str
+
+
+class ModelObserver(Protocol):
+    """Watches a call while it runs. Must not block."""
+
+    def delta(self, delta: Delta, /) -> None:
+        """Take one piece of the answer."""
+        ...
+
+    def retry(self, notice: RetryNotice, /) -> None:
+        """Hear that the call is about to be repeated."""
+        ...
+
+
+class ModelBackend(Protocol):
+    """A way to reach models. One instance serves many agents side by side."""
+
+    async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
+        """Stream one answer to ``observer`` and return it whole.
+
+        Cancelling closes the connection.
+
+        Raises:
+            vibe.core.llm.errors.ModelError: whatever the provider or the wire did wrong, mapped.
+        """
+        ...
+
+    async def count_tokens(self, request: ModelRequest) -> int:
+        """How many tokens the prompt takes; an estimate where the provider offers no count."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        ...

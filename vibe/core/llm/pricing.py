@@ -1,0 +1,116 @@
+"""What a call costs: from the configured prices, else from a price list that comes with the program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+from urllib.parse import urlsplit
+
+import anyio.to_thread
+
+from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig
+from vibe.core.llm.errors import ModelError
+from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest
+from vibe.core.messages import Usage
+
+MILLION: Final = 1_000_000
+_LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", ""})  # noqa: S104  compared, not bound
+
+
+def configured_cost(model: ModelConfig, usage: Usage) -> float | None:
+    """USD by the model's own prices; None unless both are set. Cached tokens cost what others cost: no price is known."""
+    if model.input_price is None or model.output_price is None:
+        return None
+    return (usage.prompt_tokens * model.input_price + usage.completion_tokens * model.output_price) / MILLION
+
+
+def is_listed(provider: ProviderConfig) -> bool:
+    """Whether a public price list can know the provider: never one on this machine."""
+    if provider.backend is BackendKind.SCRIPTED:
+        return False
+    try:
+        host = urlsplit(provider.api_base).hostname
+    except ValueError:
+        return False
+    return (host or "") not in _LOCAL_HOSTS
+
+
+def listed_cost(provider: ProviderConfig, model: ModelConfig, usage: Usage) -> float | None:
+    """USD by the list, cached tokens at their own price; None for a provider or model it does not know.
+
+    The first call loads the list (about 0.4 s): call it in a worker thread. Nothing is fetched.
+    """
+    import genai_prices  # noqa: PLC0415  a third of a second that only calls to a listed provider need
+
+    tokens = genai_prices.Usage(
+        input_tokens=usage.prompt_tokens,
+        output_tokens=usage.completion_tokens,
+        cache_read_tokens=min(usage.cached_tokens, usage.prompt_tokens),
+    )
+    try:
+        price = genai_prices.calc_price(tokens, model.name, provider_api_url=provider.api_base)
+    except (LookupError, ValueError):
+        return None
+    return float(price.total_price)
+
+
+class PricedBackend:
+    """Wraps a backend and adds the cost to its completions; unknown stays None, never 0.
+
+    The price list loads in a worker thread while the first call runs.
+    """
+
+    def __init__(self, inner: ModelBackend, provider: ProviderConfig) -> None:
+        self._inner = inner
+        self._provider = provider
+        self._listed = is_listed(provider)
+        self._loaded = False
+
+    async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
+        """Call, then price."""
+        model = request.model
+        if configured_cost(model, Usage()) is not None or not self._listed:
+            completion = await self._inner.complete(request, observer)
+            return replace(completion, cost_usd=configured_cost(model, completion.usage))
+        completion = await self._complete_while_loading(request, observer)
+        return replace(completion, cost_usd=listed_cost(self._provider, model, completion.usage))
+
+    async def _complete_while_loading(self, request: ModelRequest, observer: ModelObserver) -> Completion:
+        if self._loaded:
+            return await self._inner.complete(request, observer)
+        result: Completion | ModelError | None = None
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._load, request.model)
+            # Kept out of the group, which would wrap it in an exception group.
+            try:
+                result = await self._inner.complete(request, observer)
+            except ModelError as error:
+                result = error
+        if result is None:
+            raise AssertionError("the group ended without a result or an error")
+        if isinstance(result, ModelError):
+            raise result
+        return result
+
+    async def _load(self, model: ModelConfig) -> None:
+        await anyio.to_thread.run_sync(listed_cost, self._provider, model, Usage(), abandon_on_cancel=True)
+        self._loaded = True
+
+    async def count_tokens(self, request: ModelRequest) -> int:
+        """What the inner backend says."""
+        return await self._inner.count_tokens(request)
+
+    async def aclose(self) -> None:
+        """Close the inner backend."""
+        await self._inner.aclose()
+
+
+def rates(provider: ProviderConfig, model: ModelConfig) -> tuple[float, float] | None:
+    """USD per million prompt and completion tokens: the model's own, else the list's, else None. Loads the list."""
+    if model.input_price is not None and model.output_price is not None:
+        return model.input_price, model.output_price
+    if not is_listed(provider):
+        return None
+    prompt = listed_cost(provider, model, Usage(prompt_tokens=MILLION))
+    completion = listed_cost(provider, model, Usage(completion_tokens=MILLION))
+    return None if prompt is None or completion is None else (prompt, completion)

@@ -1,0 +1,115 @@
+"""Repeats calls that failed for a reason that can pass, and says so each time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from random import Random
+
+import anyio
+
+from vibe.core.llm.errors import ModelError, ModelProtocolError
+from vibe.core.llm.port import Completion, Delta, ModelBackend, ModelObserver, ModelRequest, RetryNotice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How long to wait and when to give up; times in seconds.
+
+    ``max_total_seconds`` counts from the first failure, so that a call which failed by a long silence still gets
+    another try; 0 means that nothing is repeated. ``jitter`` is the share by which a wait may be longer or shorter.
+    """
+
+    initial_seconds: float = 0.5
+    factor: float = 1.5
+    jitter: float = 0.2
+    max_total_seconds: float = 300.0
+    protocol_retries: int = 1
+
+    def wait(self, attempt: int, retry_after: float | None, rng: Random) -> float:
+        """Seconds to wait after the failed ``attempt`` (from 1), never less than the provider asked for."""
+        backoff = self.initial_seconds * self.factor ** min(attempt - 1, 100)
+        backoff *= 1 + self.jitter * (2 * rng.random() - 1)
+        if retry_after is None:
+            return backoff
+        # A little more than asked, differently for each agent: they must not all come back in the same instant.
+        return max(backoff, retry_after + self.initial_seconds * rng.random())
+
+
+class _AttemptObserver:
+    """Marks what one attempt shows, so that whoever draws it can drop what earlier ones showed."""
+
+    def __init__(self, inner: ModelObserver, attempt: int) -> None:
+        self._inner = inner
+        self._attempt = attempt
+
+    def delta(self, delta: Delta, /) -> None:
+        self._inner.delta(replace(delta, attempt=self._attempt))
+
+    def retry(self, notice: RetryNotice, /) -> None:
+        self._inner.retry(notice)
+
+
+class RetryingBackend:
+    """Wraps a backend; see ``RetryPolicy``. An answer that cannot be understood is asked for once more, not oftener."""
+
+    def __init__(
+        self,
+        inner: ModelBackend,
+        policy: RetryPolicy,
+        *,
+        sleep: Callable[[float], Awaitable[object]] = anyio.sleep,
+        clock: Callable[[], float] = anyio.current_time,
+        rng: Random | None = None,
+    ) -> None:
+        self._inner = inner
+        self._policy = policy
+        self._sleep = sleep
+        self._clock = clock
+        self._rng = rng or Random()  # noqa: S311  spreads waits, guards nothing
+
+    async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
+        """Call until it works or the policy is spent.
+
+        Raises:
+            ModelError: the last failure; its message says how often was tried.
+        """
+        attempt, misunderstood = 1, 0
+        deadline = float("inf")
+        while True:
+            try:
+                shown = observer if attempt == 1 else _AttemptObserver(observer, attempt)
+                return await self._inner.complete(request, shown)
+            except ModelError as error:
+                failure = error
+            if attempt == 1:
+                deadline = self._clock() + self._policy.max_total_seconds
+            misunderstood += isinstance(failure, ModelProtocolError)
+            wait = self._policy.wait(attempt, failure.retry_after, self._rng)
+            hopeless = not failure.retryable or misunderstood > self._policy.protocol_retries
+            if hopeless or self._clock() + wait > deadline:
+                raise _last(failure, attempt)
+            observer.retry(RetryNotice(attempt=attempt, wait_seconds=wait, reason=str(failure)))
+            await self._sleep(wait)
+            attempt += 1
+
+    async def count_tokens(self, request: ModelRequest) -> int:
+        """What the inner backend says."""
+        return await self._inner.count_tokens(request)
+
+    async def aclose(self) -> None:
+        """Close the inner backend."""
+        await self._inner.aclose()
+
+
+def _last(failure: ModelError, attempts: int) -> ModelError:
+    if attempts == 1:
+        return failure
+    final = type(failure)(
+        f"{failure} (tried {attempts} times)",
+        provider=failure.provider,
+        status=failure.status,
+        retry_after=failure.retry_after,
+    )
+    final.__cause__ = failure
+    return final

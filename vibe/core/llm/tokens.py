@@ -1,0 +1,53 @@
+"""Guesses how many tokens a text takes, for providers that do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from vibe.core.llm.port import ModelRequest, ToolSchema
+from vibe.core.messages import AssistantMessage, Message, ToolMessage
+
+CHARS_PER_TOKEN: Final = 4
+MESSAGE_OVERHEAD: Final = 4
+"""Tokens a chat template spends on the role and the borders of one message."""
+
+
+def estimate_text(text: str) -> int:
+    """Tokens of ``text``: a quarter of its characters, rounded up."""
+    return -(-len(text) // CHARS_PER_TOKEN)
+
+
+def estimate_messages(messages: Iterable[Message]) -> int:
+    """Tokens of messages in a prompt."""
+    characters = count = 0
+    for message in messages:
+        count += 1
+        characters += len(message.content)
+        if isinstance(message, AssistantMessage):
+            characters += sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
+        elif isinstance(message, ToolMessage):
+            characters += len(message.name)
+    return -(-characters // CHARS_PER_TOKEN) + MESSAGE_OVERHEAD * count
+
+
+def estimate_tools(tools: Iterable[ToolSchema]) -> int:
+    """Tokens of tool schemas in a prompt."""
+    characters = sum(
+        len(tool.name) + len(tool.description) + len(msgspec.json.encode(tool.parameters)) for tool in tools
+    )
+    return -(-characters // CHARS_PER_TOKEN)
+
+
+def estimate_prompt(request: ModelRequest) -> int:
+    """Tokens of the whole prompt, messages and tool schemas."""
+    return estimate_messages(request.messages) + estimate_tools(request.tools)
+
+
+def estimate_answer(message: AssistantMessage) -> int:
+    """Tokens of an answer, its reasoning and its tool calls."""
+    characters = len(message.content) + len(message.reasoning)
+    characters += sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
+    return -(-characters // CHARS_PER_TOKEN)

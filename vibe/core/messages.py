@@ -1,0 +1,97 @@
+"""Conversation data: what goes to a model and comes back, as plain frozen records.
+
+They are written to ``messages.jsonl`` one a line and read back from there, hence msgspec structs with the role as tag.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+
+class ToolCall(Struct, frozen=True):
+    """A call as the model worded it; ``arguments`` is its JSON text, kept even when it is not valid JSON."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class SystemMessage(Struct, frozen=True, tag="system", tag_field="role"):
+    """Instructions that open a conversation."""
+
+    content: str
+
+
+class UserMessage(Struct, frozen=True, tag="user", tag_field="role"):
+    """A prompt, or a notice from the host (budget, repair)."""
+
+    content: str
+
+
+class Usage(Struct, frozen=True):
+    """Tokens and calls of one model call or of many, added up."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    calls: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """Prompt plus completion."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.calls + other.calls,
+        )
+
+
+class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag="assistant", tag_field="role"):
+    """What the model said and the tools it asked for.
+
+    ``usage`` and ``cost_usd`` are what saying it took, so that a resumed conversation knows what it has spent; they
+    never go back to a model. ``cost_usd`` None: unknown.
+    """
+
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    usage: Usage | None = None
+    cost_usd: float | None = None
+
+
+class ToolMessage(Struct, frozen=True, omit_defaults=True, tag="tool", tag_field="role"):
+    """The result of one call. ``status``: ``ok``, ``error``, ``denied``, ``cancelled`` or ``interrupted``."""
+
+    content: str
+    tool_call_id: str
+    name: str
+    status: str = "ok"
+
+
+Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Message)
+
+
+def encode_message(message: Message) -> bytes:
+    """One line of ``messages.jsonl``, without the newline."""
+    return _encoder.encode(message)
+
+
+def decode_message(line: bytes) -> Message:
+    """The message of one line.
+
+    Raises:
+        msgspec.DecodeError: the line is torn or no message.
+    """
+    return _decoder.decode(line)
