@@ -1,0 +1,3 @@
+"""Tests of the tools: what they are, where they come from, what they may do."""
+
+from __future__ import annotations

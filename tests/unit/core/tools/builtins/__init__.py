@@ -1,0 +1,3 @@
+"""Tests of the built-in tools, with real files and real processes."""
+
+from __future__ import annotations

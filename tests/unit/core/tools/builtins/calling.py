@@ -1,0 +1,45 @@
+"""Calls a tool the way an agent does: checked arguments in, stream events and one result out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vibe.core.tools.base import BaseTool, InvokeContext, ToolStreamEvent
+from vibe.core.tools.workspace import ReadTracker, Workspace
+
+PATH = os.environ["PATH"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """An agent's side of a call. ``settings`` are the tool's table."""
+
+    root: Path
+    tracker: ReadTracker = field(default_factory=ReadTracker)
+    environ: Mapping[str, str] = field(default_factory=lambda: {"PATH": PATH})
+    output_dir: Path | None = None
+    writes: tuple[str, ...] | None = None
+    shown: list[str] = field(default_factory=list[str])
+
+    def context(self) -> InvokeContext:
+        return InvokeContext(
+            tool_call_id="call-1",
+            workspace=Workspace(root=self.root, writes=self.writes),
+            reads=self.tracker,
+            output_dir=self.output_dir,
+            environ=self.environ,
+        )
+
+    async def call(self, tool: BaseTool[Any, Any, Any, Any], **arguments: Any) -> Any:
+        def show(event: ToolStreamEvent) -> None:
+            self.shown.append(event.message)
+
+        return await tool.execute(tool.parse(arguments), self.context(), show)
+
+
+def make(kind: type[BaseTool[Any, Any, Any, Any]], **settings: Any) -> BaseTool[Any, Any, Any, Any]:
+    return kind.from_config(kind.config_class()(**settings))

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from anyio import create_task_group
+
+from tests.unit.core.tools.builtins.calling import Caller, make
+from tests.unit.core.tools.watching import alive, pid_in
+from vibe.core.tools._search import BadPatternError, find_ripgrep
+from vibe.core.tools.builtins.grep import Grep
+from vibe.core.tools.errors import PathOutsideError, ToolError
+from vibe.core.tools.text_files import FileAccessError
+
+BACKENDS = [pytest.param(True, id="ripgrep"), pytest.param(False, id="python")]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "tree"
+    files = {
+        ".gitignore": "ignored/\n*.log\n!keep.log\n",
+        ".vibeignore": "private/\n",
+        ".github/ci.yml": "needle: ci\n",
+        ".git/config": "needle\n",
+        "node_modules/x/index.js": "needle\n",
+        "build/out.txt": "needle\n",
+        "ignored/a.txt": "needle\n",
+        "private/a.txt": "needle\n",
+        "a.log": "needle\n",
+        "keep.log": "needle log\n",
+        "src/b.py": "one\nneedle = 1\nx\nneedle = 2\n",
+        "src/a.py": "# needle\r\n",
+        "src/sub/.gitignore": "local.txt\n",
+        "src/sub/local.txt": "needle\n",
+        "src/sub/other.txt": "é needle é\n",
+        "src-2/z.py": "needle\n",
+        ".env": "TOKEN=needle\n",
+        "deploy.pem": "needle\n",
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(text.encode())
+    (root / "binary.bin").write_bytes(b"\0\0needle\n")
+    (root / "link.py").symlink_to(root / "src" / "b.py")
+    return root
+
+
+EXPECTED = """\
+.github/ci.yml:1:needle: ci
+keep.log:1:needle log
+src-2/z.py:1:needle
+src/a.py:1:# needle
+src/b.py:2:needle = 1
+src/b.py:4:needle = 2
+src/sub/other.txt:1:é needle é"""
+
+
+@pytest.mark.parametrize("use_ripgrep", BACKENDS)
+async def test_both_ways_to_search_give_the_same_answer(root: Path, use_ripgrep: bool) -> None:  # noqa: FBT001  pytest's parameter
+    tool = make(Grep, use_ripgrep=use_ripgrep)
+    result = await Caller(root=root).call(tool, pattern="needle")
+    assert sorted(result.matches.splitlines()) == sorted(EXPECTED.splitlines())
+    assert (result.match_count, result.was_truncated) == (7, False)
+    below = await Caller(root=root).call(tool, pattern=r"^needle = \d", path="src")
+    assert below.matches == "src/b.py:2:needle = 1\nsrc/b.py:4:needle = 2"
+
+
+async def test_both_ways_to_search_give_the_same_order(root: Path) -> None:
+    answers = [
+        (await Caller(root=root).call(make(Grep, use_ripgrep=way), pattern="needle")).matches for way in (True, False)
+    ]
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("use_ripgrep", BACKENDS)
+async def test_ignored_files_are_searched_when_asked_but_secrets_are_not(root: Path, use_ripgrep: bool) -> None:  # noqa: FBT001  pytest's parameter
+    result = await Caller(root=root).call(
+        make(Grep, use_ripgrep=use_ripgrep), pattern="needle", use_default_ignore=False
+    )
+    paths = {line.partition(":")[0] for line in result.matches.splitlines()}
+    assert {"a.log", "build/out.txt", "private/a.txt", "src/sub/local.txt", "node_modules/x/index.js"} <= paths
+    assert not {".env", "deploy.pem", "link.py", "binary.bin"} & paths
+
+
+@pytest.mark.parametrize("use_ripgrep", BACKENDS)
+async def test_a_file_named_outright_is_searched(root: Path, use_ripgrep: bool) -> None:  # noqa: FBT001  pytest's parameter
+    tool = make(Grep, use_ripgrep=use_ripgrep)
+    assert (await Caller(root=root).call(tool, pattern="TOKEN", path=".env")).matches == ".env:1:TOKEN=needle"
+    assert (await Caller(root=root).call(tool, pattern="needle", path="a.log")).matches == "a.log:1:needle"
+    assert [access.path for access in tool.accesses(tool.parse({"pattern": "x", "path": ".env"}))] == [".env"]
+
+
+@pytest.mark.parametrize("use_ripgrep", BACKENDS)
+async def test_matches_and_bytes_are_bounded_and_that_is_said(root: Path, use_ripgrep: bool) -> None:  # noqa: FBT001  pytest's parameter
+    (root / "many.txt").write_text("match\n" * 5_000 + "m" * 100_000 + "\n", encoding="utf-8")
+    tool = make(Grep, use_ripgrep=use_ripgrep)
+    caller = Caller(root=root)
+    result = await caller.call(tool, pattern="^match$")
+    assert (result.match_count, result.was_truncated) == (100, True)
+    assert tool.format_result(result).endswith("[first 100 matches; narrow pattern or path, or raise max_matches]")
+    assert (await caller.call(tool, pattern="^match$", max_matches=3)).match_count == 3
+    small = make(Grep, use_ripgrep=use_ripgrep, max_output_bytes=1_000)
+    bounded = await caller.call(small, pattern="^match$", max_matches=5_000)
+    assert len(bounded.matches) <= 1_000
+    assert bounded.was_truncated
+    exact = await caller.call(tool, pattern="needle", max_matches=7)
+    assert (exact.match_count, exact.was_truncated) == (7, False)
+    long = await caller.call(tool, pattern="mmmm")
+    assert long.match_count == 1
+    assert len(long.matches) < 600
+
+
+@pytest.mark.parametrize("use_ripgrep", BACKENDS)
+async def test_a_pattern_that_is_no_expression_is_a_clear_error(root: Path, use_ripgrep: bool) -> None:  # noqa: FBT001  pytest's parameter
+    with pytest.raises(BadPatternError, match=r"'needle\(' is no regular expression: .*; escape"):
+        await Caller(root=root).call(make(Grep, use_ripgrep=use_ripgrep), pattern="needle(")
+
+
+@pytest.mark.parametrize("use_ripgrep", BACKENDS)
+async def test_a_pattern_may_look_like_an_option(root: Path, use_ripgrep: bool) -> None:  # noqa: FBT001  pytest's parameter
+    (root / "x").write_text("--files\n", encoding="utf-8")
+    result = await Caller(root=root).call(make(Grep, use_ripgrep=use_ripgrep), pattern="--files", path="x")
+    assert result.matches == "x:1:--files"
+
+
+@pytest.mark.parametrize("use_ripgrep", BACKENDS)
+async def test_odd_file_names_and_lines_stay_on_one_line(root: Path, use_ripgrep: bool) -> None:  # noqa: FBT001  pytest's parameter
+    (root / "odd\nname\x1b[31m:2:.txt").write_bytes(b"odd one \x1b[0m\xff\n")
+    result = await Caller(root=root).call(make(Grep, use_ripgrep=use_ripgrep), pattern="odd one")
+    text = "�" if use_ripgrep else "ÿ"
+    assert result.matches == f"odd\\nname\\x1b[31m:2:.txt:1:odd one \\x1b[0m{text}"
+
+
+@pytest.mark.parametrize("use_ripgrep", BACKENDS)
+async def test_nothing_found_is_said(root: Path, use_ripgrep: bool) -> None:  # noqa: FBT001  pytest's parameter
+    tool = make(Grep, use_ripgrep=use_ripgrep)
+    assert tool.format_result(await Caller(root=root).call(tool, pattern="no such text")) == "no matches"
+
+
+async def test_places_outside_and_missing_are_refused(root: Path) -> None:
+    with pytest.raises(PathOutsideError):
+        await Caller(root=root).call(make(Grep), pattern="x", path="..")
+    with pytest.raises(FileAccessError, match="'nowhere' does not exist"):
+        await Caller(root=root).call(make(Grep), pattern="x", path="nowhere")
+
+
+async def test_a_search_that_takes_too_long_is_stopped(root: Path) -> None:
+    (root / "slow.txt").write_text("a" * 40 + "!\n", encoding="utf-8")
+    tool = make(Grep, use_ripgrep=False, default_timeout=2)
+    with pytest.raises(ToolError, match="took longer than 2 s"):
+        await Caller(root=root).call(tool, pattern="(a+)+$", path="slow.txt")
+
+
+async def test_ripgrep_is_killed_when_the_call_is_cancelled(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "bin" / "rg"
+    slow.parent.mkdir()
+    slow.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n", encoding="utf-8")
+    slow.chmod(slow.stat().st_mode | stat.S_IXUSR)
+
+    def scripts(_name: str) -> str:
+        return str(slow.parent)
+
+    monkeypatch.setattr("sysconfig.get_path", scripts)
+    assert find_ripgrep(None) == str(slow)
+    searcher = 0
+    async with create_task_group() as tasks:
+        tasks.start_soon(lambda: Caller(root=root).call(make(Grep), pattern="x"))
+        searcher = await pid_in(tmp_path / "pid")
+        tasks.cancel_scope.cancel()
+    assert searcher
+    assert not alive(searcher)

@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.unit.core.tools.builtins.calling import Caller, make
+from vibe.core.tools.builtins.read_file import ReadFile
+from vibe.core.tools.builtins.write_file import WriteFile
+from vibe.core.tools.errors import PathNotClaimedError, PathOutsideError, ToolArgumentsError, ToolError
+from vibe.core.tools.text_files import BinaryFileError, FileAccessError, create_file, open_file, replace_file
+
+NOT_ROOT = pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
+
+
+@pytest.fixture
+def caller(tmp_path: Path) -> Caller:
+    return Caller(root=tmp_path)
+
+
+# --- read_file ---
+
+
+async def test_a_short_file_comes_whole_and_bare(caller: Caller) -> None:
+    (caller.root / "a.txt").write_text("one\ntwo\n", encoding="utf-8")
+    tool = make(ReadFile)
+    result = await caller.call(tool, path="a.txt")
+    assert (result.path, result.content, result.lines_read, result.was_truncated) == ("a.txt", "one\ntwo\n", 2, False)
+    assert tool.format_result(result) == "one\ntwo\n"
+
+
+async def test_a_window_says_where_it_is_and_how_to_go_on(caller: Caller) -> None:
+    (caller.root / "a.txt").write_text("".join(f"line {n}\n" for n in range(10)), encoding="utf-8")
+    tool = make(ReadFile)
+    result = await caller.call(tool, path="a.txt", offset=2, limit=3)
+    assert result.content == "line 2\nline 3\nline 4\n"
+    assert (result.lines_read, result.was_truncated, result.next_offset, result.total_lines) == (3, False, 5, 10)
+    assert tool.format_result(result).endswith("\n[lines 3-5 of 10; more at offset=5]")
+
+
+async def test_pages_add_up_to_the_file(caller: Caller) -> None:
+    text = "".join(f"{'x' * (n % 97)} é {n}\n" for n in range(3_000)) + "no newline"
+    (caller.root / "a.txt").write_text(text, encoding="utf-8")
+    tool = make(ReadFile)
+    pages: list[str] = []
+    offset: int | None = 0
+    while offset is not None:
+        result = await caller.call(tool, path="a.txt", offset=offset)
+        assert len(result.content.encode()) <= 64_000
+        assert result.was_truncated is (result.next_offset is not None)
+        pages.append(result.content)
+        offset = result.next_offset
+    assert len(pages) > 2
+    assert "".join(pages) == text
+
+
+async def test_a_line_longer_than_a_call_is_cut_between_characters_and_that_is_said(caller: Caller) -> None:
+    (caller.root / "a.txt").write_text("é" * 40_000, encoding="utf-8")
+    tool = make(ReadFile, max_read_bytes=1_001)
+    result = await caller.call(tool, path="a.txt")
+    assert result.content == "é" * 500
+    assert result.was_truncated
+    assert "line 1 is too long and was cut" in tool.format_result(result)
+
+
+async def test_the_last_line_without_newline_counts(caller: Caller) -> None:
+    (caller.root / "a.txt").write_text("a\nb", encoding="utf-8")
+    result = await caller.call(make(ReadFile), path="a.txt", offset=1)
+    assert (result.content, result.lines_read, result.next_offset, result.total_lines) == ("b", 1, None, 2)
+
+
+async def test_an_empty_file_is_said_to_be_empty(caller: Caller) -> None:
+    (caller.root / "a.txt").touch()
+    tool = make(ReadFile)
+    assert tool.format_result(await caller.call(tool, path="a.txt")) == "[the file is empty]"
+
+
+async def test_an_offset_past_the_end_says_how_long_the_file_is(caller: Caller) -> None:
+    (caller.root / "a.txt").write_text("a\nb\n", encoding="utf-8")
+    with pytest.raises(FileAccessError, match="has 2 lines; offset 2 is past its end"):
+        await caller.call(make(ReadFile), path="a.txt", offset=2)
+
+
+@pytest.mark.parametrize(
+    ("data", "text", "encoding"),
+    [
+        (b"\xef\xbb\xbfh\xc3\xa9", "hé", "utf-8-sig"),
+        ("h\u00e9 \u4e2d".encode("utf-16"), "hé 中", "utf-16-le"),
+        (b"\xfe\xff" + "hé".encode("utf-16-be"), "hé", "utf-16-be"),
+        (b"caf\xe9 \x80", "café €", "cp1252"),
+        (b"caf\xe9 \x81", "café \x81", "latin-1"),
+        ("中".encode() * 3_000, "中" * 3_000, "utf-8"),
+        (b"a" * 9_000 + b"\xe9", "a" * 9_000 + "é", "cp1252"),
+    ],
+)
+async def test_encodings_are_told_apart_and_named(caller: Caller, data: bytes, text: str, encoding: str) -> None:
+    (caller.root / "a.txt").write_bytes(data)
+    tool = make(ReadFile)
+    result = await caller.call(tool, path="a.txt")
+    assert (result.content, result.encoding) == (text, encoding)
+    assert (encoding in tool.format_result(result)) is (encoding != "utf-8")
+
+
+async def test_crlf_is_shown_as_lf_and_named(caller: Caller) -> None:
+    (caller.root / "a.txt").write_bytes(b"a\r\nb\r\n")
+    tool = make(ReadFile)
+    result = await caller.call(tool, path="a.txt")
+    assert tool.format_result(result) == "a\nb\n[line ends are CRLF]"
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0\0", "PNG image, 10 bytes"),
+        (b"\x7fELF\x02\x01", "ELF executable"),
+        (b"text\0text", "unknown binary data, 9 bytes"),
+        (b"%PDF-1.4\n\xe2\xe3", "PDF document"),
+        (b"\xff\xfe\x00\xd8", "utf-16-le byte order mark"),
+    ],
+)
+async def test_what_is_no_text_is_refused_with_kind_and_size(caller: Caller, data: bytes, kind: str) -> None:
+    (caller.root / "a").write_bytes(data)
+    with pytest.raises(BinaryFileError, match=kind):
+        await caller.call(make(ReadFile), path="a")
+
+
+async def test_folders_pipes_and_devices_are_refused(caller: Caller) -> None:
+    (caller.root / "folder").mkdir()
+    os.mkfifo(caller.root / "pipe")
+    for name, words in (("folder", "is a folder"), ("pipe", "is a named pipe")):
+        with pytest.raises(FileAccessError, match=words):
+            await caller.call(make(ReadFile), path=name)
+    with pytest.raises(FileAccessError, match="is a character device"), open_file(Path("/dev/null"), "/dev/null"):
+        pytest.fail("a device was opened")
+
+
+async def test_a_missing_file_brings_the_closest_names(caller: Caller) -> None:
+    (caller.root / "src").mkdir()
+    (caller.root / "src" / "scheduler.py").touch()
+    with pytest.raises(FileAccessError, match=r"'src/Schedular.py' does not exist; did you mean 'scheduler.py'\?"):
+        await caller.call(make(ReadFile), path="src/Schedular.py")
+    with pytest.raises(FileAccessError, match=r"'scr' is missing in .*did you mean 'src'\?"):
+        await caller.call(make(ReadFile), path="scr/scheduler.py")
+    with pytest.raises(FileAccessError, match="leads through something that is no folder"):
+        await caller.call(make(ReadFile), path="src/scheduler.py/x")
+
+
+async def test_what_lies_outside_is_refused_through_links_too(
+    caller: Caller, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "secret"
+    outside.write_text("s", encoding="utf-8")
+    (caller.root / "link").symlink_to(outside)
+    for path in (str(outside), "link", "../x", "/etc/passwd"):
+        with pytest.raises(PathOutsideError):
+            await caller.call(make(ReadFile), path=path)
+
+
+def test_a_link_swapped_in_after_the_check_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "a").write_text("x", encoding="utf-8")
+    (tmp_path / "folder").symlink_to(tmp_path / "real")
+    (tmp_path / "file").symlink_to(tmp_path / "real" / "a")
+    with pytest.raises(FileAccessError, match="leads through"), open_file(tmp_path / "folder" / "a", "folder/a"):
+        pytest.fail("the link was followed")
+    with pytest.raises(FileAccessError, match="has become a link"), open_file(tmp_path / "file", "file"):
+        pytest.fail("the link was followed")
+    with pytest.raises(FileAccessError):
+        create_file(tmp_path / "folder" / "new", "folder/new", b"x")
+    with pytest.raises(FileAccessError):
+        replace_file(tmp_path / "file", "file", b"y", previous=b"x")
+    assert (tmp_path / "real" / "a").read_bytes() == b"x"
+    assert [entry.name for entry in (tmp_path / "real").iterdir()] == ["a"]
+
+
+@NOT_ROOT
+async def test_a_file_without_permission_says_so(caller: Caller) -> None:
+    (caller.root / "a").touch(mode=0o000)
+    with pytest.raises(FileAccessError, match="may not be accessed"):
+        await caller.call(make(ReadFile), path="a")
+
+
+async def test_a_huge_file_is_read_only_where_needed(caller: Caller) -> None:
+    with (caller.root / "huge").open("wb") as file:
+        file.write(b"first\nsecond\n" + b"y" * 10_000 + b"\n")
+        file.truncate(1_000_000_000)
+    result = await caller.call(make(ReadFile), path="huge", limit=2)
+    assert (result.content, result.total_lines, result.next_offset) == ("first\nsecond\n", None, 2)
+    (caller.root / "zeros").write_bytes(b"\0")
+    os.truncate(caller.root / "zeros", 1_000_000_000)
+    with pytest.raises(BinaryFileError):
+        await caller.call(make(ReadFile), path="zeros")
+
+
+async def test_far_lines_of_a_large_file_are_found(caller: Caller) -> None:
+    with (caller.root / "large").open("wb") as file:
+        file.write(b"".join(b"line %07d\n" % number for number in range(1_000_000)))
+    result = await caller.call(make(ReadFile), path="large", offset=999_998)
+    assert result.content == "line 0999998\nline 0999999\n"
+    with pytest.raises(FileAccessError, match="has 1000000 lines"):
+        await caller.call(make(ReadFile), path="large", offset=1_000_000)
+
+
+async def test_arguments_out_of_range_name_the_field(caller: Caller) -> None:
+    with pytest.raises(ToolArgumentsError, match=r"arguments\.offset"):
+        await caller.call(make(ReadFile), path="a", offset=-1)
+
+
+# --- write_file ---
+
+
+async def test_a_new_file_is_made_with_its_folders(caller: Caller) -> None:
+    tool = make(WriteFile)
+    result = await caller.call(tool, path="a/b/c.txt", content="hé\n")
+    assert (caller.root / "a/b/c.txt").read_bytes() == "hé\n".encode()
+    assert (result.path, result.bytes_written, result.file_existed) == ("a/b/c.txt", 4, False)
+    assert tool.files_changed(result) == ("a/b/c.txt",)
+    assert tool.format_result(result) == "created a/b/c.txt (4 bytes)"
+
+
+async def test_folders_are_not_made_where_that_is_off(caller: Caller) -> None:
+    with pytest.raises(FileAccessError, match="folder that does not exist"):
+        await caller.call(make(WriteFile, create_parent_dirs=False), path="a/b.txt", content="")
+    assert not list(caller.root.iterdir())
+
+
+async def test_a_file_is_replaced_only_when_asked_and_seen_as_it_is(caller: Caller) -> None:
+    file = caller.root / "a.txt"
+    file.write_text("old", encoding="utf-8")
+    tool = make(WriteFile)
+    with pytest.raises(FileAccessError, match="exists; edit it"):
+        await caller.call(tool, path="a.txt", content="new")
+    with pytest.raises(FileAccessError, match="was not read in its current version"):
+        await caller.call(tool, path="a.txt", content="new", overwrite=True)
+    await caller.call(make(ReadFile), path="a.txt")
+    file.write_text("changed by someone", encoding="utf-8")
+    with pytest.raises(FileAccessError, match="was not read in its current version"):
+        await caller.call(tool, path="a.txt", content="new", overwrite=True)
+    assert file.read_text(encoding="utf-8") == "changed by someone"
+    await caller.call(make(ReadFile), path="a.txt")
+    result = await caller.call(tool, path="a.txt", content="new", overwrite=True)
+    assert result.file_existed
+    assert file.read_text(encoding="utf-8") == "new"
+    await caller.call(tool, path="a.txt", content="newer", overwrite=True)
+
+
+async def test_a_replaced_file_keeps_its_mode_and_the_link_that_names_it(caller: Caller) -> None:
+    script = caller.root / "run.sh"
+    script.write_text("old", encoding="utf-8")
+    script.chmod(0o750)
+    (caller.root / "link").symlink_to("run.sh")
+    await caller.call(make(ReadFile), path="link")
+    await caller.call(make(WriteFile), path="link", content="new", overwrite=True)
+    assert (caller.root / "link").is_symlink()
+    assert script.read_text(encoding="utf-8") == "new"
+    assert script.stat().st_mode & 0o777 == 0o750
+    assert sorted(entry.name for entry in caller.root.iterdir()) == ["link", "run.sh"]
+
+
+async def test_a_reader_never_sees_half_a_file(caller: Caller) -> None:
+    file = caller.root / "a.txt"
+    contents = {letter * 60_000 for letter in "ab"}
+    file.write_text("a" * 60_000, encoding="utf-8")
+    seen: set[str] = set()
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.is_set():
+            seen.add(file.read_text(encoding="utf-8"))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    await caller.call(make(ReadFile), path="a.txt")
+    for turn in range(20):
+        await caller.call(make(WriteFile), path="a.txt", content="ba"[turn % 2] * 60_000, overwrite=True)
+    stop.set()
+    watcher.join()
+    assert seen <= contents
+
+
+def test_two_new_files_of_one_name_never_replace_each_other(tmp_path: Path) -> None:
+    create_file(tmp_path / "a", "a", b"first")
+    with pytest.raises(FileAccessError, match="exists by now"):
+        create_file(tmp_path / "a", "a", b"second")
+    assert (tmp_path / "a").read_bytes() == b"first"
+
+
+def test_a_file_that_changed_since_it_was_looked_at_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"theirs")
+    with pytest.raises(FileAccessError, match="has changed meanwhile"):
+        replace_file(tmp_path / "a", "a", b"ours", previous=b"seen")
+    assert (tmp_path / "a").read_bytes() == b"theirs"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+async def test_too_much_content_half_characters_and_foreign_paths_are_refused(caller: Caller) -> None:
+    tool = make(WriteFile)
+    with pytest.raises(ToolError, match="has 64002 bytes, more than 64000"):
+        await caller.call(tool, path="a", content="é" * 32_001)
+    with pytest.raises(ToolError, match="surrogate pair at character 1"):
+        await caller.call(tool, path="a", content="a\ud800")
+    with pytest.raises(PathOutsideError):
+        await caller.call(tool, path="../a", content="")
+    (caller.root / "folder").mkdir()
+    with pytest.raises(FileAccessError, match="is a folder"):
+        await caller.call(tool, path="folder", content="", overwrite=True)
+    with pytest.raises(PathNotClaimedError):
+        await Caller(root=caller.root, writes=("docs/**",)).call(tool, path="a", content="")
+    assert [entry.name for entry in caller.root.iterdir()] == ["folder"]

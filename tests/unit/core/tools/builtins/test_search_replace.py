@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.core.tools.builtins.calling import Caller, make
+from vibe.core.tools.builtins._blocks import BlockNotAppliedError, BlockSyntaxError, apply_blocks, parse_blocks
+from vibe.core.tools.builtins.read_file import ReadFile
+from vibe.core.tools.builtins.search_replace import SearchReplace
+from vibe.core.tools.builtins.write_file import WriteFile
+from vibe.core.tools.errors import PathOutsideError, ToolError
+
+
+def block(search: str, replace: str) -> str:
+    new = f"{replace}\n" if replace else ""
+    return f"<<<<<<< SEARCH\n{search}\n=======\n{new}>>>>>>> REPLACE\n"
+
+
+async def edited(tmp_path: Path, before: bytes, content: str) -> bytes:
+    (tmp_path / "a.txt").write_bytes(before)
+    await Caller(root=tmp_path).call(make(SearchReplace), file_path="a.txt", content=content)
+    return (tmp_path / "a.txt").read_bytes()
+
+
+async def test_blocks_are_applied_in_order_and_each_sees_the_one_before(tmp_path: Path) -> None:
+    content = block("one", "uno") + "\n" + block("uno\ntwo", "1\n2")
+    assert await edited(tmp_path, b"one\ntwo\nthree\n", content) == b"1\n2\nthree\n"
+
+
+async def test_the_result_counts_blocks_and_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\nb\nc\nd\n", encoding="utf-8")
+    tool = make(SearchReplace)
+    content = block("a\nb\nc", "a\nB\nc\nC") + block("d", "D")
+    result = await Caller(root=tmp_path).call(tool, file_path="a.txt", content=content)
+    assert (result.file, result.blocks_applied, result.lines_changed, result.warnings) == ("a.txt", 2, 3, [])
+    assert tool.format_result(result) == "edited a.txt: 2 blocks, 3 lines changed"
+    assert tool.files_changed(result) == ("a.txt",)
+
+
+async def test_the_start_and_the_end_of_a_file_can_be_changed(tmp_path: Path) -> None:
+    assert await edited(tmp_path, b"a\nm\nz", block("a", "A") + block("z", "Z")) == b"A\nm\nZ"
+
+
+async def test_lines_replaced_by_nothing_are_gone_whole(tmp_path: Path) -> None:
+    assert await edited(tmp_path, b"a\nb\nc\n", block("b", "")) == b"a\nc\n"
+    assert await edited(tmp_path, b"a\nxbx\n", block("b", "")) == b"a\nxx\n"
+
+
+async def test_an_empty_file_can_be_filled(tmp_path: Path) -> None:
+    assert await edited(tmp_path, b"", "<<<<<<< SEARCH\n=======\nnew\n>>>>>>> REPLACE") == b"new\n"
+
+
+async def test_crlf_and_the_byte_order_mark_stay(tmp_path: Path) -> None:
+    before = b"\xef\xbb\xbfa\r\nb\r\nc\r\n"
+    assert await edited(tmp_path, before, block("a\nb", "1\n2\n3")) == b"\xef\xbb\xbf1\r\n2\r\n3\r\nc\r\n"
+    assert await edited(tmp_path, before, block("c", "x\ny")) == b"\xef\xbb\xbfa\r\nb\r\nx\r\ny\r\n"
+    assert await edited(tmp_path, b"a\r\nb\r\n", block("a", "")) == b"b\r\n"
+
+
+async def test_a_lone_lf_run_in_a_crlf_file_is_matched_as_it_is(tmp_path: Path) -> None:
+    assert await edited(tmp_path, b"a\r\nb\r\nc\nd\r\n", block("c\nd", "C\nD")) == b"a\r\nb\r\nC\nD\r\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "cp1252", "latin-1"])
+async def test_other_encodings_stay(tmp_path: Path, encoding: str) -> None:
+    after = await edited(
+        tmp_path,
+        "café\nbar\x81\n".encode(encoding) if encoding == "latin-1" else "café\nbar\n".encode(encoding),
+        block("café", "thé"),
+    )
+    assert after.decode(encoding).startswith("thé\nbar")
+    assert after[:2] == "x".encode(encoding)[:2] or encoding != "utf-16"
+
+
+async def test_a_character_the_encoding_lacks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="encoded as cp1252, which lacks '中'"):
+        await edited(tmp_path, b"caf\xe9\n", block("caf", "中"))
+    assert (tmp_path / "a.txt").read_bytes() == b"caf\xe9\n"
+
+
+async def test_one_block_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(BlockNotAppliedError, match=r"block 2 does not fit 'a\.txt', so nothing was changed"):
+        await edited(tmp_path, b"one\ntwo\n", block("one", "1") + block("three", "3"))
+    assert (tmp_path / "a.txt").read_bytes() == b"one\ntwo\n"
+
+
+async def test_a_miss_shows_the_closest_place_as_a_diff(tmp_path: Path) -> None:
+    before = (
+        b"import os\n\ndef run(self, args):\n    value = args.value\n    return value\n\ndef stop(self):\n    pass\n"
+    )
+    with pytest.raises(BlockNotAppliedError) as caught:
+        await edited(tmp_path, before, block("def run(self, arg):\n    value = args.value\n    return value", "x"))
+    assert "--- SEARCH\n+++ file, from line 3\n" in str(caught.value)
+    assert "-def run(self, arg):\n+def run(self, args):\n" in str(caught.value)
+
+
+async def test_a_miss_by_white_space_alone_is_called_that(tmp_path: Path) -> None:
+    with pytest.raises(BlockNotAppliedError, match="only white space differs"):
+        await edited(tmp_path, b"if x:\n\treturn 1\n", block("if x:\n    return 1", "x"))
+
+
+async def test_a_change_already_made_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BlockNotAppliedError, match="made already"):
+        await edited(tmp_path, b"new\n", block("old", "new"))
+
+
+async def test_text_that_is_there_twice_is_refused_with_its_lines(tmp_path: Path) -> None:
+    with pytest.raises(BlockNotAppliedError, match=r"more than once \(at lines 1, 3\)"):
+        await edited(tmp_path, b"a\nb\na\n", block("a", "x"))
+    with pytest.raises(BlockNotAppliedError, match="at lines 1, 1"):
+        await edited(tmp_path, b"aaa", block("aa", "x"))
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("hello", "line 1 .*stands outside a block"),
+        ("\n\n", "there is none"),
+        ("<<<<<<< SEARCH\na\n=======\nb\n", "opened on line 1 has no end"),
+        ("<<<<<<< SEARCH\na\n>>>>>>> REPLACE\n", "no line of equals signs"),
+        ("<<<<<<< SEARCH\na\n====\nb\n>>>>>>> REPLACE\n", "no line of equals signs"),
+        ("<<<<<<< SEARCH\na\n=======\nb\n=======\nc\n>>>>>>> REPLACE\n", "2 lines of equals signs"),
+    ],
+)
+def test_content_that_is_no_block_says_what_is_the_matter(content: str, problem: str) -> None:
+    with pytest.raises(BlockSyntaxError, match=problem):
+        parse_blocks(content)
+
+
+def test_fences_around_blocks_and_five_signs_are_accepted() -> None:
+    (found,) = parse_blocks("```python\n<<<<< SEARCH\r\na\r\n=====\r\nb\r\n>>>>> REPLACE\r\n```\n")
+    assert (found.search, found.replace) == ("a", "b")
+
+
+def test_longer_markers_let_text_hold_markers() -> None:
+    inner = "<<<<<<< ours\nTitle\n=======\n>>>>>>> theirs"
+    (found,) = parse_blocks(f"<<<<<<<<< SEARCH\n{inner}\n=========\nTitle\n=====\n>>>>>>>>> REPLACE")
+    assert (found.search, found.replace) == (inner, "Title\n=====")
+
+
+async def test_an_empty_search_in_a_file_with_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BlockNotAppliedError, match="SEARCH part is empty"):
+        await edited(tmp_path, b"text", "<<<<<<< SEARCH\n=======\nnew\n>>>>>>> REPLACE")
+
+
+async def test_blocks_may_not_be_longer_than_the_limit(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="more than 100000"):
+        await edited(tmp_path, b"a", block("a", "x" * 100_000))
+
+
+async def test_a_backup_is_made_where_it_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one", encoding="utf-8")
+    tool = make(SearchReplace, create_backup=True)
+    caller = Caller(root=tmp_path)
+    result = await caller.call(tool, file_path="a.txt", content=block("one", "two"))
+    assert (tmp_path / "a.txt.bak").read_text(encoding="utf-8") == "one"
+    await caller.call(tool, file_path="a.txt", content=block("two", "three"))
+    assert (tmp_path / "a.txt.bak").read_text(encoding="utf-8") == "two"
+    assert tool.files_changed(result) == ("a.txt", "a.txt.bak")
+    assert {access.path for access in tool.accesses(tool.parse({"file_path": "a", "content": "x"}))} == {"a", "a.bak"}
+
+
+async def test_the_agent_still_knows_a_file_it_has_edited_but_not_one_it_has_only_edited(tmp_path: Path) -> None:
+    for name in ("seen", "unseen"):
+        (tmp_path / name).write_text("one", encoding="utf-8")
+    caller = Caller(root=tmp_path)
+    await caller.call(make(ReadFile), path="seen")
+    for name in ("seen", "unseen"):
+        await caller.call(make(SearchReplace), file_path=name, content=block("one", "two"))
+    await caller.call(make(WriteFile), path="seen", content="x", overwrite=True)
+    with pytest.raises(ToolError, match="was not read"):
+        await caller.call(make(WriteFile), path="unseen", content="x", overwrite=True)
+
+
+async def test_the_mode_stays_and_nothing_outside_is_touched(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").touch(mode=0o700)
+    await edited(tmp_path, b"a", block("a", "b"))
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o700
+    with pytest.raises(PathOutsideError):
+        await Caller(root=tmp_path).call(make(SearchReplace), file_path="../x", content=block("a", "b"))
+
+
+@pytest.mark.parametrize("line", ["    value_{0} = compute(value_{0}, other_{0})\n", "x{0}", "same line\n"])
+def test_a_miss_in_a_large_file_is_described_quickly(line: str) -> None:
+    text = "".join(line.format(number) for number in range(20_000))[:1_000_000]
+    search = "\n".join(f"nothing like {number} in there at all" for number in range(200))
+    began = time.monotonic()
+    with pytest.raises(BlockNotAppliedError) as caught:
+        apply_blocks(text, parse_blocks(block(search, "x")), "a")
+    assert time.monotonic() - began < 10
+    assert len(str(caught.value)) < 6_000
+
+
+@settings(deadline=None)
+@given(before=st.text(), search=st.text(min_size=1), after=st.text(), replace=st.text(min_size=1))
+def test_a_unique_match_is_replaced_as_str_replace_does(before: str, search: str, after: str, replace: str) -> None:
+    text = before + search + after
+    assume("\r" not in text + replace)
+    assume(text.find(search) == text.rfind(search))
+    assume(not any(sign in search + replace for sign in ("<<<<<", "=====", ">>>>>")))
+    assert apply_blocks(text, parse_blocks(block(search, replace)), "a") == text.replace(search, replace)
+
+
+@settings(deadline=None)
+@given(text=st.text("ab \n", max_size=60), search=st.text("ab\n", min_size=1, max_size=4))
+def test_either_it_is_unique_or_nothing_happens(text: str, search: str) -> None:
+    count = sum(text.startswith(search, index) for index in range(len(text)))
+    try:
+        changed = apply_blocks(text, parse_blocks(block(search, "X")), "a")
+    except BlockNotAppliedError:
+        assert count != 1
+    else:
+        assert count == 1
+        assert changed == text.replace(search, "X")

@@ -1,0 +1,67 @@
+"""How calls and results are worded: by the tool if it does so itself, else from what there is."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from tests.fakes.tools import Peek, SaveArgs
+from vibe.core.tools.base import BaseToolState, TextResult
+from vibe.core.tools.ui import (
+    ToolCallDisplay,
+    ToolCallEvent,
+    ToolResultDisplay,
+    ToolResultEvent,
+    ToolUIData,
+    call_summary,
+    result_display,
+)
+
+
+class Worded(Peek, ToolUIData[SaveArgs, TextResult]):
+    """Words its calls itself."""
+
+    @classmethod
+    def get_call_display(cls, event: ToolCallEvent) -> ToolCallDisplay:
+        return ToolCallDisplay(
+            summary=f"Looking at {event.args.path}" if isinstance(event.args, SaveArgs) else "Looking"
+        )
+
+    @classmethod
+    def get_result_display(cls, event: ToolResultEvent) -> ToolResultDisplay:
+        found = event.result.text if isinstance(event.result, TextResult) else "?"
+        return ToolResultDisplay(success=True, message=f"Saw {found}", warnings=["small"])
+
+    @classmethod
+    def get_status_text(cls) -> str:
+        return "Looking"
+
+
+def ended(result: BaseModel | None = None, error: str | None = None) -> ToolResultEvent:
+    return ToolResultEvent(tool_name="t", tool_call_id="c", result=result, error=error)
+
+
+WORDED = Worded.from_config(Worded.config_class()())
+PLAIN = Peek(Peek.config_class()(), BaseToolState())  # pyright: ignore[reportArgumentType]  its own config class
+CALL = ToolCallEvent(tool_name="t", tool_call_id="c", args=SaveArgs(path="a.txt"))
+
+
+def test_a_tool_words_its_own_calls_and_results() -> None:
+    assert isinstance(WORDED, ToolUIData)
+    assert call_summary(WORDED, CALL, "default") == "Looking at a.txt"
+    assert result_display(WORDED, ended(TextResult(text="it")), "text").message == "Saw it"
+
+
+def test_a_tool_without_words_of_its_own_gets_plain_ones() -> None:
+    assert not isinstance(PLAIN, ToolUIData)
+    assert call_summary(PLAIN, CALL, "default") == "default"
+    assert result_display(PLAIN, ended(TextResult(text="x")), "\nfirst\nsecond") == ToolResultDisplay(
+        success=True, message="first"
+    )
+    assert result_display(PLAIN, ended(TextResult(text="")), "") == ToolResultDisplay(success=True, message="")
+
+
+def test_an_error_is_shown_as_one_whatever_the_tool_says() -> None:
+    for tool in (WORDED, PLAIN):
+        assert result_display(tool, ended(error="broke\nbadly"), "") == ToolResultDisplay(
+            success=False, message="broke"
+        )

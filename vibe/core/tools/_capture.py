@@ -1,0 +1,135 @@
+"""One stream of a child process: its head and tail in memory, the whole of it on disk when it is long."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from anyio import Event, to_thread
+
+from vibe.core.tools.text_files import whole_characters
+
+LIVE_BYTES = 8_000
+TAIL_CHUNKS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputLimit:
+    """How much of a stream to show: ``shown`` bytes, half from its start and half from its end.
+
+    Where there is more, up to ``kept`` bytes go to ``<name>-<stream>.txt`` in ``keep_in``, if that is given.
+    """
+
+    shown: int = 16_000
+    keep_in: Path | None = None
+    name: str = "command"
+    kept: int = 64 * 1024 * 1024
+
+
+class Capture:
+    """Collects one stream; ``descriptor`` is the non-blocking end of its pipe, closed by ``finish``."""
+
+    def __init__(self, descriptor: int, stream: str, limit: OutputLimit) -> None:
+        self.descriptor = descriptor
+        self.ended = Event()
+        self.file: Path | None = None
+        self.to_keep = bytearray()
+        self._stream = stream
+        self._limit = limit
+        self._total = 0
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._live = bytearray()
+        self._live_skipped = 0
+        self._keeping = limit.keep_in is not None
+
+    def feed(self, data: bytes) -> None:
+        """Take a piece of output; none means the end."""
+        if not data:
+            self.ended.set()
+            return
+        before = self._total
+        self._total += len(data)
+        if self._keeping and self._total > self._limit.shown:
+            # Up to now the head was all there was.
+            self.to_keep += data if before > self._limit.shown else bytes(self._head) + data
+        room = self._limit.shown - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        if len(self._tail) > TAIL_CHUNKS * self._limit.shown:
+            del self._tail[: -self._limit.shown]
+        self._live += data
+        if len(self._live) > LIVE_BYTES:
+            self._live_skipped += len(self._live) - LIVE_BYTES
+            del self._live[:-LIVE_BYTES]
+
+    def keep(self) -> None:
+        """Write what is to be kept to disk; blocks. A disk that refuses ends the keeping, not the command."""
+        data, self.to_keep = bytes(self.to_keep), bytearray()
+        room = self._limit.kept - (self.file.stat().st_size if self.file else 0)
+        self._keeping = len(data) < room
+        if room <= 0:
+            return
+        try:
+            if self.file is None:
+                self.file = self._new_file()
+            with self.file.open("ab") as file:
+                file.write(data[:room])
+                if len(data) >= room:
+                    file.write(b"\n[... the rest was not kept ...]\n")
+        except OSError:
+            self._keeping = False
+
+    def _new_file(self) -> Path:
+        folder = self._limit.keep_in or Path()
+        folder.mkdir(parents=True, exist_ok=True)
+        stem = re.sub(r"[^A-Za-z0-9_-]+", "_", self._limit.name)[:80] or "command"
+        for number in itertools.count(1):
+            path = folder / f"{stem}-{self._stream}{'' if number == 1 else f'-{number}'}.txt"
+            try:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            except FileExistsError:
+                continue
+            return path
+        raise AssertionError
+
+    async def finish(self) -> None:
+        """Close the pipe and write the rest."""
+        os.close(self.descriptor)
+        if self.to_keep:
+            await to_thread.run_sync(self.keep)
+
+    @property
+    def dropped(self) -> int:
+        """Bytes that ``text`` leaves out."""
+        return self._total - sum(map(len, self._shown())) if self._total > self._limit.shown else 0
+
+    def text(self) -> str:
+        """The stream as text: whole, or its head and tail with a line between that says what is missing."""
+        if not self.dropped:
+            return self._head.decode(errors="replace")
+        head, tail = (part.decode(errors="replace") for part in self._shown())
+        return f"{head.rstrip()}\n[... {self.dropped} bytes left out ...]\n{tail}"
+
+    def _shown(self) -> tuple[bytes, bytes]:
+        """Head and tail, cut at a line where one ends nearby, else between two characters."""
+        half = self._limit.shown // 2
+        head, tail = bytes(self._head[:half]), bytes(self._head[half:] + self._tail)[-half:]
+        line_end = head.rfind(b"\n", half // 2) + 1
+        line_start = tail.find(b"\n", 0, half // 2) + 1
+        head = head[:line_end] if line_end else whole_characters(head)
+        return head, tail[line_start:].lstrip(b"" if line_start else bytes(range(0x80, 0xC0)))
+
+    def take_live(self, *, final: bool) -> str:
+        """What came since the last call, up to the end of the last line (or to the end, if ``final``)."""
+        end = len(self._live) if final else max(self._live.rfind(b"\n"), self._live.rfind(b"\r")) + 1
+        taken = bytes(self._live[:end])
+        del self._live[:end]
+        if not taken:
+            return ""
+        skipped, self._live_skipped = self._live_skipped, 0
+        note = f"[... {skipped} bytes not shown ...]\n" if skipped else ""
+        return note + taken.decode(errors="replace")

@@ -1,0 +1,202 @@
+"""Shell lines as a syntax tree sees them: every command wherever it stands, and what makes a line hard to foresee."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+HARMLESS_NODES = frozenset({
+    "program",
+    "list",
+    "pipeline",
+    "subshell",
+    "compound_statement",
+    "negated_command",
+    "comment",
+})
+LITERAL_NODES = frozenset({"word", "number", "string", "raw_string", "ansi_c_string", "concatenation"})
+SUBSTITUTIONS = frozenset({
+    "simple_expansion",
+    "expansion",
+    "command_substitution",
+    "process_substitution",
+    "arithmetic_expansion",
+    "brace_expression",
+    "translated_string",
+})
+PLAIN_TOKENS = frozenset({"&&", "||", ";", "|", "|&", "\n", "(", ")", "{", "}", "!", '"', ">", ">>", ">&", "&>", "&>>"})
+INPUT_REDIRECTS = frozenset({"heredoc_redirect", "herestring_redirect"})
+HARMLESS_REDIRECT = re.compile(r"(?:[12]?>&[12]|(?:[12]|&)?>>?\s*/dev/null)")
+PATTERN = re.compile(r"(?<!\\)(?:\\\\)*[*?\[{]|^~|[=:]~")
+ODD_CHARACTER = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]|\\\s")
+"""The last part: around a backslash before white space the parser and bash part ways."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """A word: its text after quotes are removed, None if only running tells. ``pattern``: the shell may expand it."""
+
+    text: str | None
+    pattern: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellCommand:
+    """A simple command. ``fed``: something is piped or redirected into it."""
+
+    words: tuple[Word, ...]
+    fed: bool = False
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The words up to the first that is not known."""
+        known: list[str] = []
+        for word in self.words:
+            if word.text is None:
+                break
+            known.append(word.text)
+        return tuple(known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellLine:
+    """All commands of a line, and in words why it may do more than they say."""
+
+    commands: tuple[ShellCommand, ...]
+    surprises: tuple[str, ...]
+
+
+@lru_cache(maxsize=256)
+def parse_line(line: str) -> ShellLine:
+    """Parse a shell line; what can't be understood is a surprise, never an error."""
+    source = line.encode(errors="surrogatepass")
+    tree = _parser().parse(source)
+    reader = _Reader()
+    if tree.root_node.has_error:
+        reader.surprises.append("it does not parse as shell")
+    if ODD_CHARACTER.search(line):
+        reader.surprises.append("it holds unusual characters")
+    reader.walk(tree.root_node, fed=False)
+    return ShellLine(commands=tuple(reader.commands), surprises=tuple(dict.fromkeys(reader.surprises)))
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Parser:
+    import tree_sitter_bash  # noqa: PLC0415  a native library, needed only once a command is judged
+    from tree_sitter import Language, Parser  # noqa: PLC0415  a native library, needed only once a command is judged
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+class _Reader:
+    """Collects commands and surprises while it walks a tree."""
+
+    def __init__(self) -> None:
+        self.commands: list[ShellCommand] = []
+        self.surprises: list[str] = []
+
+    def walk(self, node: Node, *, fed: bool) -> None:
+        """Take ``node`` and everything below it."""
+        pending = [(node, fed)]
+        while pending:
+            current, current_fed = pending.pop()
+            self._take(current, fed=current_fed)
+            pending.extend(reversed([(child, _is_fed(current, child, fed=current_fed)) for child in current.children]))
+
+    def _take(self, node: Node, *, fed: bool) -> None:
+        kind = node.type
+        if kind == "command":
+            self._command(node, fed=fed)
+        elif kind == "file_redirect":
+            if not HARMLESS_REDIRECT.fullmatch(_text(node)):
+                self.surprises.append("it redirects input or output")
+        elif kind == "&":
+            self.surprises.append("it starts something in the background")
+        elif kind in SUBSTITUTIONS or kind in INPUT_REDIRECTS:
+            self.surprises.append(f"it has a {kind.replace('_', ' ')}")
+        elif not node.is_named and kind not in PLAIN_TOKENS:
+            self.surprises.append(f"it has {kind!r} where that is unusual")
+        elif node.is_named and not self._expected(node):
+            self.surprises.append(f"it has a {kind.replace('_', ' ')}")
+
+    @staticmethod
+    def _expected(node: Node) -> bool:
+        """Whether a node is one of the few whose meaning is plain."""
+        kind = node.type
+        if kind in HARMLESS_NODES or kind in LITERAL_NODES:
+            return True
+        return kind in {"command_name", "redirected_statement", "string_content", "file_descriptor"}
+
+    def _command(self, node: Node, *, fed: bool) -> None:
+        words: list[Word] = []
+        for child in node.children:
+            if child.type == "command_name":
+                words.append(_word(child.children[0]) if child.children else Word(text=None))
+            elif child.type in LITERAL_NODES or child.type in SUBSTITUTIONS:
+                words.append(_word(child))
+            elif child.type == "herestring_redirect":
+                fed = True
+        command = ShellCommand(words=tuple(words), fed=fed)
+        self.commands.append(command)
+        if len(command.argv) == len(words) and not _same_words(_text(node), command.argv):
+            self.surprises.append("its words can be read in two ways")
+
+
+def _is_fed(parent: Node, child: Node, *, fed: bool) -> bool:
+    """Whether what stands in ``child`` reads a pipe or a file instead of the caller's input."""
+    if parent.type == "pipeline":
+        return fed or child.start_byte > parent.children[0].start_byte
+    if parent.type == "redirected_statement":
+        return fed or any(
+            redirect.type in INPUT_REDIRECTS or _text(redirect).startswith("<") for redirect in parent.children[1:]
+        )
+    return fed or parent.type == "heredoc_redirect"
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode(errors="replace")
+
+
+def _same_words(source: str, argv: Iterable[str]) -> bool:
+    """A second opinion on where words begin and end."""
+    try:
+        return tuple(shlex.split(source)) == tuple(argv)
+    except ValueError:
+        return False
+
+
+def _word(node: Node) -> Word:
+    text = _text(node)
+    if node.type in {"word", "number"}:
+        return Word(text=_unescaped(text), pattern=PATTERN.search(text) is not None)
+    if node.type == "raw_string":
+        return Word(text=text[1:-1])
+    if node.type == "ansi_c_string":
+        return Word(text=None if "\\" in text else text[2:-1])
+    if node.type == "string":
+        return Word(text=_double_quoted(node, text))
+    if node.type == "concatenation":
+        parts = [_word(child) for child in node.children]
+        known = [part.text for part in parts if part.text is not None]
+        pattern = any(part.pattern for part in parts) or PATTERN.search(text) is not None
+        return Word(text="".join(known) if len(known) == len(parts) else None, pattern=pattern)
+    return Word(text=None)
+
+
+def _double_quoted(node: Node, text: str) -> str | None:
+    plain = all(child.type in {"string_content", '"'} for child in node.children)
+    body = text[1:-1]
+    if not plain or re.search(r"(?<!\\)(?:\\\\)*[$`]", body):
+        return None
+    return re.sub(r'\\([\\"$`])', r"\1", body.replace("\\\n", ""))
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text.replace("\\\n", ""), flags=re.DOTALL)

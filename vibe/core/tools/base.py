@@ -1,0 +1,338 @@
+"""BaseTool: what every tool is, whoever wrote it.
+
+A tool's ``run`` has one of three shapes:
+
+- ``async def run(self, args: Args, ctx: InvokeContext)`` that yields ``ToolStreamEvent``s and one result;
+- ``async def run(self, args: Args) -> Result``, with ``ctx`` as a second parameter or not;
+- in a ``BaseTool[Config]``, ``async def run(self, option: str, depth: int = 3) -> str``: the parameters are the arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from vibe.core.tools.errors import ToolArgumentsError, ToolError
+from vibe.core.tools.schema import (
+    CONTEXT_PARAMETER,
+    KeywordArguments,
+    derive_arguments,
+    describe_problems,
+    generic_arguments,
+    keyword_values,
+    parameter_schema,
+)
+from vibe.core.tools.workspace import ReadTracker, Workspace
+
+__all__ = [
+    "BaseTool",
+    "BaseToolConfig",
+    "BaseToolState",
+    "InvokeContext",
+    "PathAccess",
+    "TextResult",
+    "ToolError",
+    "ToolPermission",
+    "ToolStreamEvent",
+]
+
+SUMMARY_LENGTH = 120
+
+
+class ToolPermission(StrEnum):
+    """What may happen without asking."""
+
+    ALWAYS = "always"
+    NEVER = "never"
+    ASK = "ask"
+
+
+class BaseToolConfig(BaseModel):
+    """A ``[tools.<name>]`` table. ``allowlist`` and ``denylist`` are globs over the paths or texts of a call."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    permission: ToolPermission = ToolPermission.ASK
+    allowlist: list[str] = []
+    denylist: list[str] = []
+
+
+class BaseToolState(BaseModel):
+    """What a tool remembers between calls; one a tool and agent."""
+
+
+class ToolStreamEvent(BaseModel):
+    """A line a running tool shows."""
+
+    tool_name: str
+    message: str
+    tool_call_id: str
+
+
+class TextResult(BaseModel):
+    """The result of a tool that returns plain text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathAccess:
+    """A path a call touches, as the call wrote it."""
+
+    path: str
+    write: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvokeContext:
+    """What a tool gets to work with in one call.
+
+    ``workspace`` is the agent's own root (the process has no directory to rely on), ``reads`` which version of which
+    file it has seen, ``output_dir`` where a truncated output is kept whole, ``environ`` what child processes get.
+    """
+
+    tool_call_id: str
+    workspace: Workspace
+    reads: ReadTracker
+    output_dir: Path | None = None
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    approval_callback: Callable[..., Any] | None = None
+    agent_manager: Any = None
+    user_input_callback: Callable[..., Any] | None = None
+
+
+Args = TypeVar("Args", bound=BaseModel)
+Result = TypeVar("Result", bound=BaseModel)
+Config = TypeVar("Config", bound=BaseToolConfig)
+State = TypeVar("State", bound=BaseToolState)
+
+
+class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one interface for tools of any origin
+    """A tool. ``BaseTool[Config]`` is short for arguments from the signature, a text result and no state.
+
+    ``read_only`` tools of one turn run side by side.
+    """
+
+    description: ClassVar[str] = ""
+    read_only: ClassVar[bool] = False
+
+    def __init__(self, config: Config, state: State) -> None:
+        self.config = config
+        self.state = state
+
+    def __class_getitem__(cls, params: Any) -> Any:
+        """Accept the short forms ``[Config]``, ``[Args, Result]`` and ``[Args, Result, Config]``."""
+        given: tuple[Any, ...] = cast("tuple[Any, ...]", params) if isinstance(params, tuple) else (params,)
+        if cls is BaseTool and len(given) == 1:
+            given = (KeywordArguments, TextResult, *given, BaseToolState)
+        elif cls is BaseTool and len(given) < 4:
+            given = (*given, *(BaseToolConfig, BaseToolState)[len(given) - 2 :])
+        subscribe = cast("Callable[[Any], Any]", getattr(super(), "__class_getitem__"))  # noqa: B009  unknown to stubs
+        return subscribe(given)
+
+    @abstractmethod
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Do the work; see the module for the three shapes.
+
+        Raises:
+            ToolError: it could not be done; the message goes to the model.
+        """
+
+    # --- what it is ---
+
+    @classmethod
+    def get_name(cls) -> str:
+        """The name the model calls: the class name in snake_case."""
+        spaced = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", cls.__name__)
+        return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", spaced).lower()
+
+    @classmethod
+    def get_description(cls) -> str:
+        """What the model reads about it: ``description``, else the docstring of the class, else that of ``run``."""
+        for text in (cls.description, cls.__doc__, cls.__dict__.get("run").__doc__):
+            if text and text.strip():
+                return inspect.cleandoc(text)
+        return cls.get_name()
+
+    @classmethod
+    def get_parameters(cls) -> dict[str, Any]:
+        """The JSON Schema of the arguments; the same bytes every time."""
+        return parameter_schema(cls.args_model())
+
+    @classmethod
+    def get_tool_prompt(cls) -> str | None:
+        """The text of ``prompts/<name>.md`` (or ``<file>.md``) beside the tool's module; None without one. Reads disk."""
+        try:
+            module = Path(inspect.getfile(cls))
+        except (TypeError, OSError):
+            return None
+        for name in (cls.get_name(), module.stem):
+            path = module.parent / "prompts" / f"{name}.md"
+            if path.is_file():
+                return path.read_text(encoding="utf-8")
+        return None
+
+    @classmethod
+    def args_model(cls) -> type[BaseModel]:
+        """The model its arguments are checked against."""
+        return _args_model(cls)
+
+    @classmethod
+    def config_class(cls) -> type[BaseToolConfig]:
+        """The model of its ``[tools.<name>]`` table."""
+        return _type_argument(cls, 2, BaseToolConfig)
+
+    @classmethod
+    def state_class(cls) -> type[BaseToolState]:
+        """The model of its state."""
+        return _type_argument(cls, 3, BaseToolState)
+
+    @classmethod
+    def from_config(cls, config: BaseToolConfig) -> BaseTool[Any, Any, Any, Any]:
+        """A fresh instance, with a state of its own."""
+        return cls(cast("Config", config), cast("State", cls.state_class()()))
+
+    # --- what a call of it means ---
+
+    def check_allowlist_denylist(self, args: Args) -> ToolPermission | None:
+        """NEVER if the deny list matches, ALWAYS if the allow list covers the whole call, None if neither.
+
+        This default compares the text arguments. Paths named by ``accesses`` are compared by the executor, resolved,
+        where ``./`` and links can't hide them.
+        """
+        if self.accesses(args):
+            return None
+        texts = [value for value in keyword_values(args).values() if isinstance(value, str)]
+        if any(fnmatchcase(text, glob) for text in texts for glob in self.config.denylist):
+            return ToolPermission.NEVER
+        if texts and all(any(fnmatchcase(text, glob) for glob in self.config.allowlist) for text in texts):
+            return ToolPermission.ALWAYS
+        return None
+
+    def accesses(self, args: Args) -> tuple[PathAccess, ...]:  # noqa: ARG002  overridden by tools with paths
+        """The paths the call touches."""
+        return ()
+
+    def approval_keys(self, args: Args) -> tuple[str, ...]:  # noqa: ARG002  overridden by tools that know better
+        """What a lasting yes to the call covers (an argv prefix); empty: its resolved paths, else its exact arguments."""
+        return ()
+
+    def permission_reason(self, args: Args) -> str:  # noqa: ARG002  overridden by tools that know better
+        """Why the call is refused or needs a yes, as a phrase ("curl reaches the network"); empty: the rule says it all."""
+        return ""
+
+    def summarize(self, args: Args) -> str:
+        """The call on one line, for people: ``write_file src/a.py``."""
+        texts = (value for value in keyword_values(args).values() if isinstance(value, str) and value.strip())
+        line = " ".join(f"{self.get_name()} {next(texts, '')}".split())
+        return line if len(line) <= SUMMARY_LENGTH else line[: SUMMARY_LENGTH - 1] + "…"
+
+    def format_result(self, result: Result) -> str:
+        """What the model reads of a result: text as it is, a model as ``field: value`` lines."""
+        if isinstance(result, TextResult):
+            return result.text
+        return "\n".join(f"{name}: {_as_text(value)}" for name, value in result.model_dump(mode="json").items())
+
+    def files_changed(self, result: Result) -> tuple[str, ...]:  # noqa: ARG002  overridden by writing tools
+        """Workspace-relative paths of the files the call changed."""
+        return ()
+
+    # --- calling it ---
+
+    def parse(self, raw: Mapping[str, Any]) -> Args:
+        """Check the arguments of a call.
+
+        Raises:
+            ToolArgumentsError: they don't fit; names the schema path of each problem.
+        """
+        try:
+            return cast("Args", self.args_model().model_validate(dict(raw)))
+        except ValidationError as error:
+            raise ToolArgumentsError(self.get_name(), describe_problems(error, "arguments")) from error
+
+    async def execute(self, args: Args, ctx: InvokeContext | None, show: Callable[[ToolStreamEvent], None]) -> Result:
+        """Run with checked arguments, whatever the shape; ``show`` gets what it streams.
+
+        Raises:
+            ToolError: it could not be done, or the tool ended without a result.
+        """
+        result: Result | None = None
+        async with aclosing(self._items(args, ctx)) as items:
+            async for item in items:
+                if isinstance(item, ToolStreamEvent):
+                    show(item)
+                else:
+                    result = cast("Result", _as_result(item))
+        if result is None:
+            raise ToolError(f"{self.get_name()} ended without a result")
+        return result
+
+    def invoke(self, ctx: InvokeContext | None = None, **raw: Any) -> AsyncGenerator[ToolStreamEvent | Result, None]:
+        """Check the arguments and run: stream events, then one result.
+
+        Raises:
+            ToolError: the arguments don't fit (at once), or it could not be done (while iterating).
+        """
+        return self._items(self.parse(raw), ctx)
+
+    def _items(self, args: Args, ctx: InvokeContext | None) -> AsyncGenerator[ToolStreamEvent | Result, None]:
+        if inspect.isasyncgenfunction(self.run):
+            return self._call_run(args, ctx)
+        return self._single(args, ctx)
+
+    async def _single(self, args: Args, ctx: InvokeContext | None) -> AsyncGenerator[ToolStreamEvent | Result, None]:
+        yield _as_result(await self._call_run(args, ctx))
+
+    def _call_run(self, args: Args, ctx: InvokeContext | None) -> Any:
+        parameters = list(inspect.signature(self.run).parameters.values())
+        context = next((p for p in parameters if p.name == CONTEXT_PARAMETER), None)
+        named = {CONTEXT_PARAMETER: ctx} if context else {}
+        if isinstance(args, KeywordArguments):
+            return self.run(**keyword_values(args), **named)
+        if context is None and len(parameters) > 1 and parameters[1].default is inspect.Parameter.empty:
+            return self.run(args, ctx)
+        return self.run(args, **named)
+
+
+@lru_cache(maxsize=512)
+def _args_model(cls: type[BaseTool[Any, Any, Any, Any]]) -> type[BaseModel]:
+    named = _type_argument(cls, 0, BaseModel)
+    return derive_arguments(cls.get_name(), cls.run) if named is KeywordArguments else named
+
+
+Kind = TypeVar("Kind", bound=BaseModel)
+
+
+def _type_argument(cls: type[BaseTool[Any, Any, Any, Any]], position: int, kind: type[Kind]) -> type[Kind]:
+    """What the class puts for one of the four type variables.
+
+    Raises:
+        TypeError: it names none, or something else than ``kind``.
+    """
+    given = generic_arguments(cls, BaseTool)
+    if given is None:
+        raise TypeError("it names no types: write BaseTool[Args, Result, Config, State] or BaseTool[Config]")
+    found = given[position]
+    if not (isinstance(found, type) and issubclass(found, kind)):
+        raise TypeError(f"BaseTool[...] names {found!r} where a subclass of {kind.__name__} belongs")
+    return found
+
+
+def _as_result(value: Any) -> Any:
+    return value if isinstance(value, BaseModel) else TextResult(text="" if value is None else _as_text(value))
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

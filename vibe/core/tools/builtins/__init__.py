@@ -1,0 +1,3 @@
+"""The tools every agent starts with; one module each."""
+
+from __future__ import annotations

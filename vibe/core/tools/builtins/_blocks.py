@@ -1,0 +1,153 @@
+"""SEARCH/REPLACE blocks: read from text, applied to text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from vibe.core.tools.builtins._closest import describe_closest
+from vibe.core.tools.errors import ToolError
+
+START = re.compile(r"(<{5,}) ?SEARCH[ \t]*")
+SEPARATOR = re.compile(r"(={5,})[ \t]*")
+END = re.compile(r"(>{5,}) ?REPLACE[ \t]*")
+FENCE = re.compile(r"[ \t]*(?:```|~~~)[\w.+-]*[ \t]*")
+SHOWN_PLACES = 5
+
+SHAPE = "<<<<<<< SEARCH, the old lines, =======, the new lines, >>>>>>> REPLACE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Old text and new, without the last newline; ``replace`` None deletes. ``number`` counts from 1."""
+
+    number: int
+    search: str
+    replace: str | None
+
+
+class BlockSyntaxError(ToolError):
+    """Content that is no sequence of blocks."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the content holds no well-formed SEARCH/REPLACE blocks: {problem}; write {SHAPE}")
+        self.problem = problem
+
+
+class BlockNotAppliedError(ToolError):
+    """A block that does not fit the file; nothing was changed."""
+
+    def __init__(self, name: str, number: int, problem: str) -> None:
+        super().__init__(f"block {number} does not fit {name!r}, so nothing was changed: {problem}")
+        self.number = number
+        self.problem = problem
+
+
+def parse_blocks(content: str) -> tuple[Block, ...]:
+    """The blocks of a call; between them only empty lines and code fences may stand.
+
+    Raises:
+        BlockSyntaxError: says which line is the matter.
+    """
+    lines = content.replace("\r\n", "\n").split("\n")
+    blocks: list[Block] = []
+    index = 0
+    while index < len(lines):
+        start = START.fullmatch(lines[index])
+        if start is None:
+            if lines[index].strip() and not FENCE.fullmatch(lines[index]):
+                raise BlockSyntaxError(f"line {index + 1} ({lines[index][:60]!r}) stands outside a block")
+            index += 1
+            continue
+        end = _end(lines, index, len(start[1]))
+        blocks.append(_block(lines[index + 1 : end], len(blocks) + 1, len(start[1])))
+        index = end + 1
+    if not blocks:
+        raise BlockSyntaxError("there is none")
+    return tuple(blocks)
+
+
+def _end(lines: list[str], start: int, width: int) -> int:
+    ends = [(index, len(found[1])) for index in range(start, len(lines)) if (found := END.fullmatch(lines[index]))]
+    same = [index for index, length in ends if length == width]
+    if not ends:
+        raise BlockSyntaxError(f"the block opened on line {start + 1} has no end")
+    return same[0] if same else ends[0][0]
+
+
+def _block(body: list[str], number: int, width: int) -> Block:
+    """Split at the separator; where several lines look like one, the one as long as the block's markers is it."""
+    found = [(index, len(match[1])) for index, line in enumerate(body) if (match := SEPARATOR.fullmatch(line))]
+    if len(found) > 1:
+        found = [(index, length) for index, length in found if length == width] or found
+    if not found:
+        raise BlockSyntaxError(f"block {number} has no line of equals signs")
+    if len(found) > 1:
+        raise BlockSyntaxError(
+            f"block {number} has {len(found)} lines of equals signs; make all three markers longer "
+            "than any line of equals signs in the text"
+        )
+    index = found[0][0]
+    new = body[index + 1 :]
+    return Block(number=number, search="\n".join(body[:index]), replace="\n".join(new) if new else None)
+
+
+def apply_blocks(text: str, blocks: tuple[Block, ...], name: str) -> str:
+    """``text`` after all blocks, each seeing what the earlier ones made of it.
+
+    Raises:
+        BlockNotAppliedError: a block's old text is missing or there more than once.
+    """
+    for block in blocks:
+        text = _apply(text, block, name)
+    return text
+
+
+def _apply(text: str, block: Block, name: str) -> str:
+    if not block.search:
+        if text:
+            raise BlockNotAppliedError(name, block.number, "its SEARCH part is empty; only an empty file has that")
+        return f"{block.replace}\n" if block.replace is not None else ""
+    crlf = text.count("\r\n")
+    newlines = ("\r\n", "\n") if crlf > text.count("\n") - crlf else ("\n", "\r\n")
+    for newline in newlines:
+        search = block.search.replace("\n", newline)
+        start = text.find(search)
+        if start >= 0:
+            break
+    else:
+        raise BlockNotAppliedError(name, block.number, _not_found(text, block))
+    if text.find(search, start + 1) >= 0:
+        raise BlockNotAppliedError(name, block.number, _not_unique(text, search))
+    newline = newlines[0] if "\n" not in block.search else newline
+    return _replaced(
+        text, start, start + len(search), None if block.replace is None else block.replace.replace("\n", newline)
+    )
+
+
+def _replaced(text: str, start: int, end: int, replacement: str | None) -> str:
+    if replacement is not None:
+        return text[:start] + replacement + text[end:]
+    # Whole lines that are deleted take their line end with them.
+    if start == 0 or text[start - 1] == "\n":
+        ending = next((newline for newline in ("\r\n", "\n") if text.startswith(newline, end)), "")
+        end += len(ending)
+    return text[:start] + text[end:]
+
+
+def _not_unique(text: str, search: str) -> str:
+    places: list[int] = []
+    position = text.find(search)
+    while position >= 0 and len(places) <= SHOWN_PLACES:
+        places.append(text.count("\n", 0, position) + 1)
+        position = text.find(search, position + 1)
+    more = " and more" if len(places) > SHOWN_PLACES else ""
+    lines = ", ".join(map(str, places[:SHOWN_PLACES]))
+    return f"its SEARCH text is there more than once (at lines {lines}{more}); add lines around it until it is unique"
+
+
+def _not_found(text: str, block: Block) -> str:
+    flat = text.replace("\r\n", "\n")
+    if block.replace and f"\n{block.replace}\n" in f"\n{flat}\n":
+        return "its SEARCH text is not there, but its REPLACE text is: the change seems to be made already"
+    return "its SEARCH text is not there; copy it exactly from the file." + describe_closest(flat, block.search)

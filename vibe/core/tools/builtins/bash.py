@@ -1,0 +1,149 @@
+"""bash: one shell line, without a terminal, bounded in time and output."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import AsyncGenerator
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe.core.tools.base import (
+    BaseTool,
+    BaseToolConfig,
+    BaseToolState,
+    InvokeContext,
+    ToolError,
+    ToolPermission,
+    ToolStreamEvent,
+)
+from vibe.core.tools.bash_policy import (
+    DEFAULT_ALLOWED,
+    DEFAULT_DENIED,
+    DEFAULT_DENIED_STANDALONE,
+    BashVerdict,
+    classify,
+    known_commands,
+)
+from vibe.core.tools.process import CommandResult, OutputLimit, RunningCommand, child_environ
+
+SUMMARY_LENGTH = 200
+
+
+class BashArgs(BaseModel):
+    """The line, and how many seconds it may take."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    command: Annotated[str, Field(min_length=1)]
+    timeout: Annotated[int | None, Field(ge=1, description="seconds")] = None
+
+
+class BashResult(BaseModel):
+    """What the line came to; a ``returncode`` other than 0 is a result like any other."""
+
+    command: str
+    stdout: str
+    stderr: str
+    returncode: int
+    duration_s: float = 0.0
+    output_files: list[str] = []
+
+
+class BashConfig(BaseToolConfig):
+    """Limits, and the argv prefixes that run without asking (``allowlist``) or never (``denylist``).
+
+    Programs of ``denylist_standalone`` never run without arguments of their own, unless something is piped in.
+    """
+
+    allowlist: list[str] = Field(default_factory=lambda: list(DEFAULT_ALLOWED))
+    denylist: list[str] = Field(default_factory=lambda: list(DEFAULT_DENIED))
+    denylist_standalone: list[str] = Field(default_factory=lambda: list(DEFAULT_DENIED_STANDALONE))
+    default_timeout: Annotated[int, Field(ge=1)] = 300
+    max_timeout: Annotated[int, Field(ge=1)] = 3_600
+    max_output_bytes: Annotated[int, Field(ge=200)] = 16_000
+
+
+class CommandTimeoutError(ToolError):
+    """A line that took too long; the message ends with what it had printed."""
+
+    def __init__(self, seconds: float, printed: str) -> None:
+        super().__init__(
+            f"the command was stopped after {seconds:g} s; give a larger timeout, or make it do less\n{printed}".rstrip()
+        )
+        self.seconds = seconds
+
+
+class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
+    """Runs shell lines."""
+
+    description: ClassVar[str] = "Run a shell line in the workspace, without a terminal."
+
+    async def run(self, args: BashArgs, ctx: InvokeContext) -> AsyncGenerator[ToolStreamEvent | BashResult, None]:
+        """Run it to its end, showing what it prints on the way.
+
+        Raises:
+            CommandTimeoutError: it took too long.
+            CommandStartError: the workspace is gone.
+        """
+        seconds = min(args.timeout or self.config.default_timeout, self.config.max_timeout)
+        limit = OutputLimit(shown=self.config.max_output_bytes, keep_in=ctx.output_dir, name=f"bash-{ctx.tool_call_id}")
+        running = await RunningCommand.start(
+            args.command, cwd=ctx.workspace.root, environ=child_environ(ctx.environ), timeout=seconds, limit=limit
+        )
+        try:
+            while (text := await running.next_output()) is not None:
+                if text:
+                    yield ToolStreamEvent(tool_name=self.get_name(), message=text, tool_call_id=ctx.tool_call_id)
+        finally:
+            await running.stop()
+        finished = running.result()
+        result = _as_result(args.command, finished)
+        if finished.timed_out:
+            raise CommandTimeoutError(seconds, _printed(result))
+        yield result
+
+    def check_allowlist_denylist(self, args: BashArgs) -> ToolPermission | None:
+        """The verdict of ``bash_policy`` on every command of the line."""
+        return self.verdict(args).permission
+
+    def verdict(self, args: BashArgs) -> BashVerdict:
+        """The same with the reason, for those who ask or refuse."""
+        config = self.config
+        return classify(args.command, config.allowlist, config.denylist, standalone=config.denylist_standalone)
+
+    def approval_keys(self, args: BashArgs) -> tuple[str, ...]:
+        """Each command of the line by its exact words; nothing where only running tells what it does."""
+        return tuple(shlex.join(argv) for argv in known_commands(args.command) or ())
+
+    def summarize(self, args: BashArgs) -> str:
+        """The line, on one line."""
+        line = " ".join(args.command.split())
+        return f"bash {line if len(line) <= SUMMARY_LENGTH else line[: SUMMARY_LENGTH - 1] + '…'}"
+
+    def format_result(self, result: BashResult) -> str:
+        """What it printed, then the exit code unless it is 0."""
+        parts = [_printed(result)]
+        if result.returncode:
+            parts.append(f"[exit code {result.returncode}]")
+        return "\n".join(part for part in parts if part) or "[no output]"
+
+
+def _as_result(command: str, finished: CommandResult) -> BashResult:
+    return BashResult(
+        command=command,
+        stdout=finished.stdout,
+        stderr=finished.stderr,
+        returncode=finished.exit_code,
+        duration_s=round(finished.duration_s, 3),
+        output_files=[str(file) for file in finished.output_files],
+    )
+
+
+def _printed(result: BashResult) -> str:
+    parts = [result.stdout.rstrip("\n")]
+    if result.stderr.strip():
+        parts.append(f"[stderr]\n{result.stderr.rstrip()}")
+    if result.output_files:
+        parts.append(f"[the whole output is in {' and '.join(result.output_files)}]")
+    return "\n".join(part for part in parts if part)

@@ -1,0 +1,110 @@
+"""grep: a regular expression in the files of a folder, by ripgrep or, where that is missing, by ourselves."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Annotated, ClassVar
+
+from anyio import fail_after
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe.core.tools._search import Found, Query, find_ripgrep, search_in_python, search_with_ripgrep
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
+from vibe.core.tools.base import ToolPermission as Permission
+from vibe.core.tools.permissions import is_sensitive
+from vibe.core.tools.text_files import FileAccessError
+
+
+class GrepArgs(BaseModel):
+    """What to look for, and where."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pattern: Annotated[str, Field(min_length=1)]
+    path: str = "."
+    max_matches: Annotated[int | None, Field(ge=1)] = None
+    use_default_ignore: Annotated[bool, Field(description="false: ignored files too")] = True
+
+
+class GrepResult(BaseModel):
+    """``path:line:text``, one match a line, sorted."""
+
+    matches: str
+    match_count: int
+    was_truncated: bool = False
+
+
+class GrepConfig(BaseToolConfig):
+    """Limits. ``use_ripgrep`` false takes the search written in Python."""
+
+    permission: Permission = Permission.ALWAYS
+    max_output_bytes: Annotated[int, Field(ge=1_000)] = 64_000
+    default_max_matches: Annotated[int, Field(ge=1)] = 100
+    default_timeout: Annotated[float, Field(gt=0)] = 60
+    use_ripgrep: bool = True
+
+
+class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
+    """Searches files."""
+
+    description: ClassVar[str] = "Search the files below a path for a regular expression."
+    read_only: ClassVar[bool] = True
+
+    async def run(self, args: GrepArgs, ctx: InvokeContext) -> GrepResult:
+        """Search; files that may hold secrets are passed over unless ``path`` names one.
+
+        Raises:
+            ToolError: the pattern is no regular expression, the path is missing, or it took too long.
+        """
+        start = ctx.workspace.readable(args.path)
+        if not start.exists():
+            raise FileAccessError(ctx.workspace.relative(start), "does not exist", "search '.' or check the path")
+        most = args.max_matches or self.config.default_max_matches
+        query = Query(
+            pattern=args.pattern,
+            root=ctx.workspace.root,
+            start=start,
+            use_ignores=args.use_default_ignore,
+            most=most,
+            max_bytes=self.config.max_output_bytes,
+        )
+        ripgrep = find_ripgrep(ctx.environ.get("PATH")) if self.config.use_ripgrep else None
+        try:
+            with fail_after(self.config.default_timeout):
+                found = await (search_with_ripgrep(ripgrep, query) if ripgrep else search_in_python(query))
+        except TimeoutError:
+            raise ToolError(
+                f"the search took longer than {self.config.default_timeout:g} s; name a narrower path or a simpler pattern"
+            ) from None
+        named = ctx.workspace.relative(start)
+        shown = [match for match in found.matches if match.path == named or not is_sensitive(PurePath(match.path))]
+        return _bounded(Found(matches=tuple(shown), more=found.more), query)
+
+    def accesses(self, args: GrepArgs) -> tuple[PathAccess, ...]:
+        """Where it looks."""
+        return (PathAccess(path=args.path),)
+
+    def summarize(self, args: GrepArgs) -> str:
+        """Pattern and place: ``grep 'def run' in src``."""
+        return f"grep {args.pattern!r} in {args.path}"
+
+    def format_result(self, result: GrepResult) -> str:
+        """The matches, and whether there are more."""
+        if not result.matches:
+            return "no matches"
+        if not result.was_truncated:
+            return result.matches
+        return f"{result.matches}\n[first {result.match_count} matches; narrow pattern or path, or raise max_matches]"
+
+
+def _bounded(found: Found, query: Query) -> GrepResult:
+    lines: list[str] = []
+    size = 0
+    for match in found.matches[: query.most]:
+        line = match.line()
+        size += len(line.encode(errors="replace")) + 1
+        if size > query.max_bytes:
+            break
+        lines.append(line)
+    cut = found.more or len(lines) < len(found.matches)
+    return GrepResult(matches="\n".join(lines), match_count=len(lines), was_truncated=cut)

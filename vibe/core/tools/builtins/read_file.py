@@ -1,0 +1,186 @@
+"""read_file: a window of lines of a text file, whatever the size of the file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
+from typing import Annotated, BinaryIO, ClassVar
+
+from anyio import to_thread
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolPermission
+from vibe.core.tools.text_files import FileAccessError, decode, open_file, sniff, whole_characters
+
+WHOLE_BYTES = 10 * 1024 * 1024
+"""Files up to this size are read whole: their lines are counted, and the agent counts as having seen them."""
+
+CHUNK_BYTES = 1024 * 1024
+
+
+class ReadFileArgs(BaseModel):
+    """What to read; ``offset`` counts lines from 0."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str
+    offset: Annotated[int, Field(ge=0, description="lines to skip")] = 0
+    limit: Annotated[int | None, Field(ge=1, description="most lines to return")] = None
+
+
+class ReadFileResult(BaseModel):
+    """The lines. ``next_offset`` is None at the end of the file, ``total_lines`` where they were not counted."""
+
+    path: str
+    content: str
+    lines_read: int
+    was_truncated: bool = False
+    offset: int = 0
+    next_offset: int | None = None
+    total_lines: int | None = None
+    encoding: str = "utf-8"
+    crlf: bool = False
+    cut_in_line: bool = False
+
+
+class ReadFileConfig(BaseToolConfig):
+    """``max_read_bytes``: the most one call returns."""
+
+    permission: ToolPermission = ToolPermission.ALWAYS
+    max_read_bytes: Annotated[int, Field(ge=1_000)] = 64_000
+
+
+class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, BaseToolState]):
+    """Reads text files."""
+
+    description: ClassVar[str] = "Read a text file, or a window of its lines."
+    read_only: ClassVar[bool] = True
+
+    async def run(self, args: ReadFileArgs, ctx: InvokeContext) -> AsyncGenerator[ReadFileResult, None]:
+        """Read at most ``max_read_bytes``; the version seen is noted, so that ``write_file`` may replace it."""
+        yield await to_thread.run_sync(partial(_read, args, ctx, self.config.max_read_bytes))
+
+    def accesses(self, args: ReadFileArgs) -> tuple[PathAccess, ...]:
+        """The file."""
+        return (PathAccess(path=args.path),)
+
+    def summarize(self, args: ReadFileArgs) -> str:
+        """Name and lines: ``read_file src/a.py:11-20``."""
+        if not args.offset and args.limit is None:
+            return f"read_file {args.path}"
+        return f"read_file {args.path}:{args.offset + 1}-{args.offset + args.limit if args.limit else ''}"
+
+    def format_result(self, result: ReadFileResult) -> str:
+        """The lines, then in brackets what else there is to know."""
+        last = result.offset + result.lines_read
+        notes: list[str] = []
+        if result.offset or result.next_offset is not None:
+            total = f" of {result.total_lines}" if result.total_lines is not None else ""
+            notes.append(f"lines {result.offset + 1}-{last}{total}")
+        if result.cut_in_line:
+            notes.append(f"line {last} is too long and was cut")
+        if result.next_offset is not None:
+            notes.append(f"more at offset={result.next_offset}")
+        if result.encoding != "utf-8":
+            notes.append(f"encoding {result.encoding}{'' if result.encoding.startswith('utf') else ' (a guess)'}")
+        if result.crlf:
+            notes.append("line ends are CRLF")
+        if not result.content:
+            notes.append("the file is empty")
+        newline = "" if not result.content or result.content.endswith("\n") else "\n"
+        return result.content + (f"{newline}[{'; '.join(notes)}]" if notes else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Window:
+    data: bytes
+    lines: int
+    more: bool
+    full: bool
+    cut_in_line: bool
+
+
+def _read(args: ReadFileArgs, ctx: InvokeContext, max_bytes: int) -> ReadFileResult:
+    path = ctx.workspace.readable(args.path)
+    name = ctx.workspace.relative(path)
+    with open_file(path, name) as file:
+        size = file.seek(0, 2)
+        file.seek(0)
+        if size > WHOLE_BYTES:
+            return _read_part(file, size, name, args, max_bytes)
+        data = file.read(WHOLE_BYTES + CHUNK_BYTES)
+    decoded = decode(data, name)
+    ctx.reads.note(path, data)
+    text = decoded.text.replace("\r\n", "\n")
+    window = _window(BytesIO(text.encode(errors="replace")), name, args, max_bytes)
+    total = text.count("\n") + (not text.endswith("\n") and bool(text))
+    return _result(name, args, window, total_lines=total, encoding=decoded.encoding, crlf=len(text) < len(decoded.text))
+
+
+def _read_part(file: BinaryIO, size: int, name: str, args: ReadFileArgs, max_bytes: int) -> ReadFileResult:
+    head = file.read(CHUNK_BYTES)
+    encoding = sniff(head, name, size)
+    if encoding.startswith("utf-16"):
+        raise FileAccessError(name, f"has {size} bytes of {encoding}", "convert it to UTF-8 first (bash: iconv)")
+    file.seek(3 if encoding == "utf-8-sig" else 0)
+    window = _window(file, name, args, max_bytes)
+    return _result(name, args, window, total_lines=None, encoding=encoding, crlf=b"\r\n" in window.data)
+
+
+def _result(
+    name: str, args: ReadFileArgs, window: _Window, *, total_lines: int | None, encoding: str, crlf: bool
+) -> ReadFileResult:
+    single_byte = encoding if total_lines is None and not encoding.startswith("utf") else "utf-8"
+    return ReadFileResult(
+        path=name,
+        content=window.data.decode(single_byte, errors="replace").replace("\r\n", "\n"),
+        lines_read=window.lines,
+        was_truncated=window.full,
+        offset=args.offset,
+        next_offset=args.offset + window.lines if window.more else None,
+        total_lines=total_lines,
+        encoding=encoding,
+        crlf=crlf,
+        cut_in_line=window.cut_in_line,
+    )
+
+
+def _window(file: BinaryIO, name: str, args: ReadFileArgs, max_bytes: int) -> _Window:
+    skipped = _skip_lines(file, args.offset)
+    data = file.read(max_bytes + 1)
+    if args.offset and not data:
+        raise FileAccessError(name, f"has {skipped} lines", f"offset {args.offset} is past its end")
+    full = len(data) > max_bytes
+    data = data[:max_bytes]
+    line_end = data.rfind(b"\n") + 1
+    if full:
+        data = data[:line_end] if line_end else whole_characters(data)
+    parts = data.split(b"\n", args.limit) if args.limit else [data]
+    limited = args.limit is not None and len(parts) > args.limit and bool(parts[-1] or full or file.read(1))
+    if args.limit is not None and len(parts) > args.limit:
+        data = data[: len(data) - len(parts[-1])]
+    full = full and not limited
+    return _Window(
+        data=data,
+        lines=data.count(b"\n") + (bool(data) and not data.endswith(b"\n")),
+        more=full or limited,
+        full=full,
+        cut_in_line=full and not line_end,
+    )
+
+
+def _skip_lines(file: BinaryIO, count: int) -> int:
+    """Go to the start of line ``count``, or to the end; the number of lines passed."""
+    skipped = 0
+    last = b"\n"
+    while skipped < count and (chunk := file.read(CHUNK_BYTES)):
+        found = chunk.count(b"\n")
+        last = chunk[-1:]
+        if skipped + found >= count:
+            rest = chunk.split(b"\n", count - skipped)[-1]
+            file.seek(-len(rest), 1)
+            return count
+        skipped += found
+    return skipped + (last != b"\n")

@@ -1,0 +1,141 @@
+"""search_replace: exact edits of a text file, all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from difflib import SequenceMatcher
+from functools import partial
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from anyio import to_thread
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
+from vibe.core.tools.builtins._blocks import Block, apply_blocks, parse_blocks
+from vibe.core.tools.text_files import DecodedText, FileAccessError, create_file, decode, open_file, replace_file
+
+LARGEST_FILE_BYTES = 10 * 1024 * 1024
+
+
+class SearchReplaceArgs(BaseModel):
+    """The file, and the blocks."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file_path: str
+    content: Annotated[str, Field(min_length=1, description="SEARCH/REPLACE blocks")]
+
+
+class SearchReplaceResult(BaseModel):
+    """What was changed; ``content`` is the blocks as given."""
+
+    file: str
+    blocks_applied: int
+    lines_changed: int
+    content: str
+    warnings: list[str] = []
+    backup: str | None = None
+
+
+class SearchReplaceConfig(BaseToolConfig):
+    """``max_content_size``: the longest blocks, in bytes. ``create_backup``: keep the old version as ``.bak``."""
+
+    max_content_size: Annotated[int, Field(ge=1)] = 100_000
+    create_backup: bool = False
+
+
+class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, SearchReplaceConfig, BaseToolState]):
+    """Edits text files."""
+
+    description: ClassVar[str] = "Edit a file with SEARCH/REPLACE blocks."
+
+    async def run(self, args: SearchReplaceArgs, ctx: InvokeContext) -> AsyncGenerator[SearchReplaceResult, None]:
+        """Apply all blocks, or none; encoding, byte order mark, line ends and mode stay as they are."""
+        yield await to_thread.run_sync(partial(_edit, args, ctx, self.config))
+
+    def accesses(self, args: SearchReplaceArgs) -> tuple[PathAccess, ...]:
+        """The file, written; the backup beside it, if there will be one."""
+        edited = PathAccess(path=args.file_path, write=True)
+        if not self.config.create_backup:
+            return (edited,)
+        return (edited, PathAccess(path=f"{args.file_path}.bak", write=True))
+
+    def summarize(self, args: SearchReplaceArgs) -> str:
+        """The file: ``search_replace src/a.py``."""
+        return f"search_replace {args.file_path}"
+
+    def format_result(self, result: SearchReplaceResult) -> str:
+        """One line, and a line for each warning."""
+        blocks = "1 block" if result.blocks_applied == 1 else f"{result.blocks_applied} blocks"
+        first = f"edited {result.file}: {blocks}, {result.lines_changed} lines changed"
+        return "\n".join([first, *(f"[{warning}]" for warning in result.warnings)])
+
+    def files_changed(self, result: SearchReplaceResult) -> tuple[str, ...]:
+        """The file, and its backup."""
+        return (result.file, *([result.backup] if result.backup else []))
+
+
+def _edit(args: SearchReplaceArgs, ctx: InvokeContext, config: SearchReplaceConfig) -> SearchReplaceResult:
+    path = ctx.workspace.writable(args.file_path)
+    name = ctx.workspace.relative(path)
+    size = len(args.content.encode(errors="replace"))
+    if size > config.max_content_size:
+        raise ToolError(
+            f"the blocks for {name!r} have {size} bytes, more than {config.max_content_size}; use two calls"
+        )
+    blocks = parse_blocks(args.content)
+    data = _read(path, name)
+    decoded = decode(data, name)
+    text = apply_blocks(decoded.text, blocks, name)
+    changed = _encoded(decoded, text, name)
+    backup = _back_up(path, data, ctx) if config.create_backup else None
+    seen = ctx.reads.is_current(path, data)
+    if changed != data:
+        replace_file(path, name, changed, previous=data)
+    if seen:
+        ctx.reads.note(path, changed)
+    return SearchReplaceResult(
+        file=name,
+        blocks_applied=len(blocks),
+        lines_changed=sum(map(_lines_changed, blocks)),
+        content=args.content,
+        warnings=[] if changed != data else ["the file is as it was: old and new text are the same"],
+        backup=backup,
+    )
+
+
+def _read(path: Path, name: str) -> bytes:
+    with open_file(path, name) as file:
+        data = file.read(LARGEST_FILE_BYTES + 1)
+    if len(data) > LARGEST_FILE_BYTES:
+        raise FileAccessError(name, f"is larger than {LARGEST_FILE_BYTES} bytes", "edit it with bash")
+    return data
+
+
+def _encoded(decoded: DecodedText, text: str, name: str) -> bytes:
+    try:
+        return decoded.encode(text)
+    except UnicodeEncodeError as error:
+        character = text[error.start]
+        raise ToolError(
+            f"{name!r} is encoded as {decoded.encoding}, which lacks {character!r}; use characters it has"
+        ) from error
+
+
+def _back_up(path: Path, data: bytes, ctx: InvokeContext) -> str:
+    backup = ctx.workspace.writable(f"{path}.bak")
+    name = ctx.workspace.relative(backup)
+    if backup.exists():
+        replace_file(backup, name, data, previous=_read(backup, name))
+    else:
+        create_file(backup, name, data)
+    return name
+
+
+def _lines_changed(block: Block) -> int:
+    old, new = block.search.split("\n"), [] if block.replace is None else block.replace.split("\n")
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    return sum(
+        max(end1 - start1, end2 - start2) for tag, start1, end1, start2, end2 in matcher.get_opcodes() if tag != "equal"
+    )

@@ -1,0 +1,113 @@
+"""write_file: a new file, or the whole of one this agent has read."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from anyio import to_thread
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
+from vibe.core.tools.text_files import FileAccessError, create_file, open_file, replace_file
+
+LARGEST_REPLACED_BYTES = 10 * 1024 * 1024
+"""A larger file is never read whole, so it can't be known to have been seen."""
+
+
+class WriteFileArgs(BaseModel):
+    """What to write; ``overwrite`` allows replacing a file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str
+    content: str
+    overwrite: bool = False
+
+
+class WriteFileResult(BaseModel):
+    """What was written."""
+
+    path: str
+    bytes_written: int
+    file_existed: bool
+    content: str
+
+
+class WriteFileConfig(BaseToolConfig):
+    """``max_write_bytes``: the most one call writes. ``create_parent_dirs``: make missing folders."""
+
+    max_write_bytes: Annotated[int, Field(ge=1)] = 64_000
+    create_parent_dirs: bool = True
+
+
+class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, WriteFileConfig, BaseToolState]):
+    """Writes text files."""
+
+    description: ClassVar[str] = "Create a UTF-8 text file, or replace one you have read."
+
+    async def run(self, args: WriteFileArgs, ctx: InvokeContext) -> AsyncGenerator[WriteFileResult, None]:
+        """Write it in one go: a reader sees the old content or the new."""
+        yield await to_thread.run_sync(partial(_write, args, ctx, self.config))
+
+    def accesses(self, args: WriteFileArgs) -> tuple[PathAccess, ...]:
+        """The file, written."""
+        return (PathAccess(path=args.path, write=True),)
+
+    def summarize(self, args: WriteFileArgs) -> str:
+        """Name and size: ``write_file src/a.py (120 bytes, overwrite)``."""
+        size = len(args.content.encode(errors="replace"))
+        return f"write_file {args.path} ({size} bytes{', overwrite' if args.overwrite else ''})"
+
+    def format_result(self, result: WriteFileResult) -> str:
+        """One line; the model knows the content."""
+        return f"{'replaced' if result.file_existed else 'created'} {result.path} ({result.bytes_written} bytes)"
+
+    def files_changed(self, result: WriteFileResult) -> tuple[str, ...]:
+        """The file."""
+        return (result.path,)
+
+
+def _write(args: WriteFileArgs, ctx: InvokeContext, config: WriteFileConfig) -> WriteFileResult:
+    path = ctx.workspace.writable(args.path)
+    name = ctx.workspace.relative(path)
+    data = _encoded(args.content, name, config.max_write_bytes)
+    existed = path.exists()
+    if existed:
+        replace_file(path, name, data, previous=_seen(path, name, args, ctx))
+    else:
+        if not config.create_parent_dirs and not path.parent.is_dir():
+            raise FileAccessError(name, "lies in a folder that does not exist", "make it first, or write elsewhere")
+        create_file(path, name, data)
+    ctx.reads.note(path, data)
+    return WriteFileResult(path=name, bytes_written=len(data), file_existed=existed, content=args.content)
+
+
+def _encoded(content: str, name: str, most: int) -> bytes:
+    try:
+        data = content.encode()
+    except UnicodeEncodeError as error:
+        raise ToolError(
+            f"the content for {name!r} holds half a surrogate pair at character {error.start}; write the character itself"
+        ) from error
+    if len(data) > most:
+        raise ToolError(
+            f"the content for {name!r} has {len(data)} bytes, more than {most}; "
+            "write a first part, then append the rest with search_replace"
+        )
+    return data
+
+
+def _seen(path: Path, name: str, args: WriteFileArgs, ctx: InvokeContext) -> bytes:
+    """The bytes to be replaced, which this agent has seen."""
+    with open_file(path, name) as file:
+        data = file.read(LARGEST_REPLACED_BYTES + 1)
+    if not args.overwrite:
+        raise FileAccessError(name, "exists", "edit it with search_replace, or read it and set overwrite to true")
+    if len(data) > LARGEST_REPLACED_BYTES:
+        raise FileAccessError(name, f"is larger than {LARGEST_REPLACED_BYTES} bytes", "edit it with bash")
+    if not ctx.reads.is_current(path, data):
+        raise FileAccessError(name, "was not read in its current version", "read it with read_file before replacing it")
+    return data

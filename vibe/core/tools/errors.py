@@ -1,0 +1,77 @@
+"""What tools and their manager raise.
+
+VibeError
+├── ToolError                  the message goes to the model as the call's result
+│   ├── ToolArgumentsError     arguments that don't fit the schema
+│   ├── NoSuchToolError        no tool of that name is offered
+│   └── PathError              a path that leads nowhere
+│       ├── PathOutsideError   a path that leads out of the workspace
+│       └── PathNotClaimedError  a path the agent did not say it would write
+└── UsageError
+    └── ToolConfigError        a ``[tools.*]`` table is wrong
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from vibe.core.errors import UsageError, VibeError
+
+
+class ToolError(VibeError):
+    """A tool could not do what it was asked; the message is what the model reads."""
+
+
+class ToolArgumentsError(ToolError):
+    """The arguments don't fit. ``problems`` are sentences that open with the schema path (``arguments.path: ...``)."""
+
+    def __init__(self, tool: str, problems: Sequence[str]) -> None:
+        super().__init__(f"{tool}: " + "; ".join(problems))
+        self.tool = tool
+        self.problems = tuple(problems)
+
+
+class NoSuchToolError(ToolError):
+    """Nothing of that name; ``closest`` are names that look like it."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.name = name
+        self.closest = tuple(get_close_matches(name, known, n=3, cutoff=0.5))
+        hint = f"did you mean {' or '.join(self.closest)}?" if self.closest else f"there are: {', '.join(known)}"
+        super().__init__(f"there is no tool {name!r}; {hint if known else 'no tools are offered'}")
+
+
+class PathError(ToolError):
+    """A path that can't be used."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path!r} {problem}; give another path")
+        self.path = path
+        self.problem = problem
+
+
+class PathOutsideError(PathError):
+    """A path outside the workspace."""
+
+    def __init__(self, path: str, root: Path) -> None:
+        super().__init__(path, f"leads outside the workspace {str(root)!r}")
+        self.root = root
+
+
+class PathNotClaimedError(PathError):
+    """A path outside what the agent said it would write."""
+
+    def __init__(self, path: str, writes: Sequence[str]) -> None:
+        super().__init__(path, f"is not among the paths this step may write ({', '.join(writes) or 'none'})")
+        self.writes = tuple(writes)
+
+
+class ToolConfigError(UsageError):
+    """A tool's settings don't fit it."""
+
+    def __init__(self, tool: str, problems: Sequence[str]) -> None:
+        super().__init__(f"[tools.{tool}]: {'; '.join(problems)}")
+        self.tool = tool
+        self.problems = tuple(problems)

@@ -1,0 +1,257 @@
+"""ToolExecutor: has the calls of one answer decided and run, and every one of them answered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from anyio import Semaphore, create_task_group
+from pydantic import BaseModel
+
+from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
+from ipc.sink import EventSink
+from vibe.core.messages import ToolCall, ToolMessage
+from vibe.core.tools import base, ui
+from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.arguments import parse_arguments
+from vibe.core.tools.errors import ToolError
+from vibe.core.tools.facts import AnyTool, subject_of
+from vibe.core.tools.gate import Gate, Question, Refusal
+from vibe.core.tools.manager import ToolManager
+from vibe.core.tools.outputs import capped, encodable
+from vibe.core.tools.permissions import Denial
+from vibe.core.tools.redaction import redact
+from vibe.core.tools.workspace import ReadTracker, Workspace
+
+__all__ = ["Approvals", "Callbacks", "ToolBatch", "ToolExecutor"]
+
+SIDE_BY_SIDE = 8
+"""How many read-only calls of one answer run at once."""
+
+CANCELLED = "The call was cancelled before it ended; what it had already done stays done."
+NOT_STARTED = "The call was cancelled before it started."
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolBatch:
+    """What the calls of one answer came to: messages in call order, what was not allowed, files changed (relative)."""
+
+    messages: tuple[ToolMessage, ...]
+    denied: tuple[Denial, ...] = ()
+    files_changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callbacks:
+    """What tools may reach above them, handed through in their context."""
+
+    approval: Callable[..., Any] | None = None
+    user_input: Callable[..., Any] | None = None
+    agent_manager: Any = None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pending:
+    """One call on its way. ``problem`` says why it can't be run at all; ``message`` is set once it is answered."""
+
+    call: ToolCall
+    name: str
+    tool: AnyTool | None = None
+    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+    args: BaseModel | None = None
+    raw: str | None = None
+    summary: str = ""
+    problem: str = ""
+    started: float | None = None
+    message: ToolMessage | None = None
+    denial: Denial | None = None
+    files: tuple[str, ...] = ()
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it may run beside others; what can't be run disturbs nobody."""
+        return self.tool is None or bool(self.problem) or self.tool.read_only
+
+
+class _Log:
+    """Hands messages on in call order, each as soon as it and all before it are known."""
+
+    def __init__(self, pending: Sequence[_Pending], record: Callable[[ToolMessage], None]) -> None:
+        self._pending = pending
+        self._record = record
+        self._next = 0
+
+    def flush(self) -> None:
+        while self._next < len(self._pending) and (message := self._pending[self._next].message) is not None:
+            self._next += 1
+            self._record(message)
+
+
+class ToolExecutor:
+    """Runs tool calls for one agent, in its workspace, within its permissions.
+
+    Consecutive read-only calls run side by side; all others one after the other, in call order. A tool that fails is
+    a result; so is a call that is not allowed. ``environ`` is what child processes get.
+    """
+
+    def __init__(  # noqa: PLR0913  by keyword, and built in one place
+        self,
+        *,
+        tools: ToolManager,
+        workspace: Workspace,
+        approvals: Approvals,
+        sink: EventSink,
+        output_dir: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        callbacks: Callbacks | None = None,
+    ) -> None:
+        self._tools = tools
+        self._workspace = workspace if output_dir is None else workspace.granting([output_dir], write=False)
+        self._gate = Gate(self._workspace, approvals, sink)
+        self._sink = sink
+        self._output_dir = output_dir
+        self._environ: Mapping[str, str] = environ or {}
+        self._callbacks = callbacks or Callbacks()
+        self._reads = ReadTracker()
+
+    async def run_all(self, calls: Sequence[ToolCall], record: Callable[[ToolMessage], None]) -> ToolBatch:
+        """Run the calls of one answer; ``record`` gets each message in call order, as soon as those before it are known.
+
+        When this is cancelled every call that has no message yet gets one with status ``cancelled`` first.
+        """
+        pending = [self._prepare(call) for call in calls]
+        log = _Log(pending, record)
+        try:
+            for side_by_side, members in groupby(pending, key=lambda item: item.read_only):
+                if side_by_side:
+                    await self._answer_side_by_side(tuple(members), log)
+                    continue
+                for item in members:
+                    await self._answer(item)
+                    log.flush()
+        except BaseException:
+            for item in pending:
+                self._cancel(item)
+            log.flush()
+            raise
+        return ToolBatch(
+            messages=tuple(item.message for item in pending if item.message is not None),
+            denied=tuple(item.denial for item in pending if item.denial is not None),
+            files_changed=tuple(dict.fromkeys(name for item in pending for name in item.files)),
+        )
+
+    def _prepare(self, call: ToolCall) -> _Pending:
+        """Find the tool and check the arguments; what is wrong becomes the call's problem."""
+        item = _Pending(call=call, name=call.name, summary=call.name, raw=call.arguments or None)
+        try:
+            item.tool = self._tools.get(call.name)
+            item.name = item.tool.get_name()
+            item.arguments = parse_arguments(item.name, call.arguments, item.tool.get_parameters())
+            item.raw = None
+            item.args = item.tool.parse(item.arguments)
+            event = ui.ToolCallEvent(tool_name=item.name, tool_call_id=call.id, args=item.args)
+            item.summary = encodable(ui.call_summary(item.tool, event, item.tool.summarize(item.args)))
+        except Exception as error:  # noqa: BLE001  the door of a tool call: a user's own validators run here
+            item.problem = _failure(item.name, error)
+        return item
+
+    async def _answer_side_by_side(self, members: Sequence[_Pending], log: _Log) -> None:
+        limit = Semaphore(SIDE_BY_SIDE)
+
+        async def answer(item: _Pending) -> None:
+            async with limit:
+                await self._answer(item)
+                log.flush()
+
+        try:
+            async with create_task_group() as group:
+                for item in members:
+                    group.start_soon(answer, item)
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    async def _answer(self, item: _Pending) -> None:
+        """Decide about a call, run it, and set its message whatever comes of it."""
+        item.started = perf_counter()
+        self._sink.publish(
+            ToolCallEvent(
+                tool_call_id=item.call.id, tool=item.name, arguments=item.arguments, summary=item.summary, raw=item.raw
+            )
+        )
+        try:
+            status, content = await self._outcome(item)
+        except Exception as error:  # noqa: BLE001  the door of a tool call: whatever it raises is its result
+            status, content = "error", _failure(item.name, error)
+        content = await capped(content, item.call.id, self._output_dir)
+        self._close(item, status, content)
+
+    async def _outcome(self, item: _Pending) -> tuple[str, str]:
+        """Status and text of the result.
+
+        Raises:
+            ToolError: the tool could not do it.
+        """
+        if item.problem or item.tool is None or item.args is None:
+            return "error", item.problem
+        subject = subject_of(item.tool, item.args, self._workspace)
+        question = Question(tool_call_id=item.call.id, arguments=item.arguments, summary=item.summary)
+        refusal = await self._gate.admit(subject, question)
+        if refusal is not None:
+            return "denied", self._deny(item, refusal)
+        context = base.InvokeContext(
+            tool_call_id=item.call.id,
+            workspace=subject.granted(self._workspace),
+            reads=self._reads,
+            output_dir=self._output_dir,
+            environ=self._environ,
+            approval_callback=self._callbacks.approval,
+            agent_manager=self._callbacks.agent_manager,
+            user_input_callback=self._callbacks.user_input,
+        )
+        result = await item.tool.execute(item.args, context, lambda event: self._show(item, event))
+        item.files = tuple(map(encodable, item.tool.files_changed(result)))
+        return "ok", item.tool.format_result(result)
+
+    def _show(self, item: _Pending, event: base.ToolStreamEvent) -> None:
+        self._sink.publish(ToolStreamEvent(tool_call_id=item.call.id, tool=item.name, text=encodable(event.message)))
+
+    def _deny(self, item: _Pending, refusal: Refusal) -> str:
+        """Note a denial, without the secrets a command line may hold; the text is for the model."""
+        summary, reason = redact(item.summary, self._environ), redact(refusal.reason, self._environ)
+        item.denial = Denial(tool=item.name, summary=summary, reason=reason, by=refusal.by)
+        return f"Denied: {reason}. The call was not run; do not try to get round this: go on without it, or say what you would need."
+
+    def _cancel(self, item: _Pending) -> None:
+        """Answer what has no answer."""
+        if item.message is None:
+            self._close(item, "cancelled", NOT_STARTED if item.started is None else CANCELLED)
+
+    def _close(self, item: _Pending, status: str, content: str) -> None:
+        item.message = ToolMessage(content=content, tool_call_id=item.call.id, name=item.call.name, status=status)
+        if item.started is None:
+            return
+        self._sink.publish(
+            ToolResultEvent(
+                tool_call_id=item.call.id,
+                tool=item.name,
+                status=status,
+                content=content,
+                duration_s=perf_counter() - item.started,
+                files_changed=item.files,
+            )
+        )
+
+
+def _failure(tool: str, error: Exception) -> str:
+    """What the model reads of an error; one that is no ToolError is a defect of the tool and logged in full."""
+    if isinstance(error, ToolError):
+        return str(error)
+    logger.error("tool %s failed", tool, exc_info=error)
+    return f"{tool} failed: {type(error).__name__}: {error}"

@@ -1,0 +1,100 @@
+"""Gate: lets a call pass, asks whoever can be asked, or says why not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from ipc.events import ApprovalDecisionEvent, ApprovalRequestEvent
+from ipc.sink import EventSink
+from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.facts import CallSubject, gather
+from vibe.core.tools.permissions import Decision, Verdict, decide
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
+from vibe.core.tools.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A call as a person is asked about it."""
+
+    tool_call_id: str
+    arguments: dict[str, Any]
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a call may not be. ``by``: ``rule``, ``headless`` or ``user``."""
+
+    by: str
+    reason: str
+
+
+class Gate:
+    """Decides about the calls of one agent; questions and their answers are announced."""
+
+    def __init__(self, workspace: Workspace, approvals: Approvals, sink: EventSink) -> None:
+        self._workspace = workspace
+        self._approvals = approvals
+        self._sink = sink
+
+    async def admit(self, subject: CallSubject, question: Question) -> Refusal | None:
+        """None if the call may be. Waits for a person where the decision is to ask and somebody is there."""
+        decision = decide(gather(subject, self._workspace, self._approvals))
+        if decision.verdict is Verdict.ALLOW:
+            return None
+        if decision.verdict is Verdict.DENY:
+            return Refusal(by="rule", reason=decision.reason)
+        if self._approvals.approver is None:
+            reason = f"{decision.reason}, and nobody is there to ask"
+            self._sink.publish(ApprovalDecisionEvent(request_id=uuid4().hex, decision="deny", reason=reason))
+            return Refusal(by="headless", reason=reason)
+        async with self._approvals.queue:
+            if self._approvals.remembers(subject.keys):
+                return None
+            request = _request(subject, question, decision)
+            return await self._ask(self._approvals.approver, request)
+
+    async def _ask(self, approver: Approver, request: ApprovalRequest) -> Refusal | None:
+        self._sink.publish(
+            ApprovalRequestEvent(
+                request_id=request.request_id,
+                tool_call_id=request.tool_call_id,
+                tool=request.tool,
+                arguments=request.arguments,
+                rule=request.rule,
+                reason=request.reason,
+            )
+        )
+        answer = ApprovalAnswer(allow=False, reason="the question was withdrawn")
+        try:
+            answer = await approver.approve(request)
+        finally:
+            self._sink.publish(
+                ApprovalDecisionEvent(
+                    request_id=request.request_id,
+                    decision="allow" if answer.allow else "deny",
+                    scope=answer.scope.value,
+                    reason=answer.reason,
+                )
+            )
+        if not answer.allow:
+            return Refusal(by="user", reason=answer.reason or "the user said no")
+        if answer.scope is not ApprovalScope.ONCE:
+            self._approvals.remember(request.covers)
+        return None
+
+
+def _request(subject: CallSubject, question: Question, decision: Decision) -> ApprovalRequest:
+    return ApprovalRequest(
+        request_id=uuid4().hex,
+        tool_call_id=question.tool_call_id,
+        tool=subject.tool.get_name(),
+        arguments=question.arguments,
+        summary=question.summary,
+        rule=decision.rule,
+        reason=decision.reason,
+        covers=subject.keys,
+    )

@@ -1,0 +1,125 @@
+"""What searches leave out: default excludes, ``.vibeignore``, ``.ignore`` and ``.gitignore``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+__all__ = ["DEFAULT_IGNORES", "IGNORE_FILE", "walk_files"]
+
+IGNORE_FILE = ".vibeignore"
+"""Patterns for the whole workspace, in the root, written like ``.gitignore``."""
+
+PER_FOLDER = (".ignore", ".gitignore")
+
+DEFAULT_IGNORES = (
+    ".git",
+    ".hg",
+    ".svn",
+    ".venv",
+    "venv",
+    "node_modules",
+    "__pycache__",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".hypothesis",
+    ".tox",
+    ".nox",
+    ".cache",
+    ".eggs",
+    "*.egg-info",
+    "dist",
+    "build",
+    "target",
+    ".next",
+    ".idea",
+    ".vscode",
+    "coverage",
+    "htmlcov",
+    "*.pyc",
+    "*.pyo",
+    "*.so",
+    "*.o",
+    "*.class",
+    "*.min.js",
+    "*.map",
+    ".DS_Store",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rules:
+    """Patterns relative to a folder."""
+
+    base: Path
+    spec: GitIgnoreSpec
+
+    def ignores(self, path: Path, *, is_folder: bool) -> bool | None:
+        relative = path.relative_to(self.base).as_posix()
+        return self.spec.check_file(f"{relative}/" if is_folder else relative).include
+
+
+def walk_files(root: Path, start: Path, *, use_ignores: bool) -> Iterator[Path]:
+    """Regular files at or below ``start``, sorted by name, links not followed; a file named outright always counts.
+
+    Ignore files from ``root`` down are obeyed. Blocks.
+    """
+    if start.is_file():
+        yield start
+        return
+    above: list[_Rules] = []
+    if use_ignores:
+        above = _read_rules(root, root / IGNORE_FILE)
+        if start.is_relative_to(root):
+            for folder in [*reversed(start.relative_to(root).parents)][: len(start.relative_to(root).parts)]:
+                above = [*_folder_rules(root / folder), *above]
+    yield from _walk(start, above, use_ignores=use_ignores)
+
+
+def _walk(folder: Path, above: list[_Rules], *, use_ignores: bool) -> Iterator[Path]:
+    rules = [*_folder_rules(folder), *above] if use_ignores else above
+    try:
+        entries = sorted(folder.iterdir(), key=lambda entry: entry.name.encode(errors="surrogateescape"))
+    except OSError:
+        return
+    for entry in entries:
+        is_folder = entry.is_dir() and not entry.is_symlink()
+        if use_ignores and (_excluded(entry.name) or _ignored(entry, rules, is_folder=is_folder)):
+            continue
+        if is_folder:
+            yield from _walk(entry, rules, use_ignores=use_ignores)
+        elif entry.is_file() and not entry.is_symlink():
+            yield entry
+
+
+def _excluded(name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in DEFAULT_IGNORES)
+
+
+def _ignored(path: Path, rules: list[_Rules], *, is_folder: bool) -> bool:
+    for rule in rules:
+        found = rule.ignores(path, is_folder=is_folder)
+        if found is not None:
+            return found
+    return False
+
+
+def _folder_rules(folder: Path) -> list[_Rules]:
+    return [rules for name in PER_FOLDER for rules in _read_rules(folder, folder / name)]
+
+
+def _read_rules(base: Path, file: Path) -> list[_Rules]:
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415  needed only where ripgrep is missing
+
+    return [_Rules(base=base, spec=GitIgnoreSpec.from_lines(text.splitlines()))]

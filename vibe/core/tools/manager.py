@@ -1,0 +1,189 @@
+"""ToolManager: the tools one agent sees, with their settings and its own instances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import ValidationError
+
+from vibe.core.config.models import VibeConfig
+from vibe.core.config.patterns import NamePatterns
+from vibe.core.config.tool_names import TOOL_ALIASES, canonical_tool_name
+from vibe.core.llm.port import ToolSchema
+from vibe.core.tools.base import BaseTool, BaseToolConfig, ToolPermission
+from vibe.core.tools.errors import NoSuchToolError, ToolConfigError
+from vibe.core.tools.loading import BUILTIN, Discovery, ToolClass, ToolSources, ToolWarning, discover
+from vibe.core.tools.schema import describe_problems
+
+__all__ = ["ToolManager", "ToolSources", "ToolWarning"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Catalogue:
+    """What every view of one configuration shares; nothing in it changes."""
+
+    classes: Mapping[str, ToolClass]
+    configs: Mapping[str, BaseToolConfig]
+    prompts: Mapping[str, str]
+
+
+class ToolManager:
+    """One agent's view of the tools.
+
+    Instances, and with them the tools' states, belong to the view: give each agent its own. Names are taken in either
+    vocabulary (``read`` is ``read_file``). ``disabled_tools`` counts only while ``enabled_tools`` is empty.
+
+    Construction reads files and runs users' tool modules: do it before the event loop or in a thread.
+
+    Raises:
+        ToolConfigError: a ``[tools.*]`` table does not fit its tool.
+        ConfigError: a pattern is not valid.
+    """
+
+    def __init__(self, sources: ToolSources, config: VibeConfig) -> None:
+        found = discover(sources, config.tool_paths)
+        tables = {canonical_tool_name(name): table for name, table in config.tools.items()}
+        self._catalogue = _catalogue(found, tables)
+        _warn_unused_tables(found, tables)
+        enabled = tuple(config.enabled_tools)
+        disabled = tuple(config.disabled_tools)
+        for key, patterns in (("enabled_tools", enabled), ("disabled_tools", disabled)):
+            for pattern in _Selection(patterns, key).unmatched(self._catalogue.classes):
+                found.warn("tool_pattern", f"{key}: {pattern!r} matches no tool; {_hint(pattern, found.tools)}")
+        if enabled and disabled:
+            found.warn("tool_pattern", "disabled_tools is ignored because enabled_tools is set")
+        self._names = _choose(self._catalogue.classes, enabled or None, () if enabled else disabled)
+        self._instances: dict[str, BaseTool[Any, Any, Any, Any]] = {}
+        self.warnings: tuple[ToolWarning, ...] = tuple(found.warnings)
+
+    @property
+    def available(self) -> Mapping[str, ToolClass]:
+        """The tools of this view by name, in the order of names."""
+        return MappingProxyType({name: self._catalogue.classes[name] for name in self._names})
+
+    def get(self, name: str) -> BaseTool[Any, Any, Any, Any]:
+        """This view's instance of a tool, made when first asked for.
+
+        Raises:
+            NoSuchToolError: this view has no such tool.
+        """
+        known = self._known(name)
+        if known not in self._instances:
+            self._instances[known] = self._catalogue.classes[known].from_config(self._catalogue.configs[known])
+        return self._instances[known]
+
+    def get_tool_config(self, name: str) -> BaseToolConfig:
+        """A tool's defaults with its ``[tools.<name>]`` table over them.
+
+        Raises:
+            NoSuchToolError: this view has no such tool.
+        """
+        return self._catalogue.configs[self._known(name)]
+
+    def filtered(self, allowed: Sequence[str] | None, denied: Sequence[str] = ()) -> ToolManager:
+        """A new view with what matches ``allowed`` (None: everything) and not ``denied``, with fresh instances.
+
+        It never has a tool this view lacks; its ``warnings`` are about these patterns.
+
+        Raises:
+            ConfigError: a pattern is not valid.
+        """
+        view = object.__new__(ToolManager)
+        view._catalogue = self._catalogue
+        view._names = _choose(self._names, allowed, denied)
+        view._instances = {}
+        view.warnings = tuple(
+            ToolWarning(
+                code="tool_pattern", message=f"{key}: {pattern!r} matches no tool; {_hint(pattern, self._names)}"
+            )
+            for key, patterns in (("allowed_tools", allowed or ()), ("denied_tools", denied))
+            for pattern in _Selection(patterns, key).unmatched(self._catalogue.classes)
+        )
+        return view
+
+    def schemas(self) -> tuple[ToolSchema, ...]:
+        """The tools as the model is offered them, by name; those whose permission is ``never`` are not offered."""
+        return tuple(
+            ToolSchema(name=name, description=cls.get_description(), parameters=cls.get_parameters())
+            for name, cls in self.available.items()
+            if self._catalogue.configs[name].permission is not ToolPermission.NEVER
+        )
+
+    def prompts(self) -> Mapping[str, str]:
+        """The usage hints of the tools that have any, by name."""
+        return MappingProxyType({n: self._catalogue.prompts[n] for n in self._names if n in self._catalogue.prompts})
+
+    def _known(self, name: str) -> str:
+        for spelling in (name, canonical_tool_name(name)):
+            if spelling in self._names:
+                return spelling
+        raise NoSuchToolError(name, self._names)
+
+
+class _Selection:
+    """Patterns over tool names; a tool is also matched by the name others use for it."""
+
+    def __init__(self, patterns: Iterable[str], key: str) -> None:
+        self._patterns = NamePatterns(patterns, key=key)
+
+    def matches(self, name: str) -> bool:
+        return any(self._patterns.matches(spelling) for spelling in _spellings(name))
+
+    def unmatched(self, names: Iterable[str]) -> tuple[str, ...]:
+        return self._patterns.unmatched(spelling for name in names for spelling in _spellings(name))
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    return (name, *(alias for alias, ours in TOOL_ALIASES.items() if ours == name))
+
+
+def _choose(names: Iterable[str], allowed: Sequence[str] | None, denied: Sequence[str]) -> tuple[str, ...]:
+    keep = None if allowed is None else _Selection(allowed, "allowed_tools")
+    drop = _Selection(denied, "denied_tools")
+    return tuple(sorted(name for name in names if (keep is None or keep.matches(name)) and not drop.matches(name)))
+
+
+def _catalogue(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> _Catalogue:
+    """The tools with their settings; a tool that can't do without a table it has not got is left out, with a warning."""
+    configs: dict[str, BaseToolConfig] = {}
+    prompts: dict[str, str] = {}
+    for name, cls in found.tools.items():
+        try:
+            configs[name] = cls.config_class().model_validate(tables.get(name, {}))
+        except ValidationError as error:
+            if name in tables:
+                raise ToolConfigError(name, describe_problems(error, "")) from error
+            missing = "; ".join(describe_problems(error, ""))
+            found.warn("tool_config", f"{found.origins[name]}: {name} is not offered, set [tools.{name}] {missing}")
+            continue
+        prompt = cls.get_tool_prompt()
+        if prompt:
+            prompts[name] = prompt
+        _warn_unknown_keys(found, name, tables.get(name, {}))
+    return _Catalogue(classes={name: found.tools[name] for name in configs}, configs=configs, prompts=prompts)
+
+
+def _warn_unused_tables(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> None:
+    for name in tables:
+        if name not in found.tools:
+            found.warn("tool_config", f"[tools.{name}] belongs to no tool; {_hint(name, found.tools)}")
+
+
+def _warn_unknown_keys(found: Discovery, name: str, table: Mapping[str, Any]) -> None:
+    """A key its tool does not know; a user's own tool may read it all the same, unless it looks misspelled."""
+    fields = found.tools[name].config_class().model_fields
+    for key in table:
+        close = get_close_matches(key, fields, n=1)
+        if key not in fields and (close or found.origins[name] == BUILTIN):
+            hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(fields)}"
+            found.warn("tool_config", f"[tools.{name}]: {key!r} is unknown and ignored; {hint}")
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    close = get_close_matches(name, names, n=2, cutoff=0.5)
+    return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(names)}"

@@ -1,0 +1,51 @@
+"""Keeping results within what a model can take: head and tail stay, the whole goes to a file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from uuid import uuid4
+
+from anyio import to_thread
+
+RESULT_BYTES = 64_000
+"""The most a model reads of one result, in bytes of UTF-8."""
+TAIL_SHARE = 4
+NOTICE_BYTES = 1_000
+"""Room for the sentence that says what was left out: it names a path."""
+
+
+def encodable(text: str) -> str:
+    """``text`` with a question mark for every half of a surrogate pair, which no wire takes."""
+    return text.encode("utf-8", errors="replace").decode()
+
+
+async def capped(text: str, tool_call_id: str, output_dir: Path | None) -> str:
+    """``text`` cut to RESULT_BYTES, naming the file below ``output_dir`` that holds it whole (none: it is not kept)."""
+    data = text.encode("utf-8", errors="replace")
+    if len(data) <= RESULT_BYTES:
+        return data.decode()
+    kept = await _keep(data, tool_call_id, output_dir)
+    room = RESULT_BYTES - NOTICE_BYTES
+    tail_bytes = room // TAIL_SHARE
+    head = data[: room - tail_bytes].decode("utf-8", errors="ignore")
+    tail = data[-tail_bytes:].decode("utf-8", errors="ignore")
+    dropped = len(data) - room
+    return f"{head}\n[... {dropped} of {len(data)} bytes left out; {kept} ...]\n{tail}"
+
+
+async def _keep(data: bytes, tool_call_id: str, output_dir: Path | None) -> str:
+    if output_dir is None:
+        return "the whole was not kept"
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", tool_call_id)[:48] or "call"
+    path = output_dir / f"{name}-{uuid4().hex[:8]}.txt"
+    try:
+        await to_thread.run_sync(_write, path, data)
+    except OSError as error:
+        return f"the whole could not be kept ({error.strerror})"
+    return f"the whole is in {path}"
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)

@@ -1,0 +1,190 @@
+"""What a tool call may do: one decision from facts gathered beforehand, no I/O.
+
+The first rule that speaks decides, in this order: hard denials, deny rules, ``never``, allow rules (configured, then
+remembered yeses), sensitive paths, outside the workspace, the configured level, the approval mode. The mode turns *ask*
+into *allow* and nothing else: no mode moves a denial.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from pathlib import PurePath
+
+from msgspec import Struct
+
+from vibe.core.tools.base import ToolPermission
+
+EDIT_TOOLS = frozenset({"write_file", "search_replace"})
+"""What ``ApprovalMode.EDITS`` lets pass inside the workspace."""
+
+SENSITIVE_NAMES = (
+    ".env*",
+    "*.env",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.keystore",
+    "*.kdbx",
+    "id_rsa*",
+    "id_dsa*",
+    "id_ecdsa*",
+    "id_ed25519*",
+    "credentials",
+    ".credentials*",
+    "*-credentials.json",
+    "service-account*.json",
+    ".netrc",
+    "_netrc",
+    ".pgpass",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".htpasswd",
+    ".dockercfg",
+    *(
+        f"{stem}.{kind}"
+        for stem in ("credentials", "secrets")
+        for kind in ("json", "toml", "yaml", "yml", "ini", "txt")
+    ),
+)
+SENSITIVE_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".gcloud"})
+SENSITIVE_TAILS = ((".docker", "config.json"), (".config", "gcloud"), (".config", "gh"))
+CONTROL_FOLDERS = frozenset({".git", ".vibe"})
+"""Who writes here decides what runs later: hooks, tools, settings."""
+
+
+class ApprovalMode(StrEnum):
+    """How far *ask* is answered without a person."""
+
+    ASK = "ask"
+    EDITS = "edits"
+    ALL = "all"
+
+
+class Verdict(StrEnum):
+    """What becomes of a call."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFacts:
+    """Everything a decision rests on.
+
+    ``hard_denial`` says why the call can't be (a path this agent may never write); ``listed`` is NEVER where a deny
+    rule matches, ALWAYS where the allow rules cover the whole call; ``detail`` is the tool's own word on why it is
+    refused or asked about. ``sensitive``, ``control`` (written) and
+    ``outside`` name the paths of the call that are such.
+    """
+
+    tool: str
+    permission: ToolPermission
+    hard_denial: str = ""
+    listed: ToolPermission | None = None
+    remembered: bool = False
+    sensitive: tuple[str, ...] = ()
+    control: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+    detail: str = ""
+    mode: ApprovalMode = ApprovalMode.ASK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A verdict, the rule it comes from (a stable word) and why, for people."""
+
+    verdict: Verdict
+    rule: str
+    reason: str
+
+
+class Denial(Struct, frozen=True):
+    """A tool call that was not allowed. ``by``: ``rule``, ``headless`` (nobody there to ask) or ``user``."""
+
+    tool: str
+    summary: str
+    reason: str
+    by: str
+
+
+def decide(facts: CallFacts) -> Decision:
+    """Whether the call may be."""
+    return _denied(facts) or _allowed_by_rule(facts) or _by_mode(_by_default(facts), facts)
+
+
+def is_sensitive(path: PurePath) -> bool:
+    """Whether a resolved path looks like it holds secrets, whatever the case of its letters."""
+    parts = tuple(part.casefold() for part in path.parts)
+    if not parts:
+        return False
+    name = parts[-1]
+    if not name.endswith(".pub") and any(fnmatchcase(name, glob) for glob in SENSITIVE_NAMES):
+        return True
+    pairs = set(pairwise(parts))
+    return bool(SENSITIVE_FOLDERS.intersection(parts) or pairs.intersection(SENSITIVE_TAILS))
+
+
+def is_control(path: PurePath) -> bool:
+    """Whether what is written at a workspace-relative path decides what runs later."""
+    return any(part.casefold() in CONTROL_FOLDERS for part in path.parts)
+
+
+def _denied(facts: CallFacts) -> Decision | None:
+    """What no mode and no person moves."""
+    if facts.hard_denial:
+        return Decision(verdict=Verdict.DENY, rule="hard", reason=facts.hard_denial)
+    if facts.listed is ToolPermission.NEVER:
+        reason = f"the denylist of [tools.{facts.tool}] forbids this call{_detail(facts)}"
+        return Decision(verdict=Verdict.DENY, rule="denylist", reason=reason)
+    if facts.permission is ToolPermission.NEVER:
+        reason = f"the permission of [tools.{facts.tool}] is never"
+        return Decision(verdict=Verdict.DENY, rule="never", reason=reason)
+    return None
+
+
+def _allowed_by_rule(facts: CallFacts) -> Decision | None:
+    if facts.listed is ToolPermission.ALWAYS:
+        reason = f"the allowlist of [tools.{facts.tool}] covers this call"
+        return Decision(verdict=Verdict.ALLOW, rule="allowlist", reason=reason)
+    if facts.remembered:
+        return Decision(verdict=Verdict.ALLOW, rule="remembered", reason="the same was approved before")
+    return None
+
+
+def _by_default(facts: CallFacts) -> Decision:
+    """What holds without any mode."""
+    questions = (
+        ("sensitive", facts.sensitive, "may hold secrets"),
+        ("control", facts.control, "decides what runs later"),
+        ("outside", facts.outside, "is outside the workspace"),
+    )
+    for rule, paths, why in questions:
+        if paths:
+            return Decision(verdict=Verdict.ASK, rule=rule, reason=f"{', '.join(paths)} {why}")
+    if facts.permission is ToolPermission.ALWAYS:
+        reason = f"the permission of {facts.tool} is always"
+        return Decision(verdict=Verdict.ALLOW, rule="permission", reason=reason)
+    reason = f"the permission of {facts.tool} is ask{_detail(facts)}"
+    return Decision(verdict=Verdict.ASK, rule="permission", reason=reason)
+
+
+def _detail(facts: CallFacts) -> str:
+    return f" ({facts.detail})" if facts.detail else ""
+
+
+def _by_mode(decision: Decision, facts: CallFacts) -> Decision:
+    """The mode's answer to what would be asked."""
+    if decision.verdict is not Verdict.ASK or facts.mode is ApprovalMode.ASK:
+        return decision
+    if facts.mode is ApprovalMode.ALL:
+        return Decision(verdict=Verdict.ALLOW, rule="mode", reason="everything that would be asked is approved")
+    if facts.tool in EDIT_TOOLS and decision.rule == "permission":
+        return Decision(verdict=Verdict.ALLOW, rule="mode", reason="edits inside the workspace are approved")
+    return decision

@@ -1,0 +1,268 @@
+"""Child processes: started in a session of their own, bounded in memory, and never left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from anyio import CancelScope, create_task_group, move_on_after, open_process, to_thread, wait_readable
+from anyio.abc import Process
+
+from vibe.core.tools._capture import Capture, OutputLimit
+from vibe.core.tools._session import end_session
+from vibe.core.tools.errors import ToolError
+
+__all__ = [
+    "NOT_INTERACTIVE",
+    "SECRET_NAMES",
+    "CommandResult",
+    "CommandStartError",
+    "OutputLimit",
+    "RunningCommand",
+    "child_environ",
+    "run_command",
+]
+
+NOT_INTERACTIVE = {
+    "CI": "true",
+    "NONINTERACTIVE": "1",
+    "NO_TTY": "1",
+    "TERM": "dumb",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""What tells programs that nobody is there to answer."""
+
+SECRET_NAMES = ("*_API_KEY", "*TOKEN*", "*SECRET*", "*PASSWORD*")
+"""Variables that commands a model writes don't get to see."""
+
+TICK_SECONDS = 0.1
+LAST_EXIT_SECONDS = 2.0
+LAST_OUTPUT_SECONDS = 0.5
+CHUNK_BYTES = 64 * 1024
+
+# The guard is a grandchild in the command's session. It reads a pipe whose other end only we hold: when we die, however
+# we die, it reads the end of the file and kills the session. What replaces the shell can't tell that it exists.
+_GUARDED = (
+    'exec 3<&0 </dev/null; ( { read -r _; pkill -KILL -s "$$"; kill -KILL 0; } <&3 >/dev/null 2>&1 & ); exec "$@" 3<&-'
+)
+
+
+class CommandStartError(ToolError):
+    """A command could not be started at all."""
+
+    def __init__(self, cwd: Path, problem: str) -> None:
+        super().__init__(f"no command can be started in {str(cwd)!r}: {problem}; check that the folder exists")
+        self.cwd = cwd
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """What a command came to.
+
+    ``exit_code`` is the shell's: 128 plus the signal when one ended it. ``stdout`` and ``stderr`` are text, with a
+    note where ``*_dropped`` bytes are missing; ``output_files`` hold the whole of what was cut.
+    """
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    timed_out: bool
+    duration_s: float
+    stdout_dropped: int = 0
+    stderr_dropped: int = 0
+    output_files: tuple[Path, ...] = ()
+
+
+def child_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` without secrets, with what tells programs that nobody is there to answer."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not any(fnmatchcase(name.upper(), pattern) for pattern in SECRET_NAMES)
+    }
+    return kept | NOT_INTERACTIVE
+
+
+async def run_command(
+    command: str | Sequence[str],
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    timeout: float | None = None,  # noqa: ASYNC109  a caller's own deadline would lose what was printed
+    on_output: Callable[[str], Awaitable[None]] | None = None,
+    limit: OutputLimit | None = None,
+) -> CommandResult:
+    """Run a shell line (or an argv) to its end and return what it printed.
+
+    Standard input is empty, there is no terminal, and ``environ`` is all the command gets (see ``child_environ``).
+    When it ends, runs past ``timeout`` seconds or the call is cancelled, everything it started in its session is
+    stopped: SIGTERM, SIGKILL after 2 s. If this process is killed, the session is killed too. ``on_output`` gets
+    whole lines about ten times a second; where output comes faster than that, only the end of it.
+
+    Raises:
+        CommandStartError: there is no such folder, or the system refuses a process.
+    """
+    running = await RunningCommand.start(command, cwd=cwd, environ=environ, timeout=timeout, limit=limit)
+    try:
+        while (text := await running.next_output()) is not None:
+            if text and on_output is not None:
+                await on_output(text)
+    finally:
+        await running.stop()
+    return running.result()
+
+
+class RunningCommand:
+    """A command under way, for callers that can't hand over a callback: read ``next_output`` until it is None."""
+
+    def __init__(self, process: Process, pipes: tuple[int, int, int], limits: tuple[OutputLimit, float | None]) -> None:
+        lifeline, stdout, stderr = pipes
+        limit, timeout = limits
+        self._process = process
+        self._lifeline = lifeline
+        self._streams = (Capture(stdout, "stdout", limit), Capture(stderr, "stderr", limit))
+        self._started = time.monotonic()
+        self._deadline = None if timeout is None else self._started + timeout
+        self._timed_out = False
+        self._stopped = False
+        self._duration = 0.0
+
+    @classmethod
+    async def start(
+        cls,
+        command: str | Sequence[str],
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        timeout: float | None = None,  # noqa: ASYNC109  it limits the command, not this call
+        limit: OutputLimit | None = None,
+    ) -> RunningCommand:
+        """Start it; the caller must ``stop`` it, whatever happens.
+
+        Raises:
+            CommandStartError: there is no such folder, or the system refuses a process.
+        """
+        argv = _shell_argv(command, environ) if isinstance(command, str) else list(command)
+        guarded = ["/bin/sh", "-c", _GUARDED, "sh", *argv]
+        ours, theirs = _pipes()
+        try:
+            process = await open_process(
+                guarded, stdin=theirs[0], stdout=theirs[1], stderr=theirs[2], cwd=cwd, env=environ,
+                start_new_session=True,
+            )  # fmt: skip
+        except (OSError, ValueError) as error:
+            _close(*ours)
+            problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise CommandStartError(cwd, problem) from error
+        except BaseException:
+            _close(*ours)
+            raise
+        finally:
+            _close(*theirs)
+        return cls(process, ours, (limit or OutputLimit(), timeout))
+
+    async def next_output(self) -> str | None:
+        """What it printed since the last call, in whole lines, after about 0.1 s; None once it has ended."""
+        if self._stopped:
+            return None
+        wait = TICK_SECONDS if self._deadline is None else min(TICK_SECONDS, self._deadline - time.monotonic())
+        with move_on_after(max(wait, 0)):
+            await self._read_until(self._exit)
+        if self._process.returncode is None:
+            if self._deadline is None or time.monotonic() < self._deadline:
+                return self._live(final=False)
+            self._timed_out = True
+        await self.stop()
+        return self._live(final=True)
+
+    async def stop(self) -> None:
+        """End everything it started and read what is left to read; shielded from cancellation, harmless twice."""
+        if self._stopped:
+            return
+        self._duration = time.monotonic() - self._started
+        with CancelScope(shield=True):
+            await self._read_until(self._end)
+            self._stopped = True
+            _close(self._lifeline)
+            for stream in self._streams:
+                await stream.finish()
+            if self._process.returncode is not None:
+                await self._process.aclose()
+
+    def result(self) -> CommandResult:
+        """What it came to, once ``stop`` has returned."""
+        code = self._process.returncode
+        out, err = self._streams
+        return CommandResult(
+            exit_code=-1 if code is None else code if code >= 0 else 128 - code,
+            stdout=out.text(),
+            stderr=err.text(),
+            timed_out=self._timed_out,
+            duration_s=self._duration,
+            stdout_dropped=out.dropped,
+            stderr_dropped=err.dropped,
+            output_files=tuple(stream.file for stream in self._streams if stream.file is not None),
+        )
+
+    def _live(self, *, final: bool) -> str:
+        return "".join(stream.take_live(final=final) for stream in self._streams)
+
+    async def _read_until(self, condition: Callable[[], Awaitable[None]]) -> None:
+        async with create_task_group() as readers:
+            for stream in self._streams:
+                readers.start_soon(_read, stream)
+            await condition()
+            readers.cancel_scope.cancel()
+
+    async def _exit(self) -> None:
+        await self._process.wait()
+
+    async def _end(self) -> None:
+        await end_session(self._process.pid)
+        with move_on_after(LAST_EXIT_SECONDS):
+            await self._exit()
+        with move_on_after(LAST_OUTPUT_SECONDS):
+            for stream in self._streams:
+                await stream.ended.wait()
+
+
+async def _read(stream: Capture) -> None:
+    while not stream.ended.is_set():
+        await wait_readable(stream.descriptor)
+        try:
+            data = os.read(stream.descriptor, CHUNK_BYTES)
+        except BlockingIOError:
+            continue
+        stream.feed(data)
+        if stream.to_keep:
+            with CancelScope(shield=True):
+                await to_thread.run_sync(stream.keep)
+
+
+def _shell_argv(command: str, environ: Mapping[str, str]) -> list[str]:
+    shell = shutil.which("bash", path=environ.get("PATH")) or "/bin/sh"
+    return [shell, "-c", command]
+
+
+def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Our ends (lifeline, stdout, stderr) and the child's."""
+    child_in, lifeline = os.pipe()
+    stdout, child_out = os.pipe()
+    stderr, child_err = os.pipe()
+    os.set_blocking(stdout, False)
+    os.set_blocking(stderr, False)
+    return (lifeline, stdout, stderr), (child_in, child_out, child_err)
+
+
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

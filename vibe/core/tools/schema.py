@@ -1,0 +1,127 @@
+"""Argument schemas: from a model or a signature to the JSON Schema a model sees, and its problems back in words."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
+from pydantic_core import CoreSchema
+
+CONTEXT_PARAMETER = "ctx"
+
+
+class KeywordArguments(BaseModel):
+    """Stands where a tool names no argument model: its arguments are the parameters of its ``run``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class SignatureProblem(Exception):
+    """A signature no schema can be derived from; the text completes "it can't be called: ..."."""
+
+
+class _Untitled(GenerateJsonSchema):
+    """JSON Schema without the titles pydantic derives from names: they cost tokens and say nothing new."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  pydantic's interface
+        return False
+
+    def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
+        return _without_model_titles(super().generate(schema, mode))
+
+
+def parameter_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON Schema of a tool's arguments; the same bytes every time, and always an object with ``properties``."""
+    schema = model.model_json_schema(by_alias=True, schema_generator=_Untitled)
+    schema.pop("description", None)
+    schema.setdefault("properties", {})
+    return schema
+
+
+def describe_problems(error: ValidationError, root: str) -> tuple[str, ...]:
+    """One phrase a problem, each opening with the path in the schema: ``arguments.todos[0].id: field required``.
+
+    What was given is not repeated: it may be a secret.
+    """
+    return tuple(f"{_path(root, problem['loc'])}: {_phrase(problem['msg'])}" for problem in error.errors())
+
+
+def derive_arguments(name: str, run: Callable[..., Any]) -> type[BaseModel]:
+    """A model whose fields are the keyword parameters of ``run`` (but for ``self`` and ``ctx``), defaults kept.
+
+    Raises:
+        SignatureProblem: a parameter can't be an argument, or an annotation can't be resolved.
+    """
+    try:
+        hints = get_type_hints(run, include_extras=True)
+    except (NameError, TypeError, AttributeError, SyntaxError) as error:
+        raise SignatureProblem(f"an annotation of run can't be resolved ({error})") from error
+    fields: dict[str, Any] = {}
+    for index, parameter in enumerate(argument_parameters(run)):
+        if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
+            raise SignatureProblem(f"run takes {parameter}, which is no named argument")
+        default = ... if parameter.default is parameter.empty else parameter.default
+        plain = not hasattr(BaseModel, parameter.name) and not parameter.name.startswith(("_", "model_"))
+        field_name = parameter.name if plain else f"argument{index}"
+        annotation = hints.get(parameter.name, Any)
+        fields[field_name] = (annotation, Field(default, alias=None if plain else parameter.name))
+    return create_model(f"{name}_arguments", __base__=KeywordArguments, **fields)
+
+
+def argument_parameters(run: Callable[..., Any]) -> Iterator[inspect.Parameter]:
+    """The parameters of an unbound ``run`` but for ``self`` and ``ctx``."""
+    parameters = list(inspect.signature(run).parameters.values())[1:]
+    return (parameter for parameter in parameters if parameter.name != CONTEXT_PARAMETER)
+
+
+def keyword_values(args: BaseModel) -> dict[str, Any]:
+    """The arguments by their parameter names, unconverted (models stay models)."""
+    fields = type(args).model_fields
+    return {field.alias or name: getattr(args, name) for name, field in fields.items()}
+
+
+@lru_cache(maxsize=512)
+def generic_arguments(cls: type, generic: type) -> tuple[Any, ...] | None:
+    """What ``cls`` puts for the type variables of ``generic``, through any classes between; None if it names none."""
+    for base in cast("tuple[Any, ...]", cls.__dict__.get("__orig_bases__", ())):
+        origin: Any = get_origin(base)
+        if origin is generic:
+            return get_args(base)
+        if isinstance(origin, type) and issubclass(origin, generic):
+            inner = generic_arguments(origin, generic)
+            return None if inner is None else _substitute(inner, origin, get_args(base))
+    for base in cls.__bases__:
+        if base is not generic and issubclass(base, generic):
+            return generic_arguments(base, generic)
+    return None
+
+
+def _substitute(inner: Sequence[Any], origin: type, given: Sequence[Any]) -> tuple[Any, ...]:
+    """The arguments of ``origin``'s base with ``origin``'s own type variables replaced."""
+    variables: tuple[Any, ...] = getattr(origin, "__parameters__", ())
+    replaced = dict(zip(variables, given, strict=False))
+    return tuple(replaced.get(item, item) if isinstance(item, TypeVar) else item for item in inner)
+
+
+def _without_model_titles(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """Take the class names off the object schemas; a property that is called ``title`` stays."""
+    definitions = cast("Mapping[str, dict[str, Any]]", schema.get("$defs", {}))
+    for definition in (schema, *definitions.values()):
+        if isinstance(definition.get("title"), str):
+            del definition["title"]
+    return schema
+
+
+def _path(root: str, location: Sequence[int | str]) -> str:
+    path = root + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return path.removeprefix(".")
+
+
+def _phrase(message: str) -> str:
+    """Pydantic's sentence as part of ours."""
+    text = message.removeprefix("Value error, ").removesuffix(".")
+    return text[:1].lower() + text[1:]

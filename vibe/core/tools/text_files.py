@@ -1,0 +1,312 @@
+"""Text files: opened without following a link swapped in, decoded with a reason, replaced in one go.
+
+A resolved path holds no link; one that is met all the same was put there after the path was checked, and is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import BinaryIO
+
+from vibe.core.tools.errors import ToolError
+
+__all__ = [
+    "BinaryFileError",
+    "DecodedText",
+    "FileAccessError",
+    "create_file",
+    "decode",
+    "open_file",
+    "replace_file",
+    "sniff",
+    "whole_characters",
+]
+
+SNIFF_BYTES = 8_192
+CONTROL_BYTES = frozenset(range(32)) - set(b"\t\n\r\f\v\b\x1b")
+
+BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+
+MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "PNG image"),
+    (b"\xff\xd8\xff", "JPEG image"),
+    (b"GIF8", "GIF image"),
+    (b"RIFF", "RIFF media (WebP, WAV, AVI)"),
+    (b"%PDF-", "PDF document"),
+    (b"PK\x03\x04", "ZIP archive (or Office document, JAR, wheel)"),
+    (b"\x1f\x8b", "gzip archive"),
+    (b"BZh", "bzip2 archive"),
+    (b"\xfd7zXZ\x00", "xz archive"),
+    (b"7z\xbc\xaf\x27\x1c", "7-Zip archive"),
+    (b"\x28\xb5\x2f\xfd", "zstd archive"),
+    (b"\x7fELF", "ELF executable or library"),
+    (b"\xca\xfe\xba\xbe", "Java class or Mach-O binary"),
+    (b"\xcf\xfa\xed\xfe", "Mach-O binary"),
+    (b"MZ", "Windows executable"),
+    (b"SQLite format 3\x00", "SQLite database"),
+    (b"\x00asm", "WebAssembly module"),
+    (b"OggS", "Ogg media"),
+    (b"ID3", "MP3 audio"),
+    (b"wOF2", "WOFF2 font"),
+)
+
+KINDS = (
+    (stat.S_ISDIR, "is a folder"),
+    (stat.S_ISFIFO, "is a named pipe"),
+    (stat.S_ISSOCK, "is a socket"),
+    (stat.S_ISBLK, "is a block device"),
+    (stat.S_ISCHR, "is a character device"),
+)
+
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class FileAccessError(ToolError):
+    """A file that can't be used, and what to do about it."""
+
+    def __init__(self, path: str, problem: str, advice: str = "") -> None:
+        super().__init__(f"{path!r} {problem}" + (f"; {advice}" if advice else ""))
+        self.path = path
+        self.problem = problem
+
+
+class BinaryFileError(FileAccessError):
+    """A file that holds no text. ``kind`` says what it looks like, ``size`` is in bytes."""
+
+    def __init__(self, path: str, kind: str, size: int) -> None:
+        super().__init__(path, f"is not text: {kind}, {size} bytes", "use bash with a program that knows the format")
+        self.kind = kind
+        self.size = size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedText:
+    """The text of some bytes; ``encode`` gives the same bytes back for the same text."""
+
+    text: str
+    encoding: str
+
+    def encode(self, text: str) -> bytes:
+        """``text`` in this encoding, byte order mark included.
+
+        Raises:
+            UnicodeEncodeError: a character the encoding lacks.
+        """
+        bom = next((bom for bom, name in BOMS if name == self.encoding and name != "utf-8-sig"), b"")
+        return bom + text.encode(self.encoding)
+
+
+def sniff(head: bytes, path: str, size: int) -> str:
+    """The encoding of a file from its first bytes: of its byte order mark, else UTF-8 if it can be, else a fallback.
+
+    Raises:
+        BinaryFileError: it is no text.
+    """
+    for bom, name in BOMS:
+        if head.startswith(bom):
+            return name
+    head = head[:SNIFF_BYTES]
+    kind = next((kind for magic, kind in MAGIC if head.startswith(magic)), "")
+    control = sum(byte in CONTROL_BYTES for byte in head)
+    if b"\0" in head or control > len(head) // 10 or (kind and not _is_utf8(head)):
+        raise BinaryFileError(path, kind or "unknown binary data", size)
+    if _is_utf8(head):
+        return "utf-8"
+    return _single_byte_encoding(head)
+
+
+def decode(data: bytes, path: str) -> DecodedText:
+    """The text of a whole file.
+
+    Raises:
+        BinaryFileError: it is no text.
+    """
+    encoding = sniff(data, path, len(data))
+    bom = next((bom for bom, name in BOMS if name == encoding and name != "utf-8-sig"), b"")
+    for name in (encoding, _single_byte_encoding(data)):
+        try:
+            return DecodedText(text=data[len(bom) :].decode(name), encoding=name)
+        except UnicodeDecodeError:
+            if bom or encoding == "utf-8-sig":
+                raise BinaryFileError(path, f"a {encoding} byte order mark, then something else", len(data)) from None
+    raise BinaryFileError(path, "unknown binary data", len(data))
+
+
+def _is_utf8(head: bytes) -> bool:
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data" and error.end == len(head) >= SNIFF_BYTES
+    return True
+
+
+def _single_byte_encoding(data: bytes) -> str:
+    try:
+        data.decode("cp1252")
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "cp1252"
+
+
+def whole_characters(data: bytes) -> bytes:
+    """``data`` without a UTF-8 character cut off at its end."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0xC0 != 0x80:
+            width = 1 if byte < 0x80 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return data[:-back] if width > back else data
+    return data
+
+
+@contextmanager
+def open_file(path: Path, name: str) -> Generator[BinaryIO, None, None]:
+    """The regular file at a resolved path, for reading; ``name`` is what the error calls it. Blocks.
+
+    Raises:
+        FileAccessError: missing (with names that look like it), no file, or not readable.
+    """
+    with _folder(path, name) as folder:
+        try:
+            found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+            _require_regular(found, name)
+            descriptor = os.open(path.name, _READ, dir_fd=folder)
+        except OSError as error:
+            raise _access_error(error, path, name) from error
+    with os.fdopen(descriptor, "rb") as file:
+        _require_regular(os.fstat(descriptor), name)
+        yield file
+
+
+def create_file(path: Path, name: str, data: bytes) -> None:
+    """Put a new file at a resolved path, whole or not at all; missing folders are made. Blocks.
+
+    Raises:
+        FileAccessError: something is there, or it can't be written.
+    """
+    with _folder(path, name, make=True) as folder, _written(folder, path, name, data) as (temporary, _):
+        try:
+            os.link(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        except FileExistsError:
+            raise FileAccessError(name, "exists by now", "read it first, then set overwrite") from None
+        except OSError:
+            # No hard links on this file system: the check and the rename are two steps then.
+            if _stat(path.name, folder) is not None:
+                raise FileAccessError(name, "exists by now", "read it first, then set overwrite") from None
+            os.rename(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None:
+    """Replace the file at a resolved path in one go, keeping its mode and owner; a reader sees old or new. Blocks.
+
+    Raises:
+        FileAccessError: its bytes are no longer ``previous``, or it can't be written.
+    """
+    with _folder(path, name) as folder, _written(folder, path, name, data) as (temporary, descriptor):
+        with open_file(path, name) as file:
+            if file.read(len(previous) + 1) != previous:
+                raise FileAccessError(name, "has changed meanwhile", "read it again")
+            old = os.fstat(file.fileno())
+        if not os.access(path.name, os.W_OK, dir_fd=folder):
+            raise FileAccessError(name, "is write-protected", "leave it, or have its mode changed")
+        with suppress(PermissionError):
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+        os.rename(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+@contextmanager
+def _written(folder: int, path: Path, name: str, data: bytes) -> Generator[tuple[str, int], None, None]:
+    """A temporary file in the same folder with ``data`` on disk; gone afterwards unless it was renamed."""
+    temporary = f".{path.name[:100]}.{secrets.token_hex(6)}.tmp"
+    try:
+        descriptor = os.open(temporary, _CREATE, 0o666, dir_fd=folder)
+    except OSError as error:
+        raise _access_error(error, path, name) from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+            yield temporary, descriptor
+    except OSError as error:
+        raise _access_error(error, path, name) from error
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+
+
+@contextmanager
+def _folder(path: Path, name: str, *, make: bool = False) -> Generator[int, None, None]:
+    """The folder of a resolved path, reached name by name without following a link."""
+    descriptor = os.open("/", _FOLDER & ~os.O_NOFOLLOW)
+    try:
+        for part in path.parent.parts[1:]:
+            descriptor = _step_into(part, descriptor, make=make)
+    except OSError as error:
+        os.close(descriptor)
+        raise _access_error(error, path, name) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _step_into(part: str, folder: int, *, make: bool) -> int:
+    """Open a folder below an open one, which is closed then."""
+    if make:
+        with suppress(OSError):
+            os.mkdir(part, dir_fd=folder)
+    below = os.open(part, _FOLDER, dir_fd=folder)
+    os.close(folder)
+    return below
+
+
+def _stat(name: str, folder: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _require_regular(found: os.stat_result, name: str) -> None:
+    if stat.S_ISREG(found.st_mode):
+        return
+    if stat.S_ISLNK(found.st_mode):
+        raise FileAccessError(name, "has become a link while it was used", "look at it again")
+    problem = next((words for is_kind, words in KINDS if is_kind(found.st_mode)), "is no regular file")
+    advice = "list it with bash (ls), or name a file in it" if stat.S_ISDIR(found.st_mode) else "name a regular file"
+    raise FileAccessError(name, problem, advice)
+
+
+def _access_error(error: OSError, path: Path, name: str) -> FileAccessError:
+    if isinstance(error, FileNotFoundError):
+        return FileAccessError(name, "does not exist", _closest(path))
+    if isinstance(error, PermissionError):
+        return FileAccessError(name, "may not be accessed by this user", "its mode would have to change")
+    if isinstance(error, NotADirectoryError):
+        return FileAccessError(name, "leads through something that is no folder", "check the path")
+    return FileAccessError(name, f"can't be used: {error.strerror or error}")
+
+
+def _closest(path: Path) -> str:
+    """Names that look like the missing one: beside it, else for the first folder of its path that is missing."""
+    missing = path
+    while not missing.parent.is_dir() and missing.parent != missing:
+        missing = missing.parent
+    try:
+        names = [entry.name for entry in os.scandir(missing.parent)]
+    except OSError:
+        return "check the path"
+    lowered = {name.lower(): name for name in names}
+    close = [lowered[match] for match in get_close_matches(missing.name.lower(), list(lowered), n=3, cutoff=0.5)]
+    what = "" if missing == path else f"{missing.name!r} is missing in {missing.parent.name!r}, "
+    return f"{what}did you mean {' or '.join(map(repr, close))}?" if close else f"{what}check the path"

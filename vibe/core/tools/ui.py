@@ -1,0 +1,82 @@
+"""How a tool looks to people: the hooks a tool may offer, and what is shown without them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from pydantic import BaseModel
+
+Args_co = TypeVar("Args_co", bound=BaseModel, covariant=True)
+Result_co = TypeVar("Result_co", bound=BaseModel, covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallEvent:
+    """A call as its tool's display sees it, arguments parsed; what goes on the wire is ``ipc.events.ToolCallEvent``."""
+
+    tool_name: str
+    tool_call_id: str
+    args: BaseModel | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResultEvent:
+    """A result as its tool's display sees it: ``result``, or else ``error``."""
+
+    tool_name: str
+    tool_call_id: str
+    result: BaseModel | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDisplay:
+    """A call on one line, with more text for those who open it."""
+
+    summary: str
+    content: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultDisplay:
+    """How a call ended, on one line; ``warnings`` stand below it."""
+
+    success: bool
+    message: str
+    warnings: list[str] = field(default_factory=list[str])
+
+
+@runtime_checkable
+class ToolUIData(Protocol[Args_co, Result_co]):
+    """A tool that words its own calls and results."""
+
+    @classmethod
+    def get_call_display(cls, event: ToolCallEvent) -> ToolCallDisplay:
+        """The call."""
+        ...
+
+    @classmethod
+    def get_result_display(cls, event: ToolResultEvent) -> ToolResultDisplay:
+        """How it ended."""
+        ...
+
+    @classmethod
+    def get_status_text(cls) -> str:
+        """What is happening while it runs."""
+        ...
+
+
+def call_summary(tool: Any, event: ToolCallEvent, default: str) -> str:
+    """The tool's own wording of a call, else ``default``."""
+    if not isinstance(tool, ToolUIData):
+        return default
+    return tool.get_call_display(event).summary
+
+
+def result_display(tool: Any, event: ToolResultEvent, default: str) -> ToolResultDisplay:
+    """The tool's own wording of a result, else the first line of its text."""
+    if event.error is None and isinstance(tool, ToolUIData):
+        return tool.get_result_display(event)
+    line = next(iter((event.error or default).strip().splitlines()), "")
+    return ToolResultDisplay(success=event.error is None, message=line)

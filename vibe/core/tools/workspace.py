@@ -1,0 +1,175 @@
+"""Workspace: the part of the file system one agent may touch, and what it has read of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+from vibe.core.tools.errors import PathError, PathNotClaimedError, PathOutsideError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """Where one agent works.
+
+    ``extra_roots`` are as good as ``root``; below ``read_roots`` nothing may be written. ``writes`` are the globs
+    (relative to ``root``; ``*`` within a name, ``**`` across folders) of what may be written; None: anything inside.
+    Paths are resolved at the moment of use. A hard link can't be told from the file it shares, so a link that someone
+    made inside the root to a file outside it counts as inside.
+    """
+
+    root: Path
+    extra_roots: tuple[Path, ...] = ()
+    writes: tuple[str, ...] | None = None
+    read_roots: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", _real(self.root))
+        object.__setattr__(self, "extra_roots", tuple(_real(root) for root in self.extra_roots))
+        object.__setattr__(self, "read_roots", tuple(_real(root) for root in self.read_roots))
+
+    def resolve(self, path: str) -> Path:
+        """Where ``path`` leads: ``~`` expanded, relative to ``root``, links and ``..`` followed; inside or not.
+
+        A name written in another unicode form than the one on disk finds the one on disk.
+
+        Raises:
+            PathError: the path is empty, holds a NUL character or goes round in a circle of links.
+        """
+        if not path or "\0" in path:
+            raise PathError(path, "is empty" if not path else "holds a NUL character")
+        joined = os.path.join(self.root, os.path.expanduser(path))  # noqa: PTH111, PTH118  text: Path() drops '//' and './'
+        resolved = os.path.realpath(_as_on_disk(joined))
+        if any(os.path.islink(part) for part in (resolved, *map(str, Path(resolved).parents))):  # noqa: PTH114  as above
+            raise PathError(path, "goes round in a circle of symbolic links")
+        return Path(resolved)
+
+    def contains(self, resolved: Path, *, write: bool = False) -> bool:
+        """Whether a resolved path may be read (or written, but for ``writes``)."""
+        roots = (self.root, *self.extra_roots) if write else (self.root, *self.extra_roots, *self.read_roots)
+        return any(resolved == root or root in resolved.parents for root in roots)
+
+    def claims(self, resolved: Path) -> bool:
+        """Whether ``writes`` covers a resolved path."""
+        return self.writes is None or matches_any(self.relative(resolved), self.writes)
+
+    def readable(self, path: str) -> Path:
+        """The resolved path, which is inside.
+
+        Raises:
+            PathError: see ``resolve``.
+            PathOutsideError: it leads outside the workspace.
+        """
+        resolved = self.resolve(path)
+        if not self.contains(resolved):
+            raise PathOutsideError(path, self.root)
+        return resolved
+
+    def writable(self, path: str) -> Path:
+        """The resolved path, which is inside and may be written.
+
+        Raises:
+            PathError: see ``resolve``.
+            PathOutsideError: it leads outside the workspace.
+            PathNotClaimedError: it is not among the paths this agent said it would write.
+        """
+        resolved = self.resolve(path)
+        if not self.contains(resolved, write=True):
+            raise PathOutsideError(path, self.root)
+        if not self.claims(resolved):
+            raise PathNotClaimedError(path, self.writes or ())
+        return resolved
+
+    def relative(self, path: Path) -> str:
+        """The path as people name it: relative to ``root`` if it is below, else whole; always with ``/``."""
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.as_posix()
+
+    def granting(self, paths: Sequence[Path], *, write: bool) -> Workspace:
+        """The same workspace with resolved ``paths`` (and what is below them) allowed too."""
+        if write:
+            return replace(self, extra_roots=(*self.extra_roots, *paths))
+        return replace(self, read_roots=(*self.read_roots, *paths))
+
+
+@dataclass(slots=True)
+class ReadTracker:
+    """Which version of which file an agent has seen; a digest a file, not the bytes."""
+
+    _seen: dict[Path, bytes] = field(default_factory=dict[Path, bytes])
+
+    def note(self, path: Path, data: bytes) -> None:
+        """The agent has read (or written) ``data`` as the whole of the file at a resolved path."""
+        self._seen[path] = _digest(data)
+
+    def is_current(self, path: Path, data: bytes) -> bool:
+        """Whether ``data``, the file's bytes now, is what the agent has seen last."""
+        return self._seen.get(path) == _digest(data)
+
+
+def matches_any(name: str, globs: Sequence[str]) -> bool:
+    """Whether a path with ``/`` matches one of ``globs``; ``docs/`` means everything below ``docs``."""
+    return any(_glob_regex(glob).fullmatch(name) for glob in globs)
+
+
+@lru_cache(maxsize=1024)
+def _glob_regex(glob: str) -> re.Pattern[str]:
+    """``*``, ``?`` and ``[...]`` stay within one name; ``**`` as a whole name spans any number of folders."""
+    cleaned = glob.removeprefix("./")
+    if cleaned.endswith("/"):
+        cleaned += "**"
+    parts = [part for part in cleaned.split("/") if part != "."]
+    pattern = ""
+    for position, part in enumerate(parts):
+        last = position == len(parts) - 1
+        if part == "**":
+            pattern += ".*" if last else "(?:[^/]+/)*"
+        else:
+            pattern += _name_regex(part) + ("" if last else "/")
+    try:
+        return re.compile(pattern, re.DOTALL)
+    except re.error:  # such as [z-a]
+        return re.compile(re.escape(cleaned))
+
+
+def _name_regex(part: str) -> str:
+    """One name of a glob as a regular expression."""
+    pieces: list[str] = []
+    for token in re.findall(r"\[[!^]?\]?[^\]/]*\]|.", part, re.DOTALL):
+        if token in {"*", "?"}:
+            pieces.append("[^/]*" if token == "*" else "[^/]")  # noqa: S105  glob syntax, no password
+        elif token.startswith("[") and len(token) > 1:
+            negated = token[1] in "!^"
+            body = token[2 if negated else 1 : -1].replace("\\", r"\\").replace("[", r"\[").replace("]", r"\]")
+            pieces.append(f"(?!/)[{'^' if negated else ''}{body}]")
+        else:
+            pieces.append(re.escape(token))
+    return "".join(pieces)
+
+
+def _real(root: Path) -> Path:
+    """A root without links; it must be absolute, for there is no directory it could be relative to."""
+    if not root.is_absolute():
+        raise PathError(str(root), "is not absolute, and a workspace has nothing to be relative to")
+    return Path(os.path.realpath(root))
+
+
+def _as_on_disk(path: str) -> str:
+    """``path`` with each name in the unicode form, composed or decomposed, in which it exists."""
+    if path.isascii() or os.path.lexists(path):
+        return path
+    found = os.sep
+    for name in Path(path).parts[1:]:
+        forms = (name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name))
+        candidates = [f"{found.removesuffix(os.sep)}{os.sep}{form}" for form in forms]
+        found = next((candidate for candidate in candidates if os.path.lexists(candidate)), candidates[0])
+    return found
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
