@@ -1,0 +1,64 @@
+"""The parts of an agent around a fake model: real tools, a real workspace, events kept in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ipc.events import Event
+from ipc.sink import MemorySink
+from subagents.budget import Account, Limits
+from tests.fakes.models import MODEL, FakeModel
+from vibe.core.agent_loop import AgentLoop
+from vibe.core.config.models import VibeConfig
+from vibe.core.llm.errors import ModelError
+from vibe.core.llm.port import Completion
+from vibe.core.session.transcript import Transcript
+from vibe.core.tools.executor import Approvals, ToolExecutor
+from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.permissions import ApprovalMode
+from vibe.core.tools.workspace import Workspace
+from vibe.core.turn import AgentKit
+
+BUILTIN_TOOLS = ToolManager(ToolSources(root=Path(__file__).parent), VibeConfig())
+"""Found once, since finding tools reads files; each agent gets a view of its own."""
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """One agent under test. ``mode`` is how far it may go without asking; nobody is there to ask."""
+
+    root: Path
+    answers: Iterable[Completion | ModelError]
+    mode: ApprovalMode = ApprovalMode.ALL
+    limits: Limits = field(default_factory=Limits)
+    max_turns: int | None = None
+    transcript: Transcript = field(default_factory=Transcript)
+
+    def __post_init__(self) -> None:
+        self.sink = MemorySink()
+        self.model = FakeModel(self.answers)
+        self.account = Account("this run", self.limits)
+        tools = BUILTIN_TOOLS.filtered(None)
+        kit = AgentKit(
+            model=MODEL,
+            backend=self.model,
+            tools=ToolExecutor(
+                tools=tools,
+                workspace=Workspace(root=self.root),
+                approvals=Approvals(mode=self.mode),
+                sink=self.sink,
+                environ={"PATH": "/usr/bin:/bin"},
+            ),
+            schemas=tools.schemas(),
+            system_prompt="You are a test.",
+            transcript=self.transcript,
+            sink=self.sink,
+            budget=self.account,
+        )
+        self.loop = AgentLoop(kit, max_turns=self.max_turns)
+
+    def events(self, kind: type[Event]) -> list[Event]:
+        """What was announced, of one kind."""
+        return [event for event in self.sink.events if isinstance(event, kind)]

@@ -1,0 +1,59 @@
+"""A model whose answers are laid out in advance: a fake of the model port."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from vibe.core.config.models import ModelConfig
+from vibe.core.llm.errors import ModelError
+from vibe.core.llm.port import Completion, Delta, FinishReason, ModelObserver, ModelRequest
+from vibe.core.messages import AssistantMessage, ToolCall, Usage
+
+MODEL = ModelConfig(name="fake", provider="fake")
+
+
+def answer(text: str, *, usage: Usage | None = None, finish: FinishReason = FinishReason.STOP) -> Completion:
+    """A closing answer; ten tokens each way unless said otherwise."""
+    return Completion(
+        message=AssistantMessage(text), finish_reason=finish, usage=usage or Usage(10, 10, 0, 1), cost_usd=0.001
+    )
+
+
+def calling(
+    *calls: tuple[str, dict[str, Any] | str], text: str = "", finish: FinishReason = FinishReason.TOOL_CALLS
+) -> Completion:
+    """An answer that asks for tools: (name, arguments) pairs; arguments given as text go out as they are."""
+    tool_calls = tuple(
+        ToolCall(f"call{index}", name, arguments if isinstance(arguments, str) else json.dumps(arguments))
+        for index, (name, arguments) in enumerate(calls)
+    )
+    return Completion(
+        message=AssistantMessage(text, tool_calls), finish_reason=finish, usage=Usage(10, 10, 0, 1), cost_usd=0.001
+    )
+
+
+class FakeModel:
+    """Gives its answers in order, raising those that are errors; ``requests`` remembers what it was asked."""
+
+    def __init__(self, answers: Iterable[Completion | ModelError]) -> None:
+        self.requests: list[ModelRequest] = []
+        self._answers = iter(answers)
+
+    async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
+        """The next answer."""
+        self.requests.append(request)
+        following = next(self._answers)
+        if isinstance(following, ModelError):
+            raise following
+        if following.message.content:
+            observer.delta(Delta(text=following.message.content))
+        return following
+
+    async def count_tokens(self, request: ModelRequest) -> int:
+        """A token a message."""
+        return len(request.messages)
+
+    async def aclose(self) -> None:
+        """Nothing to close."""

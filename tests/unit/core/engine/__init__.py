@@ -1,0 +1,3 @@
+"""Tests of the agent loop and its turns."""
+
+from __future__ import annotations

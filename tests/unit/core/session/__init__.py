@@ -1,0 +1,3 @@
+"""Tests of saved conversations."""
+
+from __future__ import annotations

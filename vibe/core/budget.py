@@ -1,0 +1,51 @@
+"""Budget: the port through which an agent pays for its model calls, before and after each."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from vibe.core.config.models import ModelConfig
+from vibe.core.errors import VibeError
+from vibe.core.messages import Usage
+
+
+class BudgetExhaustedError(VibeError):
+    """Nothing is left. ``account`` names whose budget it is, ``limit`` which of its limits."""
+
+    def __init__(self, account: str, limit: str, spent: str) -> None:
+        super().__init__(f"the budget of {account} is used up: {limit}, {spent} spent")
+        self.account = account
+        self.limit = limit
+
+
+class Reservation(Protocol):
+    """Room for one call. It is either settled or released, once."""
+
+    @property
+    def max_completion_tokens(self) -> int:
+        """How long the answer may be at most."""
+        ...
+
+    def settle(self, usage: Usage, cost_usd: float | None) -> None:
+        """Book what the call took and give back the rest."""
+        ...
+
+    def release(self) -> None:
+        """Give everything back: the call was not made or brought nothing."""
+        ...
+
+
+class Budget(Protocol):
+    """What an agent may spend."""
+
+    async def reserve(self, model: ModelConfig, prompt_tokens: int, wanted_tokens: int) -> Reservation:
+        """Set room aside for a call, waiting while others' reservations stand in the way.
+
+        Raises:
+            BudgetExhaustedError: there is no room, whatever the others give back.
+        """
+        ...
+
+    def used_share(self) -> float:
+        """The largest used share (0 to 1) of any limit; 0 where there is none."""
+        ...

@@ -1,0 +1,3 @@
+"""System prompts, as Markdown."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Saved conversations."""
+
+from __future__ import annotations

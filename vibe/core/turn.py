@@ -1,0 +1,173 @@
+"""Turn: one model call and the tools it asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import uuid4
+
+from msgspec import structs
+
+from ipc.events import (
+    AssistantDeltaEvent,
+    AssistantEvent,
+    ReasoningDeltaEvent,
+    UsageEvent,
+    WarningEvent,
+)
+from ipc.sink import EventSink
+from vibe.core.budget import Budget
+from vibe.core.config.models import ModelConfig
+from vibe.core.llm.history import normalised
+from vibe.core.llm.port import (
+    Completion,
+    Delta,
+    FinishReason,
+    ModelBackend,
+    ModelRequest,
+    RetryNotice,
+    ToolSchema,
+)
+from vibe.core.llm.tokens import estimate_messages, estimate_tools
+from vibe.core.messages import AssistantMessage, SystemMessage, ToolMessage
+from vibe.core.session.transcript import Transcript
+from vibe.core.tools.executor import ToolBatch, ToolExecutor
+
+DEFAULT_ANSWER_TOKENS = 8_192
+"""How much room an answer is given where the model's own limit is not configured."""
+
+CUT_CALL_RESULT = (
+    "The answer was cut at the output limit, so this call was not run. Send it again with less content, "
+    "or in several smaller calls."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentKit:
+    """What one agent works with. ``caller`` is the name replays and logs know it by."""
+
+    model: ModelConfig
+    backend: ModelBackend
+    tools: ToolExecutor
+    schemas: tuple[ToolSchema, ...]
+    system_prompt: str
+    transcript: Transcript
+    sink: EventSink
+    budget: Budget
+    caller: str = "main"
+    session_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnResult:
+    """What one turn brought; ``batch`` is None if no tool was asked for."""
+
+    completion: Completion
+    batch: ToolBatch | None
+
+
+class TurnRunner:
+    """Runs turns of one agent, each against the whole history."""
+
+    def __init__(self, kit: AgentKit) -> None:
+        self._kit = kit
+        self._known_prompt = 0  # tokens the provider counted for the first `_known_messages` messages
+        self._known_messages = 0
+
+    async def run(self) -> TurnResult:
+        """One model call and its tools; everything is in the transcript before this returns.
+
+        Raises:
+            ModelError: the model could not be had.
+            BudgetExhaustedError: there is no room for the call.
+        """
+        completion = await self._call_model()
+        message = completion.message
+        if not message.tool_calls:
+            return TurnResult(completion=completion, batch=None)
+        if completion.finish_reason is FinishReason.LENGTH:
+            for call in message.tool_calls:
+                self._kit.transcript.append(ToolMessage(CUT_CALL_RESULT, call.id, call.name, status="error"))
+            return TurnResult(completion=completion, batch=None)
+        batch = await self._kit.tools.run_all(message.tool_calls, self._kit.transcript.append)
+        return TurnResult(completion=completion, batch=batch)
+
+    async def _call_model(self) -> Completion:
+        kit = self._kit
+        sent = len(kit.transcript.messages)
+        wanted = kit.model.max_output_tokens or DEFAULT_ANSWER_TOKENS
+        reservation = await kit.budget.reserve(kit.model, self._prompt_estimate(), wanted)
+        message_id = uuid4().hex
+        try:
+            completion = await kit.backend.complete(
+                ModelRequest(
+                    model=kit.model,
+                    messages=normalised([SystemMessage(kit.system_prompt), *kit.transcript.messages]),
+                    tools=kit.schemas,
+                    max_tokens=reservation.max_completion_tokens,
+                    caller=kit.caller,
+                ),
+                _Announcer(kit.sink, message_id),
+            )
+            reservation.settle(completion.usage, completion.cost_usd)
+        finally:
+            reservation.release()
+        message = structs.replace(completion.message, usage=completion.usage, cost_usd=completion.cost_usd)
+        kit.transcript.append(message)
+        self._known_prompt, self._known_messages = completion.usage.prompt_tokens, sent
+        self._announce(completion, message, message_id)
+        return completion
+
+    def _prompt_estimate(self) -> int:
+        """What the provider counted last time plus a rough count of what came since."""
+        messages = self._kit.transcript.messages
+        if self._known_prompt:
+            return self._known_prompt + estimate_messages(messages[self._known_messages :])
+        prompt = estimate_messages([SystemMessage(self._kit.system_prompt), *messages])
+        return prompt + estimate_tools(self._kit.schemas)
+
+    def _announce(self, completion: Completion, message: AssistantMessage, message_id: str) -> None:
+        usage = completion.usage
+        self._kit.sink.publish(
+            AssistantEvent(
+                message_id=message_id,
+                text=message.content,
+                tool_calls=len(message.tool_calls),
+                finish_reason=completion.finish_reason.value,
+            )
+        )
+        self._kit.sink.publish(
+            UsageEvent(
+                model=self._kit.model.key,
+                prompt_tokens=usage.prompt_tokens,
+                completion_tokens=usage.completion_tokens,
+                cached_tokens=usage.cached_tokens,
+                cost_usd=completion.cost_usd,
+            )
+        )
+
+
+class _Announcer:
+    """Turns what a backend reports while it streams into events."""
+
+    def __init__(self, sink: EventSink, message_id: str) -> None:
+        self._sink = sink
+        self._message_id = message_id
+
+    def delta(self, delta: Delta) -> None:
+        if delta.text:
+            self._sink.publish(AssistantDeltaEvent(message_id=self._message_id, text=delta.text, attempt=delta.attempt))
+        if delta.reasoning:
+            self._sink.publish(
+                ReasoningDeltaEvent(message_id=self._message_id, text=delta.reasoning, attempt=delta.attempt)
+            )
+
+    def retry(self, notice: RetryNotice) -> None:
+        self._sink.publish(
+            WarningEvent(
+                code="model.retry",
+                message=(
+                    f"model call failed ({notice.reason}); attempt {notice.attempt + 1} follows in "
+                    f"{notice.wait_seconds:.1f} s (Ctrl-C stops)"
+                ),
+            )
+        )
