@@ -1,0 +1,178 @@
+"""One ledger for a whole tree of agents: room is reserved before each call and settled after it.
+
+Accounts form a tree (plan -> step). A reservation stands on the account it was made on and on all above it, so that
+whatever the fan-out, a limit is passed by no more than what one call's prompt was underestimated by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import anyio
+
+from vibe.core.budget import BudgetExhaustedError
+from vibe.core.config.models import ModelConfig
+from vibe.core.messages import Usage
+
+SMALLEST_ANSWER = 64
+"""An answer with less room than this many tokens is not worth its prompt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Upper bounds; None: no bound. Tokens are prompt plus completion, price in USD."""
+
+    max_tokens: int | None = None
+    max_price: float | None = None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Purse:
+    """The figures of one account: what is spent, and what is held for calls under way."""
+
+    name: str
+    limits: Limits
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = 0.0
+    held_tokens: int = 0
+    held_price: float = 0.0
+
+    def book(self, usage: Usage, cost_usd: float | None) -> None:
+        self.usage += usage
+        if self.cost_usd is not None:
+            self.cost_usd = None if cost_usd is None else self.cost_usd + cost_usd
+
+    def free_room(self, model: ModelConfig, prompt_tokens: int) -> float:
+        """How many tokens of answer fit beside what is held."""
+        return self._room(model, prompt_tokens + self.held_tokens, self.held_price + _price(model, prompt_tokens))
+
+    def room_at_best(self, model: ModelConfig, prompt_tokens: int) -> float:
+        """How many would fit if all that is held were given back."""
+        return self._room(model, prompt_tokens, _price(model, prompt_tokens))
+
+    def used_share(self) -> float:
+        by_tokens = self.usage.total_tokens / self.limits.max_tokens if self.limits.max_tokens else 0.0
+        by_price = self.cost_usd / self.limits.max_price if self.limits.max_price and self.cost_usd else 0.0
+        return max(by_tokens, by_price)
+
+    def exhausted(self, prompt_tokens: int) -> BudgetExhaustedError:
+        limits, spent = self.limits, f"{self.usage.total_tokens} tokens"
+        if (
+            limits.max_tokens is not None
+            and limits.max_tokens - self.usage.total_tokens - prompt_tokens < SMALLEST_ANSWER
+        ):
+            need = f"max_tokens {limits.max_tokens} leaves no room for a prompt of about {prompt_tokens}"
+            return BudgetExhaustedError(self.name, need, spent)
+        if self.cost_usd is not None:
+            spent = f"${self.cost_usd:.4f}"
+        return BudgetExhaustedError(self.name, f"max_price ${limits.max_price} leaves no room for a call", spent)
+
+    def _room(self, model: ModelConfig, other_tokens: int, other_price: float) -> float:
+        room = float("inf")
+        if self.limits.max_tokens is not None:
+            room = self.limits.max_tokens - self.usage.total_tokens - other_tokens
+        if self.limits.max_price is not None and self.cost_usd is not None and model.output_price:
+            left = self.limits.max_price - self.cost_usd - other_price
+            room = min(room, left * 1_000_000 / model.output_price)
+        return room
+
+
+class _Tree:
+    """What all accounts of a tree share: the signal that something was given back."""
+
+    def __init__(self) -> None:
+        self._freed = anyio.Event()
+
+    def announce(self) -> None:
+        self._freed.set()
+        self._freed = anyio.Event()
+
+    async def something_freed(self) -> None:
+        await self._freed.wait()
+
+
+class Account:
+    """What one part of the tree has spent and set aside."""
+
+    def __init__(self, name: str, limits: Limits) -> None:
+        self._purses = (_Purse(name=name, limits=limits),)
+        self._tree = _Tree()
+
+    def open(self, name: str, limits: Limits, *, spent: Usage | None = None, cost_usd: float | None = 0.0) -> Account:
+        """A new account below this one; ``spent`` was booked above it in an earlier run."""
+        account = Account(name, limits)
+        own = _Purse(name=name, limits=limits, usage=spent or Usage(), cost_usd=cost_usd)
+        account._purses = (own, *self._purses)
+        account._tree = self._tree
+        return account
+
+    @property
+    def usage(self) -> Usage:
+        """What was spent on this account and those below it."""
+        return self._purses[0].usage
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The same in USD; None once a call of unknown price was booked."""
+        return self._purses[0].cost_usd
+
+    @property
+    def has_price_limit(self) -> bool:
+        """Whether this account or one above it limits the price."""
+        return any(purse.limits.max_price is not None for purse in self._purses)
+
+    def used_share(self) -> float:
+        """The largest used share of any limit of this account or one above it."""
+        return max(purse.used_share() for purse in self._purses)
+
+    def book(self, usage: Usage, cost_usd: float | None) -> None:
+        """Add what was spent, here and above."""
+        for purse in self._purses:
+            purse.book(usage, cost_usd)
+
+    async def reserve(self, model: ModelConfig, prompt_tokens: int, wanted_tokens: int) -> CallReservation:
+        """Set room aside for a prompt and an answer; see ``vibe.core.budget.Budget``."""
+        needed = min(wanted_tokens, SMALLEST_ANSWER)
+        while True:
+            room = min(purse.free_room(model, prompt_tokens) for purse in self._purses)
+            if room >= needed:
+                return CallReservation(self, model, prompt_tokens, int(min(room, wanted_tokens)))
+            for purse in self._purses:
+                if purse.room_at_best(model, prompt_tokens) < needed:
+                    raise purse.exhausted(prompt_tokens)
+            await self._tree.something_freed()
+
+    def hold(self, tokens: int, price: float) -> None:
+        """Set aside (or, below 0, give back) on this account and all above it."""
+        for purse in self._purses:
+            purse.held_tokens += tokens
+            purse.held_price += price
+        if tokens < 0:
+            self._tree.announce()
+
+
+class CallReservation:
+    """Room for one call; see ``vibe.core.budget.Reservation``."""
+
+    def __init__(self, account: Account, model: ModelConfig, prompt_tokens: int, completion_tokens: int) -> None:
+        self.max_completion_tokens = completion_tokens
+        self._account = account
+        self._tokens = prompt_tokens + completion_tokens
+        self._price = _price(model, prompt_tokens, completion_tokens)
+        account.hold(self._tokens, self._price)
+
+    def settle(self, usage: Usage, cost_usd: float | None) -> None:
+        """Book what the call took and give back the rest."""
+        self._account.book(usage, cost_usd)
+        self.release()
+
+    def release(self) -> None:
+        """Give everything back; a second time does nothing."""
+        if self._tokens:
+            self._account.hold(-self._tokens, -self._price)
+            self._tokens = 0
+
+
+def _price(model: ModelConfig, prompt_tokens: int, completion_tokens: int = 0) -> float:
+    price = (model.input_price or 0.0) * prompt_tokens + (model.output_price or 0.0) * completion_tokens
+    return price / 1_000_000

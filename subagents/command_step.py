@@ -1,0 +1,43 @@
+"""CommandStep: a step that is a shell command, with no model at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from subagents.executor import StepResult, StepTask
+from subagents.host_commands import HostCommands, Purpose, output_of
+from vibe.core.outcome import Outcome
+
+SUMMARY_CHARACTERS = 2_000
+"""How much of the output dependants are told: its end, where results stand."""
+
+
+class CommandStep:
+    """Runs the step's command, then its checks; the first that does not exit with 0 fails the step."""
+
+    def __init__(self, task: StepTask, commands: HostCommands) -> None:
+        self._task = task
+        self._commands = commands
+        self.result = StepResult(outcome=Outcome.LIMIT, reason="timeout", detail=f"{task.command} ran out of time")
+
+    async def do(self) -> None:
+        """Run it to the end; until then ``result`` is what a run out of time comes to."""
+        summary = ""
+        for purpose, command in self._lines():
+            ended = await self._commands.run(command, purpose=purpose)
+            output = output_of(ended)[-SUMMARY_CHARACTERS:]
+            summary = summary or output
+            if ended.exit_code != 0:
+                self.result = StepResult(
+                    outcome=Outcome.FAILED,
+                    reason="exit_code" if purpose is Purpose.STEP else "verify",
+                    detail=f"`{command}` exited with {ended.exit_code}",
+                    summary=output,
+                )
+                return
+        self.result = StepResult(outcome=Outcome.COMPLETED, summary=summary)
+
+    def _lines(self) -> Iterator[tuple[Purpose, str]]:
+        yield Purpose.STEP, self._task.command or ""
+        for line in self._task.verify:
+            yield Purpose.VERIFY, line

@@ -1,0 +1,92 @@
+"""StepExecutor: the port through which a planner has one step done, wherever it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from msgspec import Struct, field
+
+from vibe.core.messages import Usage
+from vibe.core.modes import ExecutionMode
+from vibe.core.outcome import Outcome
+from vibe.core.stop import StopSignal
+from vibe.core.tools.permissions import Denial
+
+__all__ = ["StepExecutor", "StepInput", "StepResult", "StepTask", "StopSignal"]
+
+
+class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one attempt at a step came to.
+
+    ``outcome`` COMPLETED, FAILED, BLOCKED or LIMIT is final for the attempt; INTERRUPTED means the step stopped at a
+    turn's end and goes on from there. ``reason`` is a stable word (``budget``, ``verify``, ``exit_code``,
+    ``timeout``, ``blocked``, ``provider`` ...), ``detail`` a sentence for people. ``cost_usd`` is None if unknown.
+    ``provider_refused`` says the key, quota or credit was the matter: no other step would fare better.
+    """
+
+    outcome: Outcome
+    reason: str | None = None
+    detail: str = ""
+    summary: str = ""
+    output: Any = None
+    files_changed: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = None
+    turns: int = 0
+    duration_s: float = 0.0
+    denied: tuple[Denial, ...] = ()
+    agent_id: str | None = None
+    provider_refused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepInput:
+    """The result of a direct dependency, as its dependant is told."""
+
+    step_id: str
+    title: str
+    status: str
+    summary: str
+    output: Any = None
+    files_changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTask:
+    """Everything one attempt at a step needs to know. Times in seconds, price in USD, None: no limit.
+
+    ``writes`` None means unknown: the step may write anything. ``attempt`` counts from 1.
+    """
+
+    step_id: str
+    title: str
+    mode: ExecutionMode
+    goal: str
+    context: str
+    prompt: str
+    command: str | None = None
+    verify: tuple[str, ...] = ()
+    max_repairs: int = 2
+    writes: tuple[str, ...] | None = None
+    allowed_tools: tuple[str, ...] | None = None
+    denied_tools: tuple[str, ...] = ()
+    agent: str | None = None
+    model: str | None = None
+    max_tokens: int = 50_000
+    max_turns: int = 10
+    max_price: float | None = None
+    timeout_seconds: float | None = None
+    attempt: int = 1
+    inputs: tuple[StepInput, ...] = ()
+
+
+class StepExecutor(Protocol):
+    """Does one step at a time per call; calls may run side by side.
+
+    Cancelling the call kills everything the step started before it returns.
+    """
+
+    async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
+        """Do the step. A step that fails is a result, never an exception."""
+        ...

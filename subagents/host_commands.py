@@ -1,0 +1,71 @@
+"""HostCommands: the commands a plan names, run by the host and announced like any other tool call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from uuid import uuid4
+
+from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
+from ipc.sink import EventSink
+from vibe.core.tools.process import NOT_INTERACTIVE, CommandResult, child_environ, run_command
+
+TOOL_NAME = "command"
+MAX_EVENT_OUTPUT = 16_000
+"""Characters of output in the closing event: its end."""
+
+
+class Purpose(StrEnum):
+    """Why a command runs: it is the step's work, or a check of it."""
+
+    STEP = "step"
+    VERIFY = "verify"
+
+
+class HostCommands:
+    """Runs shell commands in one folder and tells ``sink`` about each."""
+
+    def __init__(self, root: Path, environ: Mapping[str, str], sink: EventSink) -> None:
+        self._root = root
+        self._environ = environ
+        self._sink = sink
+
+    async def run(self, command: str, *, purpose: Purpose) -> CommandResult:
+        """Run one command to its end.
+
+        A step's own command gets the user's whole environment, as ``make`` would give it; a check, which executes what
+        a model wrote, gets no secrets.
+        Cancelling kills everything it started before it returns.
+        """
+        call_id = uuid4().hex
+        own = purpose is Purpose.STEP
+        environ = {**self._environ, **NOT_INTERACTIVE} if own else child_environ(self._environ)
+
+        async def stream(text: str) -> None:
+            self._sink.publish(ToolStreamEvent(tool_call_id=call_id, tool=TOOL_NAME, text=text))
+
+        self._sink.publish(
+            ToolCallEvent(
+                tool_call_id=call_id,
+                tool=TOOL_NAME,
+                arguments={"command": command, "purpose": purpose.value},
+                summary=f"{purpose.value}: {command}",
+            )
+        )
+        result = await run_command(command, cwd=self._root, environ=environ, on_output=stream)
+        self._sink.publish(
+            ToolResultEvent(
+                tool_call_id=call_id,
+                tool=TOOL_NAME,
+                status="ok" if result.exit_code == 0 else "error",
+                content=output_of(result)[-MAX_EVENT_OUTPUT:],
+                duration_s=result.duration_s,
+            )
+        )
+        return result
+
+
+def output_of(result: CommandResult) -> str:
+    """Both streams, standard output first."""
+    return "\n".join(part.strip("\n") for part in (result.stdout, result.stderr) if part.strip())

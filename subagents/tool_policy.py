@@ -1,0 +1,28 @@
+"""What a step may use: pure rules from its mode and its own lists to tool name patterns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vibe.core.modes import MODE_CATALOG, ExecutionMode
+
+INTERACTIVE_TOOLS = ("ask_user_question",)
+"""Tools that need a person at the prompt; a step has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolPatterns:
+    """Names, globs or ``re:`` patterns. A tool is there if ``allowed`` names it and ``denied`` does not."""
+
+    allowed: tuple[str, ...]
+    denied: tuple[str, ...]
+
+
+def step_tools(
+    mode: ExecutionMode, allowed: tuple[str, ...] | None = None, denied: tuple[str, ...] = ()
+) -> ToolPatterns:
+    """The patterns of one step: its own ``allowed`` list if it has one, else its mode's; denials always add up."""
+    return ToolPatterns(
+        allowed=MODE_CATALOG[mode].default_tools if allowed is None else allowed,
+        denied=(*denied, *INTERACTIVE_TOOLS),
+    )

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import random
+
+import anyio
+import pytest
+
+from subagents.budget import Account, Limits
+from vibe.core.budget import BudgetExhaustedError
+from vibe.core.config.models import ModelConfig
+from vibe.core.messages import Usage
+
+MODEL = ModelConfig(name="m", provider="p", input_price=1.0, output_price=10.0)
+
+
+def used(prompt: int, completion: int) -> Usage:
+    return Usage(prompt, completion, 0, 1)
+
+
+async def test_an_answer_is_capped_to_what_is_left() -> None:
+    account = Account("run", Limits(max_tokens=1_000))
+
+    reservation = await account.reserve(MODEL, prompt_tokens=400, wanted_tokens=8_000)
+
+    assert reservation.max_completion_tokens == 600
+
+
+async def test_a_step_is_held_to_its_plans_remainder() -> None:
+    plan = Account("plan", Limits(max_tokens=1_000))
+    plan.book(used(700, 100), 0.0)
+    step = plan.open("step", Limits(max_tokens=50_000))
+
+    reservation = await step.reserve(MODEL, prompt_tokens=50, wanted_tokens=8_000)
+
+    assert reservation.max_completion_tokens == 150
+
+
+async def test_what_is_settled_is_spent_here_and_above() -> None:
+    plan = Account("plan", Limits())
+    step = plan.open("step", Limits())
+
+    (await step.reserve(MODEL, 10, 100)).settle(used(10, 20), 0.5)
+
+    assert plan.usage == step.usage == used(10, 20)
+    assert plan.cost_usd == step.cost_usd == 0.5
+
+
+async def test_an_unknown_price_stays_unknown() -> None:
+    account = Account("run", Limits())
+
+    (await account.reserve(MODEL, 10, 100)).settle(used(1, 1), None)
+    (await account.reserve(MODEL, 10, 100)).settle(used(1, 1), 0.5)
+
+    assert account.cost_usd is None
+
+
+async def test_nothing_left_says_whose_budget_it_was() -> None:
+    plan = Account("the plan", Limits(max_tokens=1_000))
+    plan.book(used(990, 0), 0.0)
+    step = plan.open("step 'a'", Limits(max_tokens=5_000))
+
+    with pytest.raises(BudgetExhaustedError, match=r"the plan .*max_tokens 1000.*990 tokens"):
+        await step.reserve(MODEL, prompt_tokens=5, wanted_tokens=100)
+
+
+async def test_a_price_limit_caps_the_answer() -> None:
+    account = Account("run", Limits(max_price=0.01))
+
+    reservation = await account.reserve(MODEL, prompt_tokens=1_000, wanted_tokens=8_000)
+
+    assert reservation.max_completion_tokens == 900  # $0.01 less $0.001 of prompt, at $10 a million
+    reservation.settle(used(1_000, 900), 0.01)
+    with pytest.raises(BudgetExhaustedError, match="max_price"):
+        await account.reserve(MODEL, prompt_tokens=10, wanted_tokens=100)
+
+
+async def test_a_call_waits_for_what_others_hold_and_may_give_back() -> None:
+    plan = Account("plan", Limits(max_tokens=1_000))
+    first = await plan.open("a", Limits()).reserve(MODEL, 100, 900)
+    granted: list[int] = []
+
+    async def second() -> None:
+        reservation = await plan.open("b", Limits()).reserve(MODEL, 100, 900)
+        granted.append(reservation.max_completion_tokens)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(second)
+        await anyio.wait_all_tasks_blocked()
+        assert granted == []
+        first.settle(used(100, 50), 0.0)
+
+    assert granted == [750]
+
+
+async def test_releasing_twice_gives_back_once() -> None:
+    plan = Account("plan", Limits(max_tokens=1_000))
+    reservation = await plan.reserve(MODEL, 100, 400)
+    other = await plan.reserve(MODEL, 100, 200)
+
+    reservation.release()
+    reservation.release()
+
+    assert (await plan.reserve(MODEL, 100, 10_000)).max_completion_tokens == 600
+    other.release()
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_whatever_the_fan_out_a_tree_never_spends_more_than_its_limit(seed: int) -> None:
+    dice = random.Random(seed)
+    plan = Account("plan", Limits(max_tokens=20_000))
+
+    async def agent(name: str) -> None:
+        account = plan.open(name, Limits(max_tokens=3_000))
+        while True:
+            prompt = dice.randint(10, 400)
+            try:
+                reservation = await account.reserve(MODEL, prompt, 500)
+            except BudgetExhaustedError:
+                return
+            await anyio.lowlevel.checkpoint()
+            reservation.settle(used(prompt, dice.randint(1, reservation.max_completion_tokens)), 0.0)
+            assert account.usage.total_tokens <= 3_000
+
+    async with anyio.create_task_group() as group:
+        for number in range(40):
+            group.start_soon(agent, f"step {number}")
+
+    assert 19_000 <= plan.usage.total_tokens <= 20_000
