@@ -1,0 +1,3 @@
+"""What to do and in what order: plans, the DAG, the scheduler and its dispatcher."""
+
+from __future__ import annotations

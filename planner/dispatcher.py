@@ -1,0 +1,367 @@
+"""Carries the scheduler's instructions out: one task a running step, one task for the clock, all in one task group."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, assert_never
+
+import anyio
+from anyio import to_thread
+
+from ipc.sink import EventSink
+from planner.chronicle import Chronicle
+from planner.control import PauseWish, PlanControl, Request
+from planner.idle import ActivitySink
+from planner.instructions import (
+    CancelStep,
+    DecisionTaken,
+    EndPlan,
+    Instruction,
+    MoveStep,
+    OpenDecision,
+    PauseRequested,
+    RetryDue,
+    SchedulerEvent,
+    StartStep,
+    StepEnded,
+    WaitForRetry,
+)
+from planner.model import Plan, PlanStatus, Step, StepStatus
+from planner.plan_outcome import (
+    BUDGET_REASON,
+    DECISION_REASON,
+    PlanOutcome,
+    StepReport,
+    outcome_of,
+    warnings_of,
+)
+from planner.problems import DecisionInvalidError
+from planner.replay import RestoredPlan, StepReason
+from planner.step_runner import StepRun, StepRunner
+from planner.store import PlanStore
+from planner.timers import Clock, Sleep, Timers
+from subagents.executor import StepExecutor, StopSignal
+from vibe.core.outcome import Outcome
+
+SNAPSHOT_SECONDS = 1.0
+
+
+class StepScheduler(Protocol):
+    """Decides what runs when; ``planner.scheduler.Scheduler`` does."""
+
+    def start(self) -> list[Instruction]:
+        """The first instructions."""
+        ...
+
+    def handle(self, event: SchedulerEvent) -> list[Instruction]:
+        """The instructions that follow from an event; none after EndPlan."""
+        ...
+
+    def step_status(self, step_id: str) -> StepStatus:
+        """Where a step stands."""
+        ...
+
+    def counts(self) -> dict[str, int]:
+        """Steps per status."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchOptions:
+    """How a run goes. Times in seconds.
+
+    ``attended``: somebody is there to take decisions; if not,
+    the plan pauses as soon as only decisions without a timeout are left to wait for. ``write_results``: put
+    ``result.json`` beside each step's conversation (the journal holds the result in any case). ``activity``: the sink
+    that the executor's events pass through; None: no step is ended for being idle. ``clock`` and ``sleep`` belong
+    together, ``now`` tells unix seconds.
+    """
+
+    attended: bool = False
+    write_results: bool = True
+    activity: ActivitySink | None = None
+    version: str = ""
+    clock: Clock = time.monotonic
+    sleep: Sleep = anyio.sleep
+    now: Callable[[], float] = time.time
+
+
+class Dispatcher:
+    """Runs one plan to its end, its pause or its cancellation; good for one ``run``.
+
+    ``plan`` has its defaults resolved and is the scheduler's. A result is on disk before the scheduler, and with it
+    any other step, learns of it. The scheduler bounds how many steps run.
+    """
+
+    def __init__(
+        self,
+        *,
+        plan: Plan,
+        scheduler: StepScheduler,
+        executor: StepExecutor,
+        store: PlanStore,
+        sink: EventSink,
+        options: DispatchOptions | None = None,
+    ) -> None:
+        self._options = options or DispatchOptions()
+        self._plan = plan
+        self._scheduler = scheduler
+        self._store = store
+        self._clock = self._options.clock
+        self._chronicle = Chronicle(plan, store, sink, version=self._options.version, now=self._options.now)
+        self._runner = StepRunner(
+            plan,
+            executor,
+            store,
+            self._chronicle,
+            status_of=scheduler.step_status,
+            write_results=self._options.write_results,
+        )
+        self._timers = Timers(self._clock, self._options.sleep)
+        self._steps = {step.id: step for step in plan.steps}
+        self._decisions = {decision.id: decision for decision in plan.decisions}
+        self._running: dict[str, StepRun] = {}
+        self._retries: set[str] = set()
+        """Steps that a timer will start again."""
+        self._deadlines: set[str] = set()
+        """Decisions that a timer will take."""
+        self._open: set[str] = set()
+        self._decided: set[str] = set()
+        self._reasons: dict[str, StepReason] = {}
+        self._provider_refused = False
+        self._out_of_time = False
+        self._snapshot_due = -math.inf
+        self._restored = store.replay()
+        self._end: EndPlan | None = None
+
+    async def run(self, control: PlanControl) -> PlanOutcome:
+        """Run until the plan ends or pauses.
+
+        Raises:
+            StoreWriteError: the plan's folder can't be written any more; running steps were cancelled.
+        """
+        started = self._clock()
+        restored = self._restored
+        self._reasons.update(restored.reasons)
+        self._decided.update(restored.decisions)
+        self._stop = control.stop
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                self._tasks.start_soon(self._timers.run)  # first, so that an early wish or a spent budget comes first
+                self._begin(restored)
+                control.attach(self._on_request)
+        except ExceptionGroup as group:
+            raise first_error(group) from group
+        finally:
+            control.detach()
+        return await self._finish(restored, started)
+
+    # --- beginning and end ------------------------------------------------------------------------------------
+
+    def _begin(self, restored: RestoredPlan) -> None:
+        self._chronicle.attached(restored)
+        for decision_id, selections in self._store.settings.decisions.items():
+            if decision_id in self._decisions and decision_id not in self._decided:
+                self._decided.add(decision_id)
+                self._chronicle.decided(self._decisions[decision_id], DecisionTaken(decision_id, selections, "flag"))
+        budget = self._plan.budget
+        if budget is not None and budget.max_seconds is not None:
+            left = budget.max_seconds - restored.active_seconds
+            self._timers.after(max(0.0, left), self._run_out_of_time)
+        self._carry_out(self._scheduler.start())
+
+    async def _finish(self, restored: RestoredPlan, started: float) -> PlanOutcome:
+        end = self._end
+        if end is None:
+            raise RuntimeError("the scheduler went quiet without ending the plan: this is a defect of vibe, report it")
+        if self._out_of_time and end.status is PlanStatus.PAUSED:
+            end = EndPlan(PlanStatus.FAILED, BUDGET_REASON)
+        counts = self._scheduler.counts()
+        duration_s = self._clock() - started
+        self._chronicle.ended(end)
+        await self._store.sync()
+        await to_thread.run_sync(self._store.write_snapshot, end.status, counts, end.reason)
+        self._chronicle.announce_end(end, counts, duration_s)
+        steps = tuple(self._report(step) for step in self._plan.steps)
+        return PlanOutcome(
+            plan_id=self._store.plan_id,
+            status=end.status,
+            outcome=outcome_of(end, steps, provider_refused=self._provider_refused),
+            reason=end.reason,
+            steps=steps,
+            counts=counts,
+            warnings=warnings_of(steps, restored.dropped),
+            usage=self._runner.usage,
+            cost_usd=self._runner.cost_usd,
+            duration_s=duration_s,
+        )
+
+    def _report(self, step: Step) -> StepReport:
+        status = self._scheduler.step_status(step.id)
+        why = self._reasons.get(step.id, StepReason())
+        return StepReport(
+            step_id=step.id,
+            title=step.title,
+            status=status,
+            reason=why.reason,
+            detail=why.detail,
+            attempts=self._runner.attempts.get(step.id, 0),
+            result=self._runner.results.get(step.id),
+            tolerated=status is StepStatus.FAILED and step.on_failure == "continue",
+        )
+
+    # --- instructions -----------------------------------------------------------------------------------------
+
+    def _feed(self, event: SchedulerEvent) -> None:
+        if self._end is None:
+            self._carry_out(self._scheduler.handle(event))
+
+    def _carry_out(self, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case MoveStep():
+                    self._move(instruction)
+                case StartStep(step_id, attempt):
+                    self._start(step_id, attempt)
+                case WaitForRetry(step_id, _, delay_seconds):
+                    self._retries.add(step_id)
+                    self._timers.after(delay_seconds, lambda step_id=step_id: self._retry(step_id))
+                case OpenDecision(decision_id):
+                    self._open_decision(decision_id)
+                case CancelStep(step_id):
+                    self._running[step_id].cancel(Outcome.INTERRUPTED, "cancelled", "the plan was cancelled")
+                case EndPlan():
+                    self._end = instruction
+                    self._timers.stop()
+                case _:
+                    assert_never(instruction)
+        if self._clock() >= self._snapshot_due:
+            self._snapshot_due = math.inf  # until this one is written
+            self._tasks.start_soon(self._write_snapshot)
+        self._pause_if_nobody_decides()
+
+    async def _write_snapshot(self) -> None:
+        await to_thread.run_sync(self._store.write_snapshot, PlanStatus.ACTIVE, self._scheduler.counts())
+        self._snapshot_due = self._clock() + SNAPSHOT_SECONDS
+
+    def _move(self, move: MoveStep) -> None:
+        run = self._running.pop(move.step_id, None) if move.previous is StepStatus.IN_PROGRESS else None
+        if move.reason is not None or move.detail:
+            self._reasons[move.step_id] = StepReason(reason=move.reason, detail=move.detail)
+        else:
+            self._reasons.pop(move.step_id, None)
+        self._chronicle.moved(move, None if run is None else self._clock() - run.started)
+
+    def _start(self, step_id: str, attempt: int) -> None:
+        step = self._steps[step_id]
+        run = self._running[step_id] = StepRun(step=step, attempt=attempt, started=self._clock())
+        if self._options.activity is not None and step.command is None:
+            self._options.activity.begin(step_id)
+            self._watch(run, self._options.activity, step.idle_seconds)
+        self._tasks.start_soon(self._do, run, self._stop)
+
+    def _retry(self, step_id: str) -> None:
+        self._retries.discard(step_id)
+        self._feed(RetryDue(step_id))
+
+    # --- one step ---------------------------------------------------------------------------------------------
+
+    async def _do(self, run: StepRun, stop: StopSignal) -> None:
+        result = await self._runner.do(run, stop)
+        if run.idle_timer is not None:
+            run.idle_timer.cancel()
+        if self._options.activity is not None:
+            self._options.activity.end(run.step.id)
+        self._provider_refused = self._provider_refused or result.provider_refused
+        self._feed(StepEnded(run.step.id, result.outcome, result.reason, result.detail, result.provider_refused))
+
+    def _watch(self, run: StepRun, activity: ActivitySink, seconds: float) -> None:
+        run.idle_timer = self._timers.after(seconds, lambda: self._check_idle(run, activity))
+
+    def _check_idle(self, run: StepRun, activity: ActivitySink) -> None:
+        limit = run.step.idle_seconds
+        left = limit - activity.idle_seconds(run.step.id)
+        if left > 0:
+            self._watch(run, activity, left)
+        else:
+            run.cancel(Outcome.FAILED, "idle", f"the step gave no sign of life for {limit:g} seconds")
+
+    # --- wishes, decisions and clocks -------------------------------------------------------------------------
+
+    def _on_request(self, request: Request) -> None:
+        # Served from the run's own task group: what goes wrong there is the run's error, not the asker's.
+        self._timers.after(0.0, lambda: self._serve(request))
+
+    def _serve(self, request: Request) -> None:
+        if isinstance(request, DecisionTaken):
+            self._decide(request)
+            return
+        if isinstance(request, PauseWish):
+            if request.grace_seconds is not None:
+                self._timers.after(request.grace_seconds, lambda: self._interrupt_all("paused"))
+            self._feed(PauseRequested(request.reason))
+            return
+        self._feed(request)
+
+    def _decide(self, taken: DecisionTaken) -> None:
+        decision = self._decisions.get(taken.decision_id)
+        if decision is None or taken.decision_id in self._decided:
+            problem = "is no decision of this plan" if decision is None else "was taken already"
+            self._chronicle.warned("decision.ignored", f"{taken.decision_id!r} {problem}: the answer changes nothing")
+            return
+        if self._end is not None:
+            return
+        try:
+            instructions = self._scheduler.handle(taken)
+        except DecisionInvalidError as error:
+            self._chronicle.warned("decision.ignored", str(error))
+            return
+        self._decided.add(taken.decision_id)
+        self._open.discard(taken.decision_id)
+        self._chronicle.decided(decision, taken)
+        self._carry_out(instructions)
+
+    def _open_decision(self, decision_id: str) -> None:
+        decision = self._decisions[decision_id]
+        self._open.add(decision_id)
+        self._chronicle.decision_opened(decision)
+        if decision.timeout_seconds:
+            self._deadlines.add(decision_id)
+            self._timers.after(decision.timeout_seconds, lambda: self._decide_by_timeout(decision_id))
+
+    def _decide_by_timeout(self, decision_id: str) -> None:
+        self._deadlines.discard(decision_id)
+        if decision_id in self._decided:
+            return
+        default = self._decisions[decision_id].default
+        if default is None:
+            self._feed(PauseRequested(DECISION_REASON))
+        else:
+            selections = (default,) if isinstance(default, str) else tuple(default)
+            self._decide(DecisionTaken(decision_id, selections, "timeout"))
+
+    def _pause_if_nobody_decides(self) -> None:
+        going_on = self._options.attended or self._running or self._retries or self._deadlines or self._end
+        if self._open and not going_on:
+            self._feed(PauseRequested(DECISION_REASON))
+
+    def _run_out_of_time(self) -> None:
+        self._out_of_time = True
+        self._feed(PauseRequested(BUDGET_REASON))
+        self._interrupt_all(BUDGET_REASON)
+
+    def _interrupt_all(self, reason: str) -> None:
+        for run in self._running.values():
+            run.cancel(Outcome.INTERRUPTED, reason, "stopped before its end; it goes on from its last complete turn")
+
+
+def first_error(error: Exception) -> Exception:
+    """The first exception of a group that is none itself: a failed write cancels the other tasks, the rest follows."""
+    match error:
+        case ExceptionGroup(exceptions=[Exception() as inner, *_]):
+            return first_error(inner)
+        case _:
+            return error

@@ -1,0 +1,54 @@
+"""ActivitySink: knows for how long a step has been silent, by watching its events pass."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from ipc.events import AnswerEvent, ApprovalDecisionEvent, ApprovalRequestEvent, Event, QuestionEvent
+from ipc.sink import EventSink
+
+
+class ActivitySink:
+    """Hands events on and remembers, per step, when the last one came.
+
+    Give executors this sink in place of the one it wraps: events count for the step in ``subagent_step_id``. While a
+    request (approval or question) of a step is open its clock stands still: a person is thinking, not the step.
+    Only model-driven steps are watched: a command may rightly print nothing for long and has ``timeout_seconds``.
+    """
+
+    def __init__(self, sink: EventSink, clock: Callable[[], float] = time.monotonic) -> None:
+        self._sink = sink
+        self._clock = clock
+        self._last: dict[str, float] = {}
+        self._requests: dict[str, str] = {}
+
+    def publish(self, event: Event) -> None:
+        """Note whose it is and hand it on."""
+        step_id = event.subagent_step_id
+        match event:
+            case ApprovalRequestEvent(request_id=request_id) | QuestionEvent(request_id=request_id):
+                if step_id in self._last:
+                    self._requests[request_id] = step_id
+            case ApprovalDecisionEvent(request_id=request_id) | AnswerEvent(request_id=request_id):
+                step_id = self._requests.pop(request_id, step_id)
+            case _:
+                pass
+        if step_id in self._last:
+            self._last[step_id] = self._clock()
+        self._sink.publish(event)
+
+    def begin(self, step_id: str) -> None:
+        """Watch a step from now on."""
+        self._last[step_id] = self._clock()
+
+    def end(self, step_id: str) -> None:
+        """Watch it no longer."""
+        self._last.pop(step_id, None)
+        self._requests = {request: step for request, step in self._requests.items() if step != step_id}
+
+    def idle_seconds(self, step_id: str) -> float:
+        """Seconds since the last event of a watched step; 0 while a request of its is open."""
+        if step_id in self._requests.values():
+            return 0.0
+        return self._clock() - self._last[step_id]

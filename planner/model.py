@@ -1,0 +1,223 @@
+"""The plan as data: Plan, Step, Decision, their statuses and the table of legal transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from vibe.core.modes import ExecutionMode
+
+MAX_STEPS = 10_000
+FORMAT_VERSION = 1
+
+Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+NonBlank = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+OneLine = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, pattern=r"^[^\r\n]*$")]
+MAX_NUMBER = 10**12
+"""No limit, count or priority is larger: every reader of an event can hold it, and every timer can wait for it."""
+Count = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
+PositiveInt = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
+PositiveNumber = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
+
+
+class StepStatus(StrEnum):
+    """Where a step stands. COMPLETED, FAILED, SKIPPED and CANCELLED are final."""
+
+    PENDING = "pending"
+    BLOCKED = "blocked"
+    """A dependency is not done."""
+    NEEDS_DECISION = "needs_decision"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing but a person's retry changes it any more."""
+        return self in FINAL_STATUSES
+
+
+class PlanStatus(StrEnum):
+    """Where a whole plan stands."""
+
+    IDLE = "idle"
+    ACTIVE = "active"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+FINAL_STATUSES = frozenset({StepStatus.COMPLETED, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
+
+STEP_TRANSITIONS: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType({
+    StepStatus.PENDING: frozenset({
+        StepStatus.BLOCKED,
+        StepStatus.NEEDS_DECISION,
+        StepStatus.IN_PROGRESS,
+        StepStatus.SKIPPED,
+        StepStatus.CANCELLED,
+    }),
+    StepStatus.BLOCKED: frozenset({
+        StepStatus.PENDING,
+        StepStatus.NEEDS_DECISION,
+        StepStatus.IN_PROGRESS,
+        StepStatus.SKIPPED,
+        StepStatus.CANCELLED,
+    }),
+    StepStatus.NEEDS_DECISION: frozenset({
+        StepStatus.PENDING,
+        StepStatus.BLOCKED,
+        StepStatus.IN_PROGRESS,
+        StepStatus.SKIPPED,
+        StepStatus.CANCELLED,
+    }),
+    StepStatus.IN_PROGRESS: frozenset({
+        StepStatus.PENDING,  # interrupted, or waiting for its next attempt
+        StepStatus.COMPLETED,
+        StepStatus.FAILED,
+        StepStatus.CANCELLED,
+    }),
+    StepStatus.COMPLETED: frozenset(),
+    StepStatus.FAILED: frozenset(),
+    StepStatus.SKIPPED: frozenset(),
+    StepStatus.CANCELLED: frozenset(),
+})
+
+PLAN_TRANSITIONS: Mapping[PlanStatus, frozenset[PlanStatus]] = MappingProxyType({
+    PlanStatus.IDLE: frozenset({PlanStatus.ACTIVE, PlanStatus.CANCELLED}),
+    PlanStatus.ACTIVE: frozenset({
+        PlanStatus.PAUSED,
+        PlanStatus.COMPLETED,
+        PlanStatus.FAILED,
+        PlanStatus.CANCELLED,
+    }),
+    PlanStatus.PAUSED: frozenset({PlanStatus.ACTIVE, PlanStatus.CANCELLED}),
+    PlanStatus.COMPLETED: frozenset(),
+    PlanStatus.FAILED: frozenset({PlanStatus.ACTIVE}),  # resumed or a step retried by a person
+    PlanStatus.CANCELLED: frozenset(),
+})
+
+
+class PlanModel(BaseModel):
+    """What every part of a plan document shares: immutable, and no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Dependency(PlanModel):
+    """An edge. ``on`` says which end of the other step lets this one go on."""
+
+    step: Slug
+    on: Literal["completed", "finished", "failed"] = "completed"
+
+
+class StepSettings(PlanModel):
+    """The fields a step may set and ``defaults`` may set for all steps. Times in seconds, prices in USD."""
+
+    command: NonBlank | None = None
+    decision: Slug | None = None
+    when: dict[Slug, list[Slug]] | None = None
+    verify: list[NonBlank] = []
+    max_repairs: Count = 2
+    output_schema: dict[str, Any] | None = None
+    writes: list[NonBlank] | None = None
+    workspace: Literal["shared", "worktree"] = "shared"
+    allowed_tools: list[NonBlank] | None = None
+    denied_tools: list[NonBlank] = []
+    agent: NonBlank | None = None
+    model: NonBlank | None = None
+    max_tokens: PositiveInt = 50_000
+    max_turns: PositiveInt = 10
+    max_price: PositiveNumber | None = None
+    timeout_seconds: PositiveNumber | None = None
+    retries: Count = 0
+    on_failure: Literal["stop", "continue", "replan", "ask"] = "stop"
+    idle_seconds: PositiveNumber = 300
+    side_effects: bool = False
+    priority: Annotated[int, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)] = 0
+
+
+class Step(StepSettings):
+    """One node of the DAG."""
+
+    id: Slug
+    title: OneLine
+    mode: ExecutionMode
+    prompt: NonBlank | None = None
+    depends_on: list[Slug | Dependency] = []
+
+    @property
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """The edges into this step, each spelled out."""
+        return tuple(d if isinstance(d, Dependency) else Dependency(step=d) for d in self.depends_on)
+
+
+class Option(PlanModel):
+    """One way a decision can fall."""
+
+    id: Slug
+    label: NonBlank
+    description: str = ""
+
+
+class Decision(PlanModel):
+    """A choice a person (or a flag) must make. ``timeout_seconds`` 0: wait for ever."""
+
+    id: Slug
+    question: NonBlank
+    options: Annotated[list[Option], Field(min_length=2, max_length=8)]
+    multi_select: bool = False
+    default: list[Slug] | Slug | None = None
+    timeout_seconds: Annotated[float, Field(ge=0, le=MAX_NUMBER)] = 0
+
+
+class PlanBudget(PlanModel):
+    """Limits of the whole plan: tokens (prompt plus completion), USD, seconds."""
+
+    max_tokens: PositiveInt | None = None
+    max_price: PositiveNumber | None = None
+    max_seconds: PositiveNumber | None = None
+
+
+class Sample(PlanModel):
+    """A demonstration's surroundings, as paths relative to the plan file and below its folder.
+
+    The plan runs on a fresh temporary copy of ``project``; unless the user names a model, its model turns are
+    replayed from ``replay``, a script of the scripted backend.
+    """
+
+    project: NonBlank
+    replay: NonBlank | None = None
+
+
+class Plan(PlanModel):
+    """A whole plan document."""
+
+    version: Literal[1]
+    goal: NonBlank
+    context: str = ""
+    steps: Annotated[list[Step], Field(min_length=1, max_length=MAX_STEPS)]
+    decisions: list[Decision] = []
+    max_parallel_steps: PositiveInt | None = None
+    budget: PlanBudget | None = None
+    defaults: StepSettings | None = None
+    sample: Sample | None = None
+    metadata: dict[str, Any] = {}
+
+    def resolved(self) -> Plan:
+        """The same plan with ``defaults`` written into every step that does not set the field itself."""
+        if self.defaults is None:
+            return self
+        common = {name: getattr(self.defaults, name) for name in self.defaults.model_fields_set}
+        steps = [
+            step.model_copy(update={name: value for name, value in common.items() if name not in step.model_fields_set})
+            for step in self.steps
+        ]
+        return self.model_copy(update={"steps": steps, "defaults": None})

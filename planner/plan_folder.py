@@ -1,0 +1,199 @@
+"""The folder of a plan as anyone may read it, with no lock: find it, list all of them, read back what it holds."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from pydantic import ValidationError
+
+from planner.journal import read_journal
+from planner.model import PlanStatus
+from planner.plan_lock import lock_holder
+from planner.records import RunSettings, Snapshot
+from planner.replay import RestoredPlan, restore
+from planner.store_errors import AmbiguousPlanError, BrokenPlanError, UnknownPlanError
+
+SOURCE_FILE = "plan.json"
+SETTINGS_FILE = "run.json"
+JOURNAL_FILE = "journal.jsonl"
+SNAPSHOT_FILE = "state.json"
+LOCK_FILE = "lock"
+STEPS_FOLDER = "steps"
+RESULT_FILE = "result.json"
+
+_SLOTS_PER_SECOND = 194  # 86 400 seconds of them fit into six hexadecimal digits
+
+_snapshot_decoder = msgspec.json.Decoder(Snapshot)
+
+
+def plans_folder(home: Path) -> Path:
+    """Where the plans of a home are kept."""
+    return home / "plans"
+
+
+def new_plan_id(now: float) -> str:
+    """An id for a plan created at ``now`` (unix seconds): ``<yyyymmdd>-<6 hex>``, later ones sort after earlier ones.
+
+    Within a second the order is random, and two may be equal: who makes the folder tries again.
+    """
+    moment = time.gmtime(now)
+    second = moment.tm_hour * 3600 + moment.tm_min * 60 + min(moment.tm_sec, 59)
+    slot = second * _SLOTS_PER_SECOND + secrets.randbelow(_SLOTS_PER_SECOND)
+    return f"{time.strftime('%Y%m%d', moment)}-{slot:06x}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSummary:
+    """A line of ``vibe plan list``. Times in unix seconds; ``holder`` is the pid that runs the plan, if one does.
+
+    ``problem`` says why the folder can't be read; the other fields then hold what could be.
+    """
+
+    plan_id: str
+    goal: str = ""
+    status: PlanStatus | None = None
+    reason: str | None = None
+    counts: Mapping[str, int]
+    created: float = 0.0
+    updated: float = 0.0
+    holder: int | None = None
+    problem: str | None = None
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether its process ended without ending the plan."""
+        return self.status is PlanStatus.ACTIVE and self.holder is None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFolder:
+    """One plan's folder. Everything read here may be a moment old while another process runs the plan."""
+
+    path: Path
+
+    @property
+    def plan_id(self) -> str:
+        """The plan's id: the folder's name."""
+        return self.path.name
+
+    def source(self) -> bytes:
+        """The plan document, byte for byte as it was given.
+
+        Raises:
+            BrokenPlanError: it can't be read.
+        """
+        return _read(self.path / SOURCE_FILE)
+
+    def settings(self) -> RunSettings:
+        """How the plan is run.
+
+        Raises:
+            BrokenPlanError: ``run.json`` is missing or not what this version writes.
+        """
+        path = self.path / SETTINGS_FILE
+        try:
+            return RunSettings.model_validate_json(_read(path))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise BrokenPlanError(str(path), f"{where}: {first['msg']}" if where else first["msg"]) from error
+
+    def replay(self) -> RestoredPlan:
+        """How the plan stood at its journal's last sound record; nothing on disk is touched.
+
+        Raises:
+            BrokenPlanError: the journal can't be read or is broken before its end.
+        """
+        return restore(read_journal(self.path / JOURNAL_FILE))
+
+    def snapshot(self) -> Snapshot | None:
+        """The latest snapshot, or None where there is none that can be read: it is a convenience, never the truth."""
+        try:
+            return _snapshot_decoder.decode(_read(self.path / SNAPSHOT_FILE))
+        except (BrokenPlanError, msgspec.DecodeError, UnicodeDecodeError):
+            return None
+
+    def step_folder(self, step_id: str) -> Path:
+        """Where a step's conversation and result are kept; the folder need not exist."""
+        return self.path / STEPS_FOLDER / step_id
+
+    def holder(self) -> int | None:
+        """The pid of the process that runs the plan, if one does."""
+        return lock_holder(self.path / LOCK_FILE)
+
+    def summary(self) -> PlanSummary:
+        """What a list shows; never fails: what is broken is said in ``problem``."""
+        try:
+            settings = self.settings()
+            snapshot = self.snapshot() or self._snapshot_from_journal(settings)
+        except BrokenPlanError as error:
+            return PlanSummary(plan_id=self.plan_id, counts={}, holder=self.holder(), problem=str(error))
+        return PlanSummary(
+            plan_id=self.plan_id,
+            goal=settings.goal,
+            status=snapshot.status,
+            reason=snapshot.reason,
+            counts=snapshot.counts,
+            created=settings.created,
+            updated=snapshot.updated,
+            holder=self.holder(),
+        )
+
+    def _snapshot_from_journal(self, settings: RunSettings) -> Snapshot:
+        content = read_journal(self.path / JOURNAL_FILE)
+        restored = restore(content)
+        return Snapshot(
+            plan_id=self.plan_id,
+            status=restored.status,
+            reason=restored.reason,
+            counts=restored.counts(),
+            updated=content.records[-1].at if content.records else settings.created,
+        )
+
+
+def find_plan(home: Path, reference: str) -> PlanFolder:
+    """The plan of that id, or the only one whose id begins so.
+
+    Raises:
+        UnknownPlanError: there is none.
+        AmbiguousPlanError: there are several.
+    """
+    root = plans_folder(home)
+    names = _plan_names(root)
+    matches = (
+        [reference] if reference in names else [name for name in names if reference and name.startswith(reference)]
+    )
+    if not matches:
+        raise UnknownPlanError(reference, root)
+    if len(matches) > 1:
+        raise AmbiguousPlanError(reference, matches)
+    return PlanFolder(root / matches[0])
+
+
+def list_plans(home: Path) -> list[PlanSummary]:
+    """Every plan of a home, the oldest first; broken folders are listed with what is the matter with them."""
+    root = plans_folder(home)
+    return [PlanFolder(root / name).summary() for name in _plan_names(root)]
+
+
+def _plan_names(root: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise BrokenPlanError(str(root), error.strerror or "cannot be read") from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise BrokenPlanError(str(path), "is missing") from error
+    except OSError as error:
+        raise BrokenPlanError(str(path), error.strerror or "cannot be read") from error

@@ -1,0 +1,112 @@
+"""What can be wrong with a plan, its decisions and its transitions.
+
+VibeError
+├── UsageError
+│   ├── PlanInvalidError         a plan document breaks the format; carries every problem at once
+│   ├── GraphError               steps that form no DAG
+│   └── DecisionInvalidError     an answer that the decision does not offer
+└── IllegalTransitionError       a status change the tables do not allow: a defect of ours
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from vibe.core.errors import UsageError, VibeError
+
+SHOWN_PROBLEMS = 50
+_COMPARISONS = 6_000
+_CANDIDATES = 600
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing wrong with a document: where (``steps[2].depends_on[0]``, empty: the document), what, and its cure."""
+
+    path: str
+    message: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        sentence = f"{self.path}: {self.message}" if self.path else self.message
+        return f"{sentence}; {self.fix}" if self.fix else sentence
+
+
+class PlanInvalidError(UsageError):
+    """A plan document breaks the format. ``problems`` holds all of them, the message the first fifty."""
+
+    def __init__(self, where: str, problems: Sequence[Problem]) -> None:
+        if len(problems) == 1:
+            message = f"{where}: {problems[0]}"
+        else:
+            lines = [f"{where}: {len(problems)} problems:", *(f"  {problem}" for problem in problems[:SHOWN_PROBLEMS])]
+            if len(problems) > SHOWN_PROBLEMS:
+                lines.append(f"  ... and {len(problems) - SHOWN_PROBLEMS} more")
+            message = "\n".join(lines)
+        super().__init__(message)
+        self.where = where
+        self.problems = tuple(problems)
+
+
+class GraphError(UsageError):
+    """The steps form no DAG."""
+
+
+class DecisionInvalidError(UsageError):
+    """An answer that the decision does not offer."""
+
+    def __init__(self, decision_id: str, problem: str) -> None:
+        super().__init__(f"decision {decision_id!r}: {problem}")
+        self.decision_id = decision_id
+
+
+class IllegalTransitionError(VibeError):
+    """Something asked for a change of status that does not exist."""
+
+    def __init__(self, subject: str, previous: str, status: str) -> None:
+        super().__init__(f"{subject} cannot go from {previous!r} to {status!r}: this is a defect of vibe, report it")
+        self.subject = subject
+        self.previous = previous
+        self.status = status
+
+
+class Suggester:
+    """Finds the closest known name; only for the first problems of a document, so that a bad one costs no more."""
+
+    def __init__(self) -> None:
+        self._lookups = SHOWN_PROBLEMS
+        self._comparisons = _COMPARISONS
+
+    def fix(self, name: str, known: Iterable[str], otherwise: str) -> str:
+        """``did you mean 'x'?`` if something known is close enough, else ``otherwise``."""
+        if not self._lookups or len(name) > _LONGEST_NAME:
+            return otherwise
+        self._lookups -= 1
+        slack = max(2, len(name) // 2)
+        candidates = [text for text in known if abs(len(text) - len(name)) <= slack]
+        if len(candidates) > _CANDIDATES:
+            candidates = [text for text in candidates if text[:3] == name[:3] or text[-3:] == name[-3:]][:_CANDIDATES]
+        if len(candidates) > self._comparisons:
+            return otherwise
+        self._comparisons -= len(candidates)
+        close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
+        return f"did you mean {close[0]!r}?" if close else otherwise
+
+
+def quoted(value: object, limit: int = 60) -> str:
+    """A value as a message shows it: quoted, on one line, cut to ``limit`` characters."""
+    text = repr(value[: limit + 1] if isinstance(value, str) else value)
+    return text if len(text) <= limit + 2 else f"{text[:limit]}..."
+
+
+def listed(names: Iterable[str], limit: int = 12) -> str:
+    """Names for a message, the first ``limit`` of them."""
+    known = list(names)
+    if not known:
+        return "none"
+    return ", ".join(quoted(name)[1:-1] for name in known[:limit]) + (
+        f" and {len(known) - limit} more" if len(known) > limit else ""
+    )

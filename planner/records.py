@@ -1,0 +1,149 @@
+"""The words of a plan's folder: the journal's records, the settings of a run and its snapshot."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from pydantic import BaseModel, ConfigDict, Field
+
+from planner.model import PlanStatus, Slug, StepStatus
+from subagents.executor import StepResult
+
+SETTINGS_VERSION = 1
+
+
+class Approvals(StrEnum):
+    """What a run may do without asking."""
+
+    ASK = "ask"
+    EDITS = "edits"
+    AUTO = "auto"
+
+
+class RunSettings(BaseModel):
+    """How a plan is run, kept so that a resume runs it the same way (``run.json``).
+
+    ``plan_id`` blank: the store chooses one. ``created`` is in unix seconds. ``origin`` says where the plan came from
+    (a file, ``-``, a goal). ``sample`` marks a run on a temporary copy of a demonstration; ``script`` is the file the
+    scripted backend replays.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: Literal[1] = SETTINGS_VERSION
+    plan_id: Slug | Literal[""] = ""
+    goal: str = ""
+    workspace: str
+    sample: bool = False
+    script: str | None = None
+    model: str | None = None
+    approvals: Approvals = Approvals.ASK
+    max_parallel: Annotated[int, Field(ge=1)] = 4
+    decisions: dict[Slug, tuple[Slug, ...]] = {}
+    fail_fast: bool = False
+    created: float = 0.0
+    origin: str = ""
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """Where a plan stands, to be read fast (``state.json``); the journal is the truth. ``updated``: unix seconds."""
+
+    plan_id: str
+    status: PlanStatus
+    counts: dict[str, int]
+    updated: float
+    reason: str | None = None
+
+
+class BaseRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    """What every line of ``journal.jsonl`` carries: ``at``, in unix seconds."""
+
+    at: float
+
+
+class ProcessAttached(BaseRecord, frozen=True, kw_only=True, tag="started"):
+    """A process took the plan up, to run it or go on with it."""
+
+    pid: int
+    version: str = ""
+
+
+class PlanMoved(BaseRecord, frozen=True, kw_only=True, tag="plan"):
+    """The plan changed status."""
+
+    status: PlanStatus
+    reason: str | None = None
+
+
+class StepMoved(BaseRecord, frozen=True, kw_only=True, tag="step"):
+    """A step changed status; ``attempt`` is the one it is at, 0 before the first."""
+
+    step_id: str
+    previous: StepStatus
+    status: StepStatus
+    reason: str | None = None
+    detail: str = ""
+    attempt: int = 0
+
+
+class AttemptEnded(BaseRecord, frozen=True, kw_only=True, tag="attempt"):
+    """An attempt came to its end; written, and on disk, before the step's own transition.
+
+    ``retry`` says that another attempt is due, so that the step's status can be told even when the process died
+    before the transition was written.
+    """
+
+    step_id: str
+    attempt: int
+    result: StepResult
+    retry: bool = False
+
+
+class DecisionOpened(BaseRecord, frozen=True, kw_only=True, tag="decision.opened"):
+    """A decision was put to whoever can take it."""
+
+    decision_id: str
+
+
+class DecisionMade(BaseRecord, frozen=True, kw_only=True, tag="decision"):
+    """A decision was taken. ``by``: ``user``, ``flag``, ``default`` or ``timeout``."""
+
+    decision_id: str
+    selections: tuple[str, ...]
+    by: str = ""
+
+
+class StepsReset(BaseRecord, frozen=True, kw_only=True, tag="reset"):
+    """A person had finished steps put back to pending, to be done again; attempts count on."""
+
+    step_ids: tuple[str, ...]
+
+
+JournalRecord: TypeAlias = (
+    ProcessAttached | PlanMoved | StepMoved | AttemptEnded | DecisionOpened | DecisionMade | StepsReset
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(JournalRecord)
+
+
+def encode_record(record: JournalRecord) -> bytes:
+    """One line of the journal, with its newline.
+
+    Raises:
+        TypeError, ValueError, OverflowError, RecursionError: a step's output is no JSON value.
+    """
+    return _encoder.encode(record) + b"\n"
+
+
+def decode_record(line: bytes) -> JournalRecord:
+    """The record of one line.
+
+    Raises:
+        msgspec.ValidationError: JSON, but no record of ours.
+        msgspec.DecodeError: not JSON.
+    """
+    return _decoder.decode(line)

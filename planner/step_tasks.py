@@ -1,0 +1,61 @@
+"""From a step of the plan to the StepTask its executor gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from planner.model import Plan, Step, StepStatus
+from subagents.executor import StepInput, StepResult, StepTask
+
+
+def build_task(plan: Plan, step: Step, attempt: int, inputs: tuple[StepInput, ...]) -> StepTask:
+    """Everything one attempt at ``step`` needs to know."""
+    return StepTask(
+        step_id=step.id,
+        title=step.title,
+        mode=step.mode,
+        goal=plan.goal,
+        context=plan.context,
+        prompt=step.prompt or step.title,
+        command=step.command,
+        verify=tuple(step.verify),
+        max_repairs=step.max_repairs,
+        writes=None if step.writes is None else tuple(step.writes),
+        allowed_tools=None if step.allowed_tools is None else tuple(step.allowed_tools),
+        denied_tools=tuple(step.denied_tools),
+        agent=step.agent,
+        model=step.model,
+        max_tokens=step.max_tokens,
+        max_turns=step.max_turns,
+        max_price=step.max_price,
+        timeout_seconds=step.timeout_seconds,
+        attempt=attempt,
+        inputs=inputs,
+    )
+
+
+def gather_inputs(
+    step: Step,
+    titles: Mapping[str, str],
+    status_of: Callable[[str], StepStatus],
+    results: Mapping[str, StepResult],
+) -> tuple[StepInput, ...]:
+    """What the direct dependencies came to, in the order the step names them; one that failed says why."""
+    return tuple(
+        _input(dependency.step, titles[dependency.step], status_of(dependency.step), results.get(dependency.step))
+        for dependency in step.dependencies
+    )
+
+
+def _input(step_id: str, title: str, status: StepStatus, result: StepResult | None) -> StepInput:
+    if result is None:
+        return StepInput(step_id=step_id, title=title, status=status.value, summary="")
+    summary = result.summary or (result.detail if status is StepStatus.FAILED else "")
+    return StepInput(
+        step_id=step_id,
+        title=title,
+        status=status.value,
+        summary=summary,
+        output=result.output,
+        files_changed=result.files_changed,
+    )

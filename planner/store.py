@@ -1,0 +1,283 @@
+"""PlanStore: the folder of a plan held for running it; the only writer of its journal, snapshot and results."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from planner.files import replace_file, sync_folder, write_file
+from planner.group_commit import GroupCommit
+from planner.journal import PlanJournal, SyncPolicy, read_journal
+from planner.model import PlanStatus
+from planner.plan_folder import (
+    JOURNAL_FILE,
+    LOCK_FILE,
+    RESULT_FILE,
+    SETTINGS_FILE,
+    SNAPSHOT_FILE,
+    SOURCE_FILE,
+    STEPS_FOLDER,
+    PlanFolder,
+    find_plan,
+    new_plan_id,
+    plans_folder,
+)
+from planner.plan_lock import PlanLock
+from planner.records import JournalRecord, RunSettings, Snapshot
+from planner.replay import RestoredPlan, restore
+from planner.store_errors import PlanExistsError, StoreWriteError
+from subagents.executor import StepResult
+
+_NEW_PREFIX = ".new-"
+_ABANDONED_SECONDS = 3600.0
+
+
+class PlanStore:
+    """A plan's folder, locked by this process until ``close``; a context manager.
+
+    Everything but ``append``, ``keep_result`` and ``sync`` waits for files: call it before an event loop
+    runs or from a worker thread. ``now`` tells unix seconds.
+    """
+
+    def __init__(
+        self,
+        folder: PlanFolder,
+        lock: PlanLock,
+        *,
+        sync_policy: SyncPolicy = SyncPolicy.STEP,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.folder = folder
+        self.settings = folder.settings()
+        self._lock = lock
+        self._now = now
+        content = read_journal(folder.path / JOURNAL_FILE)
+        self._dropped = content.dropped
+        self._restored: RestoredPlan | None = restore(content)
+        self._sync_policy = sync_policy
+        self._kept: deque[tuple[str, StepResult]] = deque()
+        self._commit = GroupCommit(self._write_kept)
+        self._journal = PlanJournal(folder.path / JOURNAL_FILE, sync_policy)
+        try:
+            self._journal.mend(content)
+        except StoreWriteError:
+            self._journal.close()
+            raise
+
+    @classmethod
+    def create(
+        cls,
+        home: Path,
+        settings: RunSettings,
+        source: bytes,
+        *,
+        sync_policy: SyncPolicy = SyncPolicy.STEP,
+        now: Callable[[], float] = time.time,
+    ) -> PlanStore:
+        """Make the folder of a new plan, whole or not at all, and hold it.
+
+        A blank ``settings.plan_id`` is chosen here, a zero ``settings.created`` is set to now.
+
+        Raises:
+            PlanExistsError: the id given is taken.
+            StoreWriteError: the folder can't be made.
+        """
+        root = plans_folder(home)
+        created = settings.created or now()
+        try:
+            root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _sweep(root, now())
+            draft = Path(tempfile.mkdtemp(prefix=_NEW_PREFIX, dir=root))
+        except OSError as error:
+            raise StoreWriteError(root, error) from error
+        lock: PlanLock | None = None
+        try:
+            lock = PlanLock.acquire(draft / LOCK_FILE, settings.plan_id or "new")
+            write_file(draft / SOURCE_FILE, source)
+            (draft / STEPS_FOLDER).mkdir()
+            (draft / JOURNAL_FILE).touch(mode=0o600)
+            path = _settle(draft, settings.model_copy(update={"created": created}))
+            sync_folder(root)
+            return cls(PlanFolder(path), lock, sync_policy=sync_policy, now=now)
+        except BaseException as error:
+            shutil.rmtree(draft, ignore_errors=True)  # gone already if it got its name
+            if lock is not None:
+                lock.release()
+            if isinstance(error, OSError):
+                raise StoreWriteError(root, error) from error
+            raise
+
+    @classmethod
+    def open(
+        cls,
+        home: Path,
+        reference: str,
+        *,
+        sync_policy: SyncPolicy = SyncPolicy.STEP,
+        now: Callable[[], float] = time.time,
+    ) -> PlanStore:
+        """Hold the plan of that id (or unique beginning of one) to go on with it.
+
+        Mends what a sudden end left: a torn journal, results that are in the journal and in no file.
+
+        Raises:
+            UnknownPlanError, AmbiguousPlanError: the reference names no plan, or several.
+            PlanLockedError: another process runs it.
+            BrokenPlanError: a file can't be read back.
+            StoreWriteError: the folder can't be written.
+        """
+        folder = find_plan(home, reference)
+        lock = PlanLock.acquire(folder.path / LOCK_FILE, folder.plan_id)
+        try:
+            store = cls(folder, lock, sync_policy=sync_policy, now=now)
+        except BaseException:
+            lock.release()
+            raise
+        try:
+            store._mend_results()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the plan; a second call does nothing."""
+        self._journal.close()
+        self._lock.release()
+
+    @property
+    def plan_id(self) -> str:
+        """The plan's id."""
+        return self.folder.plan_id
+
+    def replay(self) -> RestoredPlan:
+        """How the plan stands by its journal; ``dropped`` says what was cut off it when the store was opened.
+
+        Raises:
+            BrokenPlanError: the journal can't be read back.
+        """
+        if self._restored is None:
+            self._restored = replace(self.folder.replay(), dropped=self._dropped)
+        return self._restored
+
+    def append(self, record: JournalRecord) -> None:
+        """Write one record; it outlives this process at once, a power cut after ``sync``.
+
+        Raises:
+            StoreWriteError: the disk is full or refuses; nothing half-written stays.
+            TypeError, ValueError, OverflowError, RecursionError: it holds a value that is no JSON; nothing was written.
+        """
+        self._restored = None
+        self._journal.append(record)
+
+    async def sync(self) -> None:
+        """Return once all that was appended and kept is on disk; callers that come together share one flush.
+
+        Raises:
+            StoreWriteError: the disk is full or refuses.
+        """
+        if self._kept or self._sync_policy is not SyncPolicy.NEVER:
+            await self._commit.join()
+
+    def keep_result(self, step_id: str, result: StepResult) -> None:
+        """Have the next ``sync`` write a step's result, as ``write_result`` does."""
+        self._kept.append((step_id, result))
+
+    def _mend_results(self) -> None:
+        for step_id, result in self.replay().results.items():
+            path = self.folder.step_folder(step_id) / RESULT_FILE
+            if not path.is_file() or path.stat().st_size == 0:
+                self.write_result(step_id, result)
+
+    def _write_kept(self) -> None:
+        while self._kept:
+            self.write_result(*self._kept.popleft())
+        self._journal.flush()
+
+    def step_folder(self, step_id: str) -> Path:
+        """The folder of a step, made if it is not there yet.
+
+        Raises:
+            StoreWriteError: it can't be made.
+        """
+        path = self.folder.step_folder(step_id)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreWriteError(path, error) from error
+        return path
+
+    def write_result(self, step_id: str, result: StepResult) -> None:
+        """Put a step's result beside its conversation, for people and for dependants; the journal has it too.
+
+        Raises:
+            StoreWriteError: the disk is full or refuses.
+        """
+        data = msgspec.json.encode(result)
+        path = self.folder.step_folder(step_id) / RESULT_FILE
+        try:
+            try:
+                replace_file(path, data)
+            except FileNotFoundError:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                replace_file(path, data)
+        except OSError as error:
+            raise StoreWriteError(path, error) from error
+
+    def write_snapshot(self, status: PlanStatus, counts: Mapping[str, int], reason: str | None = None) -> None:
+        """Replace ``state.json``.
+
+        Raises:
+            StoreWriteError: the disk is full or refuses.
+        """
+        snapshot = Snapshot(
+            plan_id=self.plan_id, status=status, counts=dict(counts), updated=self._now(), reason=reason
+        )
+        path = self.folder.path / SNAPSHOT_FILE
+        try:
+            replace_file(path, msgspec.json.encode(snapshot))
+        except OSError as error:
+            raise StoreWriteError(path, error) from error
+
+
+def _settle(draft: Path, settings: RunSettings) -> Path:
+    """Give the draft its name; a chosen id that is taken by chance is chosen again."""
+    while True:
+        plan_id = settings.plan_id or new_plan_id(settings.created)
+        path = draft.parent / plan_id
+        document = settings.model_copy(update={"plan_id": plan_id})
+        write_file(draft / SETTINGS_FILE, document.model_dump_json(indent=2).encode() + b"\n")
+        sync_folder(draft)
+        try:
+            draft.rename(path)
+        except OSError as error:
+            if not path.exists():
+                raise
+            if settings.plan_id:
+                raise PlanExistsError(plan_id, draft.parent) from error
+        else:
+            return path
+
+
+def _sweep(root: Path, now: float) -> None:
+    """Remove drafts whose maker died; a draft lives for milliseconds."""
+    for draft in root.glob(f"{_NEW_PREFIX}*"):
+        if now - draft.stat().st_mtime > _ABANDONED_SECONDS:
+            shutil.rmtree(draft, ignore_errors=True)

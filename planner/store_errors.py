@@ -1,0 +1,82 @@
+"""What can go wrong between a plan and its folder on disk; roots in ``vibe.core.errors``.
+
+EnvironmentFailure                 (vibe.core.errors, exit 3)
+└── StoreError                     the plan's folder can't serve
+    ├── StoreWriteError            full, read-only or missing: nothing half-written stays
+    ├── BrokenPlanError            a file of the folder can't be read back
+    ├── PlanExistsError            the id is taken
+    └── PlanLockedError            another process runs the plan
+UsageError                         (vibe.core.errors, exit 2)
+├── UnknownPlanError               no folder has that id
+└── AmbiguousPlanError             several ids begin so
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from vibe.core.errors import EnvironmentFailure, UsageError
+
+
+class StoreError(EnvironmentFailure):
+    """The folder of a plan can't serve what was asked."""
+
+
+class StoreWriteError(StoreError):
+    """A write to the plan's folder failed; ``cause`` is the operating system's answer."""
+
+    def __init__(self, path: Path, cause: OSError) -> None:
+        problem = cause.strerror or str(cause)
+        super().__init__(
+            f"cannot write {path}: {problem}; free or permit space there, or set VIBE_HOME to a writable folder, "
+            "then resume the plan"
+        )
+        self.path = path
+        self.cause = cause
+
+
+class BrokenPlanError(StoreError):
+    """A file of a plan's folder can't be read back; ``where`` is the file, with the line where there is one."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"{where}: {problem}; restore the file from a backup or run the plan anew")
+        self.where = where
+        self.problem = problem
+
+
+class PlanExistsError(StoreError):
+    """A plan of that id is there already."""
+
+    def __init__(self, plan_id: str, folder: Path) -> None:
+        super().__init__(f"plan {plan_id!r} exists already in {folder}: resume it, or choose another id")
+        self.plan_id = plan_id
+        self.folder = folder
+
+
+class PlanLockedError(StoreError):
+    """Another process runs the plan; ``pid`` is None if it has not said which."""
+
+    def __init__(self, plan_id: str, pid: int | None) -> None:
+        holder = f"process {pid}" if pid else "another process"
+        super().__init__(f"plan {plan_id} is being run by {holder}; stop it first or wait")
+        self.plan_id = plan_id
+        self.pid = pid
+
+
+class UnknownPlanError(UsageError):
+    """No plan has that id."""
+
+    def __init__(self, reference: str, folder: Path) -> None:
+        super().__init__(f"no plan {reference!r} in {folder}: `vibe plan list` shows those that are there")
+        self.reference = reference
+
+
+class AmbiguousPlanError(UsageError):
+    """Several plans' ids begin with what was given."""
+
+    def __init__(self, reference: str, candidates: Sequence[str]) -> None:
+        shown = ", ".join(candidates[:5]) + (" ..." if len(candidates) > 5 else "")
+        super().__init__(f"{reference!r} could be {len(candidates)} plans ({shown}): give more of the id")
+        self.reference = reference
+        self.candidates = tuple(candidates)

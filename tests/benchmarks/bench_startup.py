@@ -1,0 +1,180 @@
+"""How fast the installed ``vibe`` starts, asks its first question and leaves.
+
+``python -m tests.benchmarks.bench_startup [--json] [--rounds N]``; exits 1 if a median is over its bound. All
+commands take turns, so that whatever else the machine does meets them alike. A request counts when the server has read
+the whole of it; a reply is counted from the same moment, so its own way to the client is part of what we report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.fakes.model_server import ModelServer, Received, Reply, Shape
+
+Row = dict[str, str | float]
+VIBE = Path(sys.executable).with_name("vibe")
+BOUND_VERSION = 3.0
+BOUND_REQUEST_MS = 600.0
+BOUND_EXIT_MS = 150.0
+PEERS = {
+    "first request": "mistral-vibe 2.18 1060-1220 ms, 3.0 2040-2240 ms, on a quiet machine",
+    "exit": "mistral-vibe 2.18 336-446 ms, 3.0 593-730 ms",
+}
+BACKENDS: dict[str, Shape] = {"generic": "openai", "mistral": "mistral"}
+KEY_VARIABLE = "BENCH_KEY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Took:
+    """One command: milliseconds by the clock and of processor time, and its largest memory in MB.
+
+    ``asked`` is when its first request was read, ``left`` how long it lived after its last; zero without a request.
+    """
+
+    wall: float
+    cpu: float
+    memory: float
+    asked: float = 0.0
+    left: float = 0.0
+
+
+@dataclass(slots=True)
+class Answering:
+    """Answers every request at once and notes when it came."""
+
+    times: list[float] = field(default_factory=list[float])
+
+    def __call__(self, request: Received) -> Reply:
+        """One word."""
+        del request
+        self.times.append(time.perf_counter())
+        return Reply(text="hello")
+
+
+def spawn(command: Sequence[str], environ: Mapping[str, str], cwd: Path, answering: Answering | None = None) -> Took:
+    """Run one command to its end.
+
+    Raises:
+        SystemExit: it failed, or it asked for nothing where it should have.
+    """
+    begun = time.perf_counter()
+    process = subprocess.Popen(
+        command, env=dict(environ), cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    ended = time.perf_counter()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    times = [moment for moment in answering.times if moment > begun] if answering else []
+    if process.returncode or (answering and not times):
+        raise SystemExit(f"{' '.join(command)} exited with {process.returncode} after {len(times)} requests")
+    return Took(
+        wall=(ended - begun) * 1e3,
+        cpu=(usage.ru_utime + usage.ru_stime) * 1e3,
+        memory=usage.ru_maxrss / 1024,
+        asked=(times[0] - begun) * 1e3 if times else 0.0,
+        left=(ended - times[-1]) * 1e3 if times else 0.0,
+    )
+
+
+def take_turns(commands: Mapping[str, Callable[[], Took]], rounds: int) -> dict[str, list[Took]]:
+    """Run every command once for nothing, to warm the caches, then all of them in turn."""
+    took: dict[str, list[Took]] = {name: [] for name in commands}
+    for command in commands.values():
+        command()
+    for _ in range(rounds):
+        for name, command in commands.items():
+            took[name].append(command())
+    return took
+
+
+def config_of(servers: Mapping[str, ModelServer]) -> str:
+    """A configuration with a provider and a model for each server; a model is called as its provider."""
+    tables = [
+        f'[[providers]]\nname = "{name}"\nbackend = "{name}"\napi_base = "{server.api_base}"\n'
+        f'api_key_env_var = "{KEY_VARIABLE}"\n[[models]]\nname = "{name}"\nprovider = "{name}"\n'
+        for name, server in servers.items()
+    ]
+    return "\n".join(['active_model = "generic"', *tables])
+
+
+def measure(rounds: int) -> dict[str, list[Took]]:
+    """Everything, in a home and a workspace that hold next to nothing."""
+    answering = {name: Answering() for name in BACKENDS}
+    with (
+        tempfile.TemporaryDirectory(prefix="vb-") as folder,
+        ModelServer("openai", answering["generic"]) as generic,
+        ModelServer("mistral", answering["mistral"]) as mistral,
+    ):
+        home, work = Path(folder, "home"), Path(folder, "work")
+        home.mkdir()
+        work.mkdir()
+        (work / "README.md").write_text("# A tiny project\n")
+        (home / "config.toml").write_text(config_of({"generic": generic, "mistral": mistral}))
+        environ = {"PATH": os.environ["PATH"], "HOME": folder, "VIBE_HOME": str(home), KEY_VARIABLE: "k"}
+
+        def command(*words: str, asks: Answering | None = None) -> Callable[[], Took]:
+            return lambda: spawn(words, environ, work, asks)
+
+        commands = {
+            "python -c pass": command(sys.executable, "-c", "pass"),
+            "vibe --version": command(str(VIBE), "--version"),
+        }
+        short = take_turns(commands, rounds * 3)
+        asking = {
+            name: command(str(VIBE), "-p", "hi", "--model", name, asks=answering[name]) for name in BACKENDS
+        }
+        return short | take_turns(asking, rounds)
+
+
+def rows_of(took: Mapping[str, Sequence[Took]]) -> list[Row]:
+    """The table: medians, and the best for the reader who wonders what the machine's other work did."""
+    python, version = took["python -c pass"], took["vibe --version"]
+    rows = [_row("python -c pass, ms", [t.wall for t in python]), _row("vibe --version, ms", [t.wall for t in version])]
+    ratio = _row("vibe --version / python -c pass", [t.wall / statistics.median(p.wall for p in python) for t in version])
+    rows.append(ratio | {"bound": BOUND_VERSION})
+    for name in BACKENDS:
+        asked = _row(f"exec to first request, {name}, ms", [t.asked for t in took[name]])
+        left = _row(f"last request read to exit, {name}, ms", [t.left for t in took[name]])
+        rows += [asked | {"bound": BOUND_REQUEST_MS}, left | {"bound": BOUND_EXIT_MS}]
+        rows.append(_row(f"whole run, {name}, ms of processor time", [t.cpu for t in took[name]]))
+        rows.append(_row(f"whole run, {name}, peak MB", [t.memory for t in took[name]]))
+    return rows
+
+
+def _row(what: str, figures: Sequence[float]) -> Row:
+    return {"what": what, "ours": round(statistics.median(figures), 2), "best": round(min(figures), 2)}
+
+
+def main() -> int:
+    """Measure, print, and return 1 if something is over its bound."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--rounds", type=int, default=10, help="runs of each prompt; short commands run three times as often")
+    given = parser.parse_args()
+    before = os.getloadavg()[0]
+    rows = rows_of(measure(given.rounds))
+    load = f"{before:.1f} to {os.getloadavg()[0]:.1f}"
+    if given.json:
+        print(json.dumps({"load": load, "processors": os.cpu_count(), "rows": rows, "peers": PEERS}, indent=2))
+    else:
+        print(f"{'':<56}{'median':>9}{'best':>9}    load {load} on {os.cpu_count()} processors")
+        for row in rows:
+            bound = f"bound {row['bound']}" if "bound" in row else ""
+            print(f"{row['what']:<56}{row['ours']:>9}{row['best']:>9}    {bound}")
+        for what, peer in PEERS.items():
+            print(f"peers, {what}: {peer}")
+    return int(any("bound" in row and float(row["ours"]) > float(row["bound"]) for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""A real pseudo terminal with a person's eyes: what it was sent, and what its screen shows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import termios
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+import anyio
+
+SECONDS = 15.0
+_SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b\][^\x07]*\x07|[\r\n]|[^\x1b\r\n]+|\x1b")
+
+
+class Terminal:
+    """A context manager. ``slave`` is the descriptor a program runs on; keys are typed with ``type``."""
+
+    def __init__(self, columns: int = 80, rows: int = 24) -> None:
+        self.columns, self.rows = columns, rows
+        self._sent = bytearray()
+
+    def __enter__(self) -> Self:
+        self.master, self.slave = os.openpty()
+        termios.tcsetwinsize(self.slave, (self.rows, self.columns))
+        self._open = True
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.hang_up()
+        self._reader.join()
+        os.close(self.master)
+
+    def hang_up(self) -> None:
+        """Close the program's end, as the test holds it."""
+        if self._open:
+            self._open = False
+            os.close(self.slave)
+
+    def type(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self.master, keys.encode())
+
+    def sent(self) -> str:
+        """Everything the program wrote, escape sequences included."""
+        return self._sent.decode(errors="replace")
+
+    def screen(self) -> list[str]:
+        """The last rows of what a person sees, history above them included; trailing blanks removed."""
+        return shown(self.sent())
+
+    def wait_for(self, text: str) -> None:
+        """Return once the screen shows a text."""
+        deadline = time.monotonic() + SECONDS
+        while not any(text in line for line in self.screen()):
+            assert time.monotonic() < deadline, "\n".join([f"no {text!r} on:", *self.screen()])
+            time.sleep(0.01)
+
+    async def see(self, text: str, times: int = 1) -> None:
+        """Return once the program has written a text so often."""
+        with anyio.fail_after(SECONDS):
+            while self.sent().count(text) < times:  # noqa: ASYNC110  the reader is a thread
+                await anyio.sleep(0.005)
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):  # EIO: nobody holds the other end any more
+            while piece := os.read(self.master, 65536):
+                self._sent += piece
+
+
+def shown(sent: str) -> list[str]:
+    """The lines a terminal shows, scrolled out ones first, after text with the sequences our programs write."""
+    lines, row, column = [""], 0, 0
+    for match in _SEQUENCE.finditer(sent):
+        text, numbers, letter = match.group(), match.group(1) or "", match.group(2)
+        count = int(numbers) if numbers.isdigit() else 1
+        match letter or text:
+            case "\n":
+                row += 1
+                lines += [""] * (row + 1 - len(lines))
+            case "\r":
+                column = 0
+            case "A":
+                row = max(0, row - count)
+            case "K":
+                lines[row] = "" if numbers == "2" else lines[row][:column]
+            case "m" | "h" | "l" | "\x1b":
+                continue
+            case _:
+                assert letter is None, f"a sequence the model does not know: {match.group()!r}"
+                before = lines[row][:column].ljust(column)
+                lines[row] = before + text + lines[row][column + len(text) :]
+                column += len(text)
+    return [line.rstrip() for line in lines]

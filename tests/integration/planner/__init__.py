@@ -1,0 +1,3 @@
+"""The planner with real processes and files."""
+
+from __future__ import annotations

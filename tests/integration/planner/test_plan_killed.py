@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from planner.model import PlanStatus, StepStatus
+from planner.plan_folder import find_plan, list_plans
+from planner.records import RunSettings
+from planner.store import PlanStore
+
+STEPS = 40
+KILLS = 10
+
+
+def make_plan(home: Path, rng: random.Random) -> str:
+    steps = [
+        {
+            "id": f"s{n}",
+            "title": "a step",
+            "mode": "code",
+            "writes": [f"{n}.txt"],
+            "depends_on": [f"s{before}" for before in sorted(rng.sample(range(n), min(n, rng.randint(0, 2))))],
+        }
+        for n in range(STEPS)
+    ]
+    source = msgspec.json.encode({"version": 1, "goal": "survive", "steps": steps})
+    with PlanStore.create(home, RunSettings(workspace="/w"), source) as store:
+        return store.plan_id
+
+
+def run_process(home: Path, plan_id: str, name: str, kill_after: float | None) -> int:
+    """The exit code; ``kill_after`` counts seconds from the moment the plan runs."""
+    command = [sys.executable, "-m", "tests.integration.planner.plan_process", str(home), plan_id, name]
+    root = Path(__file__).parents[3]
+    with subprocess.Popen(
+        [*command, str(home / "effects")], cwd=root, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        if kill_after is not None:
+            time.sleep(kill_after)
+            process.kill()
+        return process.wait()
+
+
+def completed_steps(home: Path, plan_id: str) -> set[str]:
+    steps = find_plan(home, plan_id).replay().steps
+    return {step_id for step_id, step in steps.items() if step.status is StepStatus.COMPLETED}
+
+
+def test_a_plan_killed_at_any_instant_is_resumed_and_repeats_no_completed_step(tmp_path: Path) -> None:
+    seed = random.randrange(10**6)
+    rng = random.Random(seed)
+    plan_id = make_plan(tmp_path, rng)
+    completed_before: dict[str, set[str]] = {}
+    for kill in range(KILLS):
+        completed_before[f"p{kill}"] = completed_steps(tmp_path, plan_id)
+        run_process(tmp_path, plan_id, f"p{kill}", rng.uniform(0.0, 0.05))
+        assert list_plans(tmp_path)[0].problem is None
+    completed_before["last"] = completed_steps(tmp_path, plan_id)
+    assert run_process(tmp_path, plan_id, "last", None) == 0, seed
+
+    begun: dict[str, list[str]] = {}
+    for line in (tmp_path / "effects").read_text().splitlines():
+        process, step_id, what = line.split()
+        if what == "begin":
+            assert step_id not in completed_before[process], f"{step_id} was repeated by {process}, seed {seed}"
+            begun.setdefault(process, []).append(step_id)
+    assert all(len(steps) == len(set(steps)) for steps in begun.values())
+    restored = find_plan(tmp_path, plan_id).replay()
+    assert restored.status is PlanStatus.COMPLETED
+    assert len(completed_steps(tmp_path, plan_id)) == STEPS
+    assert len(begun) > 1, "the kills came too late to prove anything"
+    for step in msgspec.json.decode(find_plan(tmp_path, plan_id).source())["steps"]:
+        given = ",".join(f"{before}={restored.results[before].summary}" for before in step["depends_on"])
+        assert (find_plan(tmp_path, plan_id).step_folder(step["id"]) / "result.json").stat().st_size > 0
+        assert restored.results[step["id"]].summary == f"{step['id']}({given})", "a result got lost on the way"

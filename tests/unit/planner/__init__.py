@@ -1,0 +1,3 @@
+"""Tests of the planner."""
+
+from __future__ import annotations

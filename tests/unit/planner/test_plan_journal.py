@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from planner.group_commit import GroupCommit
+from planner.journal import PlanJournal, SyncPolicy, read_journal
+from planner.model import PlanStatus, StepStatus
+from planner.records import JournalRecord, PlanMoved, ProcessAttached, StepMoved, encode_record
+from planner.store_errors import BrokenPlanError, StoreWriteError
+
+RECORDS: tuple[JournalRecord, ...] = (
+    ProcessAttached(at=1.0, pid=7, version="1"),
+    PlanMoved(at=2.0, status=PlanStatus.ACTIVE),
+    StepMoved(at=3.0, step_id="ä", previous=StepStatus.PENDING, status=StepStatus.IN_PROGRESS, attempt=1),
+)
+LINES = [encode_record(record) for record in RECORDS]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(b"".join(LINES))
+    return path
+
+
+def mended(path: Path) -> bytes:
+    journal = PlanJournal(path, SyncPolicy.NEVER)
+    journal.mend(read_journal(path))
+    journal.close()
+    return path.read_bytes()
+
+
+def test_a_sound_journal_is_read_whole_and_left_alone(path: Path) -> None:
+    content = read_journal(path)
+    assert tuple(content.records) == RECORDS
+    assert content.dropped == ()
+    assert mended(path) == b"".join(LINES)
+
+
+def test_an_empty_journal_holds_nothing(path: Path) -> None:
+    path.write_bytes(b"")
+    assert list(read_journal(path).records) == []
+    assert mended(path) == b""
+
+
+def test_a_journal_torn_anywhere_loses_its_last_line_only_and_is_mended(path: Path) -> None:
+    whole = b"".join(LINES)
+    sound = LINES[0] + LINES[1]
+    for cut in range(len(sound) + 1, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        content = read_journal(path)
+        assert tuple(content.records) == RECORDS[:2], cut
+        assert content.dropped == (f"{path}:3: dropped a torn last line of {cut - len(sound)} bytes",)
+        assert mended(path) == sound
+        assert read_journal(path).dropped == ()
+
+
+def test_a_last_line_that_lacks_only_its_newline_is_kept(path: Path) -> None:
+    path.write_bytes(b"".join(LINES)[:-1])
+    assert tuple(read_journal(path).records) == RECORDS
+    assert mended(path) == b"".join(LINES)
+
+
+@pytest.mark.parametrize("zeros", [1, 512, 4096])
+@pytest.mark.parametrize("torn", [b"", LINES[2][:20]])
+def test_a_zero_filled_end_is_dropped_with_whatever_was_torn_before_it(path: Path, zeros: int, torn: bytes) -> None:
+    path.write_bytes(LINES[0] + LINES[1] + torn + b"\0" * zeros)
+    content = read_journal(path)
+    assert tuple(content.records) == RECORDS[:2]
+    assert content.dropped[0] == f"{path}: dropped {zeros} zero bytes at its end"
+    assert len(content.dropped) == (2 if torn else 1)
+    assert mended(path) == LINES[0] + LINES[1]
+
+
+def test_appending_after_mending_begins_a_line_of_its_own(path: Path) -> None:
+    path.write_bytes(b"".join(LINES)[:-5])
+    journal = PlanJournal(path, SyncPolicy.NEVER)
+    journal.mend(read_journal(path))
+    journal.append(RECORDS[2])
+    journal.close()
+    assert path.read_bytes() == b"".join(LINES)
+
+
+@pytest.mark.parametrize(
+    "broken", [b"\n", b"nonsense\n", LINES[1][:10] + b"\n", b"\xff\xfe\n", b"\0" * 40 + b"\n", LINES[1][:-1] + LINES[1]]
+)
+def test_a_line_broken_in_the_middle_is_an_error_with_file_and_line(path: Path, broken: bytes) -> None:
+    path.write_bytes(LINES[0] + broken + LINES[2])
+    with pytest.raises(BrokenPlanError, match=r"journal\.jsonl:2: is not a JSON line"):
+        read_journal(path)
+
+
+@pytest.mark.parametrize(
+    "record", [b'{"type": "from_the_future", "at": 1.0}\n', b'{"type": "plan", "at": 1.0}\n', b"7\n"]
+)
+def test_a_whole_line_that_is_no_record_is_an_error_even_at_the_end(path: Path, record: bytes) -> None:
+    path.write_bytes(LINES[0] + record)
+    with pytest.raises(BrokenPlanError, match=r"journal\.jsonl:2: is no record this version knows"):
+        read_journal(path)
+
+
+def test_a_missing_journal_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(BrokenPlanError, match=r"journal\.jsonl: No such file"):
+        read_journal(tmp_path / "journal.jsonl")
+
+
+def test_what_is_no_json_is_refused_before_anything_is_written(path: Path) -> None:
+    journal = PlanJournal(path, SyncPolicy.NEVER)
+    with pytest.raises((TypeError, ValueError)):
+        journal.append(PlanMoved(at=1.0, status=PlanStatus.ACTIVE, reason="\ud800"))
+    journal.append(RECORDS[0])
+    journal.close()
+    assert path.read_bytes() == b"".join([*LINES, LINES[0]])
+
+
+class CountingDisk:
+    """Stands in for fdatasync: counts, and lets a test hold a flush."""
+
+    def __init__(self, failure: OSError | None = None) -> None:
+        self.flushes = 0
+        self._failure = failure
+
+    def __call__(self, fd: int) -> None:
+        self.flushes += 1
+        if self._failure is not None:
+            raise self._failure
+        os.fsync(fd)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[CountingDisk], CountingDisk]:
+    def use(disk: CountingDisk) -> CountingDisk:
+        monkeypatch.setattr(os, "fdatasync", disk)
+        return disk
+
+    return use
+
+
+async def test_callers_that_sync_together_share_flushes(
+    path: Path, disk: Callable[[CountingDisk], CountingDisk]
+) -> None:
+    counting = disk(CountingDisk())
+    journal = PlanJournal(path)
+    commit = GroupCommit(journal.flush)
+    async with anyio.create_task_group() as tasks:
+        for _ in range(50):
+            journal.append(RECORDS[1])
+            tasks.start_soon(commit.join)
+    assert 1 <= counting.flushes <= 3
+    await commit.join()
+    assert counting.flushes <= 3, "nothing new, nothing to flush"
+    journal.append(RECORDS[1])
+    await commit.join()
+    journal.close()
+    assert len((await to_thread.run_sync(read_journal, path)).records) == 54
+
+
+async def test_never_leaves_the_disk_alone(path: Path, disk: Callable[[CountingDisk], CountingDisk]) -> None:
+    counting = disk(CountingDisk())
+    journal = PlanJournal(path, SyncPolicy.NEVER)
+    journal.append(RECORDS[1])
+    await GroupCommit(journal.flush).join()
+    journal.close()
+    assert counting.flushes == 0
+
+
+async def test_a_disk_that_refuses_a_flush_is_never_trusted_again(
+    path: Path, disk: Callable[[CountingDisk], CountingDisk]
+) -> None:
+    counting = disk(CountingDisk(OSError(5, "Input/output error")))
+    journal = PlanJournal(path)
+    commit = GroupCommit(journal.flush)
+    journal.append(RECORDS[1])
+    failures = 0
+
+    async def sync() -> None:
+        nonlocal failures
+        with pytest.raises(StoreWriteError, match="Input/output error"):
+            await commit.join()
+        failures += 1
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(sync)
+    with pytest.raises(StoreWriteError):
+        journal.append(RECORDS[1])
+    journal.close()
+    assert failures == 3
+    assert counting.flushes == 1

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from typing import Any
+
+from planner.instructions import RestoredStep
+from planner.journal import JournalContent
+from planner.model import PlanStatus, StepStatus
+from planner.records import (
+    AttemptEnded,
+    DecisionMade,
+    DecisionOpened,
+    JournalRecord,
+    PlanMoved,
+    ProcessAttached,
+    StepMoved,
+    StepsReset,
+)
+from planner.replay import RestoredPlan, restore
+from subagents.executor import StepResult
+from tests.fakes.executor import completed, failed
+from vibe.core.messages import Usage
+from vibe.core.outcome import Outcome
+
+PENDING, RUNNING = StepStatus.PENDING, StepStatus.IN_PROGRESS
+
+
+def replayed(*records: JournalRecord) -> RestoredPlan:
+    return restore(JournalContent(records=records, dropped=("lost",), length=0, unfinished=False))
+
+
+def began(step_id: str = "a", attempt: int = 1) -> StepMoved:
+    return StepMoved(at=1.0, step_id=step_id, previous=PENDING, status=RUNNING, attempt=attempt)
+
+
+def moved(status: StepStatus, step_id: str = "a", attempt: int = 1, **fields: Any) -> StepMoved:
+    return StepMoved(at=2.0, step_id=step_id, previous=RUNNING, status=status, attempt=attempt, **fields)
+
+
+def ended(result: StepResult, step_id: str = "a", attempt: int = 1, **fields: Any) -> AttemptEnded:
+    return AttemptEnded(at=2.0, step_id=step_id, attempt=attempt, result=result, **fields)
+
+
+def test_an_empty_journal_is_an_idle_plan() -> None:
+    plan = replayed()
+    assert (plan.status, plan.steps, plan.usage, plan.cost_usd, plan.attached) == (PlanStatus.IDLE, {}, Usage(), 0.0, 0)
+    assert plan.dropped == ("lost",)
+
+
+def test_a_step_that_was_running_comes_back_pending_at_its_attempt() -> None:
+    assert replayed(began(attempt=2)).steps == {"a": RestoredStep(PENDING, 2)}
+
+
+def test_a_finished_step_comes_back_with_its_result_and_reason() -> None:
+    plan = replayed(began(), ended(failed()), moved(StepStatus.FAILED, reason="verify", detail="broken"))
+    assert plan.steps == {"a": RestoredStep(StepStatus.FAILED, 1)}
+    assert plan.results == {"a": failed()}
+    assert plan.reasons["a"].detail == "broken"
+
+
+def test_a_result_counts_even_when_the_transition_was_never_written() -> None:
+    refused = StepResult(outcome=Outcome.FAILED, reason="provider", provider_refused=True)
+    interrupted = StepResult(outcome=Outcome.INTERRUPTED)
+    limit = StepResult(outcome=Outcome.LIMIT, reason="budget")
+    plan = replayed(
+        ended(completed(), "done"),
+        ended(failed(), "failed"),
+        ended(failed(), "again", retry=True),
+        ended(limit, "limit"),
+        ended(refused, "refused"),
+        ended(interrupted, "interrupted", attempt=3),
+    )
+    assert plan.steps == {
+        "done": RestoredStep(StepStatus.COMPLETED, 1),
+        "failed": RestoredStep(StepStatus.FAILED, 1),
+        "again": RestoredStep(PENDING, 2),
+        "limit": RestoredStep(StepStatus.FAILED, 1),
+        "refused": RestoredStep(PENDING, 1),
+        "interrupted": RestoredStep(PENDING, 3),
+    }
+    assert set(plan.results) == {"done", "failed", "limit"}
+
+
+def test_usage_and_cost_are_summed_over_every_attempt() -> None:
+    first = StepResult(outcome=Outcome.FAILED, usage=Usage(10, 5, 1, 1), cost_usd=0.25)
+    second = StepResult(outcome=Outcome.COMPLETED, usage=Usage(20, 5, 0, 2), cost_usd=0.5)
+    command = StepResult(outcome=Outcome.COMPLETED)
+    plan = replayed(ended(first, retry=True), ended(second, attempt=2), ended(command, "b"))
+    assert plan.usage == Usage(30, 10, 1, 3)
+    assert plan.cost_usd == 0.75
+
+
+def test_one_unknown_price_makes_the_cost_unknown() -> None:
+    unknown = StepResult(outcome=Outcome.COMPLETED, usage=Usage(1, 1, 0, 1))
+    known = StepResult(outcome=Outcome.COMPLETED, usage=Usage(1, 1, 0, 1), cost_usd=0.5)
+    assert replayed(ended(known), ended(unknown, "b"), ended(known, "c")).cost_usd is None
+
+
+def test_decisions_taken_are_kept_and_open_ones_are_not() -> None:
+    plan = replayed(
+        DecisionOpened(at=1.0, decision_id="x"),
+        DecisionOpened(at=1.0, decision_id="y"),
+        DecisionMade(at=2.0, decision_id="x", selections=("one", "two"), by="user"),
+    )
+    assert plan.decisions == {"x": ("one", "two")}
+
+
+def test_active_time_is_that_of_processes_without_the_gaps_between_them() -> None:
+    plan = replayed(
+        ProcessAttached(at=100.0, pid=1),
+        PlanMoved(at=110.0, status=PlanStatus.PAUSED, reason="user"),
+        ProcessAttached(at=5000.0, pid=2),
+        PlanMoved(at=5000.0, status=PlanStatus.ACTIVE),
+        StepMoved(at=5005.0, step_id="a", previous=PENDING, status=RUNNING, attempt=1),
+    )
+    assert plan.active_seconds == 15.0
+    assert plan.attached == 2
+    assert (plan.status, plan.reason) == (PlanStatus.ACTIVE, None)
+
+
+def test_a_reset_step_is_pending_again_under_its_next_attempt() -> None:
+    plan = replayed(
+        ended(failed()),
+        moved(StepStatus.FAILED),
+        moved(StepStatus.SKIPPED, "b"),
+        StepsReset(at=3.0, step_ids=("a", "b", "unknown")),
+    )
+    assert plan.steps == {"a": RestoredStep(PENDING, 2), "b": RestoredStep(PENDING, 1)}
+    assert plan.results == {}
+    assert plan.counts() == {"pending": 2}

@@ -1,0 +1,238 @@
+"""Any plan, any runner: nothing starts early, nothing is left over, everything ends, the same way every time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from planner.claims import claim_of, claims_overlap
+from planner.instructions import (
+    CancelRequested,
+    DecisionTaken,
+    Instruction,
+    MoveStep,
+    PauseRequested,
+    RestoredStep,
+    RetryDue,
+    SchedulerEvent,
+    StartStep,
+    StepEnded,
+)
+from planner.model import Plan, PlanStatus, Step, StepStatus
+from tests.unit.planner.scripted_run import ScriptedRun, choice, make_plan
+from vibe.core.outcome import Outcome
+
+DECISIONS = ("p", "q")
+OPTIONS = ("x", "y")
+WRITES: tuple[list[str] | None, ...] = (
+    None,
+    [],
+    ["src/a"],
+    ["src/**"],
+    ["docs/*.md"],
+    ["src/b", "docs/x.md"],
+    ["**/*.md"],
+)
+END_KINDS = ("completed", "completed", "completed", "failed", "failed", "limit", "blocked", "interrupted", "refused")
+
+
+@st.composite
+def raw_steps(draw: st.DrawFn, number: int) -> dict[str, Any]:
+    needs = draw(st.lists(st.integers(0, number - 1), unique=True, max_size=3)) if number else []
+    raw: dict[str, Any] = {
+        "id": f"s{number}",
+        "title": "a step",
+        "mode": draw(st.sampled_from(["code", "research", "run", "docs"])),
+        "depends_on": [
+            {"step": f"s{n}", "on": draw(st.sampled_from(["completed", "completed", "finished", "failed"]))}
+            for n in needs
+        ],
+        "writes": draw(st.sampled_from(WRITES)),
+        "on_failure": draw(st.sampled_from(["stop", "continue"])),
+        "retries": draw(st.sampled_from([0, 0, 1, 2])),
+        "priority": draw(st.sampled_from([0, 0, 0, 3, -3])),
+    }
+    if draw(st.integers(0, 4)) == 0:
+        raw["decision"] = draw(st.sampled_from(DECISIONS))
+    if draw(st.integers(0, 4)) == 0:
+        raw["when"] = {draw(st.sampled_from(DECISIONS)): [draw(st.sampled_from(OPTIONS))]}
+    return raw
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    size = draw(st.integers(1, 9))
+    return make_plan([draw(raw_steps(n)) for n in range(size)], [choice(d, *OPTIONS) for d in DECISIONS])
+
+
+@dataclass
+class RandomRunner:
+    """Answers the scheduler with whatever is drawn, and checks each answer it gets."""
+
+    run: ScriptedRun
+    data: st.DataObject
+    fail_fast: bool
+    may_stop: bool
+    patience: int = 6
+    taken: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    events: list[SchedulerEvent] = field(default_factory=list[SchedulerEvent])
+    stopping: bool = False
+
+    def go(self) -> None:
+        self.check(self.run.start())
+        while not self.run.ends:
+            event = self.next_event()
+            self.events.append(event)
+            self.check(self.run.send(event))
+
+    def next_event(self) -> SchedulerEvent:
+        undecided = [d for d in DECISIONS if d not in self.taken]
+        kinds = ["end"] * 4 * bool(self.run.running) + ["retry"] * 3 * bool(self.run.open_retries)
+        asked = [d for d in undecided if d in self.run.asked]
+        kinds += ["decide"] * bool(undecided and (kinds or asked))
+        assert kinds, "the scheduler waits for nothing that could come"
+        if self.may_stop:
+            kinds += ["pause", "cancel"]
+        kind = self.data.draw(st.sampled_from(kinds))
+        if kind == "end":
+            return self.ending(self.data.draw(st.sampled_from(self.run.running)))
+        if kind == "retry":
+            return RetryDue(self.data.draw(st.sampled_from(self.run.open_retries)))
+        if kind == "decide":
+            decision = self.data.draw(st.sampled_from(asked if asked and not self.run.running else undecided))
+            self.taken[decision] = (self.data.draw(st.sampled_from(OPTIONS)),)
+            return DecisionTaken(decision, self.taken[decision], "user")
+        self.stopping = True
+        return PauseRequested("asked") if kind == "pause" else CancelRequested("asked")
+
+    def ending(self, step_id: str) -> StepEnded:
+        kind = self.data.draw(st.sampled_from(END_KINDS))
+        if kind in ("interrupted", "refused"):
+            self.patience -= 1
+            kind = kind if self.patience > 0 and (self.may_stop or kind == "interrupted") else "completed"
+        if kind == "refused":
+            self.stopping = True
+            return StepEnded(step_id, Outcome.FAILED, provider_refused=True)
+        return StepEnded(step_id, Outcome(kind))
+
+    # --- what must hold -----------------------------------------------------------------------------------
+
+    def check(self, said: list[Instruction]) -> None:
+        steps = {step.id: step for step in self.run.plan.steps}
+        for instruction in said:
+            if isinstance(instruction, StartStep):
+                assert not self.stopping
+                assert instruction.attempt <= steps[instruction.step_id].retries + 1
+                assert self.may_start(steps[instruction.step_id])
+            if isinstance(instruction, MoveStep) and instruction.status is StepStatus.SKIPPED:
+                assert self.must_skip(steps[instruction.step_id])
+        if not (self.run.ends or self.stopping or self.fail_fast):
+            self.check_nothing_idles()
+
+    def check_nothing_idles(self) -> None:
+        claims = {step.id: claim_of(step) for step in self.run.plan.steps}
+        for step in self.run.plan.steps:
+            status = self.run.scheduler.step_status(step.id)
+            if status.is_final or step.id in self.run.running or step.id in self.run.open_retries:
+                continue
+            assert not self.must_skip(step)
+            if self.may_start(step) and len(self.run.running) < self.run.max_parallel:
+                assert any(claims_overlap(claims[step.id], claims[other]) for other in self.run.running)
+
+    def status(self, step_id: str) -> StepStatus:
+        return self.run.scheduler.step_status(step_id)
+
+    def may_start(self, step: Step) -> bool:
+        edges = [(self.run.scheduler.step_status(e.step), e.on, e.step) for e in step.dependencies]
+        needed = {*(step.when or {}), *([step.decision] if step.decision else [])}
+        return (
+            all(self.holds(status, on, other) for status, on, other in edges)
+            and (not edges or any(status is not StepStatus.SKIPPED for status, _, _ in edges))
+            and needed <= set(self.taken)
+            and not self.when_is_broken(step)
+        )
+
+    def holds(self, status: StepStatus, on: str, step_id: str) -> bool:
+        continues = next(s for s in self.run.plan.steps if s.id == step_id).on_failure == "continue"
+        failed = status is StepStatus.FAILED
+        return {
+            "completed": status is StepStatus.COMPLETED or (failed and continues),
+            "finished": status.is_final,
+            "failed": failed,
+        }[on] or status is StepStatus.SKIPPED
+
+    def when_is_broken(self, step: Step) -> bool:
+        return any(d in self.taken and not set(self.taken[d]) & set(o) for d, o in (step.when or {}).items())
+
+    def must_skip(self, step: Step) -> bool:
+        ends = [(self.status(e.step), e.on) for e in step.dependencies]
+        never = any(on == "failed" and status is StepStatus.COMPLETED for status, on in ends)
+        all_skipped = bool(ends) and all(status is StepStatus.SKIPPED for status, _ in ends)
+        return never or all_skipped or self.when_is_broken(step)
+
+    def check_end(self) -> None:
+        plan_status, reason = self.run.ends[0].status, self.run.ends[0].reason
+        assert self.run.scheduler.status is plan_status
+        good = {StepStatus.COMPLETED, StepStatus.SKIPPED}
+        bad = [
+            step.id
+            for step in self.run.plan.steps
+            if self.status(step.id) not in good
+            and not (self.status(step.id) is StepStatus.FAILED and step.on_failure == "continue")
+        ]
+        assert (plan_status is PlanStatus.COMPLETED) == (not bad)
+        assert reason != "stalled"
+        open_steps = self.run.scheduler.open_steps()
+        assert open_steps == [s.id for s in self.run.plan.steps if not self.status(s.id).is_final]
+        if plan_status is PlanStatus.CANCELLED:
+            assert not open_steps
+        if plan_status is PlanStatus.PAUSED:
+            assert any(self.status(step_id) is not StepStatus.BLOCKED for step_id in open_steps)
+        if plan_status is PlanStatus.FAILED and not self.fail_fast:
+            assert all(self.status(step_id) is StepStatus.BLOCKED for step_id in open_steps)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(plan=plans(), data=st.data(), max_parallel=st.integers(1, 4), fail_fast=st.booleans(), may_stop=st.booleans())
+def test_any_plan_runs_by_the_rules_ends_once_and_can_be_resumed(
+    *, plan: Plan, data: st.DataObject, max_parallel: int, fail_fast: bool, may_stop: bool
+) -> None:
+    options: dict[str, Any] = {"max_parallel": max_parallel, "fail_fast": fail_fast, "wait_for_decisions": True}
+    first = RandomRunner(ScriptedRun(plan, **options), data, fail_fast=fail_fast, may_stop=may_stop)
+    first.go()
+    first.check_end()
+    again = ScriptedRun(plan, **options)
+    again.start()
+    for event in first.events:
+        again.send(event)
+    assert again.said == first.run.said
+
+    if first.run.ends[0].status not in (PlanStatus.PAUSED, PlanStatus.FAILED):
+        return
+    restored = {
+        step.id: RestoredStep(first.status(step.id), first.run.scheduler.attempt(step.id)) for step in plan.steps
+    }
+    resumed = ScriptedRun(
+        plan, max_parallel=max_parallel, restored=restored, decisions=first.taken, wait_for_decisions=True
+    )
+    second = RandomRunner(resumed, data, fail_fast=False, may_stop=False, taken=dict(first.taken))
+    second.go()
+    second.check_end()
+    assert resumed.ends[0].status in (PlanStatus.COMPLETED, PlanStatus.FAILED)
+    was_final = {step_id for step_id, was in restored.items() if was.status.is_final}
+    assert not was_final & {i.step_id for i in resumed.said if isinstance(i, (MoveStep, StartStep))}
+
+
+@settings(max_examples=60, deadline=None)
+@given(plan=plans(), data=st.data())
+def test_a_plan_nobody_answers_is_paused_for_its_decisions_or_ends(plan: Plan, data: st.DataObject) -> None:
+    run = ScriptedRun(plan, max_parallel=3)
+    run.start()
+    while not run.ends:
+        if run.running:
+            run.send(StepEnded(data.draw(st.sampled_from(run.running)), Outcome.COMPLETED))
+    waits = "needs_decision" in run.scheduler.counts()
+    assert run.ended == ((PlanStatus.PAUSED, "decision") if waits else (PlanStatus.COMPLETED, None))
