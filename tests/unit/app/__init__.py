@@ -1,0 +1,3 @@
+"""Tests of the use cases' parts."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Wiring and use cases: the only place where concrete classes meet."""
+
+from __future__ import annotations

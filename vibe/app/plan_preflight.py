@@ -1,0 +1,51 @@
+"""What must be in place before a plan may start: models with keys and prices, agents, decisions that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from planner.model import Plan, Step
+from vibe.app.build import Engine
+from vibe.core.agents.profiles import agent_profile
+from vibe.core.errors import UsageError
+
+
+def check_surroundings(plan: Plan, engine: Engine, default_model: str | None) -> None:
+    """See that every step could start; nothing is written or sent.
+
+    Raises:
+        UsageError: a model or agent is unknown, or a price limit can't be held.
+        EnvironmentFailure: a provider's key is missing.
+    """
+    priced = bool(plan.budget and plan.budget.max_price)
+    for step in plan.steps:
+        if step.agent is not None:
+            agent_profile(step.agent)
+        if step.command is None:
+            _check_model(step, engine, default_model, priced=priced or step.max_price is not None)
+
+
+def check_decisions(plan: Plan, given: Mapping[str, tuple[str, ...]]) -> None:
+    """See that what the flags decide is there to be decided.
+
+    Raises:
+        UsageError: a decision or option is unknown, or one too many was chosen.
+    """
+    decisions = {decision.id: decision for decision in plan.decisions}
+    for decision_id, selections in given.items():
+        decision = decisions.get(decision_id)
+        if decision is None:
+            known = ", ".join(decisions) or "none"
+            raise UsageError(f"--decide {decision_id}: the plan has no such decision; it has {known}")
+        options = [option.id for option in decision.options]
+        unknown = [selection for selection in selections if selection not in options]
+        if unknown:
+            raise UsageError(f"--decide {decision_id}={unknown[0]}: no such option; choose from {', '.join(options)}")
+        if len(selections) > 1 and not decision.multi_select:
+            raise UsageError(f"--decide {decision_id}: takes one option, not {len(selections)}")
+
+
+def _check_model(step: Step, engine: Engine, default_model: str | None, *, priced: bool) -> None:
+    alias = step.model or default_model
+    model = engine.models.resolve_priced(alias) if priced else engine.models.resolve(alias)
+    engine.models.backend(model)

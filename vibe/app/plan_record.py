@@ -1,0 +1,75 @@
+"""The result record of a plan run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.model import PlanStatus, StepStatus
+from planner.plan_outcome import PlanOutcome, StepReport
+from subagents.executor import StepResult
+from vibe.app.publishing import Publishing
+from vibe.app.result_record import EXIT_CODES, AgentRecord, RunRecord, StepRecord
+from vibe.core.outcome import Outcome
+
+BUS_FAILED_EXIT = 3
+"""An event could not be recorded (the disk is full): whatever the steps came to, the record of it is not whole."""
+
+
+def plan_record(
+    outcome: PlanOutcome, channel: Publishing, warnings: Sequence[str], signal_exit: int | None
+) -> RunRecord:
+    """What a run prints at its end. A signal's exit code stands for an interruption only, never for a finished plan."""
+    exit_code = EXIT_CODES[outcome.outcome]
+    if outcome.outcome is Outcome.INTERRUPTED and signal_exit is not None:
+        exit_code = signal_exit
+    if channel.bus.failed:
+        exit_code = BUS_FAILED_EXIT
+    results = [step.result for step in outcome.steps if step.result is not None]
+    return RunRecord(
+        outcome=outcome.outcome,
+        exit_code=exit_code,
+        reason=outcome.reason,
+        session_id=channel.session_id,
+        plan_id=outcome.plan_id,
+        result=_closing_words(outcome),
+        steps=[_step(step) for step in outcome.steps],
+        agents=[_agent(step.step_id, step.result) for step in outcome.steps if step.result and step.result.agent_id],
+        usage=outcome.usage,
+        cost_usd=outcome.cost_usd,
+        duration_s=outcome.duration_s,
+        denied=[denial for result in results for denial in result.denied],
+        warnings=[*warnings, *outcome.warnings, *(warning.message for warning in channel.bus.warnings)],
+    )
+
+
+def _step(report: StepReport) -> StepRecord:
+    result = report.result or StepResult(outcome=Outcome.INTERRUPTED)
+    return StepRecord(
+        id=report.step_id,
+        status=report.status.value,
+        attempts=report.attempts,
+        reason=report.reason,
+        detail=report.detail,
+        summary=result.summary,
+        output=result.output,
+        files_changed=result.files_changed,
+        usage=result.usage,
+        duration_s=round(result.duration_s, 3),
+    )
+
+
+def _agent(step_id: str, result: StepResult) -> AgentRecord:
+    return AgentRecord(
+        agent_id=result.agent_id or "", parent_id=None, step_id=step_id, usage=result.usage, cost_usd=result.cost_usd
+    )
+
+
+def _closing_words(outcome: PlanOutcome) -> str:
+    """The summary of the plan's last completed step if it completed, else what stands in its way."""
+    if outcome.status is PlanStatus.COMPLETED:
+        done = [step.result for step in outcome.steps if step.status is StepStatus.COMPLETED and step.result]
+        return done[-1].summary if done else ""
+    failed = [step for step in outcome.steps if step.status is StepStatus.FAILED and not step.tolerated]
+    if failed:
+        return "; ".join(f"step {step.step_id!r} failed: {step.detail or step.reason}" for step in failed)
+    return f"{outcome.status.value}: {outcome.reason or 'no reason given'}"

@@ -1,0 +1,124 @@
+"""The result record: what every run prints at its end, whatever ended it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from vibe.core.messages import Usage
+from vibe.core.outcome import Outcome
+from vibe.core.tools.permissions import Denial
+
+SCHEMA_VERSION = 1
+
+EXIT_CODES = {
+    Outcome.COMPLETED: 0,
+    Outcome.FAILED: 1,
+    Outcome.LIMIT: 4,
+    Outcome.BLOCKED: 5,
+    Outcome.INTERRUPTED: 130,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRecord:
+    """What one agent used. ``parent_id`` and ``step_id`` are None for a main agent; ``cost_usd`` None: unknown."""
+
+    agent_id: str
+    parent_id: str | None
+    step_id: str | None
+    usage: Usage
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """How one step ended; times in seconds."""
+
+    id: str
+    status: str
+    attempts: int
+    summary: str = ""
+    reason: str | None = None
+    detail: str = ""
+    output: Any = None
+    files_changed: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """One run.
+
+    ``exit_code`` is the process's; ``reason`` a stable word for why it did not complete, ``detail`` a sentence.
+    """
+
+    outcome: Outcome
+    session_id: str
+    result: str
+    duration_s: float
+    usage: Usage
+    cost_usd: float | None
+    reason: str | None = None
+    detail: str = ""
+    plan_id: str | None = None
+    steps: Sequence[StepRecord] | None = None
+    agents: Sequence[AgentRecord] = ()
+    denied: Sequence[Denial] = ()
+    warnings: Sequence[str] = ()
+    exit_code: int = 0
+
+    def as_document(self) -> dict[str, Any]:
+        """The JSON document of the command line contract."""
+        document: dict[str, Any] = {
+            "type": "result",
+            "schema_version": SCHEMA_VERSION,
+            "outcome": self.outcome.value,
+            "exit_code": self.exit_code,
+            "reason": self.reason,
+            "detail": self.detail,
+            "session_id": self.session_id,
+            "result": self.result,
+            "agents": [
+                {
+                    "agent_id": agent.agent_id,
+                    "parent_id": agent.parent_id,
+                    "step_id": agent.step_id,
+                    "usage": _usage(agent.usage),
+                    "cost_usd": agent.cost_usd,
+                }
+                for agent in self.agents
+            ],
+            "usage": _usage(self.usage),
+            "cost_usd": self.cost_usd,
+            "duration_s": round(self.duration_s, 3),
+            "denied": [
+                {"tool": denial.tool, "summary": denial.summary, "reason": denial.reason, "by": denial.by}
+                for denial in self.denied
+            ],
+            "warnings": list(self.warnings),
+        }
+        if self.plan_id is not None:
+            document["plan_id"] = self.plan_id
+        if self.steps is not None:
+            document["steps"] = [_step(step) for step in self.steps]
+        return document
+
+
+def _step(step: StepRecord) -> dict[str, Any]:
+    document = asdict(step) | {"usage": _usage(step.usage), "files_changed": list(step.files_changed)}
+    optional = ("reason", "output", "detail")
+    return {
+        name: value for name, value in document.items() if name not in optional or (value is not None and value != "")
+    }
+
+
+def _usage(usage: Usage) -> dict[str, int]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "calls": usage.calls,
+    }

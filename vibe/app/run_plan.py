@@ -1,0 +1,242 @@
+"""Runs a plan, new or interrupted, from its document to its result record."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio.to_thread
+
+from ipc.events import WarningEvent
+from ipc.sink import EventSink
+from planner.control import PlanControl
+from planner.dispatcher import Dispatcher, DispatchOptions
+from planner.idle import ActivitySink
+from planner.loader import LoadedPlan, load_plan
+from planner.model import Plan, PlanStatus
+from planner.plan_folder import find_plan
+from planner.records import Approvals as ApprovalSetting
+from planner.records import RunSettings
+from planner.scheduler import Scheduler
+from planner.store import PlanStore
+from subagents.budget import Account, Limits
+from subagents.local import LocalExecutor
+from subagents.subagent import Surroundings
+from vibe import __version__
+from vibe.app.build import Engine, EngineRequest, build_engine
+from vibe.app.host import Host
+from vibe.app.plan_preflight import check_decisions, check_surroundings
+from vibe.app.plan_record import plan_record
+from vibe.app.publishing import Publishing, publishing
+from vibe.app.result_record import RunRecord
+from vibe.app.sample_project import copy_sample
+from vibe.app.signals import handled_signals
+from vibe.core.errors import UsageError
+from vibe.core.tools.executor import Approvals
+from vibe.core.tools.permissions import ApprovalMode
+from vibe.core.tools.ports import Approver
+from vibe.core.tools.workspace import Workspace
+
+TERMINATION_GRACE_SECONDS = 5.0
+"""After SIGTERM: how long running steps have to reach the end of their turn. Callers kill after about ten."""
+
+RESUMABLE = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
+
+APPROVAL_MODES = {
+    ApprovalSetting.ASK: ApprovalMode.ASK,
+    ApprovalSetting.EDITS: ApprovalMode.EDITS,
+    ApprovalSetting.AUTO: ApprovalMode.ALL,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRunOptions:
+    """What a person chose for this run; None: the plan's or the configuration's own.
+
+    ``plan_folder`` is where the plan file lies: a sample's files are found beside it.
+    """
+
+    workdir: Path
+    plan_folder: Path
+    approvals: ApprovalSetting = ApprovalSetting.ASK
+    max_parallel: int | None = None
+    decisions: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    model: str | None = None
+    fail_fast: bool = False
+    trust: bool = False
+    bus_address: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audience:
+    """Who watches a run from this process: ``listeners`` get every event, ``approver`` can say yes (None: nobody)."""
+
+    listeners: Sequence[EventSink] = ()
+    approver: Approver | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRun:
+    """How a run ended. ``workspace`` is where the work was done."""
+
+    record: RunRecord
+    status: PlanStatus
+    workspace: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prepared:
+    """A run that could start. ``open_store`` makes or opens the plan's folder: the first thing that writes."""
+
+    loaded: LoadedPlan
+    engine: Engine
+    bus_address: str
+    open_store: Callable[[], PlanStore]
+
+
+async def run_new_plan(loaded: LoadedPlan, options: PlanRunOptions, host: Host, audience: Audience) -> PlanRun:
+    """Check that the plan can start, make its folder, and run it.
+
+    Raises:
+        UsageError: the plan, a flag or the configuration is wrong; nothing was written.
+        EnvironmentFailure, ipc.errors.IpcError: key, disk, lock or bus.
+    """
+    return await _carry_out(await anyio.to_thread.run_sync(_prepare_new, loaded, options, host), host, audience)
+
+
+async def resume_plan(reference: str, options: PlanRunOptions, host: Host, audience: Audience) -> PlanRun:
+    """Go on with a plan whose process ended or that was paused; completed steps are not repeated.
+
+    Decisions, model and approvals given now replace those of the first run.
+
+    Raises:
+        UsageError: no such plan, or it has ended.
+        EnvironmentFailure, ipc.errors.IpcError: as ``run_new_plan``.
+    """
+    return await _carry_out(await anyio.to_thread.run_sync(_prepare_resumed, reference, options, host), host, audience)
+
+
+def _prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> _Prepared:
+    plan, sample = loaded.plan, loaded.plan.sample
+    check_decisions(plan, options.decisions)
+    replay = options.plan_folder / sample.replay if sample and sample.replay and options.model is None else None
+    engine = build_engine(host, EngineRequest(workdir=options.workdir, trust=options.trust, replay=replay))
+    check_surroundings(plan, engine, options.model)
+
+    def make_store() -> PlanStore:
+        settings = RunSettings(
+            goal=plan.goal,
+            workspace=str(copy_sample(sample, options.plan_folder) if sample else options.workdir),
+            sample=sample is not None,
+            script=str(replay) if replay else None,
+            model=options.model,
+            approvals=options.approvals,
+            max_parallel=options.max_parallel or plan.max_parallel_steps or engine.config.planner.max_parallel_steps,
+            decisions=dict(options.decisions),
+            fail_fast=options.fail_fast,
+            origin=loaded.where,
+        )
+        return PlanStore.create(host.home, settings, loaded.source_bytes)
+
+    address = options.bus_address or engine.config.ipc.address
+    return _Prepared(loaded=loaded, engine=engine, bus_address=address, open_store=make_store)
+
+
+def _prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> _Prepared:
+    folder = find_plan(host.home, reference)
+    status = folder.replay().status
+    if status not in RESUMABLE:
+        raise UsageError(f"plan {folder.plan_id} has ended ({status.value}): there is nothing to resume")
+    settings = _resumed_settings(folder.settings(), options)
+    loaded = load_plan(folder.source(), where=settings.origin or "plan.json")
+    check_decisions(loaded.plan, options.decisions)
+    workdir = Path(settings.workspace)
+    if not workdir.is_dir():
+        raise UsageError(f"the workspace of plan {folder.plan_id}, {str(workdir)!r}, is gone: restore it first")
+    replay = Path(settings.script) if settings.script and options.model is None else None
+    engine = build_engine(host, EngineRequest(workdir=workdir, trust=options.trust, replay=replay))
+    check_surroundings(loaded.plan, engine, settings.model)
+
+    def reopen_store() -> PlanStore:
+        store = PlanStore.open(host.home, folder.plan_id)
+        store.settings = settings
+        return store
+
+    address = options.bus_address or engine.config.ipc.address
+    return _Prepared(loaded=loaded, engine=engine, bus_address=address, open_store=reopen_store)
+
+
+def _resumed_settings(settings: RunSettings, options: PlanRunOptions) -> RunSettings:
+    given = {
+        "model": options.model,
+        "max_parallel": options.max_parallel,
+        "approvals": options.approvals if options.approvals is not ApprovalSetting.ASK else None,
+        "fail_fast": options.fail_fast or None,
+        "decisions": {**settings.decisions, **options.decisions},
+    }
+    return settings.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+async def _carry_out(run: _Prepared, host: Host, audience: Audience) -> PlanRun:
+    """Open the bus, then the plan's folder (an address in use leaves nothing behind), and dispatch."""
+    control = PlanControl()
+
+    def on_signal(which: signal.Signals, count: int) -> None:
+        grace = TERMINATION_GRACE_SECONDS if which is signal.SIGTERM else None
+        control.request_pause(which.name, grace_seconds=grace if count == 1 else 0.0)
+
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(run.engine.models.aclose)
+        opened = await stack.enter_async_context(publishing(host, audience.listeners, address=run.bus_address))
+        store = stack.enter_context(await anyio.to_thread.run_sync(run.open_store))
+        workspace = Path(store.settings.workspace)
+        channel = await opened.about(workspace, run.loaded.plan.goal, plan_id=store.plan_id)
+        for warning in run.engine.warnings:
+            channel.sink.publish(WarningEvent(code="start", message=warning))
+        async with handled_signals(on_signal) as signals:
+            outcome = await _dispatcher(run, store, channel, audience).run(control)
+        record = plan_record(outcome, channel, run.engine.warnings, signals.exit_code)
+    return PlanRun(record=record, status=outcome.status, workspace=workspace)
+
+
+def _dispatcher(run: _Prepared, store: PlanStore, channel: Publishing, audience: Audience) -> Dispatcher:
+    plan, settings, restored = run.loaded.plan, store.settings, store.replay()
+    activity = ActivitySink(channel.sink)
+    account = Account("the plan", _limits(plan))
+    account.book(restored.usage, restored.cost_usd)
+    surroundings = Surroundings(
+        models=run.engine.models,
+        default_model=settings.model,
+        tools=run.engine.tools,
+        workspace=Workspace(root=Path(settings.workspace)),
+        approvals=Approvals(mode=APPROVAL_MODES[settings.approvals], approver=audience.approver),
+        sink=activity,
+        account=account,
+        base_prompt=run.engine.base_prompt,
+        environ=run.engine.environ,
+    )
+    scheduler = Scheduler(
+        plan,
+        run.loaded.dag,
+        max_parallel=settings.max_parallel,
+        fail_fast=settings.fail_fast,
+        restored=restored.steps,
+        decisions={**settings.decisions, **restored.decisions},
+        wait_for_decisions=True,
+    )
+    return Dispatcher(
+        plan=plan,
+        scheduler=scheduler,
+        executor=LocalExecutor(surroundings, store.step_folder),
+        store=store,
+        sink=channel.sink,
+        options=DispatchOptions(activity=activity, version=__version__),
+    )
+
+
+def _limits(plan: Plan) -> Limits:
+    budget = plan.budget
+    return Limits(max_tokens=budget.max_tokens, max_price=budget.max_price) if budget else Limits()

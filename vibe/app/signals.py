@@ -1,0 +1,50 @@
+"""What Ctrl-C and SIGTERM mean to a run."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+
+INTERRUPTED = 130
+TERMINATED = 143
+EXIT_OF = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
+
+
+@dataclass(slots=True)
+class SignalLog:
+    """Which signal came first; None while none has."""
+
+    first: signal.Signals | None = None
+
+    @property
+    def exit_code(self) -> int | None:
+        """128 plus the signal's number, as shells have it."""
+        return EXIT_OF[self.first] if self.first else None
+
+
+@asynccontextmanager
+async def handled_signals(on_signal: Callable[[signal.Signals, int], None]) -> AsyncGenerator[SignalLog]:
+    """Call ``on_signal(which, count)`` for SIGINT and SIGTERM while the block runs; ``count`` starts at 1."""
+    log = SignalLog()
+
+    async def watch() -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            started.set()
+            count = 0
+            async for which in signals:
+                count += 1
+                log.first = log.first or which
+                on_signal(which, count)
+
+    started = anyio.Event()
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch)
+        await started.wait()
+        try:
+            yield log
+        finally:
+            group.cancel_scope.cancel()
