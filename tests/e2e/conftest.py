@@ -1,0 +1,140 @@
+"""The installed ``vibe`` command, run as a script would: no terminal, no stdin, a home of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+EXAMPLES = REPOSITORY / "plans-examples"
+VIBE = Path(sysconfig.get_path("scripts")) / "vibe"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """Stdout as one JSON document."""
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """Stdout as JSON lines."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@dataclass
+class VibeCommand:
+    """Runs ``vibe`` in ``workdir`` with its own home; ``environ`` is all it gets besides."""
+
+    home: Path
+    workdir: Path
+    environ: dict[str, str] = field(default_factory=dict[str, str])
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
+
+    def __call__(self, *words: str, stdin: str = "", timeout: float = 60) -> Finished:
+        """Run to the end."""
+        ended = subprocess.run(
+            [str(VIBE), *words],
+            cwd=self.workdir,
+            env=self.variables(),
+            input=stdin.encode(),
+            capture_output=True,
+            timeout=timeout,
+            start_new_session=True,
+            check=False,
+        )
+        return Finished(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start in a session of its own and return at once."""
+        process = subprocess.Popen(
+            [str(VIBE), *words],
+            cwd=self.workdir,
+            env=self.variables(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self.running.append(process)
+        return process
+
+    def plan_ids(self) -> list[str]:
+        """The plans in this home."""
+        return sorted(path.name for path in (self.home / "plans").glob("2*"))
+
+    def configure(self, text: str) -> None:
+        """Write the user's configuration file."""
+        self.home.mkdir(exist_ok=True)
+        (self.home / "config.toml").write_text(text)
+
+    def replay(self, script: dict[str, Any]) -> None:
+        """Make a scripted model the active one."""
+        self.home.mkdir(exist_ok=True)
+        path = self.home / "script.json"
+        path.write_text(json.dumps({"version": 1, **script}))
+        self.configure(
+            f'active_model = "replay"\n[[providers]]\nname = "replay"\nbackend = "scripted"\nscript = "{path}"\n'
+            '[[models]]\nname = "replay"\nprovider = "replay"\n'
+        )
+
+    def variables(self) -> dict[str, str]:
+        """All that the command finds in its environment."""
+        inherited = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+        path = f"{VIBE.parent}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', '')}"
+        return {**inherited, "PATH": path, "VIBE_HOME": str(self.home), "LANG": "C.UTF-8", **self.environ}
+
+
+@pytest.fixture
+def vibe(tmp_path: Path) -> Iterator[VibeCommand]:
+    """The command, in an empty workspace; what it left running is killed at the end."""
+    workdir = tmp_path / "work"
+    workdir.mkdir()
+    command = VibeCommand(home=tmp_path / "home", workdir=workdir, environ={"TMPDIR": str(tmp_path)})
+    yield command
+    for process in command.running:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def write_plan(vibe: VibeCommand) -> Callable[..., str]:
+    """Writes a plan file from its steps and returns its name."""
+
+    def write(*steps: dict[str, Any], **fields: Any) -> str:
+        document = {"version": 1, "goal": "Try something", "steps": list(steps), **fields}
+        (vibe.workdir / "plan.json").write_text(json.dumps(document))
+        return "plan.json"
+
+    return write
+
+
+def command_step(step_id: str, command: str, **fields: Any) -> dict[str, Any]:
+    """A step that runs a command."""
+    return {"id": step_id, "title": f"Step {step_id}", "mode": "run", "command": command, **fields}
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder with its content."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }

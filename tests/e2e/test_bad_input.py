@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import EXAMPLES, VibeCommand, command_step, snapshot
+
+GOOD = command_step("a", "touch ran")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A command line that is refused. ``plan`` is written to plan.json, ``config`` to the user's config.toml."""
+
+    words: tuple[str, ...]
+    says: str
+    code: int = 2
+    plan: Any = None
+    config: str = ""
+    stdin: str = ""
+    environ: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def plan_of(*steps: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"version": 1, "goal": "Try", "steps": list(steps), **fields}
+
+
+MODEL_STEP = {"id": "m", "title": "Think", "mode": "research"}
+RUN = ("plan", "run", "plan.json")
+
+CASES = {
+    "missing file": Case(words=("plan", "run", "nowhere.json"), says="no such file"),
+    "a directory": Case(words=("plan", "run", "."), says="is a directory"),
+    "empty stdin": Case(words=("plan", "run", "-"), says="standard input"),
+    "not JSON": Case(words=RUN, plan="{", says="plan.json"),
+    "unknown field": Case(words=RUN, plan=plan_of({**GOOD, "comand": "x"}), says="did you mean 'command'"),
+    "unknown dependency": Case(
+        words=RUN, plan=plan_of({**GOOD, "depends_on": ["b"]}, command_step("bb", "true")), says="'bb'"
+    ),
+    "cycle": Case(
+        words=RUN,
+        plan=plan_of(*(command_step(s, "true", depends_on=[d]) for s, d in ("ab", "bc", "ca"))),
+        says="a -> ",
+    ),
+    "another version": Case(words=RUN, plan={**plan_of(GOOD), "version": 2}, says="2 is not a format"),
+    "a feature that is not there": Case(
+        words=RUN, plan=plan_of({**GOOD, "workspace": "worktree"}), says="not available in this version"
+    ),
+    "unknown plan id": Case(words=("plan", "status", "20200101-000000"), says="no plan '20200101-000000'"),
+    "unknown subcommand": Case(words=("plan", "rnu", "x"), says="did you mean 'run'"),
+    "unknown flag": Case(words=("plan", "run", "--fail-fsat", "x"), says="did you mean '--fail-fast'"),
+    "unknown flag of a prompt": Case(words=("-p", "x", "--auto-aprove"), says="did you mean '--auto-approve'"),
+    "unknown output": Case(words=("-p", "x", "--output", "xml"), says="unknown --output 'xml'"),
+    "unknown model": Case(words=(*RUN, "--model", "devstrl-2"), plan=plan_of(MODEL_STEP), says="devstral-2"),
+    "unknown model of a step": Case(words=RUN, plan=plan_of({**MODEL_STEP, "model": "gpt"}), says="no model 'gpt'"),
+    "unknown agent": Case(words=("-p", "x", "--agent", "exlpore"), says="did you mean 'explore'"),
+    "unknown agent of a step": Case(words=RUN, plan=plan_of({**MODEL_STEP, "agent": "nobody"}), says="'nobody'"),
+    "no key for a plan": Case(words=RUN, plan=plan_of(MODEL_STEP), says="MISTRAL_API_KEY", code=3),
+    "no key for a prompt": Case(words=("-p", "x"), says="MISTRAL_API_KEY", code=3),
+    "no prompt": Case(words=("-p",), says="no prompt"),
+    "a prompt without -p and no terminal UI": Case(words=("--max-turns", "0", "-p", "x"), says="whole number from 1"),
+    "broken TOML": Case(words=("-p", "x"), config='active_model = "x\n', says="config.toml:1"),
+    "duplicate key": Case(words=("-p", "x"), config='active_model = "a"\nactive_model = "b"\n', says="config.toml:2"),
+    "a wrong value": Case(
+        words=("-p", "x"),
+        config='[tools.bash]\npermission = "sometimes"\n',
+        says="config.toml:2: tools.bash.permission",
+    ),
+    "a wrong variable": Case(
+        words=("-p", "x"), environ={"VIBE_PLANNER__MAX_PARALLEL_STEPS": "none"}, says="VIBE_PLANNER__MAX_PARALLEL_STEPS"
+    ),
+    "no such workdir": Case(words=("-p", "x", "--workdir", "nowhere"), says="no such folder"),
+    "a decision there is not": Case(words=(*RUN, "--decide", "x=y"), plan=plan_of(GOOD), says="--decide x"),
+    "a decision without option": Case(words=(*RUN, "--decide", "x"), plan=plan_of(GOOD), says="ID=OPTION"),
+    "a bus beyond loopback": Case(
+        words=(*RUN, "--bus", "tcp://192.0.2.1:5555"), plan=plan_of(GOOD), says="open to other machines", code=3
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_bad_input_is_one_sentence_and_changes_nothing(vibe: VibeCommand, case: Case) -> None:
+    if case.plan is not None:
+        text = case.plan if isinstance(case.plan, str) else json.dumps(case.plan)
+        (vibe.workdir / "plan.json").write_text(text)
+    if case.config:
+        vibe.configure(case.config)
+    vibe.environ.update(case.environ)
+    before = snapshot(vibe.workdir.parent)
+
+    ended = vibe(*case.words, stdin=case.stdin)
+
+    assert (ended.code, ended.out) == (case.code, ""), ended.err
+    assert case.says in ended.err
+    assert "Traceback" not in ended.err
+    assert ended.err.count("\n") == 1, ended.err
+    assert not (vibe.workdir / "ran").exists()
+    assert snapshot(vibe.workdir.parent) == before
+
+
+def test_every_problem_of_a_plan_is_reported_at_once(vibe: VibeCommand) -> None:
+    document = plan_of({**GOOD, "mode": "cook"}, {**GOOD, "retries": -1}, {"id": "Bad Id", "mode": "run"})
+    (vibe.workdir / "plan.json").write_text(json.dumps(document))
+
+    ended = vibe("plan", "validate", "plan.json", "--output", "json")
+
+    paths = {problem["path"] for problem in ended.document["problems"]}
+    assert ended.code == 2
+    assert {"steps[0].mode", "steps[1].retries", "steps[1].id", "steps[2].id", "steps[2].title"} <= paths
+
+
+def test_an_address_in_use_names_who_uses_it(vibe: VibeCommand, write_plan: Callable[..., str], free_port: int) -> None:
+    address = f"tcp://127.0.0.1:{free_port}"
+    plan = write_plan(command_step("long", "touch started; while [ ! -e go ]; do sleep 0.05; done"))
+    first = vibe.start("plan", "run", "--bus", address, plan)
+    while not (vibe.workdir / "started").exists():
+        assert first.poll() is None
+        os.sched_yield()
+
+    second = vibe("plan", "run", "--bus", address, plan)
+
+    assert second.code == 3
+    assert "in use" in second.err
+    assert second.err.count("\n") == 1
+    assert len(vibe.plan_ids()) == 1
+    (vibe.workdir / "go").touch()
+    first.communicate(timeout=20)
+    assert first.returncode == 0
+
+
+@pytest.fixture
+def free_port() -> int:
+    """The first of three ports in a row that nobody listens at."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port < 65_000:
+            return port
+
+
+def test_a_home_that_cannot_be_written_is_said(
+    vibe: VibeCommand, write_plan: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    vibe.home = tmp_path / "file" / "home"
+
+    ended = vibe("plan", "run", write_plan(GOOD))
+
+    assert (ended.code, ended.err.count("\n")) == (3, 1)
+    assert not (vibe.workdir / "ran").exists()
+
+
+def test_a_traceback_is_shown_only_when_asked_for(vibe: VibeCommand) -> None:
+    assert "Traceback" not in vibe("plan", "run", "nowhere.json").err
+    assert "Traceback" in vibe("--debug", "plan", "run", "nowhere.json").err
+
+
+def test_the_examples_are_valid(vibe: VibeCommand) -> None:
+    for example in EXAMPLES.glob("*.json"):
+        assert vibe("plan", "validate", str(example)).code == 0

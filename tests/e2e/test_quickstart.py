@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import EXAMPLES, VibeCommand, snapshot
+
+KILLS = 25
+
+
+def sample_of(vibe: VibeCommand, plan_id: str) -> Path:
+    """Where a plan did its work."""
+    return Path(json.loads((vibe.home / "plans" / plan_id / "run.json").read_text())["workspace"])
+
+
+@pytest.fixture
+def brisk_quickstart(tmp_path: Path) -> Path:
+    """The quickstart without the pauses that let people watch."""
+    folder = tmp_path / "examples"
+    shutil.copytree(EXAMPLES, folder)
+    script = folder / "quickstart" / "replay.yaml"
+    script.write_text(re.sub(r"delay_seconds: [0-9.]+", "delay_seconds: 0.02", script.read_text()))
+    return folder / "quickstart.json"
+
+
+def test_the_quickstart_ends_with_changed_files_and_passing_tests_on_screen(vibe: VibeCommand) -> None:
+    ended = vibe("plan", "run", "--approve", "edits", str(EXAMPLES / "quickstart.json"))
+
+    assert ended.code == 0, ended.err
+    assert re.search(r"plan \S+ completed", ended.out)
+    assert "Ran 10 tests" in ended.out
+    for changed in ("README.md", "textkit/slugs.py", "textkit/short.py", "tests/test_slugs.py", "tests/test_short.py"):
+        assert f"  {changed}\n" in ended.out
+    assert "\x1b" not in ended.out
+    project = sample_of(vibe, vibe.plan_ids()[0])
+    subprocess.run(["python3", "-m", "doctest", "README.md"], cwd=project, check=True)
+    assert not (EXAMPLES / "quickstart" / "project" / "textkit" / "slugs.py").exists()
+
+
+def test_without_a_file_the_quickstart_is_run(vibe: VibeCommand) -> None:
+    record = vibe("plan", "run", "--approve", "edits", "--output", "json").document
+
+    assert (record["outcome"], record["exit_code"]) == ("completed", 0)
+    assert {step["id"]: step["status"] for step in record["steps"]} == dict.fromkeys(
+        ("survey", "design", "slugify", "shorten", "test", "docs"), "completed"
+    )
+    assert {agent["step_id"] for agent in record["agents"]} == {"survey", "design", "slugify", "shorten", "docs"}
+    assert record["usage"]["calls"] == sum(agent["usage"]["calls"] for agent in record["agents"]) == 15
+
+
+def test_nobody_to_approve_edits_blocks_it_and_says_so(vibe: VibeCommand) -> None:
+    record = vibe("plan", "run", "--output", "json").document
+
+    assert (record["outcome"], record["exit_code"]) == ("blocked", 5)
+    assert {denial["tool"] for denial in record["denied"]} == {"write_file"}
+    statuses = {step["id"]: step["status"] for step in record["steps"]}
+    assert statuses["test"] == statuses["docs"] == "blocked"
+
+
+@pytest.mark.parametrize("instant", range(KILLS))
+def test_killed_at_any_instant_it_is_resumed_to_the_same_end(
+    vibe: VibeCommand, brisk_quickstart: Path, instant: int
+) -> None:
+    undisturbed = 1.6  # seconds, about; later instants find it finished, which must do no harm either
+    moment = random.Random(instant).uniform(0.1, undisturbed)
+    process = vibe.start("plan", "run", "--approve", "edits", str(brisk_quickstart))
+    time.sleep(moment)  # the instant under test, not a wait for something
+    process.kill()
+    process.wait()
+    if not vibe.plan_ids():
+        assert vibe("plan", "run", "--approve", "edits", str(brisk_quickstart)).code == 0
+    plan_id = vibe.plan_ids()[0]
+    completed_before = completed_steps(vibe, plan_id)
+
+    resumed = vibe("plan", "resume", plan_id)
+
+    status = vibe("plan", "status", plan_id, "--output", "json").document
+    assert status["status"] == "completed", (resumed.out, resumed.err)
+    after = completed_steps(vibe, plan_id)
+    assert after[: len(completed_before)] == completed_before
+    assert sorted(after) == ["design", "docs", "shorten", "slugify", "survey", "test"]
+    assert snapshot(sample_of(vibe, plan_id)) == finished_project(brisk_quickstart)
+    assert leftovers(vibe) == []
+
+
+def completed_steps(vibe: VibeCommand, plan_id: str) -> list[str]:
+    """The steps that the journal records a completed attempt of, in order; one that is there twice was done twice."""
+    journal = vibe.home / "plans" / plan_id / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    records = [json.loads(line) for line in lines if line.endswith(b"\n")]
+    return [r["step_id"] for r in records if r["type"] == "attempt" and r["result"]["outcome"] == "completed"]
+
+
+def finished_project(plan: Path) -> dict[str, bytes]:
+    """The sample project as the replay leaves it, told by applying its calls without any engine."""
+    import yaml  # noqa: PLC0415  one test's reference
+
+    files = snapshot(plan.parent / "quickstart" / "project")
+    agents = yaml.safe_load((plan.parent / "quickstart" / "replay.yaml").read_text())["agents"]
+    for agent in agents.values():
+        for call in (call for turn in agent["turns"] for call in turn.get("tool_calls", ())):
+            given = call["arguments"]
+            if call["name"] == "write_file":
+                files[given["path"]] = given["content"].encode()
+            elif call["name"] == "search_replace":
+                block = re.fullmatch(r"<+ SEARCH\n(.*)\n=+\n(.*)\n>+ REPLACE\n", given["content"], re.DOTALL)
+                assert block is not None
+                before = files[given["file_path"]].decode()
+                files[given["file_path"]] = before.replace(block[1], block[2]).encode()
+    return files
+
+
+def leftovers(vibe: VibeCommand) -> list[str]:
+    """Processes that still work below the test's folder."""
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            working_in = (process / "cwd").readlink()
+        except OSError:
+            continue
+        if working_in.is_relative_to(vibe.home.parent):
+            found.append((process / "cmdline").read_text())
+    return found

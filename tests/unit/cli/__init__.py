@@ -1,0 +1,3 @@
+"""Tests of the command line."""
+
+from __future__ import annotations

@@ -1,0 +1,96 @@
+"""What a person reads before they say yes, and how their answer is understood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vibe.cli.approval_text import parse_answer, question_text, visible
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
+
+
+def request(tool: str, summary: str, covers: tuple[str, ...] = (), **arguments: Any) -> ApprovalRequest:
+    return ApprovalRequest(
+        request_id="r",
+        tool_call_id="c",
+        tool=tool,
+        arguments=arguments,
+        summary=summary,
+        rule="permission",
+        reason="the permission is ask",
+        covers=covers,
+    )
+
+
+def test_a_command_is_shown_whole_however_long() -> None:
+    command = "echo start\n" + "x" * 5_000 + "\nrm -rf build"
+    text = question_text(request("bash", command, ("bash: rm", "bash: echo"), command=command), "Clean up")
+    assert text.splitlines() == [
+        "",
+        "? bash wants to run  for step: Clean up",
+        "    command: echo start",
+        "      " + "x" * 5_000,
+        "      rm -rf build",
+        "  asked by permission: the permission is ask",
+        "  s would allow, for this session: bash: rm, bash: echo",
+    ]
+
+
+def test_a_file_is_shown_with_a_bounded_preview_that_counts_what_it_leaves_out() -> None:
+    content = "".join(f"line {n}\n" for n in range(100))
+    text = question_text(
+        request("write_file", "write_file a.py (790 bytes)", path="a.py", content=content, overwrite=True)
+    )
+    lines = text.splitlines()
+    assert lines[2:6] == ["    write_file a.py (790 bytes)", "    path: a.py", "    content:", "    | line 0"]
+    assert "    | line 19" in lines
+    assert "    | line 20" not in lines
+    assert "      … 640 more characters in 80 more lines" in lines
+    assert "    overwrite: true" in lines
+
+
+def test_a_short_file_is_shown_whole() -> None:
+    lines = question_text(request("write_file", "write_file a", path="a", content="one\ntwo\n")).splitlines()
+    assert lines[4:6] == ["    | one", "    | two"]
+    assert not any("…" in line for line in lines)
+
+
+def test_one_endless_line_is_cut() -> None:
+    text = question_text(request("write_file", "write_file a", path="a", content="x" * 90_000))
+    assert "… 88,000 more characters" in text
+    assert len(text) < 3_000
+
+
+def test_nothing_in_a_request_reaches_the_terminal_raw() -> None:
+    evil = "\x1b[2K\rls\u202e\x9b1A\x07\ud800"
+    text = question_text(
+        request(evil, evil, (evil,), command=f"{evil}\nls", content=f"{evil}\n" * 3, note=evil, other=[evil]), evil
+    )
+    assert not [char for char in text if (char < " " and char != "\n") or char in "\u202e\x9b\x7f\ud800"]
+    assert "\\x1b[2K\\rls\\u202e\\x9b1A\\x07\\ud800" in text
+
+
+def test_what_prints_is_shown_as_it_is() -> None:
+    assert visible("naïve 漢字 👍 a\\b") == "naïve 漢字 👍 a\\b"
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("y", ApprovalAnswer(allow=True)),
+        (" YES \r", ApprovalAnswer(allow=True)),
+        ("s", ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
+        ("session", ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
+        ("n", ApprovalAnswer(allow=False)),
+        ("No", ApprovalAnswer(allow=False)),
+        ("n use the other file", ApprovalAnswer(allow=False, reason="use the other file")),
+    ],
+)
+def test_an_answer_is(typed: str, answer: ApprovalAnswer) -> None:
+    assert parse_answer(typed) == answer
+
+
+@pytest.mark.parametrize("typed", ["", " ", "yy", "y but only once", "s please", "ok", "1", "\x1b[A", "nope"])
+def test_no_answer_is(typed: str) -> None:
+    assert parse_answer(typed) is None

@@ -1,0 +1,43 @@
+"""Argument types that several commands share, each with a sentence of its own when the value is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+from vibe.core.errors import UsageError
+
+
+def positive_int(text: str) -> int:
+    """A whole number from 1."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return value
+
+
+def positive_number(text: str) -> float:
+    """A number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not (value > 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return value
+
+
+def existing_folder(flag: str, given: str | None, cwd: Path) -> Path:
+    """The folder a flag names (relative to ``cwd``), or ``cwd``.
+
+    Raises:
+        UsageError: there is no such folder.
+    """
+    folder = cwd / Path(given).expanduser() if given else cwd
+    if not folder.is_dir():
+        raise UsageError(f"{flag} {given}: there is no such folder")
+    return folder.resolve()

@@ -1,0 +1,3 @@
+"""One subcommand a file."""
+
+from __future__ import annotations

@@ -1,0 +1,173 @@
+"""``vibe events``: list the publishers of this machine and follow one of them, as any subscriber could."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+import anyio
+import msgspec
+
+from ipc.errors import EventsLostError, IpcError, JournalError, UnknownSourceError
+from ipc.registry import Entry, Registry
+from vibe.cli.describe import describe, one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from ipc.codec import Record
+
+
+class Subparsers(Protocol):
+    """Where a subcommand is added: what ``argparse.ArgumentParser.add_subparsers`` returns, which has no public name."""
+
+    def add_parser(self, name: str, *, help: str) -> argparse.ArgumentParser:  # noqa: A002  argparse's own name
+        """Add a subcommand and return its parser."""
+        ...
+
+
+def add_arguments(subparsers: Subparsers) -> None:
+    """Add ``events list`` and ``events tail`` to the command line."""
+    parser = subparsers.add_parser("events", help="follow what runs on this machine announce")
+    commands = parser.add_subparsers(dest="events_command", required=True, metavar="COMMAND")
+    listing = commands.add_parser("list", help="list the runs that publish events now")
+    tail = commands.add_parser("tail", help="print the events of a run as they come, until it ends")
+    tail.add_argument(
+        "source",
+        nargs="?",
+        metavar="SOURCE",
+        help="a source id or its beginning, a plan id, an address, or a journal file; default: the only run there is",
+    )
+    tail.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="PREFIX",
+        help="only events whose topic (type|plan|step) starts so, such as plan. or 'tool.call|'; repeatable",
+    )
+    tail.add_argument(
+        "--from",
+        dest="first",
+        type=_event_number,
+        metavar="N",
+        help="start at event N (1: from the beginning); default: with what comes next",
+    )
+    for command in (listing, tail):
+        command.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Carry out ``vibe events ...`` and return its exit code."""
+    try:
+        if args.events_command == "list":
+            _list(args.output, env)
+        else:
+            _tail(args, env)
+        env.stdout.flush()
+    except BrokenPipeError:
+        _forget_stdout(env.stdout)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except IpcError as error:
+        env.stderr.write(f"vibe events: {error}\n")
+        wrong_name = isinstance(error, UnknownSourceError | JournalError) and not isinstance(error, EventsLostError)
+        return ExitCode.USAGE if wrong_name else ExitCode.ENVIRONMENT
+    return ExitCode.DONE
+
+
+def _list(output: str, env: CliEnvironment) -> None:
+    entries = Registry(env.home, env.runtime_dir).running()
+    if output == "json":
+        env.stdout.write(msgspec.json.format(msgspec.json.encode(entries)).decode() + "\n")
+        return
+    if not entries:
+        env.stdout.write("no run publishes events now\n")
+    for entry in entries:
+        env.stdout.write(_entry_line(entry) + "\n")
+
+
+def _entry_line(entry: Entry) -> str:
+    started = time.strftime("%H:%M:%S", time.localtime(entry.started))
+    plan = f"  plan {entry.info.plan_id}" if entry.info.plan_id else ""
+    place = f"{entry.events}  {entry.info.cwd}"
+    return one_line(f"{entry.source}  pid {entry.pid}  since {started}{plan}  {place}  {entry.info.title}", 400)
+
+
+def _tail(args: argparse.Namespace, env: CliEnvironment) -> None:
+    source: str = args.source or _only_source(env)
+    if _is_file(source, env):
+        source = str(env.cwd / source)
+    write = partial(_write_body if args.output == "json" else _write_line, env.stdout)
+    after = "now" if args.first is None else args.first - 1
+    # A journal without a publisher has no "now": all of it is wanted.
+    if args.first is None and "/" in source and "://" not in source:
+        after = 0
+    anyio.run(_follow, source, after, tuple(args.topic), write, env)
+
+
+async def _follow(
+    source: str, after: int | str, topics: tuple[str, ...], write: Callable[[Record], None], env: CliEnvironment
+) -> None:
+    from ipc.subscriber import subscribe  # noqa: PLC0415  `events list` needs no wire
+
+    start = "now" if isinstance(after, str) else after
+    subscription = subscribe(source, home=env.home, after=start, topics=topics, runtime_dir=env.runtime_dir)
+    async with subscription as records:
+        async for record in records:
+            write(record)
+    if subscription.ended is not None:
+        env.stderr.write(f"publisher {subscription.source or source}: {subscription.ended}\n")
+
+
+def _write_body(stdout: TextIO, record: Record) -> None:
+    stdout.write(record.body.decode("utf-8", "replace") + "\n")
+    stdout.flush()
+
+
+def _write_line(stdout: TextIO, record: Record) -> None:
+    event = record.event
+    tag, _, _ = record.topic.partition("|")
+    if event is None:
+        stdout.write(f"{record.seq:>7}  {one_line(tag):<18} (of a newer version) {one_line(_text(record))}\n")
+    else:
+        clock = time.strftime("%H:%M:%S", time.localtime(event.ts))
+        step = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
+        stdout.write(f"{record.seq:>7}  {clock}  {tag:<18} {step}{describe(event)}\n")
+    stdout.flush()
+
+
+def _text(record: Record) -> str:
+    return record.body.decode("utf-8", "replace")
+
+
+def _only_source(env: CliEnvironment) -> str:
+    running = [entry.source for entry in Registry(env.home, env.runtime_dir).running()]
+    if len(running) != 1:
+        raise UnknownSourceError(
+            "no SOURCE", f"was given and {'several runs publish' if running else 'no run publishes'}", running
+        )
+    return running[0]
+
+
+def _is_file(source: str, env: CliEnvironment) -> bool:
+    return "://" not in source and (env.cwd / source).is_file()
+
+
+def _event_number(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no event number: give 1 or more")
+    return int(text)
+
+
+def _forget_stdout(stdout: TextIO) -> None:
+    """The reader has gone: what is still buffered must not fail when the interpreter flushes it at exit."""
+    with suppress(OSError, ValueError):
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, stdout.fileno())
+        os.close(devnull)

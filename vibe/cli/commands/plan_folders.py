@@ -1,0 +1,86 @@
+"""``vibe plan list|status``: the plans that have been run, and how they stand."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+from planner.loader import load_plan
+from planner.plan_folder import PlanFolder, PlanSummary, find_plan, list_plans
+from vibe.cli.describe import one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.plan_summary import MARKS
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Print the list, or one plan's standing."""
+    if args.plan_command == "list":
+        _list(args.output, env)
+    else:
+        _status(find_plan(env.home, args.plan), args.output, env)
+    return ExitCode.DONE
+
+
+def _list(output: str, env: CliEnvironment) -> None:
+    plans = list_plans(env.home)
+    if output == "json":
+        env.stdout.write(json.dumps([_document(plan) for plan in plans], indent=2, ensure_ascii=False) + "\n")
+        return
+    if not plans:
+        env.stdout.write("no plan has been run here; `vibe plan run FILE` runs one\n")
+    for plan in plans:
+        env.stdout.write(_line(plan) + "\n")
+
+
+def _status(folder: PlanFolder, output: str, env: CliEnvironment) -> None:
+    summary, restored = folder.summary(), folder.replay()
+    plan = load_plan(folder.source(), where=str(folder.path)).plan
+    steps = [(step, restored.steps.get(step.id)) for step in plan.steps]
+    if output == "json":
+        document = _document(summary)
+        document["steps"] = [
+            {"id": step.id, "status": at.status.value if at else "pending", "attempt": at.attempt if at else 0}
+            for step, at in steps
+        ]
+        env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        return
+    env.stdout.write(_line(summary) + "\n")
+    for step, at in steps:
+        status = at.status.value if at else "pending"
+        why = restored.reasons.get(step.id)
+        detail = f"  {one_line(why.detail or why.reason or '')}" if why else ""
+        env.stdout.write(f"{MARKS[status]} {step.id}: {one_line(step.title)} ({status}){detail}".rstrip() + "\n")
+    if summary.status is not None and (summary.is_interrupted or summary.status.value == "paused"):
+        env.stdout.write(f"go on with: vibe plan resume {summary.plan_id}\n")
+
+
+def _line(plan: PlanSummary) -> str:
+    if plan.problem:
+        return f"{plan.plan_id}  unreadable: {one_line(plan.problem, 300)}"
+    counts = ", ".join(f"{count} {status}" for status, count in plan.counts.items() if count)
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(plan.created))
+    return f"{plan.plan_id}  {when}  {_standing(plan)}  {counts}  {one_line(plan.goal, 80)}"
+
+
+def _standing(plan: PlanSummary) -> str:
+    if plan.is_interrupted:
+        return "interrupted"
+    status = plan.status.value if plan.status else "unknown"
+    return f"{status} (process {plan.holder})" if plan.holder else status
+
+
+def _document(plan: PlanSummary) -> dict[str, object]:
+    return {
+        "plan_id": plan.plan_id,
+        "goal": plan.goal,
+        "status": plan.status.value if plan.status else None,
+        "interrupted": plan.is_interrupted,
+        "reason": plan.reason,
+        "counts": dict(plan.counts),
+        "created": plan.created,
+        "updated": plan.updated,
+        "pid": plan.holder,
+        "problem": plan.problem,
+    }

@@ -1,0 +1,174 @@
+"""One readable line for each event, safe to print: nothing a file or a tool said can move the cursor."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TypeAlias, assert_never
+
+from ipc import events as e
+
+LINE_LENGTH = 160
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+_UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+_Conversation: TypeAlias = e.UserMessageEvent | e.AssistantDeltaEvent | e.ReasoningDeltaEvent | e.AssistantEvent
+_Tools: TypeAlias = e.ToolCallEvent | e.ToolStreamEvent | e.ToolResultEvent
+_Requests: TypeAlias = e.ApprovalRequestEvent | e.ApprovalDecisionEvent | e.QuestionEvent | e.AnswerEvent
+_Planning: TypeAlias = (
+    e.PlanStartedEvent
+    | e.PlanStepUpdateEvent
+    | e.PlanDecisionEvent
+    | e.PlanRevisedEvent
+    | e.PlanPausedEvent
+    | e.PlanResumedEvent
+    | e.PlanCompletedEvent
+)
+_Work: TypeAlias = (
+    e.SubAgentStartedEvent | e.SubAgentFinishedEvent | e.MemoryEntryEvent | e.CompactStartEvent | e.CompactEndEvent
+)
+_Session: TypeAlias = e.SessionStartedEvent | e.SessionEndedEvent | e.UsageEvent | e.WarningEvent | e.ErrorEvent
+
+
+def describe(event: e.Event) -> str:
+    """What happened, in one line of at most 160 characters."""
+    match event:
+        case e.UserMessageEvent() | e.AssistantDeltaEvent() | e.ReasoningDeltaEvent() | e.AssistantEvent():
+            text = _conversation(event)
+        case e.ToolCallEvent() | e.ToolStreamEvent() | e.ToolResultEvent():
+            text = _tools(event)
+        case e.ApprovalRequestEvent() | e.ApprovalDecisionEvent() | e.QuestionEvent() | e.AnswerEvent():
+            text = _requests(event)
+        case (
+            e.SubAgentStartedEvent()
+            | e.SubAgentFinishedEvent()
+            | e.MemoryEntryEvent()
+            | e.CompactStartEvent()
+            | e.CompactEndEvent()
+        ):
+            text = _work(event)
+        case e.SessionStartedEvent() | e.SessionEndedEvent() | e.UsageEvent() | e.WarningEvent() | e.ErrorEvent():
+            text = _session(event)
+        case _:
+            text = _planning(event)
+    return one_line(text)
+
+
+def one_line(text: str, limit: int = LINE_LENGTH) -> str:
+    """Text without escape sequences, control and direction characters or line breaks, cut to ``limit`` characters."""
+    if len(text) > limit * 8:
+        text = text[: limit * 8]
+    plain = " ".join(_ESCAPES.sub("", text).split())
+    shown = "".join(char for char in plain if unicodedata.category(char) not in _UNPRINTABLE)
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def _conversation(event: _Conversation) -> str:
+    match event:
+        case e.UserMessageEvent():
+            return f"user: {event.text}"
+        case e.AssistantDeltaEvent():
+            return f"… {event.text}"
+        case e.ReasoningDeltaEvent():
+            return f"(thinking) {event.text}"
+        case e.AssistantEvent():
+            calls = f" [{event.tool_calls} tool calls]" if event.tool_calls else ""
+            return f"assistant{calls}: {event.text}"
+        case _:
+            assert_never(event)
+
+
+def _tools(event: _Tools) -> str:
+    match event:
+        case e.ToolCallEvent():
+            return f"{event.tool} called: {event.summary or event.raw or event.arguments}"
+        case e.ToolStreamEvent():
+            return f"{event.tool}: {event.text}"
+        case e.ToolResultEvent():
+            files = f", changed {', '.join(event.files_changed)}" if event.files_changed else ""
+            return f"{event.tool} {event.status} after {event.duration_s:.1f} s{files}: {event.content}"
+        case _:
+            assert_never(event)
+
+
+def _requests(event: _Requests) -> str:
+    match event:
+        case e.ApprovalRequestEvent():
+            return f"approval wanted for {event.tool} ({event.rule}): {event.arguments}{_because(event.reason)}"
+        case e.ApprovalDecisionEvent():
+            return f"approval {event.request_id}: {event.decision} ({event.scope}){_because(event.reason)}"
+        case e.QuestionEvent():
+            return "question: " + " / ".join(str(item.get("question", "")) for item in event.questions)
+        case e.AnswerEvent():
+            return "question cancelled" if event.cancelled else f"answered: {list(event.answers)}"
+        case _:
+            assert_never(event)
+
+
+def _planning(event: _Planning) -> str:
+    match event:
+        case e.PlanStartedEvent():
+            return f"plan started: {event.goal} ({len(event.steps)} steps, {event.max_parallel_steps} at once)"
+        case e.PlanStepUpdateEvent():
+            again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+            why = _because(": ".join(filter(None, (event.reason, event.detail))))
+            return f"step {event.step_id} {event.previous} → {event.status}{again}: {event.title}{why}"
+        case e.PlanDecisionEvent():
+            chosen = f"{', '.join(event.selections)} (by {event.by})" if event.selections else "open"
+            return f"decision {event.decision_id} {chosen}: {event.question}"
+        case e.PlanRevisedEvent():
+            return f"plan revised by {len(event.operations)} operations{_because(event.reason)}"
+        case e.PlanPausedEvent():
+            return f"plan paused{_because(event.reason)}"
+        case e.PlanResumedEvent():
+            return f"plan resumed: {event.goal} ({event.done} of {len(event.steps)} steps done)"
+        case e.PlanCompletedEvent():
+            counts = ", ".join(f"{count} {status}" for status, count in event.counts.items())
+            return f"plan {event.status} after {event.duration_s:.1f} s: {counts}{_because(event.reason)}"
+        case _:
+            assert_never(event)
+
+
+def _work(event: _Work) -> str:
+    match event:
+        case e.SubAgentStartedEvent():
+            limits = f"{event.max_tokens} tokens, {event.max_turns} turns"
+            return f"subagent started ({event.mode}, {event.model}, {limits}): {event.title}"
+        case e.SubAgentFinishedEvent():
+            used = f"{event.tokens} tokens, {event.turns} turns, {event.duration_s:.1f} s{_cost(event.cost_usd)}"
+            return f"subagent {event.outcome} ({used}){_because(event.reason)}"
+        case e.MemoryEntryEvent():
+            return f"memory {event.entry_id} {event.action}: {event.text}"
+        case e.CompactStartEvent():
+            return f"compacting {event.context_tokens} tokens (threshold {event.threshold})"
+        case e.CompactEndEvent():
+            return f"compacted {event.tokens_before} to {event.tokens_after} tokens"
+        case _:
+            assert_never(event)
+
+
+def _session(event: _Session) -> str:
+    match event:
+        case e.SessionStartedEvent():
+            return f"session started: {event.agent} with {event.model} in {event.workspace}"
+        case e.SessionEndedEvent():
+            return f"session {event.outcome} (exit code {event.exit_code})"
+        case e.UsageEvent():
+            cached = f", {event.cached_tokens} cached" if event.cached_tokens else ""
+            tokens = f"{event.prompt_tokens} + {event.completion_tokens} tokens{cached}"
+            return f"{event.model}: {tokens}{_cost(event.cost_usd)}"
+        case e.WarningEvent():
+            return f"warning {event.code}: {event.message}"
+        case e.ErrorEvent():
+            return f"error {event.code}: {event.message}"
+        case _:
+            assert_never(event)
+
+
+def _because(reason: str | None) -> str:
+    return f" ({reason})" if reason else ""
+
+
+def _cost(cost_usd: float | None) -> str:
+    return "" if cost_usd is None else f", ${cost_usd:.4f}"

@@ -1,0 +1,57 @@
+"""The grammar of the command line."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn, cast
+
+from vibe.core.errors import UsageError
+
+OUTPUTS = ("text", "json", "streaming")
+
+
+class CommandLineError(UsageError):
+    """The words of the command line are wrong."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises one sentence instead of printing usage and leaving."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        super().__init__(*args, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what argparse would have printed, with the closest word where one was unknown."""
+        raise CommandLineError(f"{_with_hint(message, self.options())}; see `{self.prog} --help`")
+
+    def options(self) -> list[str]:
+        """Every option of this command and, since argparse reports unknown words from the top, of those below it."""
+        words = [word for action in self._actions for word in action.option_strings]
+        for action in self._actions:
+            below = cast("object", action.choices)
+            for parser in cast("dict[str, object]", below).values() if isinstance(below, dict) else ():
+                words += parser.options() if isinstance(parser, Parser) else []
+        return words
+
+
+def _with_hint(message: str, options: Sequence[str]) -> str:
+    unknown = re.match(r"unrecognized arguments: (\S+)", message)
+    if unknown:
+        word = unknown.group(1).partition("=")[0]
+        return _closest(f"unknown argument {unknown.group(1)!r}", word, options)
+    choice = re.match(r"argument (?P<what>\S+): invalid choice: '(?P<word>.*?)' \(choose from (?P<known>.*)\)", message)
+    if choice:
+        known = re.findall(r"[^\s,']+", choice["known"])
+        return _closest(f"unknown {choice['what'].lower()} {choice['word']!r}", choice["word"], known)
+    return message
+
+
+def _closest(sentence: str, word: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    if close:
+        return f"{sentence}: did you mean {close[0]!r}?"
+    return sentence

@@ -1,0 +1,104 @@
+"""What is said of a plan in plain text: before it runs, and when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from planner.loader import LoadedPlan
+from planner.model import PlanStatus, Step
+from vibe.app.result_record import StepRecord
+from vibe.app.run_plan import PlanRun
+from vibe.cli.describe import one_line
+
+MARKS = {
+    "completed": "✓",
+    "failed": "✗",
+    "skipped": "-",
+    "cancelled": "×",  # noqa: RUF001  a cross is meant
+    "in_progress": "▸",
+    "needs_decision": "?",
+    "blocked": "·",
+    "pending": "·",
+}
+OUTPUT_LINES = 6
+"""How many of a command's last lines the summary repeats: where test runners say how it went."""
+
+
+def write_summary(ended: PlanRun, out: TextIO) -> None:
+    """The steps and how they ended, what changed, what it took, and how to go on."""
+    record = ended.record
+    lines = ["", *_table(record.steps or ())]
+    lines += _command_output(record.steps or ())
+    changed = sorted({file for step in record.steps or () for file in step.files_changed})
+    if changed:
+        lines += ["", f"Changed in {ended.workspace}:", *(f"  {one_line(file)}" for file in changed)]
+    lines += [f"warning: {one_line(warning, 400)}" for warning in record.warnings]
+    lines += [f"denied: {one_line(denial.summary)}: {one_line(denial.reason)}" for denial in record.denied]
+    lines += ["", _verdict(ended), *_way_on(ended)]
+    out.write("\n".join(lines) + "\n")
+
+
+def write_dry_run(loaded: LoadedPlan, out: TextIO) -> None:
+    """Order, critical path, the most it may cost, and the commands it would run."""
+    plan, dag = loaded.plan, loaded.dag
+    steps = {step.id: step for step in plan.steps}
+    lines = [f"{plan.goal}", "", "Order (steps of a line could run side by side):"]
+    lines += [f"  {number}. {', '.join(level)}" for number, level in enumerate(dag.levels(), start=1)]
+    path = dag.critical_path()
+    lines += ["", f"Critical path, {len(path)} of {len(steps)} steps: {' -> '.join(path)}"]
+    lines += [f"Side by side at most: {min(dag.width, plan.max_parallel_steps or dag.width)}"]
+    lines += ["", _worst_case(plan.steps, plan.budget.max_tokens if plan.budget else None)]
+    commands = [(step.id, line) for step in plan.steps for line in (step.command, *step.verify) if line]
+    if commands:
+        lines += ["", "Commands that would run:", *(f"  {step_id}: {one_line(line)}" for step_id, line in commands)]
+    out.write("\n".join(lines) + "\n\nNothing was run.\n")
+
+
+def _table(steps: Sequence[StepRecord]) -> list[str]:
+    width = max((len(step.id) for step in steps), default=0)
+    return [_row(step, width) for step in steps]
+
+
+def _row(step: StepRecord, width: int) -> str:
+    took = f"{step.duration_s:6.1f} s" if step.duration_s else "        "
+    tokens = f"{step.usage.total_tokens:>7,} tok" if step.usage.calls else " " * 11
+    attempts = f"  attempt {step.attempts}" if step.attempts > 1 else ""
+    why = step.detail or (step.reason if step.status != "completed" else "") or ""
+    row = f"{MARKS[step.status]} {step.id:<{width}}  {step.status:<11} {took} {tokens}{attempts}"
+    return (row + (f"  {one_line(why)}" if why else "")).rstrip()
+
+
+def _command_output(steps: Sequence[StepRecord]) -> list[str]:
+    """The last lines that command steps printed, where a plan's own checks say how they went."""
+    lines: list[str] = []
+    for step in steps:
+        if step.usage.calls == 0 and step.summary:
+            tail = [line for line in step.summary.splitlines() if line.strip()][-OUTPUT_LINES:]
+            lines += ["", f"{step.id} printed:", *(f"  {one_line(line)}" for line in tail)]
+    return lines
+
+
+def _verdict(ended: PlanRun) -> str:
+    record = ended.record
+    usage = record.usage
+    cost = "" if record.cost_usd is None else f", ${record.cost_usd:.4f}"
+    spent = f", {usage.total_tokens:,} tokens in {usage.calls} calls{cost}" if usage.calls else ""
+    why = f" ({one_line(record.reason)})" if record.reason else ""
+    return f"plan {record.plan_id} {ended.status.value}{why} in {record.duration_s:.1f} s{spent}"
+
+
+def _way_on(ended: PlanRun) -> list[str]:
+    if ended.status is PlanStatus.PAUSED:
+        return [f"go on with: vibe plan resume {ended.record.plan_id}"]
+    if ended.status is not PlanStatus.COMPLETED and ended.record.result:
+        return [one_line(ended.record.result, 800)]
+    return []
+
+
+def _worst_case(steps: Sequence[Step], plan_limit: int | None) -> str:
+    """An upper bound, never a guess: every model step to its limit, as often as it may be tried."""
+    models = [step for step in steps if step.command is None]
+    bound = sum(step.max_tokens * (1 + step.retries) for step in models)
+    limited = f", held to {plan_limit:,} by the plan's budget" if plan_limit and plan_limit < bound else ""
+    return f"Tokens at the very most: {bound:,} in {len(models)} model-driven steps{limited}"
