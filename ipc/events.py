@@ -279,6 +279,19 @@ class SessionEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="session.ended
     exit_code: int
 
 
+class ToolServerEvent(BaseEvent, frozen=True, kw_only=True, tag="server.state"):
+    """A server of tools has settled, or offers others now. ``status``: ``ready`` or ``failed``, ``detail`` says why.
+
+    ``tools`` counts what it offers.
+    """
+
+    server: str
+    transport: str
+    status: str
+    tools: int = 0
+    detail: str = ""
+
+
 class UsageEvent(BaseEvent, frozen=True, kw_only=True, tag="usage"):
     """One model call was settled. ``cost_usd`` is None if the price is unknown, never 0 in its place."""
 
@@ -329,6 +342,7 @@ Event: TypeAlias = (
     | CompactEndEvent
     | SessionStartedEvent
     | SessionEndedEvent
+    | ToolServerEvent
     | UsageEvent
     | WarningEvent
     | ErrorEvent

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 import anyio
+import anyio.lowlevel
 from anyio import to_thread
 
 from ipc.sink import EventSink
@@ -47,6 +48,8 @@ from subagents.executor import StepExecutor, StopSignal
 from vibe.core.outcome import Outcome
 
 SNAPSHOT_SECONDS = 1.0
+BLOCKED_AT_ONCE = 256
+"""How many blocked steps are written down before the running ones get a turn: some milliseconds' worth."""
 
 
 class StepScheduler(Protocol):
@@ -136,6 +139,8 @@ class Dispatcher:
         self._snapshot_due = -math.inf
         self._restored = store.replay()
         self._end: EndPlan | None = None
+        self._early: list[SchedulerEvent] | None = None
+        """What came while the first instructions were carried out; None: they are."""
 
     async def run(self, control: PlanControl) -> PlanOutcome:
         """Run until the plan ends or pauses.
@@ -151,7 +156,7 @@ class Dispatcher:
         try:
             async with anyio.create_task_group() as self._tasks:
                 self._tasks.start_soon(self._timers.run)  # first, so that an early wish or a spent budget comes first
-                self._begin(restored)
+                await self._begin(restored)
                 control.attach(self._on_request)
         except ExceptionGroup as group:
             raise first_error(group) from group
@@ -161,7 +166,7 @@ class Dispatcher:
 
     # --- beginning and end ------------------------------------------------------------------------------------
 
-    def _begin(self, restored: RestoredPlan) -> None:
+    async def _begin(self, restored: RestoredPlan) -> None:
         self._chronicle.attached(restored)
         for decision_id, selections in self._store.settings.decisions.items():
             if decision_id in self._decisions and decision_id not in self._decided:
@@ -171,7 +176,26 @@ class Dispatcher:
         if budget is not None and budget.max_seconds is not None:
             left = budget.max_seconds - restored.active_seconds
             self._timers.after(max(0.0, left), self._run_out_of_time)
-        self._carry_out(self._scheduler.start())
+        await self._carry_out_first(self._scheduler.start())
+
+    async def _carry_out_first(self, instructions: list[Instruction]) -> None:
+        """Let the first steps begin before thousands of others are written down as blocked.
+
+        What happens meanwhile waits in ``_early``: a step moves on only after it was written where it stands.
+        """
+        blocked: list[Instruction] = []
+        others: list[Instruction] = []
+        for instruction in instructions:
+            is_blocked = isinstance(instruction, MoveStep) and instruction.status is StepStatus.BLOCKED
+            (blocked if is_blocked else others).append(instruction)
+        early = self._early = list[SchedulerEvent]()
+        self._carry_out(others)
+        for first in range(0, len(blocked), BLOCKED_AT_ONCE):
+            await anyio.lowlevel.checkpoint()
+            self._carry_out(blocked[first : first + BLOCKED_AT_ONCE])
+        self._early = None
+        for event in early:
+            self._feed(event)
 
     async def _finish(self, restored: RestoredPlan, started: float) -> PlanOutcome:
         end = self._end
@@ -186,6 +210,7 @@ class Dispatcher:
         await to_thread.run_sync(self._store.write_snapshot, end.status, counts, end.reason)
         self._chronicle.announce_end(end, counts, duration_s)
         steps = tuple(self._report(step) for step in self._plan.steps)
+        spending = self._runner.spending()
         return PlanOutcome(
             plan_id=self._store.plan_id,
             status=end.status,
@@ -194,8 +219,8 @@ class Dispatcher:
             steps=steps,
             counts=counts,
             warnings=warnings_of(steps, restored.dropped),
-            usage=self._runner.usage,
-            cost_usd=self._runner.cost_usd,
+            usage=spending.usage,
+            cost_usd=spending.cost_usd,
             duration_s=duration_s,
         )
 
@@ -216,7 +241,9 @@ class Dispatcher:
     # --- instructions -----------------------------------------------------------------------------------------
 
     def _feed(self, event: SchedulerEvent) -> None:
-        if self._end is None:
+        if self._early is not None:
+            self._early.append(event)
+        elif self._end is None:
             self._carry_out(self._scheduler.handle(event))
 
     def _carry_out(self, instructions: list[Instruction]) -> None:

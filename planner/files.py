@@ -18,7 +18,7 @@ def write_file(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path | str, data: bytes) -> None:
     """Put ``data`` at ``path`` as a whole: a reader, or the next process, sees the old file or the new.
 
     Raises:

@@ -46,7 +46,7 @@ def _line(step: Step, others: list[str], statuses: Statuses | None) -> str:
     line = f"{MODE_CATALOG[step.mode].icon} {step.id}  {step.title}"
     if others:
         line += f"  (also after {', '.join(others)})"
-    return line if statuses is None else f"{line}  [{statuses[step.id]}]"
+    return line if statuses is None else f"{line}  [{statuses.get(step.id, StepStatus.PENDING)}]"
 
 
 def mermaid(plan: Plan, statuses: Statuses | None = None) -> str:
@@ -55,7 +55,7 @@ def mermaid(plan: Plan, statuses: Statuses | None = None) -> str:
     lines = ["flowchart TD"]
     for step in plan.steps:
         label = f"{step.id}: {step.title}".translate(_MERMAID_CODES)
-        kind = "" if statuses is None else f":::{statuses[step.id]}"
+        kind = "" if statuses is None else f":::{statuses.get(step.id, StepStatus.PENDING)}"
         lines.append(f'    {names[step.id]}["{label}"]{kind}')
     for step in plan.steps:
         for edge in step.dependencies:
@@ -73,7 +73,7 @@ def dot(plan: Plan, statuses: Statuses | None = None) -> str:
     lines = ["digraph plan {", "    rankdir=TB;", "    node [shape=box];"]
     for step in plan.steps:
         title = step.title.translate(_DOT_CODES)
-        state = "" if statuses is None else f"\\n{statuses[step.id]}"
+        state = "" if statuses is None else f"\\n{statuses.get(step.id, StepStatus.PENDING)}"
         lines.append(f'    "{step.id}" [label="{step.id}\\n{title}{state}"];')
     for step in plan.steps:
         for edge in step.dependencies:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -153,10 +154,16 @@ class Step(StepSettings):
     prompt: NonBlank | None = None
     depends_on: list[Slug | Dependency] = []
 
-    @property
+    @cached_property
     def dependencies(self) -> tuple[Dependency, ...]:
         """The edges into this step, each spelled out."""
         return tuple(d if isinstance(d, Dependency) else Dependency(step=d) for d in self.depends_on)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some fields changed; what is worked out from them is worked out anew."""
+        copy = super().model_copy(update=update, deep=deep)
+        vars(copy).pop("dependencies", None)
+        return copy
 
 
 class Option(PlanModel):

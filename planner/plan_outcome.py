@@ -62,7 +62,7 @@ def outcome_of(end: EndPlan, steps: Sequence[StepReport], *, provider_refused: b
         case PlanStatus.PAUSED if end.reason == DECISION_REASON:
             return Outcome.BLOCKED
         case PlanStatus.PAUSED if provider_refused:
-            return Outcome.LIMIT
+            return _refusal(steps)
         case PlanStatus.PAUSED | PlanStatus.CANCELLED:
             return Outcome.INTERRUPTED
         case _:
@@ -80,6 +80,12 @@ def _failure(end: EndPlan, steps: Sequence[StepReport]) -> Outcome:
     if Outcome.FAILED in ended:
         return Outcome.FAILED
     return Outcome.LIMIT if Outcome.LIMIT in ended or end.reason == BUDGET_REASON else Outcome.FAILED
+
+
+def _refusal(steps: Sequence[StepReport]) -> Outcome:
+    """LIMIT if quota or credit is used up, FAILED if the key is refused: no waiting helps against that."""
+    results = [step.result for step in steps if step.result is not None and step.result.provider_refused]
+    return Outcome.FAILED if any(result.outcome is Outcome.FAILED for result in results) else Outcome.LIMIT
 
 
 def warnings_of(steps: Sequence[StepReport], dropped: Sequence[str]) -> tuple[str, ...]:

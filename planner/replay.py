@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from planner.instructions import RestoredStep
 from planner.journal import JournalContent
@@ -40,14 +40,27 @@ class StepReason:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Tokens and calls, and what they cost in USD (None: unknown)."""
+
+    usage: Usage
+    cost_usd: float | None
+
+
+AttemptKey: TypeAlias = tuple[str, int]
+"""A step's id and the number of the attempt."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredPlan:
     """How a plan stood when its last record was written.
 
     ``steps`` holds every step the journal names, as the scheduler takes it: final, or else PENDING, with the attempt that
     comes next; a step that was running is PENDING too. ``results`` holds
-    the last result of each final step, ``reasons`` why it ended. ``usage`` and ``cost_usd`` sum over every attempt
-    (cost None: a model was called at an unknown price). ``active_seconds`` sums the time processes had the plan;
+    the last result of each final step, ``reasons`` why it ended. ``spent`` is what each attempt, by step and number, had
+    used when it was last recorded; one that goes on counts from its beginning, so its next record takes the place of
+    this one. ``active_seconds`` sums the time processes had the plan;
     ``attached`` counts them. ``dropped`` says what a torn journal lost.
     """
 
@@ -57,8 +70,7 @@ class RestoredPlan:
     results: Mapping[str, StepResult]
     reasons: Mapping[str, StepReason]
     decisions: Mapping[str, tuple[str, ...]]
-    usage: Usage
-    cost_usd: float | None
+    spent: Mapping[AttemptKey, Spending]
     active_seconds: float
     attached: int
     dropped: tuple[str, ...]
@@ -71,11 +83,17 @@ class RestoredPlan:
         return counts
 
 
-def add_cost(total: float | None, result: StepResult) -> float | None:
-    """``total`` plus what an attempt cost; None once a model was called at an unknown price."""
-    if result.cost_usd is not None:
-        return None if total is None else total + result.cost_usd
-    return None if result.usage.calls else total
+def total_of(spent: Iterable[Spending]) -> Spending:
+    """The sum; its cost is None once a model was called at an unknown price."""
+    usage = Usage()
+    cost: float | None = 0.0
+    for one in spent:
+        usage += one.usage
+        if one.cost_usd is None:
+            cost = None if one.usage.calls else cost
+        elif cost is not None:
+            cost += one.cost_usd
+    return Spending(usage, cost)
 
 
 def restore(content: JournalContent) -> RestoredPlan:
@@ -94,8 +112,7 @@ class _Fold:
         self._reasons: dict[str, StepReason] = {}
         self._results: dict[str, StepResult] = {}
         self._decisions: dict[str, tuple[str, ...]] = {}
-        self._usage = Usage()
-        self._cost: float | None = 0.0
+        self._spent: dict[AttemptKey, Spending] = {}
         self._spans: list[tuple[float, float]] = []
 
     def take(self, record: JournalRecord) -> None:
@@ -126,8 +143,7 @@ class _Fold:
     def _end(self, record: AttemptEnded) -> None:
         result = record.result
         self._results[record.step_id] = result
-        self._usage += result.usage
-        self._cost = add_cost(self._cost, result)
+        self._spent[record.step_id, record.attempt] = Spending(result.usage, result.cost_usd)
         self._reasons[record.step_id] = StepReason(reason=result.reason, detail=result.detail)
         if record.retry:
             self._steps[record.step_id] = RestoredStep(StepStatus.PENDING, record.attempt + 1)
@@ -158,8 +174,7 @@ class _Fold:
             results={step_id: result for step_id, result in self._results.items() if step_id in final},
             reasons={step_id: why for step_id, why in self._reasons.items() if step_id in final},
             decisions=self._decisions,
-            usage=self._usage,
-            cost_usd=self._cost,
+            spent=self._spent,
             active_seconds=sum(end - start for start, end in self._spans),
             attached=len(self._spans),
             dropped=dropped,

@@ -10,7 +10,7 @@ import anyio
 
 from planner.chronicle import Chronicle
 from planner.model import Plan, Step, StepStatus
-from planner.replay import RestoredPlan, add_cost
+from planner.replay import AttemptKey, RestoredPlan, Spending, total_of
 from planner.step_tasks import build_task, gather_inputs
 from planner.store import PlanStore
 from planner.timers import Timer
@@ -63,8 +63,7 @@ class StepRunner:
         self._titles = {step.id: step.title for step in plan.steps}
         restored = store.replay()
         self.results = dict(restored.results)
-        self.usage = restored.usage
-        self.cost_usd = restored.cost_usd
+        self._spent: dict[AttemptKey, Spending] = dict(restored.spent)
         self.attempts = attempts_of(restored)
 
     async def do(self, run: StepRun, stop: StopSignal) -> StepResult:
@@ -85,9 +84,12 @@ class StepRunner:
             self._store.keep_result(run.step.id, result)
         await self._store.sync()
         self.results[run.step.id] = result
-        self.usage += result.usage
-        self.cost_usd = add_cost(self.cost_usd, result)
+        self._spent[run.step.id, run.attempt] = Spending(result.usage, result.cost_usd)
         return result
+
+    def spending(self) -> Spending:
+        """What all attempts of the plan's life took."""
+        return total_of(self._spent.values())
 
     async def _execute(self, run: StepRun, stop: StopSignal) -> StepResult:
         try:

@@ -7,7 +7,6 @@ from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.host_commands import HostCommands, Purpose
 from subagents.subagent import SubAgent, SubAgentResult
 from vibe.core.llm.errors import ModelAccessError
-from vibe.core.messages import UserMessage
 from vibe.core.outcome import Outcome
 from vibe.core.tools.process import CommandResult
 
@@ -46,17 +45,19 @@ class AgentStep:
     def result(self) -> StepResult:
         """Where the step stands; before ``do`` has ended, what running out of time comes to."""
         acted, conversation = self._acted, self._agent.conversation
+        usage, cost_usd = self._agent.spent
         return StepResult(
             outcome=acted.outcome,
             reason=acted.reason,
             detail=acted.detail,
             summary=acted.text,
             files_changed=tuple(self._files_changed),
-            usage=conversation.usage,
-            cost_usd=conversation.cost_usd,
+            usage=usage,
+            cost_usd=cost_usd,
             turns=conversation.turns,
             denied=acted.denied,
             agent_id=self._agent.subagent_id,
+            agents=self._agent.agents,
             provider_refused=isinstance(acted.error, ModelAccessError),
         )
 
@@ -69,10 +70,7 @@ class AgentStep:
 
     def _repairs(self) -> int:
         """How many repairs were asked for; counted in the conversation, so that a resume counts on."""
-        return sum(
-            isinstance(message, UserMessage) and message.content.startswith(REPAIR_HEADING)
-            for message in self._agent.conversation.messages
-        )
+        return sum(prompt.content.startswith(REPAIR_HEADING) for prompt in self._agent.conversation.prompts)
 
     def _take(self, acted: SubAgentResult) -> None:
         self._acted = acted

@@ -13,7 +13,17 @@ from vibe.core.outcome import Outcome
 from vibe.core.stop import StopSignal
 from vibe.core.tools.permissions import Denial
 
-__all__ = ["StepExecutor", "StepInput", "StepResult", "StepTask", "StopSignal"]
+__all__ = ["AgentUsage", "StepExecutor", "StepInput", "StepResult", "StepTask", "StopSignal"]
+
+
+class AgentUsage(Struct, frozen=True, kw_only=True):
+    """What one agent used by itself. ``agent`` is its profile; ``cost_usd`` None: unknown."""
+
+    agent_id: str
+    parent_id: str | None = None
+    agent: str = ""
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = None
 
 
 class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -22,7 +32,8 @@ class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``outcome`` COMPLETED, FAILED, BLOCKED or LIMIT is final for the attempt; INTERRUPTED means the step stopped at a
     turn's end and goes on from there. ``reason`` is a stable word (``budget``, ``verify``, ``exit_code``,
     ``timeout``, ``blocked``, ``provider`` ...), ``detail`` a sentence for people. ``cost_usd`` is None if unknown.
-    ``provider_refused`` says the key, quota or credit was the matter: no other step would fare better.
+    ``provider_refused`` says the key, quota or credit was the matter: no other step would fare better. ``usage`` counts
+    the subagents the step's agent started, too; ``agents`` tells them apart, with the step's own agent first.
     """
 
     outcome: Outcome
@@ -38,6 +49,7 @@ class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     denied: tuple[Denial, ...] = ()
     agent_id: str | None = None
     provider_refused: bool = False
+    agents: tuple[AgentUsage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

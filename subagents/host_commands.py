@@ -9,7 +9,9 @@ from uuid import uuid4
 
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from ipc.sink import EventSink
+from vibe.core.sandbox.confinement import Confinement, Place
 from vibe.core.tools.process import NOT_INTERACTIVE, CommandResult, child_environ, run_command
+from vibe.core.tools.shell_command import shell_command
 
 TOOL_NAME = "command"
 MAX_EVENT_OUTPUT = 16_000
@@ -26,16 +28,19 @@ class Purpose(StrEnum):
 class HostCommands:
     """Runs shell commands in one folder and tells ``sink`` about each."""
 
-    def __init__(self, root: Path, environ: Mapping[str, str], sink: EventSink) -> None:
+    def __init__(
+        self, root: Path, environ: Mapping[str, str], sink: EventSink, confinement: Confinement | None = None
+    ) -> None:
         self._root = root
         self._environ = environ
         self._sink = sink
+        self._confinement = confinement
 
     async def run(self, command: str, *, purpose: Purpose) -> CommandResult:
         """Run one command to its end.
 
-        A step's own command gets the user's whole environment, as ``make`` would give it; a check, which executes what
-        a model wrote, gets no secrets.
+        A step's own command gets the user's whole environment, as ``make`` would give it, and is confined only where
+        everything must be; a check, which executes what a model wrote, gets no secrets and is confined where that can be.
         Cancelling kills everything it started before it returns.
         """
         call_id = uuid4().hex
@@ -53,7 +58,11 @@ class HostCommands:
                 summary=f"{purpose.value}: {command}",
             )
         )
-        result = await run_command(command, cwd=self._root, environ=environ, on_output=stream)
+        confines = self._confinement is not None and (not own or self._confinement.required)
+        shell = await shell_command(
+            command, environ, self._confinement if confines else None, Place(roots=(self._root,))
+        )
+        result = shell.annotated(await run_command(shell.argv, cwd=self._root, environ=shell.environ, on_output=stream))
         self._sink.publish(
             ToolResultEvent(
                 tool_call_id=call_id,

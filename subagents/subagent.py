@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 from uuid import uuid4
 
 from ipc.events import SubAgentFinishedEvent, SubAgentStartedEvent, WarningEvent
 from ipc.sink import EventSink, TaggingSink
 from subagents.budget import Account, Limits
+from subagents.executor import AgentUsage
 from subagents.tool_policy import step_tools
 from vibe.core.agent_loop import ActResult, AgentLoop
-from vibe.core.agents.profiles import agent_profile
+from vibe.core.agents.manager import AgentManager
+from vibe.core.agents.profiles import AgentProfile
 from vibe.core.config.models import ModelConfig
+from vibe.core.guidance import AgentPlace, AgentPrompt, Guidance
 from vibe.core.llm.factory import ModelCatalog
+from vibe.core.messages import AssistantMessage, Usage
+from vibe.core.middleware.reminders import todo_reminders
+from vibe.core.middleware.taught import taught_reminders
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
+from vibe.core.sandbox.confinement import Confinement
 from vibe.core.session.transcript import Transcript
-from vibe.core.stop import StopSignal
-from vibe.core.system_prompt import PromptParts, build_system_prompt
-from vibe.core.tools.executor import Approvals, ToolExecutor
+from vibe.core.stop import NeverStop, StopSignal
+from vibe.core.tools.background import BackgroundCommands
+from vibe.core.tools.executor import Approvals, Callbacks, ToolExecutor
 from vibe.core.tools.manager import ToolManager
+from vibe.core.tools.ports import SubagentSpawner
+from vibe.core.tools.profile_view import profile_view
 from vibe.core.tools.workspace import Workspace
 from vibe.core.turn import AgentKit
 
@@ -30,7 +40,8 @@ from vibe.core.turn import AgentKit
 class SubAgentConfig:
     """One subagent's orders and limits. Tokens are prompt plus completion over all turns, price in USD.
 
-    ``agent`` names a profile whose tools bound the step's.
+    ``profile`` bounds what it may do. ``step_id`` is empty and ``parent_id`` set for one that an agent started;
+    ``caller`` is the name replays and logs know it by, if not the step's id.
     """
 
     step_id: str
@@ -41,8 +52,10 @@ class SubAgentConfig:
     max_tokens: int = 50_000
     max_turns: int = 10
     max_price: float | None = None
-    agent: str | None = None
     model: str | None = None
+    profile: AgentProfile | None = None
+    parent_id: str | None = None
+    caller: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +63,9 @@ class Surroundings:
     """What all subagents of a run share.
 
     ``default_model`` is for those that name none (None: the configured one). ``account`` is the plan's; ``environ`` is
-    for the processes they start.
+    for the processes they start. ``agents`` are the profiles there are; ``spawning`` None: none of them may start others;
+    ``confinement`` None: nothing confines commands.
+    ``guidance`` is what the user and the project teach them.
     """
 
     models: ModelCatalog
@@ -63,7 +78,59 @@ class Surroundings:
     base_prompt: str
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
     clock: Callable[[], float] = time.monotonic
+    agents: AgentManager | None = None
+    spawning: Spawning | None = None
+    confinement: Confinement | None = None
+    guidance: Guidance = field(default_factory=Guidance)
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """An agent that may start others: they get its ``surroundings``, and a folder each in ``folder``."""
+
+    agent_id: str
+    surroundings: Surroundings
+    folder: Path
+
+
+class Brood(SubagentSpawner, Protocol):
+    """Starts the subagents of one agent. ``stop`` reaches them; ``agents`` is what each has used."""
+
+    stop: StopSignal
+
+    @property
+    def agents(self) -> tuple[AgentUsage, ...]:
+        """What each subagent has used."""
+        ...
+
+
+class Spawning(Protocol):
+    """Lets the agents of one run start subagents."""
+
+    def below(self, parent: Parent) -> Brood:
+        """Who starts the subagents of one agent; reads files."""
+        ...
+
+    def earlier(self, folder: Path) -> tuple[AgentUsage, ...]:
+        """What the subagents in a folder used, in an earlier run; reads files."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Belongings:
+    """What is one agent's alone.
+
+    ``outputs`` keeps tool outputs that are too long for the conversation; ``subagents`` is where those it starts have
+    their folders (None: it starts none); ``background`` None: no command of it runs on after its call.
+    """
+
+    subagent_id: str = ""
+    outputs: Path | None = None
+    subagents: Path | None = None
+    background: BackgroundCommands | None = None
+
+
+TASK_TOOL = "task"
 
 SubAgentResult = ActResult
 """What a subagent came to: an ``ActResult`` over its whole conversation."""
@@ -72,8 +139,7 @@ SubAgentResult = ActResult
 class SubAgent:
     """Does one step in isolation.
 
-    ``conversation`` grows as it works; one that has begun already is gone on with. ``output_dir`` keeps the tool
-    outputs that are too long for it.
+    ``conversation`` grows as it works; one that has begun already is gone on with.
     """
 
     def __init__(
@@ -81,27 +147,31 @@ class SubAgent:
         config: SubAgentConfig,
         surroundings: Surroundings,
         conversation: Transcript,
-        output_dir: Path | None = None,
+        belongings: Belongings | None = None,
     ) -> None:
-        self.subagent_id = uuid4().hex
+        self._own = belongings or Belongings()
+        self.subagent_id = self._own.subagent_id or uuid4().hex
         self.config = config
         self.conversation = conversation
-        self._output_dir = output_dir
         self._around = surroundings
         self._sink = TaggingSink(surroundings.sink, subagent_id=self.subagent_id, subagent_step_id=config.step_id)
         self._model = self._resolve_model()
         self._tools = self._choose_tools()
+        self._taught = surroundings.guidance.for_agent(self._place())
+        before = self._spent_before()
         self._account = surroundings.account.open(
-            f"step {config.step_id!r}",
+            f"step {config.step_id!r}" if config.step_id else f"subagent {config.caller!r}",
             Limits(max_tokens=config.max_tokens, max_price=config.max_price),
-            spent=self.conversation.usage,
-            cost_usd=self.conversation.cost_usd,
+            spent=before.usage,
+            cost_usd=before.cost_usd,
         )
+        self._brood = self._spawner()
         self._loop = AgentLoop(self._kit(), max_turns=config.max_turns)
         self._started = surroundings.clock()
 
     async def execute(self, prompt: str, stop: StopSignal | None = None) -> SubAgentResult:
         """Do the step, or go on with it where its conversation was cut off."""
+        self._heed(stop)
         self._started = self._around.clock()
         self._announce_start()
         if not self.conversation.messages:
@@ -113,6 +183,7 @@ class SubAgent:
 
     async def continue_with(self, prompt: str, stop: StopSignal | None = None) -> SubAgentResult:
         """Take another prompt in the same conversation, after ``execute``."""
+        self._heed(stop)
         return await self._loop.act(prompt, stop)
 
     def finish(self, outcome: str, reason: str | None) -> None:
@@ -128,22 +199,93 @@ class SubAgent:
             )
         )
 
+    @property
+    def agents(self) -> tuple[AgentUsage, ...]:
+        """What it and each agent it started used, itself first."""
+        own = AgentUsage(
+            agent_id=self.subagent_id,
+            parent_id=self.config.parent_id,
+            agent=self.config.profile.name if self.config.profile else "",
+            usage=self.conversation.usage,
+            cost_usd=self.conversation.cost_usd,
+        )
+        return (own, *(self._brood.agents if self._brood else ()))
+
+    @property
+    def spent(self) -> tuple[Usage, float | None]:
+        """What it and the agents it started used, added up."""
+        return total_usage(self.agents)
+
+    def last_words(self) -> str:
+        """The last thing it said."""
+        said = (
+            m.content for m in reversed(self.conversation.messages) if isinstance(m, AssistantMessage) and m.content
+        )
+        return next(said, "")
+
+    def _heed(self, stop: StopSignal | None) -> None:
+        if self._brood is not None:
+            self._brood.stop = stop or NeverStop()
+
     def _choose_tools(self) -> ToolManager:
-        """What the step may use of what its agent profile has."""
+        """What it may use: no more than its profile has, and no subagents where it can start none."""
         config, tools = self.config, self._around.tools
-        if config.agent is not None:
-            tools = tools.filtered(agent_profile(config.agent).tools)
+        if config.profile is not None:
+            tools = profile_view(tools, config.profile, may_widen=False)
         patterns = step_tools(config.mode, config.allowed_tools, config.denied_tools)
-        return tools.filtered(patterns.allowed, patterns.denied)
+        spawns = self._around.spawning is not None and self._own.subagents is not None
+        chosen = tools.filtered(patterns.allowed, patterns.denied if spawns else (*patterns.denied, TASK_TOOL))
+        return self._around.guidance.tools(chosen)
+
+    def _place(self) -> AgentPlace:
+        config, around = self.config, self._around
+        named = {
+            "id": self.subagent_id,
+            "step_id": config.step_id,
+            "title": config.title,
+            "parent_id": config.parent_id,
+        }
+        return AgentPlace(
+            root=around.workspace.root,
+            sink=self._sink,
+            environ=around.environ,
+            subagent=named,
+            conversation=self.conversation.messages,
+        )
+
+    def _spent_before(self) -> AgentUsage:
+        """What an earlier run spent on the conversation so far, subagents included."""
+        around, folder = self._around, self._own.subagents
+        earlier = around.spawning.earlier(folder) if around.spawning and folder else ()
+        own = AgentUsage(agent_id="", usage=self.conversation.usage, cost_usd=self.conversation.cost_usd)
+        usage, cost_usd = total_usage((own, *earlier))
+        return AgentUsage(agent_id="", usage=usage, cost_usd=cost_usd)
+
+    def _spawner(self) -> Brood | None:
+        around, folder = self._around, self._own.subagents
+        if around.spawning is None or folder is None or TASK_TOOL not in self._tools.available:
+            return None
+        inherited = replace(
+            around,
+            default_model=self._model.key,
+            tools=self._tools,
+            sink=self._sink,
+            account=self._account,
+            spawning=None,
+            guidance=around.guidance.below(self._taught),
+        )
+        return around.spawning.below(Parent(agent_id=self.subagent_id, surroundings=inherited, folder=folder))
 
     def _resolve_model(self) -> ModelConfig:
         """The step's model, with its prices where a limit depends on them."""
-        models, alias = self._around.models, self.config.model or self._around.default_model
+        profile = self.config.profile
+        models = self._around.models
+        alias = self.config.model or (profile and profile.active_model) or self._around.default_model
         priced = self.config.max_price is not None or self._around.account.has_price_limit
         return models.resolve_priced(alias) if priced else models.resolve(alias)
 
     def _kit(self) -> AgentKit:
-        around = self._around
+        around, profile = self._around, self.config.profile
         return AgentKit(
             model=self._model,
             backend=around.models.backend(self._model),
@@ -152,22 +294,35 @@ class SubAgent:
                 workspace=around.workspace,
                 approvals=around.approvals,
                 sink=self._sink,
-                output_dir=self._output_dir,
+                output_dir=self._own.outputs,
                 environ=around.environ,
+                callbacks=Callbacks(
+                    confinement=around.confinement,
+                    agent_manager=around.agents,
+                    subagents=self._brood,
+                    background=self._own.background,
+                    guidance=self._taught.calls,
+                ),
             ),
             schemas=self._tools.schemas(),
-            system_prompt=build_system_prompt(
-                PromptParts(
-                    base=around.base_prompt,
+            offered=self._tools.schemas,
+            system_prompt=around.guidance.system_prompt(
+                around.guidance.base_prompt(profile and profile.system_prompt_id, around.base_prompt),
+                AgentPrompt(
                     workspace=around.workspace.root,
+                    model=self._model.name,
                     tool_prompts=tuple(self._tools.prompts().values()),
+                    subagents=subagent_list(around.agents, self._tools),
                     role=MODE_CATALOG[self.config.mode].subagent_guidance,
-                )
+                    lean=True,
+                ),
             ),
+            middleware=self._taught.middleware,
             transcript=self.conversation,
             sink=self._sink,
             budget=self._account,
-            caller=self.config.step_id,
+            caller=self.config.caller or self.config.step_id,
+            reminders=taught_reminders(self._taught.calls, todo_reminders(self._tools)),
         )
 
     def _announce_start(self) -> None:
@@ -179,5 +334,23 @@ class SubAgent:
                 tools=tuple(schema.name for schema in self._tools.schemas()),
                 max_tokens=self.config.max_tokens,
                 max_turns=self.config.max_turns,
+                parent_id=self.config.parent_id,
             )
         )
+
+
+def total_usage(agents: Iterable[AgentUsage]) -> tuple[Usage, float | None]:
+    """The sum; the price is None once one is unknown."""
+    usage, cost, known = Usage(), 0.0, True
+    for agent in agents:
+        usage += agent.usage
+        known = known and (agent.cost_usd is not None or not agent.usage.calls)
+        cost += agent.cost_usd or 0.0
+    return usage, cost if known else None
+
+
+def subagent_list(agents: AgentManager | None, tools: ToolManager) -> dict[str, str]:
+    """Name and description of the subagents an agent with these tools can start; none if it can start none."""
+    if agents is None or TASK_TOOL not in tools.available:
+        return {}
+    return {profile.name: profile.description for profile in agents.subagents()}

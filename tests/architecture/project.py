@@ -17,6 +17,7 @@ UNTRACKED = frozenset({
     ".ruff_cache",
     ".hypothesis",
     ".import_linter_cache",
+    "node_modules",
     "dist",
     "build",
     "uv.lock",

@@ -10,7 +10,15 @@ import pytest
 from pydantic import BaseModel
 
 from tests.architecture.project import ROOT
-from vibe.core.config.models import IpcConfig, ModelConfig, PlannerConfig, ProviderConfig, ToolTable, VibeConfig
+from vibe.core.config.models import (
+    IpcConfig,
+    McpServerConfig,
+    ModelConfig,
+    PlannerConfig,
+    ProviderConfig,
+    ToolTable,
+    VibeConfig,
+)
 
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "gen-config-reference"))
 
@@ -22,7 +30,9 @@ def test_the_reference_is_current() -> None:
     assert current == reference, "run scripts/gen-config-reference"
 
 
-@pytest.mark.parametrize("model", [VibeConfig, ProviderConfig, ModelConfig, PlannerConfig, IpcConfig, ToolTable])
+@pytest.mark.parametrize(
+    "model", [VibeConfig, ProviderConfig, ModelConfig, McpServerConfig, PlannerConfig, IpcConfig, ToolTable]
+)
 def test_every_field_is_described(model: type[BaseModel]) -> None:
     described = cast("Callable[[type[BaseModel]], dict[str, str]]", SCRIPT["described"])(model)
 

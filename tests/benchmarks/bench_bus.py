@@ -55,10 +55,7 @@ class Subscribers:
 
     def __init__(self, role: str, address: str, count: int, events: int) -> None:
         command = [sys.executable, "-m", "tests.benchmarks.bench_bus", "--role", role, address, str(events)]
-        self.processes = [
-            subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-            for _ in range(count)
-        ]
+        self.processes = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(count)]
 
     def wait_ready(self) -> None:
         """Wait until each has connected."""

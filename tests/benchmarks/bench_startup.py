@@ -68,9 +68,7 @@ def spawn(command: Sequence[str], environ: Mapping[str, str], cwd: Path, answeri
         SystemExit: it failed, or it asked for nothing where it should have.
     """
     begun = time.perf_counter()
-    process = subprocess.Popen(
-        command, env=dict(environ), cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(command, env=dict(environ), cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     ended = time.perf_counter()
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -130,9 +128,7 @@ def measure(rounds: int) -> dict[str, list[Took]]:
             "vibe --version": command(str(VIBE), "--version"),
         }
         short = take_turns(commands, rounds * 3)
-        asking = {
-            name: command(str(VIBE), "-p", "hi", "--model", name, asks=answering[name]) for name in BACKENDS
-        }
+        asking = {name: command(str(VIBE), "-p", "hi", "--model", name, asks=answering[name]) for name in BACKENDS}
         return short | take_turns(asking, rounds)
 
 
@@ -140,7 +136,9 @@ def rows_of(took: Mapping[str, Sequence[Took]]) -> list[Row]:
     """The table: medians, and the best for the reader who wonders what the machine's other work did."""
     python, version = took["python -c pass"], took["vibe --version"]
     rows = [_row("python -c pass, ms", [t.wall for t in python]), _row("vibe --version, ms", [t.wall for t in version])]
-    ratio = _row("vibe --version / python -c pass", [t.wall / statistics.median(p.wall for p in python) for t in version])
+    ratio = _row(
+        "vibe --version / python -c pass", [t.wall / statistics.median(p.wall for p in python) for t in version]
+    )
     rows.append(ratio | {"bound": BOUND_VERSION})
     for name in BACKENDS:
         asked = _row(f"exec to first request, {name}, ms", [t.asked for t in took[name]])
@@ -159,7 +157,9 @@ def main() -> int:
     """Measure, print, and return 1 if something is over its bound."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--rounds", type=int, default=10, help="runs of each prompt; short commands run three times as often")
+    parser.add_argument(
+        "--rounds", type=int, default=10, help="runs of each prompt; short commands run three times as often"
+    )
     given = parser.parse_args()
     before = os.getloadavg()[0]
     rows = rows_of(measure(given.rounds))

@@ -138,3 +138,15 @@ def snapshot(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts
     }
+
+
+def leftovers(folder: Path) -> list[str]:
+    """The command lines of processes that still work below a folder."""
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cwd").readlink().is_relative_to(folder):
+                found.append((process / "cmdline").read_text())
+        except OSError:
+            continue
+    return found

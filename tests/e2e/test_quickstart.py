@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import EXAMPLES, VibeCommand, snapshot
+from tests.e2e.conftest import EXAMPLES, VibeCommand, leftovers, snapshot
 
 KILLS = 25
 
@@ -87,7 +87,7 @@ def test_killed_at_any_instant_it_is_resumed_to_the_same_end(
     assert after[: len(completed_before)] == completed_before
     assert sorted(after) == ["design", "docs", "shorten", "slugify", "survey", "test"]
     assert snapshot(sample_of(vibe, plan_id)) == finished_project(brisk_quickstart)
-    assert leftovers(vibe) == []
+    assert leftovers(vibe.home.parent) == []
 
 
 def completed_steps(vibe: VibeCommand, plan_id: str) -> list[str]:
@@ -115,16 +115,3 @@ def finished_project(plan: Path) -> dict[str, bytes]:
                 before = files[given["file_path"]].decode()
                 files[given["file_path"]] = before.replace(block[1], block[2]).encode()
     return files
-
-
-def leftovers(vibe: VibeCommand) -> list[str]:
-    """Processes that still work below the test's folder."""
-    found: list[str] = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            working_in = (process / "cwd").readlink()
-        except OSError:
-            continue
-        if working_in.is_relative_to(vibe.home.parent):
-            found.append((process / "cmdline").read_text())
-    return found

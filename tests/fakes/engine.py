@@ -11,9 +11,11 @@ from ipc.sink import MemorySink
 from subagents.budget import Account, Limits
 from tests.fakes.models import MODEL, FakeModel
 from vibe.core.agent_loop import AgentLoop
-from vibe.core.config.models import VibeConfig
+from vibe.core.config.models import ModelConfig, VibeConfig
 from vibe.core.llm.errors import ModelError
 from vibe.core.llm.port import Completion
+from vibe.core.middleware.port import Middleware
+from vibe.core.middleware.reminders import todo_reminders
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.executor import Approvals, ToolExecutor
 from vibe.core.tools.manager import ToolManager, ToolSources
@@ -35,14 +37,16 @@ class Bench:
     limits: Limits = field(default_factory=Limits)
     max_turns: int | None = None
     transcript: Transcript = field(default_factory=Transcript)
+    model_config: ModelConfig = MODEL
+    middleware: tuple[Middleware, ...] = ()
 
     def __post_init__(self) -> None:
         self.sink = MemorySink()
         self.model = FakeModel(self.answers)
         self.account = Account("this run", self.limits)
         tools = BUILTIN_TOOLS.filtered(None)
-        kit = AgentKit(
-            model=MODEL,
+        self.kit = AgentKit(
+            model=self.model_config,
             backend=self.model,
             tools=ToolExecutor(
                 tools=tools,
@@ -56,8 +60,10 @@ class Bench:
             transcript=self.transcript,
             sink=self.sink,
             budget=self.account,
+            middleware=self.middleware,
+            reminders=todo_reminders(tools),
         )
-        self.loop = AgentLoop(kit, max_turns=self.max_turns)
+        self.loop = AgentLoop(self.kit, max_turns=self.max_turns)
 
     def events(self, kind: type[Event]) -> list[Event]:
         """What was announced, of one kind."""

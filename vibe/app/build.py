@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from vibe.app.host import Host
+from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
-from vibe.core.config.paths import VibePaths
+from vibe.core.config.paths import VibePaths, user_home_of
+from vibe.core.guidance import Guidance
+from vibe.core.guidance_loader import GuidanceRequest, load_guidance
 from vibe.core.llm.factory import ModelCatalog
-from vibe.core.system_prompt import load_base_prompt
+from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools.manager import ToolManager, ToolSources
 
 REPLAY = "replay"
@@ -21,12 +24,16 @@ REPLAY = "replay"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineRequest:
-    """``flags`` are dotted configuration keys from the command line; ``replay`` is a script that serves as the model."""
+    """``flags`` are dotted configuration keys from the command line; ``replay`` is a script that serves as the model.
+
+    ``snapshot`` of the workspace's files and git for the prompt of an agent a person talks to.
+    """
 
     workdir: Path
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
     trust: bool = False
     replay: Path | None = None
+    snapshot: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +43,10 @@ class Engine:
     loaded: LoadedConfig
     models: ModelCatalog
     tools: ToolManager
+    agents: AgentManager
+    guidance: Guidance
     base_prompt: str
+    confinement: Confinement
     warnings: tuple[str, ...]
 
     @property
@@ -72,12 +82,57 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         user_tools=VibePaths(host.home).tools,
     )
     tools = ToolManager(sources, config)
+    agents = load_agents(host.home, loaded)
+    guidance = load_guidance(
+        GuidanceRequest(
+            home=host.home,
+            workdir=request.workdir,
+            environ=loaded.environ,
+            config=config,
+            project_dir=loaded.project_dir,
+            trust_workdir=request.trust,
+            snapshot=request.snapshot,
+        )
+    )
     return Engine(
         loaded=loaded,
         models=ModelCatalog(config, loaded.environ),
-        tools=tools,
-        base_prompt=load_base_prompt(),
-        warnings=(*loaded.warnings, *(warning.message for warning in tools.warnings)),
+        tools=guidance.tools(tools),
+        agents=agents,
+        guidance=guidance,
+        base_prompt=guidance.library.load(config.system_prompt_id),
+        confinement=_confinement(host, loaded),
+        warnings=(
+            *loaded.warnings,
+            # Where servers are still to come, what is wrong with the tools is known once they have: see tool_servers.
+            *(warning.message for warning in tools.warnings if not any(s.enabled for s in config.mcp_servers)),
+            *agents.warnings,
+            *guidance.warnings,
+        ),
+    )
+
+
+def _confinement(host: Host, loaded: LoadedConfig) -> Confinement:
+    """What confines commands; where that is required, it is seen to now that something does."""
+    keys = [provider.api_key_env_var for provider in loaded.config.providers]
+    confinement = Confinement(loaded.config.sandbox, loaded.environ, host.home, keys=keys)
+    if confinement.required:
+        confinement.choice()
+    return confinement
+
+
+def load_agents(home: Path, loaded: LoadedConfig) -> AgentManager:
+    """The agent profiles of the configuration, the trusted project and the user; reads files."""
+    config = loaded.config
+    project = [loaded.project_dir / "agents"] if loaded.project_dir else []
+    return AgentManager(
+        AgentSources(
+            user_home=user_home_of(loaded.environ),
+            folders=[*map(Path, config.agent_paths), *project, VibePaths(home).agents],
+            enabled=config.enabled_agents,
+            disabled=config.disabled_agents,
+            places=loaded.origins,
+        )
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from planner.model import Plan, Step
 from vibe.app.build import Engine
-from vibe.core.agents.profiles import agent_profile
 from vibe.core.errors import UsageError
+from vibe.core.tools.profile_view import profile_view
 
 
 def check_surroundings(plan: Plan, engine: Engine, default_model: str | None) -> None:
@@ -20,7 +20,7 @@ def check_surroundings(plan: Plan, engine: Engine, default_model: str | None) ->
     priced = bool(plan.budget and plan.budget.max_price)
     for step in plan.steps:
         if step.agent is not None:
-            agent_profile(step.agent)
+            profile_view(engine.tools, engine.agents.get(step.agent), may_widen=False)
         if step.command is None:
             _check_model(step, engine, default_model, priced=priced or step.max_price is not None)
 
@@ -46,6 +46,7 @@ def check_decisions(plan: Plan, given: Mapping[str, tuple[str, ...]]) -> None:
 
 
 def _check_model(step: Step, engine: Engine, default_model: str | None, *, priced: bool) -> None:
-    alias = step.model or default_model
+    profile = engine.agents.get(step.agent) if step.agent else None
+    alias = step.model or (profile and profile.active_model) or default_model
     model = engine.models.resolve_priced(alias) if priced else engine.models.resolve(alias)
     engine.models.backend(model)

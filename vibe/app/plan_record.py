@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 from planner.model import PlanStatus, StepStatus
 from planner.plan_outcome import PlanOutcome, StepReport
+from planner.replay import Spending
 from subagents.executor import StepResult
 from vibe.app.publishing import Publishing
 from vibe.app.result_record import EXIT_CODES, AgentRecord, RunRecord, StepRecord
+from vibe.core.errors import EnvironmentFailure
 from vibe.core.outcome import Outcome
 
-BUS_FAILED_EXIT = 3
-"""An event could not be recorded (the disk is full): whatever the steps came to, the record of it is not whole."""
+ENVIRONMENT_EXIT = 3
+"""The provider refuses the key; or an event could not be recorded (the disk is full): whatever the steps came to, the
+record of it is not whole."""
 
 
 def plan_record(
@@ -22,8 +25,9 @@ def plan_record(
     exit_code = EXIT_CODES[outcome.outcome]
     if outcome.outcome is Outcome.INTERRUPTED and signal_exit is not None:
         exit_code = signal_exit
-    if channel.bus.failed:
-        exit_code = BUS_FAILED_EXIT
+    is_key_refused = outcome.status is PlanStatus.PAUSED and outcome.outcome is Outcome.FAILED
+    if is_key_refused or channel.bus.failed:
+        exit_code = ENVIRONMENT_EXIT
     results = [step.result for step in outcome.steps if step.result is not None]
     return RunRecord(
         outcome=outcome.outcome,
@@ -33,12 +37,31 @@ def plan_record(
         plan_id=outcome.plan_id,
         result=_closing_words(outcome),
         steps=[_step(step) for step in outcome.steps],
-        agents=[_agent(step.step_id, step.result) for step in outcome.steps if step.result and step.result.agent_id],
+        agents=[record for step in outcome.steps if step.result for record in _agents(step.step_id, step.result)],
         usage=outcome.usage,
         cost_usd=outcome.cost_usd,
         duration_s=outcome.duration_s,
         denied=[denial for result in results for denial in result.denied],
         warnings=[*warnings, *outcome.warnings, *(warning.message for warning in channel.bus.warnings)],
+    )
+
+
+def broken_off_record(
+    error: EnvironmentFailure, plan_id: str, channel: Publishing, warnings: Sequence[str], spent: Spending
+) -> RunRecord:
+    """What is printed where the plan's own folder could not be written any more; how the steps stand is on disk."""
+    return RunRecord(
+        outcome=Outcome.FAILED,
+        exit_code=ENVIRONMENT_EXIT,
+        reason="environment",
+        detail=str(error),
+        session_id=channel.session_id,
+        plan_id=plan_id,
+        result=str(error),
+        usage=spent.usage,
+        cost_usd=spent.cost_usd,
+        duration_s=0.0,
+        warnings=[*warnings, *(warning.message for warning in channel.bus.warnings)],
     )
 
 
@@ -58,10 +81,18 @@ def _step(report: StepReport) -> StepRecord:
     )
 
 
-def _agent(step_id: str, result: StepResult) -> AgentRecord:
-    return AgentRecord(
-        agent_id=result.agent_id or "", parent_id=None, step_id=step_id, usage=result.usage, cost_usd=result.cost_usd
-    )
+def _agents(step_id: str, result: StepResult) -> list[AgentRecord]:
+    """The step's agent and those it started."""
+    return [
+        AgentRecord(
+            agent_id=agent.agent_id,
+            parent_id=agent.parent_id,
+            step_id=step_id,
+            usage=agent.usage,
+            cost_usd=agent.cost_usd,
+        )
+        for agent in result.agents
+    ]
 
 
 def _closing_words(outcome: PlanOutcome) -> str:

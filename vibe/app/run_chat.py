@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +16,35 @@ import anyio.to_thread
 from ipc.events import SessionEndedEvent, SessionStartedEvent, WarningEvent
 from ipc.sink import EventSink
 from subagents.budget import Account, Limits
+from subagents.executor import AgentUsage
+from subagents.spawner import Spawner, SpawnPool
+from subagents.subagent import Parent, Surroundings, subagent_list, total_usage
 from vibe import __version__
 from vibe.app.build import Engine, EngineRequest, build_engine
+from vibe.app.chat_session import ChatSession, SessionOpening, SessionSink
 from vibe.app.host import Host
 from vibe.app.publishing import Publishing, publishing
 from vibe.app.result_record import EXIT_CODES, AgentRecord, RunRecord
 from vibe.app.signals import handled_signals
+from vibe.app.tool_servers import ToolServers, tool_servers
 from vibe.core.agent_loop import ActResult, AgentLoop
-from vibe.core.agents.profiles import AgentProfile, agent_profile
+from vibe.core.agents.profiles import AgentProfile, AgentSafety
 from vibe.core.config.models import ModelConfig
 from vibe.core.config.paths import VibePaths
+from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.core.guidance import AgentGuidance, AgentPlace, AgentPrompt
 from vibe.core.llm.errors import ModelAccessError
+from vibe.core.middleware.file_history import FileHistory
+from vibe.core.middleware.port import Middleware
+from vibe.core.middleware.read_only import ReadOnly
+from vibe.core.middleware.reminders import todo_reminders
+from vibe.core.middleware.taught import taught_reminders
 from vibe.core.outcome import Outcome
-from vibe.core.session.folder import SessionFolder
-from vibe.core.session.transcript import Transcript
-from vibe.core.system_prompt import PromptParts, build_system_prompt
-from vibe.core.tools.executor import Approvals, ToolExecutor
+from vibe.core.tools.background import BackgroundCommands, background_commands
+from vibe.core.tools.executor import Approvals, Callbacks, ToolExecutor
+from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.permissions import ApprovalMode
+from vibe.core.tools.profile_view import profile_view, unattended
 from vibe.core.tools.workspace import Workspace
 from vibe.core.turn import AgentKit
 
@@ -42,19 +55,25 @@ ENVIRONMENT_EXIT = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """One prompt and how to answer it. ``max_price`` in USD; None: no limit."""
+    """One prompt and how to answer it. ``max_price`` in USD, ``time_limit`` in seconds; None: no limit.
+
+    ``resume`` is the session to go on with: its id or the beginning of it; empty: the workspace's last; None: a new one.
+    Limits count from here on. An empty prompt goes on with a conversation that was cut off.
+    """
 
     prompt: str
     workdir: Path
     extra_roots: tuple[Path, ...] = ()
-    agent: str = "default"
+    agent: str | None = None
     model: str | None = None
     auto_approve: bool = False
     max_turns: int | None = None
     max_tokens: int | None = None
     max_price: float | None = None
+    time_limit: float | None = None
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
     trust: bool = False
+    resume: str | None = None
 
 
 async def run_chat(request: ChatRequest, host: Host, listeners: Sequence[EventSink]) -> RunRecord:
@@ -64,41 +83,82 @@ async def run_chat(request: ChatRequest, host: Host, listeners: Sequence[EventSi
         UsageError: a flag or the configuration is wrong.
         EnvironmentFailure, ipc.errors.IpcError: key, disk or bus.
     """
-    profile, engine, model = await anyio.to_thread.run_sync(_prepare, request, host)
-    async with publishing(host, listeners, address=engine.config.ipc.address) as opened:
-        channel = await opened.about(request.workdir, request.prompt[:TITLE_LENGTH])
-        chat = _Chat(request, profile, engine, model, channel)
-        try:
-            return await chat.run(VibePaths(host.home).sessions)
-        finally:
-            await engine.models.aclose()
+    parts = await anyio.to_thread.run_sync(_prepare, request, host)
+    try:
+        async with (
+            tool_servers(parts.engine, host, request.workdir) as servers,
+            publishing(host, listeners, address=parts.engine.config.ipc.address) as opened,
+        ):
+            own = replace(opened, session_id=parts.session.session_id)
+            channel = await own.about(request.workdir, request.prompt[:TITLE_LENGTH])
+            try:
+                return await _Chat(request, parts, channel, servers).run()
+            finally:
+                await parts.engine.models.aclose()
+    finally:
+        parts.session.release()
 
 
-def _prepare(request: ChatRequest, host: Host) -> tuple[AgentProfile, Engine, ModelConfig]:
-    """See that the run can start; reads files."""
-    profile = agent_profile(request.agent)
-    engine = build_engine(host, EngineRequest(workdir=request.workdir, flags=request.flags, trust=request.trust))
-    models = engine.models
-    model = models.resolve_priced(request.model) if request.max_price else models.resolve(request.model)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """What a chat is made of; ``writes``: its tools can change something."""
+
+    profile: AgentProfile
+    engine: Engine
+    model: ModelConfig
+    tools: ToolManager
+    session: ChatSession
+    writes: bool
+
+
+def _prepare(request: ChatRequest, host: Host) -> _Parts:
+    """See that the run can start, and open its session; reads and writes files."""
+    engine = build_engine(
+        host, EngineRequest(workdir=request.workdir, flags=request.flags, trust=request.trust, snapshot=True)
+    )
+    profile = engine.agents.main(request.agent or engine.config.default_agent)
+    models, alias = engine.models, request.model or profile.active_model
+    model = models.resolve_priced(alias) if request.max_price else models.resolve(alias)
     models.backend(model)
-    return profile, engine, model
+    tools = unattended(profile_view(engine.tools, profile, may_widen=True))
+    writes = not all(tool.read_only for tool in tools.available.values())
+    opening = SessionOpening(
+        workspace=request.workdir,
+        model=model.key,
+        agent=profile.name,
+        title=request.prompt[:TITLE_LENGTH],
+        resume=request.resume,
+        writes=writes,
+    )
+    session = ChatSession.open(VibePaths(host.home), opening)
+    if not request.prompt and not session.transcript.messages:
+        session.release()
+        raise UsageError(f"session {session.session_id} has no message to go on from: give a prompt")
+    return _Parts(profile=profile, engine=engine, model=model, tools=tools, session=session, writes=writes)
 
 
 class _Chat:
     """One conversation of one prompt."""
 
-    def __init__(
-        self, request: ChatRequest, profile: AgentProfile, engine: Engine, model: ModelConfig, channel: Publishing
-    ) -> None:
+    def __init__(self, request: ChatRequest, parts: _Parts, channel: Publishing, servers: ToolServers) -> None:
         self._request = request
-        self._profile = profile
-        self._engine = engine
-        self._model = model
+        self._profile = parts.profile
+        self._engine = parts.engine
+        self._model = parts.model
+        self._tools = parts.tools
+        self._writes = parts.writes
+        self._session = parts.session
+        self._account = Account("this run", Limits(max_tokens=request.max_tokens, max_price=request.max_price))
         self._channel = channel
+        self._servers = servers
+        self._sink = SessionSink(channel.sink, parts.session)
+        self._taught = self._guidance()
         self._started = time.monotonic()
+        self._environment_failed = False
+        self._brood: Spawner | None = None
 
-    async def run(self, sessions: Path) -> RunRecord:
-        sink = self._channel.sink
+    async def run(self) -> RunRecord:
+        sink = self._sink
         sink.publish(
             SessionStartedEvent(
                 workspace=str(self._request.workdir),
@@ -109,95 +169,182 @@ class _Chat:
         )
         for warning in self._engine.warnings:
             sink.publish(WarningEvent(code="start", message=warning))
-        folder = await anyio.to_thread.run_sync(SessionFolder.create, sessions, self._channel.session_id, self._meta())
-        transcript = Transcript(path=folder.transcript)
-        loop = AgentLoop(self._kit(folder, transcript), max_turns=self._request.max_turns)
-        scope = anyio.CancelScope()
+        if self._session.repaired:
+            sink.publish(WarningEvent(code="session.repaired", message=self._session.repaired))
+        deadline = anyio.current_time() + (self._request.time_limit or float("inf"))
+        starting, scope = anyio.CancelScope(deadline=deadline), anyio.CancelScope(deadline=deadline)
 
         def on_signal(_which: signal.Signals, _count: int) -> None:
+            starting.cancel()
             scope.cancel()
 
         acted: ActResult | None = None
-        async with handled_signals(on_signal) as signals:
+        missing: EnvironmentFailure | None = None
+        async with handled_signals(on_signal) as signals, background_commands() as background:
+            with starting:
+                missing = await self._equip()
+            kit = await anyio.to_thread.run_sync(self._kit, background)
+            loop = AgentLoop(kit, max_turns=self._max_turns())
             with scope:
-                acted = await loop.act(self._request.prompt)
+                acted = await self._act(loop) if missing is None else loop.broken_off(missing)
         if acted is None:
-            transcript.close_dangling_calls()
-            acted = loop.interrupted()
+            self._session.transcript.close_dangling_calls()
+            acted = loop.interrupted() if signals.exit_code else self._out_of_time(loop)
         record = self._record(acted, signals.exit_code)
         sink.publish(SessionEndedEvent(outcome=record.outcome.value, exit_code=record.exit_code))
-        meta = {**self._meta(), "outcome": record.outcome.value, "ended": time.time()}
-        await anyio.to_thread.run_sync(folder.write_meta, meta)
+        await anyio.to_thread.run_sync(self._session.close, record.outcome)
         return record
 
-    def _kit(self, folder: SessionFolder, transcript: Transcript) -> AgentKit:
+    async def _equip(self) -> EnvironmentFailure | None:
+        """Have the tools of the servers there; what is said if one that is required is not."""
+        try:
+            self._engine = await self._servers.equip(self._sink)
+        except EnvironmentFailure as error:
+            self._environment_failed = True
+            return error
+        return None
+
+    def _out_of_time(self, loop: AgentLoop) -> ActResult:
+        said = f"the time limit of {self._request.time_limit:g} s is used up"
+        return replace(loop.interrupted(), outcome=Outcome.LIMIT, reason="timeout", detail=said)
+
+    async def _act(self, loop: AgentLoop) -> ActResult:
+        try:
+            prompt = await anyio.to_thread.run_sync(self._taught.calls.prompt, self._request.prompt)
+            return await (loop.act(prompt) if prompt else loop.resume())
+        except EnvironmentFailure as error:  # the conversation can't be written down any more
+            self._environment_failed = True
+            return loop.broken_off(error)
+
+    def _guidance(self) -> AgentGuidance:
+        engine = self._engine
+        place = AgentPlace(
+            root=self._request.workdir,
+            sink=self._sink,
+            environ=engine.environ,
+            conversation=self._session.transcript.messages,
+        )
+        return replace(engine.guidance, session_id=self._session.session_id).for_agent(place)
+
+    def _max_turns(self) -> int | None:
+        """The limit as the loop counts: over the whole conversation."""
+        allowed = self._request.max_turns
+        return None if allowed is None else allowed + self._session.transcript.turns
+
+    def _middleware(self) -> tuple[Middleware, ...]:
+        every = self._engine.tools.available
+        if not self._writes:
+            refused = [name for name, tool in every.items() if name not in self._tools.available and not tool.read_only]
+            return (ReadOnly(self._profile.name, refused),) if self._profile.safety is AgentSafety.SAFE else ()
+        harmless = [name for name, tool in every.items() if tool.read_only and name != "task"]  # whose agent may write
+        return (FileHistory(partial(self._session.snapshots, self._engine.environ), harmless),)
+
+    def _surroundings(self) -> Surroundings:
+        """What this agent has, and passes on to those it starts."""
         request, engine = self._request, self._engine
-        tools = engine.tools.filtered(self._profile.tools)
-        account = Account("this run", Limits(max_tokens=request.max_tokens, max_price=request.max_price))
+        return Surroundings(
+            models=engine.models,
+            default_model=self._model.key,
+            tools=self._tools,
+            workspace=Workspace(
+                root=request.workdir, extra_roots=request.extra_roots, read_roots=self._session.earlier_outputs
+            ),
+            approvals=Approvals(mode=self._approval_mode(), approver=None),
+            sink=self._sink,
+            account=self._account,
+            base_prompt=engine.base_prompt,
+            environ=engine.environ,
+            agents=engine.agents,
+            guidance=engine.guidance.below(self._taught),
+            confinement=engine.confinement,
+        )
+
+    def _kit(self, background: BackgroundCommands) -> AgentKit:
+        """What the agent works with; reads files."""
+        request, engine, tools, session = self._request, self._engine, self._tools, self._session
+        around = self._surroundings()
+        parent = Parent(agent_id=session.session_id, surroundings=around, folder=session.folder.path / "subagents")
+        self._brood = SpawnPool(engine.agents, engine.config.subagents).below(parent)
         return AgentKit(
             model=self._model,
             backend=engine.models.backend(self._model),
             tools=ToolExecutor(
                 tools=tools,
-                workspace=Workspace(root=request.workdir, extra_roots=request.extra_roots),
-                approvals=Approvals(mode=self._approval_mode(), approver=None),
-                sink=self._channel.sink,
-                output_dir=folder.outputs,
+                workspace=around.workspace,
+                approvals=around.approvals,
+                sink=self._sink,
+                output_dir=session.folder.outputs,
                 environ=engine.environ,
+                callbacks=Callbacks(
+                    confinement=around.confinement,
+                    agent_manager=engine.agents,
+                    subagents=self._brood,
+                    background=background,
+                    guidance=self._taught.calls,
+                ),
             ),
             schemas=tools.schemas(),
-            system_prompt=build_system_prompt(
-                PromptParts(
-                    base=engine.base_prompt,
+            offered=tools.schemas,
+            system_prompt=engine.guidance.system_prompt(
+                engine.guidance.base_prompt(self._profile.system_prompt_id, engine.base_prompt),
+                AgentPrompt(
                     workspace=request.workdir,
+                    model=self._model.name,
                     tool_prompts=tuple(tools.prompts().values()),
-                )
+                    subagents=subagent_list(engine.agents, tools),
+                ),
             ),
-            transcript=transcript,
-            sink=self._channel.sink,
-            budget=account,
+            transcript=session.transcript,
+            sink=self._sink,
+            budget=self._account,
+            middleware=(*self._middleware(), *self._taught.middleware),
+            reminders=taught_reminders(self._taught.calls, todo_reminders(tools)),
+            fork=session.fork,
         )
 
     def _approval_mode(self) -> ApprovalMode:
-        if self._request.auto_approve or self._engine.config.auto_approve or "*" in self._profile.approved:
-            return ApprovalMode.ALL
-        return ApprovalMode.EDITS if self._profile.approved else ApprovalMode.ASK
+        unasked = self._request.auto_approve or self._engine.config.auto_approve or self._profile.auto_approve
+        return ApprovalMode.ALL if unasked else ApprovalMode.ASK
 
-    def _meta(self) -> dict[str, Any]:
-        return {
-            "version": 1,
-            "session_id": self._channel.session_id,
-            "workspace": str(self._request.workdir),
-            "model": self._model.key,
-            "agent": self._profile.name,
-            "title": self._request.prompt[:TITLE_LENGTH],
-        }
+    def _agents(self) -> list[AgentRecord]:
+        """The agent and those it started, each with what it used by itself."""
+        started = self._brood.started if self._brood else ()
+        theirs, their_cost = total_usage(started)
+        total, cost = self._account.usage, self._account.cost_usd
+        own_cost = None if cost is None or their_cost is None else cost - their_cost
+        main = AgentUsage(agent_id=self._session.session_id, usage=total - theirs, cost_usd=own_cost)
+        return [
+            AgentRecord(
+                agent_id=agent.agent_id,
+                parent_id=agent.parent_id,
+                step_id=None,
+                usage=agent.usage,
+                cost_usd=agent.cost_usd,
+            )
+            for agent in (main, *started)
+        ]
 
     def _record(self, acted: ActResult, signal_exit: int | None) -> RunRecord:
         bus = self._channel.bus
         exit_code = EXIT_CODES[acted.outcome]
         if acted.outcome is Outcome.INTERRUPTED and signal_exit is not None:
             exit_code = signal_exit
-        elif bus.failed or (isinstance(acted.error, ModelAccessError) and acted.outcome is Outcome.FAILED):
+        elif (
+            bus.failed
+            or self._environment_failed
+            or (isinstance(acted.error, ModelAccessError) and acted.outcome is Outcome.FAILED)
+        ):
             exit_code = ENVIRONMENT_EXIT
         return RunRecord(
             outcome=acted.outcome,
             exit_code=exit_code,
             reason=acted.reason,
-            session_id=self._channel.session_id,
+            session_id=self._session.session_id,
             result=acted.text,
             detail=acted.detail,
-            agents=[
-                AgentRecord(
-                    agent_id=self._channel.session_id,
-                    parent_id=None,
-                    step_id=None,
-                    usage=acted.usage,
-                    cost_usd=acted.cost_usd,
-                )
-            ],
-            usage=acted.usage,
-            cost_usd=acted.cost_usd,
+            agents=self._agents(),
+            usage=self._account.usage,
+            cost_usd=self._account.cost_usd,
             duration_s=time.monotonic() - self._started,
             denied=acted.denied,
             warnings=[*self._engine.warnings, *(warning.message for warning in bus.warnings)],

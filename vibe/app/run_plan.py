@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio.to_thread
@@ -20,21 +21,26 @@ from planner.model import Plan, PlanStatus
 from planner.plan_folder import find_plan
 from planner.records import Approvals as ApprovalSetting
 from planner.records import RunSettings
+from planner.replay import Spending
 from planner.scheduler import Scheduler
 from planner.store import PlanStore
 from subagents.budget import Account, Limits
 from subagents.local import LocalExecutor
+from subagents.spawner import SpawnPool
 from subagents.subagent import Surroundings
 from vibe import __version__
 from vibe.app.build import Engine, EngineRequest, build_engine
 from vibe.app.host import Host
+from vibe.app.plan_ledger import earlier_spending
 from vibe.app.plan_preflight import check_decisions, check_surroundings
-from vibe.app.plan_record import plan_record
+from vibe.app.plan_record import broken_off_record, plan_record
 from vibe.app.publishing import Publishing, publishing
 from vibe.app.result_record import RunRecord
 from vibe.app.sample_project import copy_sample
 from vibe.app.signals import handled_signals
-from vibe.core.errors import UsageError
+from vibe.app.tool_servers import tool_servers
+from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.core.guidance import Guidance
 from vibe.core.tools.executor import Approvals
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver
@@ -44,6 +50,8 @@ TERMINATION_GRACE_SECONDS = 5.0
 """After SIGTERM: how long running steps have to reach the end of their turn. Callers kill after about ten."""
 
 RESUMABLE = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
+
+PAUSING = "pausing: running steps finish their turn first; Ctrl-C again stops them now"
 
 APPROVAL_MODES = {
     ApprovalSetting.ASK: ApprovalMode.ASK,
@@ -183,30 +191,58 @@ def _resumed_settings(settings: RunSettings, options: PlanRunOptions) -> RunSett
 async def _carry_out(run: _Prepared, host: Host, audience: Audience) -> PlanRun:
     """Open the bus, then the plan's folder (an address in use leaves nothing behind), and dispatch."""
     control = PlanControl()
-
-    def on_signal(which: signal.Signals, count: int) -> None:
-        grace = TERMINATION_GRACE_SECONDS if which is signal.SIGTERM else None
-        control.request_pause(which.name, grace_seconds=grace if count == 1 else 0.0)
-
     async with AsyncExitStack() as stack:
         stack.push_async_callback(run.engine.models.aclose)
         opened = await stack.enter_async_context(publishing(host, audience.listeners, address=run.bus_address))
+        signals = await stack.enter_async_context(handled_signals(_pausing(control, opened.sink)))
         store = stack.enter_context(await anyio.to_thread.run_sync(run.open_store))
         workspace = Path(store.settings.workspace)
+        servers = await stack.enter_async_context(tool_servers(run.engine, host, workspace))
         channel = await opened.about(workspace, run.loaded.plan.goal, plan_id=store.plan_id)
         for warning in run.engine.warnings:
             channel.sink.publish(WarningEvent(code="start", message=warning))
-        async with handled_signals(on_signal) as signals:
-            outcome = await _dispatcher(run, store, channel, audience).run(control)
+        account = await anyio.to_thread.run_sync(_open_account, run.loaded.plan, store)
+        try:
+            run = replace(run, engine=await servers.equip(channel.sink))
+            dispatcher = _dispatcher(run, store, channel, audience, account)
+            gc.freeze()  # what is there now lives to the end of the run: never look through thousands of steps again
+            outcome = await dispatcher.run(control)
+        except EnvironmentFailure as error:
+            spent = Spending(account.usage, account.cost_usd)
+            record = broken_off_record(error, store.plan_id, channel, run.engine.warnings, spent)
+            return PlanRun(record=record, status=PlanStatus.PAUSED, workspace=workspace)
+        # The account also knows what attempts took that were cancelled and so have no result of their own.
+        outcome = replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
         record = plan_record(outcome, channel, run.engine.warnings, signals.exit_code)
     return PlanRun(record=record, status=outcome.status, workspace=workspace)
 
 
-def _dispatcher(run: _Prepared, store: PlanStore, channel: Publishing, audience: Audience) -> Dispatcher:
+def _pausing(control: PlanControl, sink: EventSink) -> Callable[[signal.Signals, int], None]:
+    """What a signal does: the first pauses, a further one stops what still runs; the plan can be resumed either way."""
+
+    def on_signal(which: signal.Signals, count: int) -> None:
+        first_interrupt = count == 1 and which is signal.SIGINT
+        if first_interrupt:
+            sink.publish(WarningEvent(code="pausing", message=PAUSING))
+        grace = None if first_interrupt else TERMINATION_GRACE_SECONDS if count == 1 else 0.0
+        control.request_pause(which.name, grace_seconds=grace)
+
+    return on_signal
+
+
+def _open_account(plan: Plan, store: PlanStore) -> Account:
+    """The plan's account with all that earlier runs spent; reads files."""
+    account = Account("the plan", _limits(plan))
+    earlier = earlier_spending(plan, store.replay(), store.folder)
+    account.book(earlier.usage, earlier.cost_usd)
+    return account
+
+
+def _dispatcher(
+    run: _Prepared, store: PlanStore, channel: Publishing, audience: Audience, account: Account
+) -> Dispatcher:
     plan, settings, restored = run.loaded.plan, store.settings, store.replay()
     activity = ActivitySink(channel.sink)
-    account = Account("the plan", _limits(plan))
-    account.book(restored.usage, restored.cost_usd)
     surroundings = Surroundings(
         models=run.engine.models,
         default_model=settings.model,
@@ -216,7 +252,11 @@ def _dispatcher(run: _Prepared, store: PlanStore, channel: Publishing, audience:
         sink=activity,
         account=account,
         base_prompt=run.engine.base_prompt,
+        guidance=Guidance() if settings.sample else replace(run.engine.guidance, session_id=channel.session_id),
         environ=run.engine.environ,
+        agents=run.engine.agents,
+        confinement=run.engine.confinement,
+        spawning=SpawnPool(run.engine.agents, run.engine.config.subagents),
     )
     scheduler = Scheduler(
         plan,

@@ -28,7 +28,10 @@ class SignalLog:
 
 @asynccontextmanager
 async def handled_signals(on_signal: Callable[[signal.Signals, int], None]) -> AsyncGenerator[SignalLog]:
-    """Call ``on_signal(which, count)`` for SIGINT and SIGTERM while the block runs; ``count`` starts at 1."""
+    """Call ``on_signal(which, count)`` for SIGINT and SIGTERM while the block runs; ``count`` starts at 1.
+
+    An error leaves as it was raised, not wrapped in the group that a task of ours makes it.
+    """
     log = SignalLog()
 
     async def watch() -> None:
@@ -41,10 +44,15 @@ async def handled_signals(on_signal: Callable[[signal.Signals, int], None]) -> A
                 on_signal(which, count)
 
     started = anyio.Event()
+    raised: Exception | None = None
     async with anyio.create_task_group() as group:
         group.start_soon(watch)
         await started.wait()
         try:
             yield log
+        except Exception as error:  # noqa: BLE001  handed on below, once the group can no longer wrap it
+            raised = error
         finally:
             group.cancel_scope.cancel()
+    if raised is not None:
+        raise raised

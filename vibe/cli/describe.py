@@ -28,11 +28,13 @@ _Planning: TypeAlias = (
 _Work: TypeAlias = (
     e.SubAgentStartedEvent | e.SubAgentFinishedEvent | e.MemoryEntryEvent | e.CompactStartEvent | e.CompactEndEvent
 )
-_Session: TypeAlias = e.SessionStartedEvent | e.SessionEndedEvent | e.UsageEvent | e.WarningEvent | e.ErrorEvent
+_Session: TypeAlias = (
+    e.SessionStartedEvent | e.SessionEndedEvent | e.ToolServerEvent | e.UsageEvent | e.WarningEvent | e.ErrorEvent
+)
 
 
-def describe(event: e.Event) -> str:
-    """What happened, in one line of at most 160 characters."""
+def describe(event: e.Event, limit: int = LINE_LENGTH) -> str:
+    """What happened, in one line of at most ``limit`` characters."""
     match event:
         case e.UserMessageEvent() | e.AssistantDeltaEvent() | e.ReasoningDeltaEvent() | e.AssistantEvent():
             text = _conversation(event)
@@ -48,11 +50,18 @@ def describe(event: e.Event) -> str:
             | e.CompactEndEvent()
         ):
             text = _work(event)
-        case e.SessionStartedEvent() | e.SessionEndedEvent() | e.UsageEvent() | e.WarningEvent() | e.ErrorEvent():
+        case (
+            e.SessionStartedEvent()
+            | e.SessionEndedEvent()
+            | e.ToolServerEvent()
+            | e.UsageEvent()
+            | e.WarningEvent()
+            | e.ErrorEvent()
+        ):
             text = _session(event)
         case _:
             text = _planning(event)
-    return one_line(text)
+    return one_line(text, limit)
 
 
 def one_line(text: str, limit: int = LINE_LENGTH) -> str:
@@ -62,6 +71,12 @@ def one_line(text: str, limit: int = LINE_LENGTH) -> str:
     plain = " ".join(_ESCAPES.sub("", text).split())
     shown = "".join(char for char in plain if unicodedata.category(char) not in _UNPRINTABLE)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def harmless(text: str) -> str:
+    """Text of several lines without escape sequences, control and direction characters; indentation stays."""
+    plain = _ESCAPES.sub("", text.replace("\r\n", "\n"))
+    return "".join(char for char in plain if char in "\n\t" or unicodedata.category(char) not in _UNPRINTABLE)
 
 
 def _conversation(event: _Conversation) -> str:
@@ -115,8 +130,9 @@ def _planning(event: _Planning) -> str:
             why = _because(": ".join(filter(None, (event.reason, event.detail))))
             return f"step {event.step_id} {event.previous} → {event.status}{again}: {event.title}{why}"
         case e.PlanDecisionEvent():
-            chosen = f"{', '.join(event.selections)} (by {event.by})" if event.selections else "open"
-            return f"decision {event.decision_id} {chosen}: {event.question}"
+            if not event.selections:
+                return f"decision {event.decision_id} open: {event.question} ({', '.join(event.options)})"
+            return f"decision {event.decision_id} {', '.join(event.selections)} (by {event.by}): {event.question}"
         case e.PlanRevisedEvent():
             return f"plan revised by {len(event.operations)} operations{_because(event.reason)}"
         case e.PlanPausedEvent():
@@ -158,6 +174,9 @@ def _session(event: _Session) -> str:
             cached = f", {event.cached_tokens} cached" if event.cached_tokens else ""
             tokens = f"{event.prompt_tokens} + {event.completion_tokens} tokens{cached}"
             return f"{event.model}: {tokens}{_cost(event.cost_usd)}"
+        case e.ToolServerEvent():
+            detail = event.detail or f"{event.tools} tools"
+            return f"MCP server {event.server} ({event.transport}) {event.status}: {detail}"
         case e.WarningEvent():
             return f"warning {event.code}: {event.message}"
         case e.ErrorEvent():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TextIO
+
+from vibe.cli.streams import standard_streams
+from vibe.core.errors import EnvironmentFailure
 
 HOME_VARIABLE = "VIBE_HOME"
 HOME_DIRECTORY = ".vibe"
@@ -32,15 +34,35 @@ class CliEnvironment:
 
     @classmethod
     def from_process(cls) -> CliEnvironment:
-        """The surroundings of this process: the only place that asks it for its directory and its home."""
-        cwd = Path.cwd()  # noqa: TID251  the command line alone knows where it was called
+        """The surroundings of this process: the only place that asks it for its directory and its home.
+
+        Raises:
+            EnvironmentFailure: it has no directory any more, or no home.
+        """
         environ = MappingProxyType(dict(os.environ))
-        chosen = environ.get(HOME_VARIABLE)
-        home = cwd / Path(chosen).expanduser() if chosen else Path.home() / HOME_DIRECTORY
-        return cls(home=home, cwd=cwd, environ=environ, stdout=sys.stdout, stderr=sys.stderr, stdin=sys.stdin)
+        cwd = _working_directory()
+        stdin, stdout, stderr = standard_streams()
+        home = _vibe_home(environ.get(HOME_VARIABLE), cwd)
+        return cls(home=home, cwd=cwd, environ=environ, stdout=stdout, stderr=stderr, stdin=stdin)
 
     @property
     def runtime_dir(self) -> Path | None:
         """The user's directory for sockets, if the session has one; the specification ignores relative paths."""
         chosen = Path(self.environ.get(RUNTIME_VARIABLE, ""))
         return chosen if chosen.is_absolute() else None
+
+
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()  # noqa: TID251  the command line alone knows where it was called
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"the current directory can't be used ({error.strerror}): change to another"
+        ) from error
+
+
+def _vibe_home(chosen: str | None, cwd: Path) -> Path:
+    try:
+        return cwd / Path(chosen).expanduser() if chosen else Path.home() / HOME_DIRECTORY
+    except RuntimeError as error:
+        raise EnvironmentFailure(f"there is no home directory: set {HOME_VARIABLE} to a folder for vibe") from error

@@ -12,7 +12,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments in (["--version"], ["-V"]):
         from vibe import __version__  # noqa: PLC0415  the only thing a version needs
 
-        sys.stdout.write(f"vibe {__version__}\n")
+        if sys.stdout is not None:  # None where it was closed
+            sys.stdout.write(f"vibe {__version__}\n")
         return 0
     from vibe.cli.run import run_command_line  # noqa: PLC0415  costs what --version must not
 

@@ -7,31 +7,16 @@ from typing import TextIO
 
 from ipc.codec import encode_event
 from ipc.events import (
-    ApprovalDecisionEvent,
     ErrorEvent,
     Event,
-    PlanDecisionEvent,
-    PlanPausedEvent,
-    PlanResumedEvent,
-    PlanStartedEvent,
-    PlanStepUpdateEvent,
-    ToolCallEvent,
     WarningEvent,
 )
 from vibe.app.result_record import RunRecord
-from vibe.cli.describe import describe
+from vibe.cli.describe import describe, one_line
 
 TROUBLE = (WarningEvent, ErrorEvent)
-PROGRESS = (
-    *TROUBLE,
-    PlanStartedEvent,
-    PlanResumedEvent,
-    PlanStepUpdateEvent,
-    PlanDecisionEvent,
-    PlanPausedEvent,
-    ApprovalDecisionEvent,
-    ToolCallEvent,
-)
+SENTENCE_LENGTH = 1_000
+"""Characters of a warning or an error: what to do stands at its end."""
 
 
 class LineSink:
@@ -44,7 +29,8 @@ class LineSink:
     def publish(self, event: Event) -> None:
         """Write a line if the event is of interest."""
         if isinstance(event, self._kinds):
-            self._out.write(describe(event) + "\n")
+            step = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
+            self._out.write(f"{step}{describe(event, SENTENCE_LENGTH)}\n")
             self._out.flush()
 
 

@@ -7,6 +7,7 @@ from typing import TextIO
 
 from planner.loader import LoadedPlan
 from planner.model import PlanStatus, Step
+from planner.plan_outcome import DECISION_REASON
 from vibe.app.result_record import StepRecord
 from vibe.app.run_plan import PlanRun
 from vibe.cli.describe import one_line
@@ -21,6 +22,8 @@ MARKS = {
     "blocked": "·",
     "pending": "·",
 }
+WHY_LENGTH = 800
+"""Characters of why a step did not complete."""
 OUTPUT_LINES = 6
 """How many of a command's last lines the summary repeats: where test runners say how it went."""
 
@@ -43,7 +46,7 @@ def write_dry_run(loaded: LoadedPlan, out: TextIO) -> None:
     """Order, critical path, the most it may cost, and the commands it would run."""
     plan, dag = loaded.plan, loaded.dag
     steps = {step.id: step for step in plan.steps}
-    lines = [f"{plan.goal}", "", "Order (steps of a line could run side by side):"]
+    lines = [one_line(plan.goal, 800), "", "Order (steps of a line could run side by side):"]
     lines += [f"  {number}. {', '.join(level)}" for number, level in enumerate(dag.levels(), start=1)]
     path = dag.critical_path()
     lines += ["", f"Critical path, {len(path)} of {len(steps)} steps: {' -> '.join(path)}"]
@@ -66,7 +69,7 @@ def _row(step: StepRecord, width: int) -> str:
     attempts = f"  attempt {step.attempts}" if step.attempts > 1 else ""
     why = step.detail or (step.reason if step.status != "completed" else "") or ""
     row = f"{MARKS[step.status]} {step.id:<{width}}  {step.status:<11} {took} {tokens}{attempts}"
-    return (row + (f"  {one_line(why)}" if why else "")).rstrip()
+    return (row + (f"  {one_line(why, WHY_LENGTH)}" if why else "")).rstrip()
 
 
 def _command_output(steps: Sequence[StepRecord]) -> list[str]:
@@ -84,15 +87,15 @@ def _verdict(ended: PlanRun) -> str:
     usage = record.usage
     cost = "" if record.cost_usd is None else f", ${record.cost_usd:.4f}"
     spent = f", {usage.total_tokens:,} tokens in {usage.calls} calls{cost}" if usage.calls else ""
-    why = f" ({one_line(record.reason)})" if record.reason else ""
-    return f"plan {record.plan_id} {ended.status.value}{why} in {record.duration_s:.1f} s{spent}"
+    why = f" ({one_line(record.detail or record.reason, WHY_LENGTH)})" if record.reason else ""
+    took = f" in {record.duration_s:.1f} s" if record.duration_s else ""
+    return f"plan {record.plan_id} {ended.status.value}{why}{took}{spent}"
 
 
 def _way_on(ended: PlanRun) -> list[str]:
     if ended.status is PlanStatus.PAUSED:
-        return [f"go on with: vibe plan resume {ended.record.plan_id}"]
-    if ended.status is not PlanStatus.COMPLETED and ended.record.result:
-        return [one_line(ended.record.result, 800)]
+        decide = " --decide ID=OPTION" if ended.record.reason == DECISION_REASON else ""
+        return [f"go on with: vibe plan resume {ended.record.plan_id}{decide}"]
     return []
 
 

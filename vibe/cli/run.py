@@ -8,39 +8,69 @@ import sys
 import traceback
 from collections.abc import Sequence
 from types import ModuleType
+from typing import TextIO
 
 from ipc.errors import IpcError
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import Parser
+from vibe.cli.streams import problem_of
 from vibe.core.errors import EnvironmentFailure, UsageError, VibeError
 
 COMMANDS = {
     "plan": "vibe.cli.commands.plan",
+    "agents": "vibe.cli.commands.agents",
+    "config": "vibe.cli.commands.config",
+    "tools": "vibe.cli.commands.tools",
     "events": "vibe.cli.commands.events",
+    "memory": "vibe.cli.commands.memory",
+    "skills": "vibe.cli.commands.skills",
+    "trust": "vibe.cli.commands.trust",
+    "session": "vibe.cli.commands.session",
+    "mcp": "vibe.cli.commands.mcp",
+    "permissions": "vibe.cli.commands.permissions",
+    "doctor": "vibe.cli.commands.doctor",
 }
 """Reserved first words and the module that serves each; anything else is a prompt."""
 
 PROMPT_COMMAND = "vibe.cli.commands.prompt"
 
 
+class UnwrittenOutputError(EnvironmentFailure):
+    """Standard output refused what the command had to say."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"standard output can't be written ({error.strerror}): send it where there is room")
+
+
 def run_command_line(arguments: Sequence[str]) -> int:
     """Do what the words say. Errors become one sentence on stderr; a traceback only with ``--debug``."""
     debug = "--debug" in arguments
     words = [word for word in arguments if word != "--debug"]
-    env = CliEnvironment.from_process()
+    try:
+        env = CliEnvironment.from_process()
+    except EnvironmentFailure as error:
+        sys.stderr.write(f"vibe: {error}\n")
+        return ExitCode.ENVIRONMENT
     try:
         code = _dispatch(words, env)
         env.stdout.flush()
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        _silence_stdout()
+        _silence(env.stdout)
         return ExitCode.DONE
     except (VibeError, IpcError) as error:
         return _report(error, exit_code_of(error), env, debug=debug)
     except Exception as error:  # noqa: BLE001  the last door: nobody above can say it better
-        return _report(error, ExitCode.FAILED, env, debug=debug)
+        unwritten = problem_of(env.stdout)
+        if unwritten is None:
+            return _report(_innermost(error), ExitCode.FAILED, env, debug=debug)
+        _silence(env.stdout)
+        return _report(UnwrittenOutputError(unwritten), ExitCode.ENVIRONMENT, env, debug=debug)
+    unwritten = problem_of(env.stdout)
+    if unwritten is not None and code == ExitCode.DONE:
+        return _report(UnwrittenOutputError(unwritten), ExitCode.ENVIRONMENT, env, debug=debug)
     return code
 
 
@@ -72,7 +102,9 @@ def _report(error: Exception, code: ExitCode, env: CliEnvironment, *, debug: boo
     if debug:
         traceback.print_exception(error, file=env.stderr)
     sentence = str(error) if isinstance(error, VibeError | IpcError) else _internal(error)
-    env.stderr.write(f"vibe: {sentence}\n")
+    from vibe.cli.describe import harmless  # noqa: PLC0415  most commands end without an error
+
+    env.stderr.write(f"vibe: {harmless(sentence)}\n")
     return code
 
 
@@ -82,6 +114,15 @@ def _internal(error: Exception) -> str:
     )
 
 
-def _silence_stdout() -> None:
-    """Keep the interpreter from complaining about a reader that went away when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _innermost(error: Exception) -> Exception:
+    """What a task group wrapped."""
+    match error:
+        case ExceptionGroup(exceptions=[Exception() as inner, *_]):
+            return _innermost(inner)
+        case _:
+            return error
+
+
+def _silence(stdout: TextIO) -> None:
+    """Keep the interpreter from complaining about what is still buffered when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())

@@ -72,6 +72,7 @@ class RunState:
         self.tokens = 0
         self.cost_usd: float | None = 0.0
         self.calls = 0
+        self._helpers: set[str | None] = set()
         self.started_at: float | None = None
         self.ended_at: float | None = None
 
@@ -116,7 +117,7 @@ class RunState:
                 self._request(event)
             case e.WarningEvent() | e.ErrorEvent():
                 self._trouble(event)
-            case e.SessionStartedEvent() | e.SessionEndedEvent() | e.MemoryEntryEvent():
+            case e.SessionStartedEvent() | e.SessionEndedEvent() | e.ToolServerEvent() | e.MemoryEntryEvent():
                 return  # of no matter to who watches a plan
             case _:
                 self._plan(event)
@@ -181,7 +182,7 @@ class RunState:
 
     def _inside(self, event: _Inside) -> None:
         step = self.steps.get(event.subagent_step_id or "")
-        if step is None:
+        if step is None or self._is_of_helper(event):
             return
         match event:
             case e.AssistantDeltaEvent():
@@ -203,6 +204,13 @@ class RunState:
                 step.budget_used = event.tokens
             case _:
                 assert_never(event)
+
+    def _is_of_helper(self, event: _Inside) -> bool:
+        """Whether an event counts turns or budget of a subagent that the step's own agent started."""
+        if isinstance(event, e.SubAgentStartedEvent) and event.parent_id is not None:
+            self._helpers.add(event.subagent_id)
+        counts = isinstance(event, e.SubAgentStartedEvent | e.SubAgentFinishedEvent | e.AssistantEvent)
+        return counts and event.subagent_id in self._helpers
 
     def _usage(self, event: e.UsageEvent) -> None:
         tokens = event.prompt_tokens + event.completion_tokens

@@ -48,6 +48,8 @@ def frame(state: RunState, now: float, width: int, height: int) -> list[Text]:
     lines += decisions
     lines += [Text("")] if airy else []
     lines.append(_totals(state, now, width))
+    for line in lines:
+        line.rstrip()  # what a terminal made narrower need not wrap
     return lines[-height:]
 
 

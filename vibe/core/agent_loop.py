@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
+from typing import assert_never
 
-from ipc.events import ErrorEvent, UserMessageEvent
+from ipc.events import ErrorEvent, UserMessageEvent, WarningEvent
 from vibe.core.budget import BudgetExhaustedError
+from vibe.core.errors import VibeError
 from vibe.core.llm.errors import ContextTooLongError, ModelAccessError, ModelError
-from vibe.core.messages import AssistantMessage, ToolMessage, Usage, UserMessage
+from vibe.core.messages import AssistantMessage, Usage, UserMessage
+from vibe.core.middleware.auto_compact import AutoCompact, compaction_threshold
+from vibe.core.middleware.compactor import Compactor
+from vibe.core.middleware.context_warning import ContextWarning
+from vibe.core.middleware.loops import LoopDetection
+from vibe.core.middleware.pipeline import MiddlewarePipeline
+from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Notice, Stop, Verdict, Warn
+from vibe.core.middleware.spending import SpendingNotice
+from vibe.core.middleware.turns import TurnLimit
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop, StopSignal
 from vibe.core.tools.permissions import Denial
@@ -17,16 +26,7 @@ from vibe.core.turn import AgentKit, TurnResult, TurnRunner
 QUOTA_STATUSES = frozenset({402, 429})
 """The provider's credit or quota is used up: a limit, not a fault."""
 
-LOOP_LENGTH = 3
-"""The same call with the same result so many times in a row is a loop."""
-
-WRAP_UP_SHARE = 0.8
-WRAP_UP_NOTICE = (
-    "Notice from the host: more than 80 % of this agent's budget is used. Finish what you are doing, leave the files "
-    "in a consistent state, and end with your closing summary."
-)
-
-EMPTY_NOTICE = "Your last answer was empty. Go on with the work, or end with your closing summary."
+EMPTY_NOTICE = f"{HOST_NOTICE}your last answer was empty. Go on with the work, or end with your closing summary."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,8 @@ class ActResult:
     """What came of a prompt.
 
     ``reason`` is a stable word: ``turns``, ``budget``, ``loop``, ``empty``, ``context``, ``provider``, ``model``,
-    ``blocked``, ``stopped``; None if completed. ``detail`` says it for people. ``cost_usd`` None: unknown.
+    ``blocked``, ``stopped``, ``timeout``, ``environment``; None if completed. ``detail`` says it for people.
+    ``cost_usd`` None: unknown.
     """
 
     outcome: Outcome
@@ -54,11 +55,22 @@ class AgentLoop:
 
     def __init__(self, kit: AgentKit, *, max_turns: int | None = None) -> None:
         self._kit = kit
-        self._max_turns = max_turns
-        self._turns = TurnRunner(kit)
+        self._threshold = compaction_threshold(kit.model)
+        self._pipeline = MiddlewarePipeline(_own_middleware(max_turns, self._threshold) + kit.middleware)
+        self._turns = TurnRunner(kit, self._pipeline)
+        self._compactor = Compactor(
+            model=kit.model,
+            backend=kit.backend,
+            budget=kit.budget,
+            sink=kit.sink,
+            transcript=kit.transcript,
+            reminders=kit.reminders,
+            fork=kit.fork,
+            caller=kit.caller,
+        )
         self._denied: list[Denial] = []
         self._files_changed: dict[str, None] = {}
-        self._warned = False
+        self._rescued = False
 
     async def act(self, prompt: str, stop: StopSignal | None = None) -> ActResult:
         """Answer a prompt, using tools as needed. What goes wrong is a result; only a cancellation is raised."""
@@ -79,25 +91,45 @@ class AgentLoop:
         """What a cancelled ``act`` came to so far."""
         return self._result(Outcome.INTERRUPTED, "stopped", "stopped before the end")
 
+    def broken_off(self, error: VibeError) -> ActResult:
+        """What an ``act`` came to that ``error`` ended."""
+        return self._result(Outcome.FAILED, "environment", str(error))
+
     async def _until_done(self, stop: StopSignal) -> ActResult:
         empty_before = False
         while True:
             if stop.requested:
                 return self._result(Outcome.INTERRUPTED, "stopped", "stopped at the end of a turn")
-            if self._max_turns is not None and self._kit.transcript.turns >= self._max_turns:
-                return self._result(Outcome.LIMIT, "turns", f"the limit of {self._max_turns} turns is reached")
-            self._give_notice()
+            stopped = await self._heed(await self._pipeline.before_turn(self._turns.moment()))
+            if stopped is not None:
+                return stopped
             turn = await self._turn()
             if isinstance(turn, ActResult):
                 return turn
-            ended = self._ending(turn, empty_before=empty_before)
+            ended = await self._ending(turn, empty_before=empty_before)
             if ended is not None:
                 return ended
             empty_before = not turn.completion.message.tool_calls
 
+    async def _heed(self, verdicts: list[Verdict]) -> ActResult | None:
+        """Do what the middleware said; the result, if that ends the work."""
+        for verdict in verdicts:
+            match verdict:
+                case Stop():
+                    return self._result(verdict.outcome, verdict.reason, verdict.detail)
+                case Notice():
+                    self._kit.transcript.append(UserMessage(HOST_NOTICE + verdict.text))
+                case Warn():
+                    self._kit.sink.publish(WarningEvent(code=verdict.code, message=verdict.message))
+                case Compact():
+                    await self._compactor.compact(self._turns.moment().context_tokens, verdict.threshold)
+                case _:
+                    assert_never(verdict)
+        return None
+
     async def _turn(self) -> TurnResult | ActResult:
         try:
-            turn = await self._turns.run()
+            turn = await self._run_turn()
         except BudgetExhaustedError as error:
             return self._result(Outcome.LIMIT, "budget", str(error))
         except ModelAccessError as error:
@@ -111,43 +143,33 @@ class AgentLoop:
             self._files_changed.update(dict.fromkeys(turn.batch.files_changed))
         return turn
 
-    def _ending(self, turn: TurnResult, *, empty_before: bool) -> ActResult | None:
+    async def _run_turn(self) -> TurnResult:
+        """One turn; a conversation that is too long for the model is shortened, and the turn tried again, once."""
+        try:
+            turn = await self._turns.run()
+        except ContextTooLongError:
+            length = self._turns.moment().context_tokens
+            if self._rescued or not await self._compactor.compact(length, min(length, self._threshold or length)):
+                raise
+            self._rescued = True
+            return await self._run_turn()
+        self._rescued = False
+        return turn
+
+    async def _ending(self, turn: TurnResult, *, empty_before: bool) -> ActResult | None:
         """The result, if this turn was the last."""
         message = turn.completion.message
         if message.tool_calls:
-            if self._loops():
-                call = message.tool_calls[-1].name
-                return self._result(
-                    Outcome.FAILED, "loop", f"{call} was called {LOOP_LENGTH} times in a row with the same result"
-                )
-            return None
+            return await self._heed(await self._pipeline.after_turn(self._turns.moment()))
         if message.content.strip():
-            return self._result(Outcome.COMPLETED, text=message.content)
+            verdicts = await self._pipeline.before_end(self._turns.moment(), message.content)
+            await self._heed(verdicts)
+            goes_on = any(isinstance(verdict, Notice) for verdict in verdicts)
+            return None if goes_on else self._result(Outcome.COMPLETED, text=message.content)
         if empty_before:
             return self._result(Outcome.FAILED, "empty", "the model answered with nothing, twice")
         self._kit.transcript.append(UserMessage(EMPTY_NOTICE))
         return None
-
-    def _loops(self) -> bool:
-        """Whether the last turns made the same calls with the same results."""
-        seen: Counter[tuple[tuple[str, str, str], ...]] = Counter()
-        turns = 0
-        results: dict[str, str] = {}
-        for message in reversed(self._kit.transcript.messages):
-            if isinstance(message, ToolMessage):
-                results[message.tool_call_id] = message.content
-            elif isinstance(message, AssistantMessage):
-                seen[tuple((c.name, c.arguments, results.get(c.id, "")) for c in message.tool_calls)] += 1
-                turns += 1
-                results = {}
-            if turns == LOOP_LENGTH:
-                return len(seen) == 1
-        return False
-
-    def _give_notice(self) -> None:
-        if not self._warned and self._kit.budget.used_share() >= WRAP_UP_SHARE:
-            self._warned = True
-            self._kit.transcript.append(UserMessage(WRAP_UP_NOTICE))
 
     def _failed(self, reason: str, error: ModelError) -> ActResult:
         self._kit.sink.publish(ErrorEvent(code=f"model.{reason}", message=str(error)))
@@ -180,3 +202,10 @@ class AgentLoop:
             files_changed=tuple(self._files_changed),
             error=error,
         )
+
+
+def _own_middleware(max_turns: int | None, threshold: int | None) -> tuple[Middleware, ...]:
+    """What guards every agent, in the order it is asked."""
+    limit = () if max_turns is None else (TurnLimit(max_turns),)
+    room = () if threshold is None else (ContextWarning(threshold), AutoCompact(threshold))
+    return (*limit, SpendingNotice(), *room, LoopDetection())

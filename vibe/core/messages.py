@@ -52,6 +52,14 @@ class Usage(Struct, frozen=True):
             self.calls + other.calls,
         )
 
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(
+            self.prompt_tokens - other.prompt_tokens,
+            self.completion_tokens - other.completion_tokens,
+            self.cached_tokens - other.cached_tokens,
+            self.calls - other.calls,
+        )
+
 
 class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag="assistant", tag_field="role"):
     """What the model said and the tools it asked for.

@@ -19,7 +19,7 @@ class ExecutionMode(StrEnum):
     RUN = "run"
 
 
-READ_TOOLS = ("read_file", "grep", "todo")
+READ_TOOLS = ("read_file", "grep", "glob", "list_dir", "todo", "task", "skill")
 WRITE_TOOLS = ("write_file", "search_replace")
 
 
@@ -99,6 +99,6 @@ MODE_CATALOG: Mapping[ExecutionMode, ModeGuidance] = MappingProxyType({
             "Do not repair what fails; say what failed."
         ),
         icon="▶",
-        default_tools=(*READ_TOOLS, "bash"),
+        default_tools=(*READ_TOOLS, "bash", "background"),
     ),
 })

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -17,18 +18,22 @@ from ipc.events import (
 from ipc.sink import EventSink
 from vibe.core.budget import Budget
 from vibe.core.config.models import ModelConfig
-from vibe.core.llm.history import normalised
+from vibe.core.llm.announcing import RetryAnnouncer
 from vibe.core.llm.port import (
     Completion,
     Delta,
     FinishReason,
     ModelBackend,
     ModelRequest,
-    RetryNotice,
     ToolSchema,
 )
+from vibe.core.llm.prompt_history import PromptHistory
 from vibe.core.llm.tokens import estimate_messages, estimate_tools
-from vibe.core.messages import AssistantMessage, SystemMessage, ToolMessage
+from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage
+from vibe.core.middleware.compactor import Fork, Reminders, in_place, no_reminders
+from vibe.core.middleware.guard import GuardedTools
+from vibe.core.middleware.pipeline import MiddlewarePipeline
+from vibe.core.middleware.port import Middleware, Moment
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
 
@@ -43,18 +48,27 @@ CUT_CALL_RESULT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentKit:
-    """What one agent works with. ``caller`` is the name replays and logs know it by."""
+    """What one agent works with. ``caller`` is the name replays and logs know it by.
+
+    ``offered`` is asked before each turn where the tools may become others meanwhile (None: they stay ``schemas``).
+    ``middleware`` is asked after the loop's own. After the conversation was summarised, ``reminders`` are put into it
+    and ``fork`` says where it goes on.
+    """
 
     model: ModelConfig
     backend: ModelBackend
     tools: ToolExecutor
     schemas: tuple[ToolSchema, ...]
+    offered: Callable[[], tuple[ToolSchema, ...]] | None = None
     system_prompt: str
     transcript: Transcript
     sink: EventSink
     budget: Budget
     caller: str = "main"
     session_id: str = ""
+    middleware: tuple[Middleware, ...] = ()
+    reminders: Reminders = no_reminders
+    fork: Fork = in_place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +80,15 @@ class TurnResult:
 
 
 class TurnRunner:
-    """Runs turns of one agent, each against the whole history."""
+    """Runs turns of one agent, each against the whole history; ``pipeline`` is asked before tools are run."""
 
-    def __init__(self, kit: AgentKit) -> None:
+    def __init__(self, kit: AgentKit, pipeline: MiddlewarePipeline) -> None:
         self._kit = kit
-        self._known_prompt = 0  # tokens the provider counted for the first `_known_messages` messages
+        self._pipeline = pipeline
+        self._tools = GuardedTools(kit.tools, pipeline, kit.sink)
+        self._history = PromptHistory(kit.system_prompt)
+        self._counted: list[Message] | None = None
+        self._known_prompt = 0  # tokens the provider counted for the first `_known_messages` of `_counted`
         self._known_messages = 0
 
     async def run(self) -> TurnResult:
@@ -88,12 +106,26 @@ class TurnRunner:
             for call in message.tool_calls:
                 self._kit.transcript.append(ToolMessage(CUT_CALL_RESULT, call.id, call.name, status="error"))
             return TurnResult(completion=completion, batch=None)
-        batch = await self._kit.tools.run_all(message.tool_calls, self._kit.transcript.append)
+        try:
+            await self._warn_before(message.tool_calls)
+            batch = await self._tools.run_all(message.tool_calls, self._kit.transcript.append)
+        finally:
+            self._kit.transcript.cancel_dangling_calls()
         return TurnResult(completion=completion, batch=batch)
+
+    def moment(self) -> Moment:
+        """The conversation as middleware sees it."""
+        kit = self._kit
+        return Moment(transcript=kit.transcript, budget=kit.budget, context_tokens=self._prompt_estimate())
+
+    async def _warn_before(self, calls: tuple[ToolCall, ...]) -> None:
+        for warning in await self._pipeline.before_tools(self.moment(), calls):
+            self._kit.sink.publish(WarningEvent(code=warning.code, message=warning.message))
 
     async def _call_model(self) -> Completion:
         kit = self._kit
-        sent = len(kit.transcript.messages)
+        conversation = kit.transcript.messages
+        sent = len(conversation)
         wanted = kit.model.max_output_tokens or DEFAULT_ANSWER_TOKENS
         reservation = await kit.budget.reserve(kit.model, self._prompt_estimate(), wanted)
         message_id = uuid4().hex
@@ -101,8 +133,8 @@ class TurnRunner:
             completion = await kit.backend.complete(
                 ModelRequest(
                     model=kit.model,
-                    messages=normalised([SystemMessage(kit.system_prompt), *kit.transcript.messages]),
-                    tools=kit.schemas,
+                    messages=self._history.messages(conversation),
+                    tools=self._schemas(),
                     max_tokens=reservation.max_completion_tokens,
                     caller=kit.caller,
                 ),
@@ -113,17 +145,20 @@ class TurnRunner:
             reservation.release()
         message = structs.replace(completion.message, usage=completion.usage, cost_usd=completion.cost_usd)
         kit.transcript.append(message)
-        self._known_prompt, self._known_messages = completion.usage.prompt_tokens, sent
+        self._counted, self._known_prompt, self._known_messages = conversation, completion.usage.prompt_tokens, sent
         self._announce(completion, message, message_id)
         return completion
+
+    def _schemas(self) -> tuple[ToolSchema, ...]:
+        return self._kit.schemas if self._kit.offered is None else self._kit.offered()
 
     def _prompt_estimate(self) -> int:
         """What the provider counted last time plus a rough count of what came since."""
         messages = self._kit.transcript.messages
-        if self._known_prompt:
+        if self._known_prompt and messages is self._counted:
             return self._known_prompt + estimate_messages(messages[self._known_messages :])
         prompt = estimate_messages([SystemMessage(self._kit.system_prompt), *messages])
-        return prompt + estimate_tools(self._kit.schemas)
+        return prompt + estimate_tools(self._schemas())
 
     def _announce(self, completion: Completion, message: AssistantMessage, message_id: str) -> None:
         usage = completion.usage
@@ -146,11 +181,11 @@ class TurnRunner:
         )
 
 
-class _Announcer:
+class _Announcer(RetryAnnouncer):
     """Turns what a backend reports while it streams into events."""
 
     def __init__(self, sink: EventSink, message_id: str) -> None:
-        self._sink = sink
+        super().__init__(sink)
         self._message_id = message_id
 
     def delta(self, delta: Delta) -> None:
@@ -160,14 +195,3 @@ class _Announcer:
             self._sink.publish(
                 ReasoningDeltaEvent(message_id=self._message_id, text=delta.reasoning, attempt=delta.attempt)
             )
-
-    def retry(self, notice: RetryNotice) -> None:
-        self._sink.publish(
-            WarningEvent(
-                code="model.retry",
-                message=(
-                    f"model call failed ({notice.reason}); attempt {notice.attempt + 1} follows in "
-                    f"{notice.wait_seconds:.1f} s (Ctrl-C stops)"
-                ),
-            )
-        )

@@ -72,9 +72,7 @@ def publish(bus: EventBus, count: int = 2) -> None:
 def start(home: Path, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", PROGRAM, "events", *arguments]
     variables = {**os.environ, "VIBE_HOME": str(home), "XDG_RUNTIME_DIR": ""}
-    return subprocess.Popen(
-        command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    return subprocess.Popen(command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_list_shows_who_publishes(surroundings: Surroundings, bus: EventBus) -> None:

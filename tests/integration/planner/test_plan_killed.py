@@ -37,9 +37,7 @@ def run_process(home: Path, plan_id: str, name: str, kill_after: float | None) -
     """The exit code; ``kill_after`` counts seconds from the moment the plan runs."""
     command = [sys.executable, "-m", "tests.integration.planner.plan_process", str(home), plan_id, name]
     root = Path(__file__).parents[3]
-    with subprocess.Popen(
-        [*command, str(home / "effects")], cwd=root, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen([*command, str(home / "effects")], cwd=root, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
         if kill_after is not None:

@@ -90,7 +90,5 @@ def test_loading_a_plan_does_not_import_networkx() -> None:
         "sys.exit('networkx' in sys.modules)"
     )
     root = Path(__file__).parents[3]
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=root
-    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=root)
     assert done.returncode == 0, done.stderr

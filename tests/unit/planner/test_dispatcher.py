@@ -219,7 +219,8 @@ async def test_a_failure_ends_the_plan_after_the_other_branches_and_exits_failed
         ({"a": StepResult(outcome=Outcome.BLOCKED, reason="blocked"), "b": failed()}, Outcome.BLOCKED),
         ({"a": StepResult(outcome=Outcome.LIMIT, reason="budget")}, Outcome.LIMIT),
         ({"a": StepResult(outcome=Outcome.LIMIT, reason="budget"), "b": failed()}, Outcome.FAILED),
-        ({"a": StepResult(outcome=Outcome.FAILED, reason="provider", provider_refused=True)}, Outcome.LIMIT),
+        ({"a": StepResult(outcome=Outcome.LIMIT, reason="provider", provider_refused=True)}, Outcome.LIMIT),
+        ({"a": StepResult(outcome=Outcome.FAILED, reason="provider", provider_refused=True)}, Outcome.FAILED),
     ],
 )
 async def test_the_outcome_is_a_census_of_the_steps(tmp_path: Path, acts: Mapping[str, Act], expected: Outcome) -> None:

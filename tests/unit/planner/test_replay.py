@@ -15,7 +15,7 @@ from planner.records import (
     StepMoved,
     StepsReset,
 )
-from planner.replay import RestoredPlan, restore
+from planner.replay import RestoredPlan, Spending, restore, total_of
 from subagents.executor import StepResult
 from tests.fakes.executor import completed, failed
 from vibe.core.messages import Usage
@@ -42,7 +42,7 @@ def ended(result: StepResult, step_id: str = "a", attempt: int = 1, **fields: An
 
 def test_an_empty_journal_is_an_idle_plan() -> None:
     plan = replayed()
-    assert (plan.status, plan.steps, plan.usage, plan.cost_usd, plan.attached) == (PlanStatus.IDLE, {}, Usage(), 0.0, 0)
+    assert (plan.status, plan.steps, plan.spent, plan.attached) == (PlanStatus.IDLE, {}, {}, 0)
     assert plan.dropped == ("lost",)
 
 
@@ -85,14 +85,14 @@ def test_usage_and_cost_are_summed_over_every_attempt() -> None:
     second = StepResult(outcome=Outcome.COMPLETED, usage=Usage(20, 5, 0, 2), cost_usd=0.5)
     command = StepResult(outcome=Outcome.COMPLETED)
     plan = replayed(ended(first, retry=True), ended(second, attempt=2), ended(command, "b"))
-    assert plan.usage == Usage(30, 10, 1, 3)
-    assert plan.cost_usd == 0.75
+    assert total_of(plan.spent.values()) == Spending(Usage(30, 10, 1, 3), 0.75)
 
 
 def test_one_unknown_price_makes_the_cost_unknown() -> None:
     unknown = StepResult(outcome=Outcome.COMPLETED, usage=Usage(1, 1, 0, 1))
     known = StepResult(outcome=Outcome.COMPLETED, usage=Usage(1, 1, 0, 1), cost_usd=0.5)
-    assert replayed(ended(known), ended(unknown, "b"), ended(known, "c")).cost_usd is None
+    plan = replayed(ended(known), ended(unknown, "b"), ended(known, "c"))
+    assert total_of(plan.spent.values()).cost_usd is None
 
 
 def test_decisions_taken_are_kept_and_open_ones_are_not() -> None:

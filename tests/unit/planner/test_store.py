@@ -150,9 +150,7 @@ def test_a_second_process_hears_who_runs_the_plan(tmp_path: Path) -> None:
     with make(tmp_path) as store:
         plan_id = store.plan_id
     command = [sys.executable, "-c", HOLD_A_PLAN, str(tmp_path), plan_id]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "held\n"
         with pytest.raises(PlanLockedError) as caught:

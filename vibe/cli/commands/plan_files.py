@@ -14,7 +14,7 @@ from planner.plan_folder import find_plan
 from planner.problems import PlanInvalidError
 from planner.store_errors import UnknownPlanError
 from vibe.cli.commands.plan_run import read_plan
-from vibe.cli.describe import one_line
+from vibe.cli.describe import harmless, one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.plan_summary import MARKS
@@ -29,14 +29,15 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
             return _validate(args, env)
         case "graph":
             loaded, statuses = _find(args.plan, env)
-            env.stdout.write(_draw(args.format, loaded, statuses).rstrip("\n") + "\n")
+            env.stdout.write(harmless(_draw(args.format, loaded, statuses)).rstrip("\n") + "\n")
         case _:
             loaded, statuses = _find(args.plan, env)
             _show(loaded, statuses, args.output, env)
     return ExitCode.DONE
 
 
-def _draw(form: str, loaded: LoadedPlan, statuses: dict[str, StepStatus]) -> str:
+def _draw(form: str, loaded: LoadedPlan, known: dict[str, StepStatus]) -> str:
+    statuses = known or None
     if form == "mermaid":
         return mermaid(loaded.plan, statuses)
     if form == "dot":

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import anyio
 
-from ipc.sink import EventSink
 from planner.loader import LoadedPlan, load_plan, read_plan_file
 from planner.records import Approvals
 from vibe.app.host import Host
@@ -17,15 +16,18 @@ from vibe.app.run_plan import Audience, PlanRun, PlanRunOptions, resume_plan, ru
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.examples import quickstart_file
-from vibe.cli.output import PROGRESS, TROUBLE, JsonLinesSink, LineSink, write_record
+from vibe.cli.output import TROUBLE, JsonLinesSink, LineSink, write_record
 from vibe.cli.parser import CommandLineError
 from vibe.cli.plan_summary import write_dry_run, write_summary
+from vibe.cli.progress import ProgressLines
+from vibe.cli.streams import forgive
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Run or resume, and return the exit code of the record."""
     options = _options(args, env)
     host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    forgive(env.stdout)  # the work goes on when nobody reads of it any more
     if args.plan_command == "resume":
         with _audience(args.output, env) as audience:
             ended = anyio.run(resume_plan, args.plan, options, host, audience)
@@ -93,8 +95,7 @@ def _audience(output: str, env: CliEnvironment) -> Generator[Audience]:
         with LiveTree(env.stdout, environ=env.environ) as tree:
             yield Audience(listeners=[tree], approver=TerminalApprover(tree, env))
     else:
-        lines: EventSink = LineSink(env.stdout, PROGRESS)
-        yield Audience(listeners=[lines])
+        yield Audience(listeners=[ProgressLines(env.stdout)])
 
 
 def _print(ended: PlanRun, output: str, env: CliEnvironment) -> None:

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import anyio
 
+from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from vibe.app.host import Host
 from vibe.app.result_record import RunRecord
 from vibe.app.run_chat import ChatRequest, run_chat
 from vibe.cli.arguments import existing_folder, positive_int, positive_number
+from vibe.cli.describe import harmless, one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.output import TROUBLE, JsonLinesSink, LineSink, write_record
+from vibe.cli.output_folder import OutputFolder
 from vibe.cli.parser import OUTPUTS, CommandLineError
+from vibe.cli.streams import forgive
+from vibe.core.config.paths import VibePaths
+from vibe.core.errors import UsageError
+from vibe.core.outcome import Outcome
+from vibe.core.session.folder import SessionFolder
+
+REASON_LENGTH = 1_000
+"""Characters of why a run did not complete."""
+PROMPT_BYTES = 1_000_000
+"""More than any model reads: a larger file is a mistake."""
 
 
 def add_arguments(parser: argparse.ArgumentParser, subcommands: Iterable[str]) -> None:
@@ -25,8 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser, subcommands: Iterable[str]) -
     parser.add_argument(
         "-p", "--prompt", nargs="?", const="", metavar="PROMPT", help="answer and exit; '-': from stdin"
     )
+    parser.add_argument("--prompt-file", metavar="FILE", help="the prompt is in this file; answer and exit")
     parser.add_argument("--output", choices=OUTPUTS, default="text", help="what stdout carries (default: text)")
-    parser.add_argument("--agent", default="default", metavar="NAME", help="agent profile")
+    parser.add_argument(
+        "--output-dir",
+        metavar="DIR",
+        help="leave result.json, events.jsonl and messages.jsonl here; those of an earlier run are removed",
+    )
+    parser.add_argument("--agent", metavar="NAME", help="agent profile (default: default_agent)")
     parser.add_argument("--model", metavar="ALIAS", help="model to use")
     parser.add_argument(
         "--auto-approve", "--yolo", action="store_true", help="do whatever no rule denies, without asking"
@@ -34,12 +55,17 @@ def add_arguments(parser: argparse.ArgumentParser, subcommands: Iterable[str]) -
     parser.add_argument("--max-turns", type=positive_int, metavar="N", help="stop after so many model calls")
     parser.add_argument("--max-tokens", type=positive_int, metavar="N", help="stop before more tokens are used")
     parser.add_argument("--max-price", type=positive_number, metavar="USD", help="stop before more is spent")
+    parser.add_argument("--time-limit", type=positive_number, metavar="SECONDS", help="stop after so long")
     parser.add_argument(
         "--enabled-tools",
         action="append",
         metavar="PATTERN",
         help="only these tools (name, glob or re:...); repeatable",
     )
+    parser.add_argument(
+        "-c", "--continue", dest="resume", action="store_const", const="", help="go on with the last session here"
+    )
+    parser.add_argument("--resume", nargs="?", const="", metavar="ID", help="go on with the session whose id begins so")
     parser.add_argument("--workdir", metavar="DIR", help="work here instead of in the current directory")
     parser.add_argument("--add-dir", action="append", default=[], metavar="DIR", help="another folder to work in")
     parser.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this run")
@@ -60,28 +86,65 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         max_turns=args.max_turns,
         max_tokens=args.max_tokens,
         max_price=args.max_price,
+        time_limit=args.time_limit,
         flags=_flags(args),
         trust=args.trust,
+        resume=args.resume,
     )
     streaming = args.output == "streaming"
-    listener: EventSink = JsonLinesSink(env.stdout) if streaming else LineSink(env.stderr, TROUBLE)
+    said_as_it_happens = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
+    listener: EventSink = JsonLinesSink(env.stdout) if streaming else LineSink(env.stderr, said_as_it_happens)
     host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
-    record = anyio.run(run_chat, request, host, [listener])
-    _print(record, args.output, env)
+    forgive(env.stdout)
+    with ExitStack() as closing:
+        folder = OutputFolder.open(env.cwd / Path(args.output_dir).expanduser()) if args.output_dir else None
+        if folder is not None:
+            closing.callback(folder.abandon)
+        record = anyio.run(run_chat, request, host, [listener] if folder is None else [listener, folder])
+        closing.callback(_print, record, args.output, env)  # whatever the folder's disk says
+        if folder is not None:
+            folder.save(record, SessionFolder(VibePaths(env.home).sessions / record.session_id).transcript)
     return record.exit_code
 
 
 def _prompt(args: argparse.Namespace, env: CliEnvironment) -> str:
     """The words after -p, and whatever a pipe brings, in that order."""
     given = " ".join(part for part in (args.prompt or "", *args.words) if part and part != "-").strip()
+    if args.prompt_file is not None:
+        if given or args.prompt == "-":
+            raise CommandLineError(
+                "--prompt-file and a prompt on the command line exclude each other: give one of them"
+            )
+        return _prompt_in(args.prompt_file, env)
     wants_stdin = args.prompt == "-" or (not given and not env.stdin.isatty())
     if args.prompt is None and given and env.stdin.isatty():
         raise CommandLineError("the terminal UI is not part of this version: use `vibe -p PROMPT`")
-    piped = env.stdin.read().strip() if wants_stdin else ""
-    prompt = "\n\n".join(part for part in (given, piped) if part)
-    if not prompt:
+    piped = env.stdin.buffer.read().decode("utf-8", "replace").strip() if wants_stdin else ""
+    prompt = "\n\n".join(part for part in (_readable(given), piped) if part)
+    if not prompt and args.resume is None:
         raise CommandLineError("no prompt: give one with `vibe -p PROMPT`, or pipe it in; see `vibe --help`")
     return prompt
+
+
+def _prompt_in(name: str, env: CliEnvironment) -> str:
+    """The text of a prompt file."""
+    try:
+        with (env.cwd / Path(name).expanduser()).open("rb") as file:
+            content = file.read(PROMPT_BYTES + 1)
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or error
+        raise UsageError(f"--prompt-file {name}: can't be read ({why}): name a text file") from error
+    if len(content) > PROMPT_BYTES:
+        raise UsageError(f"--prompt-file {name}: longer than {PROMPT_BYTES:,} bytes: name a shorter one")
+    prompt = content.decode("utf-8-sig", "replace").strip()
+    if not prompt:
+        raise UsageError(f"--prompt-file {name}: there is no prompt in it: write one, or give it with -p PROMPT")
+    return prompt
+
+
+def _readable(argument: str) -> str:
+    """An argument of the command line with a mark where it is no UTF-8."""
+    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _flags(args: argparse.Namespace) -> dict[str, Any]:
@@ -93,7 +156,9 @@ def _print(record: RunRecord, output: str, env: CliEnvironment) -> None:
         write_record(record, env.stdout, indent=2 if output == "json" else None)
         return
     if record.result:
-        env.stdout.write(record.result.rstrip("\n") + "\n")
+        answer = harmless(record.result) if env.stdout.isatty() else record.result
+        env.stdout.write(answer.rstrip("\n") + "\n")
     if record.exit_code:
-        why = record.detail or record.reason or "no reason given"
-        env.stderr.write(f"vibe: {record.outcome.value}: {why}\n")
+        why = record.detail or record.reason or "; ".join(record.warnings) or "no reason given"
+        how = "completed, but" if record.outcome is Outcome.COMPLETED else f"{record.outcome.value}:"
+        env.stderr.write(f"vibe: {how} {one_line(why, REASON_LENGTH)}\n")

@@ -1,19 +1,20 @@
-"""AgentProfile and the built-in profiles."""
+"""AgentProfile: who an agent is and what it may do; the built-in ones."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Any
 
-from vibe.core.errors import UsageError
-from vibe.core.modes import READ_TOOLS, WRITE_TOOLS
+from vibe.core.config.toml_source import TomlSource
+
+BUILTIN_SOURCE = "built-in"
 
 
 class AgentSafety(StrEnum):
-    """How much damage an agent could do unasked."""
+    """How much damage an agent could do unasked; a ``safe`` one has no tool that writes or reaches the network."""
 
     SAFE = "safe"
     NEUTRAL = "neutral"
@@ -30,26 +31,37 @@ class AgentType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentProfile:
-    """A named set of rights. ``tools`` are patterns of what exists for it; ``approved`` of what needs no yes."""
+    """A named set of rights, laid over the configuration.
+
+    ``enabled_tools`` and ``disabled_tools`` are patterns of what exists for it; ``tool_tables`` are laid over the user's
+    ``[tools.*]`` tables. ``active_model`` and ``system_prompt_id`` None: the configuration's. ``file`` is where it was
+    read from.
+    """
 
     name: str
     display_name: str
     description: str
-    safety: AgentSafety
+    safety: AgentSafety = AgentSafety.NEUTRAL
     agent_type: AgentType = AgentType.AGENT
-    tools: tuple[str, ...] = ("*",)
-    approved: tuple[str, ...] = ()
+    active_model: str | None = None
+    system_prompt_id: str | None = None
+    enabled_tools: tuple[str, ...] = ("*",)
+    disabled_tools: tuple[str, ...] = ()
+    auto_approve: bool = False
+    tool_tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    file: TomlSource | None = None
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, for people."""
+        return self.file.label if self.file else BUILTIN_SOURCE
+
+    def where(self, *key: str | int) -> str:
+        """``file:line`` of one of its keys."""
+        return self.file.where(key) if self.file else f"agent {self.name!r}"
 
 
-class UnknownAgentError(UsageError):
-    """No such profile."""
-
-    def __init__(self, name: str, known: Mapping[str, AgentProfile]) -> None:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
-        super().__init__(f"unknown agent {name!r}: {hint}")
-        self.name = name
-
+_ALLOWED: Mapping[str, Any] = MappingProxyType({"permission": "always"})
 
 BUILTIN_PROFILES: Mapping[str, AgentProfile] = MappingProxyType({
     profile.name: profile
@@ -58,48 +70,34 @@ BUILTIN_PROFILES: Mapping[str, AgentProfile] = MappingProxyType({
             name="default",
             display_name="Default",
             description="Asks before it changes files or runs commands.",
-            safety=AgentSafety.NEUTRAL,
         ),
         AgentProfile(
             name="plan",
             display_name="Plan",
             description="Explores and plans; has no tool that changes anything.",
             safety=AgentSafety.SAFE,
-            tools=READ_TOOLS,
         ),
         AgentProfile(
             name="accept-edits",
             display_name="Accept edits",
             description="Edits files in the workspace without asking; asks for everything else.",
             safety=AgentSafety.DESTRUCTIVE,
-            approved=WRITE_TOOLS,
+            tool_tables=MappingProxyType({"write_file": _ALLOWED, "search_replace": _ALLOWED}),
         ),
         AgentProfile(
             name="auto-approve",
             display_name="Auto-approve",
             description="Does whatever no rule denies, without asking.",
             safety=AgentSafety.YOLO,
-            approved=("*",),
+            auto_approve=True,
         ),
         AgentProfile(
             name="explore",
             display_name="Explore",
             description="Read-only subagent that finds its way through a codebase.",
             safety=AgentSafety.SAFE,
+            system_prompt_id="explore",
             agent_type=AgentType.SUBAGENT,
-            tools=READ_TOOLS,
         ),
     )
 })
-
-
-def agent_profile(name: str) -> AgentProfile:
-    """The profile of that name.
-
-    Raises:
-        UnknownAgentError: there is none.
-    """
-    try:
-        return BUILTIN_PROFILES[name]
-    except KeyError:
-        raise UnknownAgentError(name, BUILTIN_PROFILES) from None

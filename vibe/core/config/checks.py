@@ -11,24 +11,15 @@ from pydantic_core import ErrorDetails
 
 from vibe.core.config.errors import InvalidConfigError
 from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, nested
-from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, ToolTable, VibeConfig
+from vibe.core.config.models import BackendKind, McpTransport, ModelConfig, ProviderConfig, ToolTable, VibeConfig
 from vibe.core.config.patterns import NamePatterns
 from vibe.core.config.schema import TOOLS, Key, closest, written
+from vibe.core.config.wording import shown_value, wording
 from vibe.core.errors import ConfigError
 
-_LONGEST_VALUE = 60
-_EXPECTED = {
-    "bool_type": "true or false",
-    "dict_type": "a table",
-    "finite_number": "a finite number",
-    "float_type": "a number",
-    "int_from_float": "a whole number",
-    "int_type": "a whole number",
-    "model_attributes_type": "a table",
-    "model_type": "a table",
-    "string_type": "a string",
-    "tuple_type": 'a list such as ["a", "b"]',
-}
+STDIO_FIELDS = ("command", "args", "env")
+PATTERN_KEYS = tuple(f"{which}_{kind}" for kind in ("tools", "agents", "skills") for which in ("enabled", "disabled"))
+HTTP_FIELDS = ("url", "headers", "api_key_env", "api_key_header", "api_key_format")
 
 
 def validate(merged: Layer) -> VibeConfig:
@@ -49,6 +40,7 @@ def validate(merged: Layer) -> VibeConfig:
     if config is not None:
         problems.extend(_model_problems(config, merged))
         problems.extend(_provider_problems(config, merged))
+        problems.extend(_server_problems(config, merged))
         problems.extend(_pattern_problems(config, merged))
     if problems or config is None:
         raise InvalidConfigError(tuple(problems))
@@ -84,23 +76,7 @@ def _tool_problems(data: Mapping[str, Any], merged: Layer) -> list[ConfigError]:
 
 def _told(details: ErrorDetails, prefix: Key, merged: Layer) -> ConfigError:
     key = (*prefix, *_key(details["loc"], merged))
-    kind, context = details["type"], details.get("ctx", {})
-    got = _value(details["input"])
-    if kind == "missing":
-        problem = "is missing, set it"
-    elif kind in _EXPECTED:
-        problem = f"must be {_EXPECTED[kind]}, not {got}"
-    elif kind in {"enum", "literal_error"}:
-        problem = f"must be {context['expected']}, not {got}"
-    elif kind == "greater_than_equal":
-        problem = f"must be at least {context['ge']:g}, not {got}"
-    elif kind == "greater_than":
-        problem = f"must be more than {context['gt']:g}, not {got}"
-    elif kind == "less_than_equal":
-        problem = f"must be at most {context['le']:g}, not {got}"
-    else:
-        problem = f"{details['msg']}, not {got}"
-    return ConfigError(origin_of(merged, key), written(key), problem)
+    return ConfigError(origin_of(merged, key), written(key), wording(details))
 
 
 def _key(location: tuple[str | int, ...], merged: Layer) -> Key:
@@ -113,11 +89,6 @@ def _key(location: tuple[str | int, ...], merged: Layer) -> Key:
         entries = [entry for entry in merged.entries if entry[:-1] == key]
         key = entries[part] if part < len(entries) else (*key, f"[{part}]")
     return key
-
-
-def _value(value: object) -> str:
-    text = json.dumps(value, default=str, ensure_ascii=False)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
 def _model_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
@@ -165,9 +136,34 @@ def _missing(provider: ProviderConfig) -> str | None:
     return None if provider.api_base else "api_base"
 
 
+def _server_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
+    """What does not go with a server's transport: the model has the fields of all of them."""
+    problems: list[ConfigError] = []
+    for server in config.mcp_servers:
+        key = ("mcp_servers", f"[{server.name}]")
+        stdio = server.transport is McpTransport.STDIO
+        needed, foreign = ("command", HTTP_FIELDS) if stdio else ("url", STDIO_FIELDS)
+        kind = f"a server with transport {server.transport.value!r}"
+        if not getattr(server, needed):
+            problems.append(
+                ConfigError(origin_of(merged, key), written((*key, needed)), f"is missing, {kind} needs it")
+            )
+        elif not stdio and not server.url.startswith(("http://", "https://")):
+            problem = f"must begin with http:// or https://, not {shown_value(server.url)}"
+            problems.append(ConfigError(origin_of(merged, (*key, "url")), written((*key, "url")), problem))
+        for name in (name for name in foreign if (*key, name) in merged.settings):
+            problem = f"means nothing to {kind}, remove it"
+            problems.append(ConfigError(origin_of(merged, (*key, name)), written((*key, name)), problem))
+        if "{token}" not in server.api_key_format:
+            name = (*key, "api_key_format")
+            problems.append(ConfigError(origin_of(merged, name), written(name), "must say {token} where the key goes"))
+    return problems
+
+
 def _pattern_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
     problems: list[ConfigError] = []
-    for key, patterns in (("enabled_tools", config.enabled_tools), ("disabled_tools", config.disabled_tools)):
+    for key in PATTERN_KEYS:
+        patterns: tuple[str, ...] = getattr(config, key)
         try:
             NamePatterns(patterns, where=origin_of(merged, (key,)), key=key)
         except ConfigError as error:

@@ -126,7 +126,7 @@ class _LayerReader:
     def _resolved(self, key: Key, value: Any) -> Any:
         if key in {("enabled_tools",), ("disabled_tools",)}:
             return _each_text(value, canonical_tool_name)
-        if key == ("tool_paths",):
+        if key in {("tool_paths",), ("agent_paths",), ("skill_paths",)}:
             return _each_text(value, lambda text: absolute(text, self._base, self._user_home))
         if key[0] == "providers" and key[-1] == "script" and isinstance(value, str) and value:
             return absolute(value, self._base, self._user_home)

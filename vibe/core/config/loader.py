@@ -35,7 +35,8 @@ FLAG_NAMES = MappingProxyType({
 class ConfigRequest:
     """What to load from. ``home`` and ``workdir`` are absolute; ``flags`` holds dotted keys, None: not given.
 
-    ``trust_workdir`` loads the project's ``.vibe`` this once, whatever the list of trusted folders says.
+    ``trust_workdir`` loads the project's ``.vibe`` this once, whatever the list of trusted folders says. ``drafts`` are
+    files to read in place of settings files, under their names: to see whether they would do.
     """
 
     home: Path
@@ -43,6 +44,7 @@ class ConfigRequest:
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
     trust_workdir: bool = False
+    drafts: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,7 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
     files = [paths.config_file] if project_dir is None else [paths.config_file, project_dir / CONFIG_FILE]
     layers = [
         default_layer(),
-        *(_file_layer(file, user_home) for file in files),
+        *(_file_layer(file, request.drafts.get(file, file), user_home) for file in files),
         *_variable_layers(request, environ, env_file, user_home),
         *_flag_layers(request, user_home),
     ]
@@ -91,17 +93,18 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
 def _project(request: ConfigRequest, user_home: Path) -> tuple[Path | None, str | None]:
     """The project's folder if it may be loaded, and else why not."""
     project = find_project_dir(request.workdir, home=request.home, user_home=user_home)
-    if project is None or request.trust_workdir:
+    if request.trust_workdir:
         return project, None
-    reason = TrustStore(request.home, user_home=user_home).untrusted_reason(request.workdir)
-    return (None, reason) if reason else (project, None)
+    store = TrustStore(request.home, user_home=user_home)
+    trusted = project if project is not None and store.is_trusted(project.parent) else None
+    return trusted, store.untrusted_reason(request.workdir)
 
 
-def _file_layer(path: Path, user_home: Path) -> Layer:
-    source = read_toml(path, shown(path, user_home))
+def _file_layer(path: Path, draft: Path, user_home: Path) -> Layer:
+    source = read_toml(draft, shown(path, user_home))
     if source is None:
         return Layer()
-    return read_layer(source.data, source.where, base=source.folder, user_home=user_home)
+    return read_layer(source.data, source.where, base=path.parent, user_home=user_home)
 
 
 def _variable_layers(

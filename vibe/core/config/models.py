@@ -6,11 +6,14 @@ The string under a field is its line in the reference of the configuration, whic
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 PositiveInt = Annotated[int, Field(ge=1)]
+PositiveSeconds = Annotated[float, Field(gt=0)]
+NonNegativeInt = Annotated[int, Field(ge=0)]
 NonNegativeFloat = Annotated[float, Field(ge=0)]
 
 
@@ -68,6 +71,8 @@ class ModelConfig(Section):
     """The longest reply, in tokens; not set: the provider decides."""
     context_size: PositiveInt = 128_000
     """How many tokens fit into one call."""
+    auto_compact_threshold: NonNegativeInt | None = None
+    """A prompt of so many tokens is summarised before the conversation goes on; 0: never; not set: as for all models."""
 
     @property
     def key(self) -> str:
@@ -82,11 +87,106 @@ class PlannerConfig(Section):
     """How many steps may run at once."""
 
 
+class SubagentsConfig(Section):
+    """What agents may start with the `task` tool."""
+
+    max_spawned: PositiveInt = 16
+    """How many subagents one run may start, all agents together."""
+    max_parallel: PositiveInt = 4
+    """How many of them may work at once."""
+    max_turns: PositiveInt = 30
+    """How many model calls one of them may make."""
+    max_tokens: PositiveInt = 200_000
+    """How many tokens one of them may use; what it uses also counts for who started it."""
+    timeout_seconds: PositiveSeconds = 1_800.0
+    """How long one of them may take, in seconds."""
+
+
 class IpcConfig(Section):
     """The event bus."""
 
     address: str = ""
     """Where it listens; empty: a socket in a private run directory."""
+
+
+class SandboxMode(StrEnum):
+    """Whether what a model runs is confined."""
+
+    AUTO = "auto"
+    REQUIRED = "required"
+    OFF = "off"
+
+
+class Network(StrEnum):
+    """How far a confined program can reach."""
+
+    LOOPBACK = "loopback"
+    ON = "on"
+
+
+class SandboxConfig(Section):
+    """What confines the commands that a model runs, and a plan's checks."""
+
+    mode: SandboxMode = SandboxMode.AUTO
+    """`auto` confines where the system can, `required` fails (exit code 3) where it can't, `off` never does."""
+    network: Network = Network.LOOPBACK
+    """`loopback` lets programs reach only servers they started themselves, on localhost; `on` lets them reach everything."""
+    writable: tuple[str, ...] = ()
+    """Folders that may be written besides the workspace and temporary files; `~` is your home."""
+    readable: tuple[str, ...] = ()
+    """Files and folders that may be read although they are known to hold secrets, such as `~/.npmrc`."""
+
+
+class McpTransport(StrEnum):
+    """How an MCP server is talked to."""
+
+    HTTP = "http"
+    STREAMABLE_HTTP = "streamable-http"
+    STDIO = "stdio"
+
+
+def _words(value: Any) -> Any:
+    """A command as TOML has it; pydantic would report each way it is not."""
+    several = isinstance(value, (list, tuple))
+    words: tuple[Any, ...] = tuple(cast("list[Any]", value)) if several else (value,)
+    if not all(isinstance(word, str) for word in words):
+        raise PydanticCustomError("words", "must be a string or a list of strings")
+    return words if several else words[0]
+
+
+class McpServerConfig(Section):
+    """An MCP server: its tools are offered as `<name>_<tool>`, and asked about unless `[tools.<name>_<tool>]` says else."""
+
+    name: str
+    """What its tools' names begin with; a later layer's server of the same name replaces the whole entry."""
+    transport: McpTransport
+    """`stdio` is a command that is run; `http` and `streamable-http` both mean streamable HTTP."""
+    url: str = ""
+    """For HTTP: its address, such as `https://host/mcp`."""
+    headers: dict[str, str] = {}
+    """For HTTP: headers of every request; `${NAME}` is a variable's value."""
+    api_key_env: str = ""
+    """For HTTP: the environment variable that holds its key, never the key itself."""
+    api_key_header: str = "Authorization"
+    """For HTTP: the header the key goes into, unless `headers` sets it."""
+    api_key_format: str = "Bearer {token}"
+    """For HTTP: what that header says, with `{token}` for the key."""
+    command: Annotated[str | tuple[str, ...], BeforeValidator(_words)] = ""
+    """For stdio: the command, as one string or a list of words."""
+    args: tuple[str, ...] = ()
+    """For stdio: words after the command."""
+    env: dict[str, str] = {}
+    """For stdio: variables besides HOME, LOGNAME, PATH, SHELL, TERM and USER; `${NAME}` is one of yours."""
+    prompt: str = ""
+    """A hint for the model about what the server is good for."""
+    startup_timeout_sec: PositiveSeconds = 10.0
+    """How long it may take to start and list its tools, in seconds."""
+    tool_timeout_sec: PositiveSeconds = 60.0
+    """How long a call of a tool may take, in seconds."""
+    required: bool = False
+    """Whether a run fails (exit code 3) if the server does not start."""
+    enabled: bool = True
+    """Whether it is used at all."""
 
 
 class ToolTable(BaseModel):
@@ -118,6 +218,27 @@ DEFAULT_MODELS = (
 )
 
 
+class ProjectContextConfig(Section):
+    """How much of the project the system prompt tells."""
+
+    max_chars: NonNegativeInt = 40_000
+    """Characters of the list of files."""
+    default_commit_count: Annotated[int, Field(ge=0, le=100)] = 5
+    """How many of the latest commits are told."""
+    max_doc_bytes: NonNegativeInt = 32_768
+    """Bytes of the README; 0: none."""
+    truncation_buffer: NonNegativeInt = 1_000
+    """Characters of `max_chars` kept free for the note that the list was cut."""
+    max_depth: PositiveInt = 3
+    """How many levels of folders are listed."""
+    max_files: NonNegativeInt = 1_000
+    """How many files are listed."""
+    max_dirs_per_level: NonNegativeInt = 20
+    """How many folders of one folder are listed."""
+    timeout_seconds: PositiveSeconds = 2.0
+    """How long git may take to answer, and listing files, in seconds."""
+
+
 class VibeConfig(Section):
     """Everything that can be set, after the layers were merged.
 
@@ -138,8 +259,42 @@ class VibeConfig(Section):
     """Patterns of tools there are not."""
     tool_paths: tuple[str, ...] = ()
     """Folders and files with tools of your own, relative to the file that names them."""
+    default_agent: str = "default"
+    """The agent that works where none is named."""
+    agent_paths: tuple[str, ...] = ()
+    """Folders with agents of your own, and agent files, relative to the file that names them."""
+    enabled_agents: tuple[str, ...] = ()
+    """Patterns of the only agents there are; empty: all."""
+    disabled_agents: tuple[str, ...] = ()
+    """Patterns of agents there are not."""
+    auto_compact_threshold: NonNegativeInt = 200_000
+    """Where a model sets none: a prompt of so many tokens, or of 85 % of what the model takes, is summarised; 0: never."""
     auto_approve: bool = False
     """Whether calls that would be asked about run without asking; what is refused stays refused."""
+    skill_paths: tuple[str, ...] = ()
+    """Folders with skills of your own, relative to the file that names them."""
+    enabled_skills: tuple[str, ...] = ()
+    """Patterns of the only skills there are; empty: all."""
+    disabled_skills: tuple[str, ...] = ()
+    """Patterns of skills there are not."""
+    system_prompt_id: str = "cli"
+    """The base of the system prompt: `<id>.md` in the project's `.vibe/prompts`, in `~/.vibe/prompts`, or built in."""
+    include_commit_signature: bool = True
+    """Whether the system prompt asks for a signature under git commits."""
+    include_model_info: bool = True
+    """Whether the system prompt names the model."""
+    include_prompt_detail: bool = True
+    """Whether the system prompt tells of system and shell, of tools, skills and subagents."""
+    include_project_context: bool = True
+    """Whether the system prompt tells of the project's files, its git state and its README."""
+    project_context: ProjectContextConfig = ProjectContextConfig()
+    """How much of the project the system prompt tells."""
+    mcp_servers: tuple[McpServerConfig, ...] = ()
+    """MCP servers whose tools agents may call."""
+    subagents: SubagentsConfig = SubagentsConfig()
+    """Subagents that agents start."""
+    sandbox: SandboxConfig = SandboxConfig()
+    """Confining commands."""
     planner: PlannerConfig = PlannerConfig()
     """Plans."""
     ipc: IpcConfig = IpcConfig()

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from vibe.core.config.project_files import project_lineage
+
 PROJECT_DIRECTORY = ".vibe"
 CONFIG_FILE = "config.toml"
 
@@ -42,9 +44,19 @@ class VibePaths:
         return self.logs / "session"
 
     @property
+    def locks(self) -> Path:
+        """Which process works in which workspace."""
+        return self.home / "locks"
+
+    @property
     def tools(self) -> Path:
         """The user's own tools."""
         return self.home / "tools"
+
+    @property
+    def agents(self) -> Path:
+        """The user's own agents."""
+        return self.home / "agents"
 
     @property
     def prompts(self) -> Path:
@@ -87,18 +99,8 @@ def find_project_dir(workdir: Path, *, home: Path, user_home: Path) -> Path | No
     is looked at: what lies above belongs to others.
     """
     start, own = workdir.resolve(), home.resolve()
-    for folder in _searched(start, user_home.resolve()):
+    for folder in project_lineage(start, user_home):
         candidate = folder / PROJECT_DIRECTORY
         if candidate.is_dir() and candidate.resolve() != own:
             return candidate
     return None
-
-
-def _searched(start: Path, user_home: Path) -> list[Path]:
-    lineage = [start, *start.parents]
-    for depth, folder in enumerate(lineage):
-        if folder == user_home:
-            return lineage[:depth]
-        if (folder / ".git").exists():
-            return lineage[: depth + 1]
-    return [start]

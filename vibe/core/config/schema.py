@@ -19,28 +19,13 @@ Key: TypeAlias = tuple[str, ...]
 TOOLS = "tools"
 UNSUPPORTED = MappingProxyType({
     "": frozenset({
-        "agent_paths",
-        "auto_compact_threshold",
         "context_warnings",
-        "default_agent",
-        "disabled_agents",
-        "disabled_skills",
         "enable_auto_update",
         "enable_telemetry",
         "enable_update_checks",
-        "enabled_agents",
-        "enabled_skills",
-        "include_commit_signature",
-        "include_model_info",
-        "include_project_context",
-        "include_prompt_detail",
         "instructions",
-        "mcp_servers",
         "memory_soft_limit_ratio",
-        "project_context",
         "session_logging",
-        "skill_paths",
-        "system_prompt_id",
         "textual_theme",
         "vim_keybindings",
         "workdir",
@@ -52,7 +37,7 @@ UNSUPPORTED = MappingProxyType({
         "enabled",
         "max_context_tokens",
     }),
-    "models": frozenset({"auto_compact_threshold", "thinking"}),
+    "models": frozenset({"thinking"}),
 })
 """Keys users know that have no effect here, by the table they stand in."""
 

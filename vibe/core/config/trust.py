@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from vibe.core.config.paths import VibePaths, find_project_dir, shown
+from vibe.core.config.project_files import project_lineage
 from vibe.core.config.toml_source import TomlSource, read_toml
 from vibe.core.errors import ConfigError
+
+TEACHING = ("AGENTS.override.md", "AGENTS.md", ".agents")
+"""What instructs agents besides ``.vibe``."""
 
 
 class TrustStore:
@@ -41,19 +45,30 @@ class TrustStore:
         return False
 
     def untrusted_reason(self, workdir: Path) -> str | None:
-        """Why the settings of the project around ``workdir`` are not loaded; None if there is nothing to explain.
+        """Why what the project around ``workdir`` would teach is not loaded; None if there is nothing to explain.
 
         Raises:
             ConfigError: The list is not valid.
         """
-        project = find_project_dir(workdir, home=self._home, user_home=self._user_home)
-        if project is None or self.is_trusted(project.parent):
+        left_out = [path for path in self._teaching(workdir) if not self.is_trusted(path.parent)]
+        if not left_out:
             return None
-        return (
-            f"{shown(project, self._user_home)} was not loaded: {shown(project.parent, self._user_home)} is not a "
-            f"trusted folder; run with --trust to load it this time, or list the folder as trusted in "
-            f"{shown(self._file, self._user_home)}"
+        names = [shown(path, self._user_home) for path in left_out]
+        *others, last = dict.fromkeys(shown(path.parent, self._user_home) for path in left_out)
+        untrusted = (
+            f"{', '.join(others)} and {last} are no trusted folders" if others else f"{last} is not a trusted folder"
         )
+        return (
+            f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} not loaded: {untrusted}; run with --trust to "
+            f"load {'it' if len(names) == 1 else 'them'} this time, or trust the folder with `vibe trust add`"
+        )
+
+    def _teaching(self, workdir: Path) -> list[Path]:
+        """What would be loaded of the project if it were trusted: each lies in the folder whose trust decides."""
+        project = find_project_dir(workdir, home=self._home, user_home=self._user_home)
+        lineage = project_lineage(workdir, self._user_home)
+        named = [folder / name for folder in lineage for name in TEACHING if (folder / name).exists()]
+        return [*([project] if project else []), *(path for path in named if path != self._home)]
 
     def _listed(self, source: TomlSource, key: str) -> frozenset[Path]:
         folders: Any = source.data.get(key, [])

@@ -38,12 +38,18 @@ class ModelCatalog:
         by_key = {model.name: model for model in reversed(self._config.models)}
         by_key |= {model.key: model for model in reversed(self._config.models)}
         if wanted in by_key:
-            return by_key[wanted]
+            return self._with_threshold(by_key[wanted])
         keys = [model.key for model in self._config.models]
         close = get_close_matches(wanted, list(by_key), n=3, cutoff=0.5)
         hint = f"did you mean {_quoted(close)}" if close else f"configured are {_quoted(keys) or 'none'}"
         where = "active_model" if alias is None else "the model asked for"
         raise UsageError(f"no model {wanted!r} ({where}): {hint}; models are the [[models]] tables of {CONFIG_FILE}")
+
+    def _with_threshold(self, model: ModelConfig) -> ModelConfig:
+        """The model with the setting of all models where it has none of its own."""
+        if model.auto_compact_threshold is not None:
+            return model
+        return model.model_copy(update={"auto_compact_threshold": self._config.auto_compact_threshold})
 
     def resolve_priced(self, alias: str | None) -> ModelConfig:
         """The model as ``resolve`` finds it, with its prices filled in, for a run that limits the price.

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from vibe.core.errors import EnvironmentFailure
+from vibe.core.session.errors import SessionFolderError
+from vibe.core.session.meta import SessionMeta, write_meta
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,19 +16,18 @@ class SessionFolder:
     path: Path
 
     @classmethod
-    def create(cls, sessions: Path, session_id: str, meta: Mapping[str, Any]) -> SessionFolder:
-        """Make the folder and write what the session is about.
+    def begin(cls, sessions: Path, meta: SessionMeta) -> SessionFolder:
+        """Make the folder of a new session and write what it is about.
 
         Raises:
-            EnvironmentFailure: it can't be written.
+            SessionFolderError: it can't be written.
         """
-        folder = cls(sessions / session_id)
+        folder = cls(sessions / meta.session_id)
         try:
             folder.path.mkdir(parents=True, mode=0o700)
-            folder.write_meta(meta)
+            write_meta(folder.path, meta)
         except OSError as error:
-            problem = f"the session folder {folder.path} can't be written ({error.strerror})"
-            raise EnvironmentFailure(f"{problem}: set VIBE_HOME to a writable folder") from error
+            raise SessionFolderError(folder.path, error) from error
         return folder
 
     @property
@@ -44,8 +40,7 @@ class SessionFolder:
         """Tool outputs that were too long for the conversation."""
         return self.path / "outputs"
 
-    def write_meta(self, meta: Mapping[str, Any]) -> None:
-        """Replace ``meta.json`` as a whole."""
-        draft = self.path / "meta.json.new"
-        draft.write_text(json.dumps(dict(meta), indent=2) + "\n", encoding="utf-8")
-        os.replace(draft, self.path / "meta.json")  # noqa: PTH105  atomic, and the same on every system
+    @property
+    def lock(self) -> Path:
+        """Held by the process that goes on with the session."""
+        return self.path / "lock"

@@ -1,7 +1,8 @@
 """Transcript: one agent's conversation, in memory and as ``messages.jsonl`` on disk.
 
 One write a message, so that a process killed at any instant loses at most the message it was writing. The system prompt
-is not part of it: it is built anew, and goes first, in every request.
+is not part of it: it is built anew, and goes first, in every request. A conversation that was shortened, or forked from
+another, has a checkpoint line: the messages that stand in for everything before it.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.messages import (
@@ -19,7 +22,7 @@ from vibe.core.messages import (
     ToolCall,
     ToolMessage,
     Usage,
-    decode_message,
+    UserMessage,
     encode_message,
 )
 
@@ -27,6 +30,23 @@ INTERRUPTED_RESULT = (
     "This call was interrupted: the process ended while it ran. It may have taken effect in part. "
     "Check before you repeat it."
 )
+CANCELLED_RESULT = "The call was cancelled before it started."
+
+
+class Checkpoint(Struct, frozen=True, tag="checkpoint", tag_field="role"):
+    """A line that stands in for all before it; ``usage``, ``cost_usd`` and ``turns`` are what it took to get there."""
+
+    messages: tuple[Message, ...]
+    usage: Usage = Usage()
+    cost_usd: float | None = 0.0
+    turns: int = 0
+
+
+Record: TypeAlias = Message | Checkpoint
+"""A line of ``messages.jsonl``."""
+
+_decoder = msgspec.json.Decoder(Record)
+_encoder = msgspec.json.Encoder()
 
 
 class TranscriptError(EnvironmentFailure):
@@ -40,18 +60,21 @@ class TranscriptError(EnvironmentFailure):
 class Transcript:
     """The messages so far, and what the answers among them took: ``usage``, ``cost_usd`` (None: unknown), ``turns``.
 
-    ``path`` None keeps them in memory only. ``dropped_bytes`` is the length of a torn tail cut at opening.
+    ``messages`` is another list once the conversation was restarted. ``path`` None keeps them in memory only.
+    ``dropped_bytes`` is the length of a torn tail cut at opening; ``prompts`` are what was ever said to the
+    agent, whatever was shortened since.
     """
 
-    def __init__(self, messages: Sequence[Message] = (), *, path: Path | None = None, dropped_bytes: int = 0) -> None:
+    def __init__(self, records: Sequence[Record] = (), *, path: Path | None = None, dropped_bytes: int = 0) -> None:
         self.messages: list[Message] = []
+        self.prompts: list[UserMessage] = []
         self.dropped_bytes = dropped_bytes
         self.usage = Usage()
         self.cost_usd: float | None = 0.0
         self.turns = 0
         self._path = path
-        for message in messages:
-            self._remember(message)
+        for record in records:
+            self._remember(record)
 
     @classmethod
     def open(cls, path: Path) -> Transcript:
@@ -62,12 +85,26 @@ class Transcript:
         """
         try:
             data = path.read_bytes() if path.exists() else b""
-            messages, kept = _decode_lines(path, data)
+            records, kept = _decode_lines(path, data)
             if kept < len(data):
                 os.truncate(path, kept)
         except OSError as error:
             raise TranscriptError(path, f"cannot be read ({error.strerror}); check its permissions") from error
-        return cls(messages, path=path, dropped_bytes=len(data) - kept)
+        return cls(records, path=path, dropped_bytes=len(data) - kept)
+
+    @classmethod
+    def peek(cls, path: Path) -> Transcript:
+        """The transcript at ``path`` as far as it is whole, to look at: nothing on disk changes, now or later.
+
+        Raises:
+            TranscriptError: a line before the last is no message, or the file cannot be read.
+        """
+        try:
+            data = path.read_bytes() if path.exists() else b""
+        except OSError as error:
+            raise TranscriptError(path, f"cannot be read ({error.strerror}); check its permissions") from error
+        records, kept = _decode_lines(path, data)
+        return cls(records, dropped_bytes=len(data) - kept)
 
     def append(self, message: Message) -> None:
         """Write one message, then remember it.
@@ -76,32 +113,53 @@ class Transcript:
             TranscriptError: the disk refuses.
         """
         if self._path is not None:
-            try:
-                descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-                try:
-                    _write_whole(descriptor, encode_message(message) + b"\n")
-                finally:
-                    os.close(descriptor)
-            except OSError as error:
-                raise TranscriptError(self._path, f"cannot be written ({error.strerror}); free some space") from error
+            _add_line(self._path, encode_message(message))
         self._remember(message)
+
+    def restart(self, messages: Sequence[Message], path: Path | None = None) -> None:
+        """Let ``messages`` stand in for the whole conversation, in ``path`` if one is given, else where it is.
+
+        Raises:
+            TranscriptError: the disk refuses; nothing has changed.
+        """
+        checkpoint = Checkpoint(tuple(messages), usage=self.usage, cost_usd=self.cost_usd, turns=self.turns)
+        target = path or self._path
+        if target is not None:
+            _add_line(target, _encoder.encode(checkpoint))
+        self._path = target
+        self._remember(checkpoint)
+
+    def spend(self, usage: Usage, cost_usd: float | None) -> None:
+        """Count a call that left no message here; on disk it is with the next checkpoint."""
+        self.usage += usage
+        known = self.cost_usd is not None and cost_usd is not None
+        self.cost_usd = (self.cost_usd or 0.0) + (cost_usd or 0.0) if known else None
 
     def close_dangling_calls(self) -> int:
         """Answer every call that has no result as interrupted; returns how many."""
-        dangling = [
-            ToolMessage(INTERRUPTED_RESULT, call.id, call.name, status="interrupted") for call in self._open_calls()
-        ]
+        return self._answer_open_calls(INTERRUPTED_RESULT, "interrupted")
+
+    def cancel_dangling_calls(self) -> int:
+        """Answer every call that has no result as cancelled before it started; returns how many."""
+        return self._answer_open_calls(CANCELLED_RESULT, "cancelled")
+
+    def _answer_open_calls(self, content: str, status: str) -> int:
+        dangling = [ToolMessage(content, call.id, call.name, status=status) for call in self._open_calls()]
         for message in dangling:
             self.append(message)
         return len(dangling)
 
-    def _remember(self, message: Message) -> None:
-        self.messages.append(message)
-        if isinstance(message, AssistantMessage):
+    def _remember(self, record: Record) -> None:
+        if isinstance(record, Checkpoint):
+            self.messages = list(record.messages)
+            self.usage, self.cost_usd, self.turns = record.usage, record.cost_usd, record.turns
+            return
+        self.messages.append(record)
+        if isinstance(record, UserMessage):
+            self.prompts.append(record)
+        elif isinstance(record, AssistantMessage):
             self.turns += 1
-            self.usage += message.usage or Usage()
-            known = self.cost_usd is not None and message.cost_usd is not None
-            self.cost_usd = (self.cost_usd or 0.0) + (message.cost_usd or 0.0) if known else None
+            self.spend(record.usage or Usage(), record.cost_usd)
 
     def _open_calls(self) -> list[ToolCall]:
         """The calls of the last answer that have no result; earlier ones always have."""
@@ -116,22 +174,42 @@ class Transcript:
         return []
 
 
-def _decode_lines(path: Path, data: bytes) -> tuple[list[Message], int]:
-    """Every whole message, and how many bytes of ``data`` they take."""
-    messages: list[Message] = []
+def encode_records(records: Sequence[Record]) -> bytes:
+    """The lines of a ``messages.jsonl``."""
+    return b"".join(_encoder.encode(record) + b"\n" for record in records)
+
+
+def _decode_lines(path: Path, data: bytes) -> tuple[list[Record], int]:
+    """Every whole record, and how many bytes of ``data`` they take."""
+    records: list[Record] = []
     kept = 0
     lines = data.splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
         try:
             if not line.endswith(b"\n"):
                 break
-            messages.append(decode_message(line))
+            records.append(_decoder.decode(line))
         except msgspec.DecodeError as error:
             if number == len(lines):
                 break
             raise TranscriptError(path, f"line {number} is no message ({error}); mend or remove it") from error
         kept += len(line)
-    return messages, kept
+    return records, kept
+
+
+def _add_line(path: Path, line: bytes) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        size = os.fstat(descriptor).st_size
+        try:
+            _write_whole(descriptor, line + b"\n")
+        except OSError:
+            os.ftruncate(descriptor, size)  # half a line would spoil the next one
+            raise
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise TranscriptError(path, f"cannot be written ({error.strerror}); free some space") from error
 
 
 def _write_whole(descriptor: int, data: bytes) -> None:

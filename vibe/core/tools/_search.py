@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sysconfig
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
@@ -114,14 +116,20 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
         problem = "" if found.matches or found.more else await _read_problem(process)
     finally:
         with CancelScope(shield=True):
-            if process.returncode is None:
-                process.kill()
+            _kill(process)
             await process.aclose()
     if problem:
         if "regex" in problem:
             raise BadPatternError(query.pattern, _last_line(problem))
         raise ToolError(f"the search failed: {_last_line(problem)}; try another path or pattern")
     return found
+
+
+def _kill(process: Process) -> None:
+    """Not ``process.kill()``: it reaps a child that has just ended, which the loop then complains of on stderr."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
 
 
 async def _read_matches(process: Process, query: Query) -> Found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,10 +32,32 @@ SUBSTITUTIONS = frozenset({
     "brace_expression",
     "translated_string",
 })
-PLAIN_TOKENS = frozenset({"&&", "||", ";", "|", "|&", "\n", "(", ")", "{", "}", "!", '"', ">", ">>", ">&", "&>", "&>>"})
+PLAIN_TOKENS = frozenset({
+    "&&",
+    "||",
+    ";",
+    "|",
+    "|&",
+    "\n",
+    "(",
+    ")",
+    "{",
+    "}",
+    "!",
+    '"',
+    ">",
+    ">>",
+    ">&",
+    "&>",
+    "&>>",
+    "<",
+})
 INPUT_REDIRECTS = frozenset({"heredoc_redirect", "herestring_redirect"})
+READ_REDIRECT = re.compile(r"0?<\s*(?P<word>[^\s<>&|;()$`*?\[\]{}~\\'\"]+)")
+PLAIN_TEST = re.compile(r"\[\s+(?P<words>[\w./ =!'\"@:,+-]+?)\s+\]")
 HARMLESS_REDIRECT = re.compile(r"(?:[12]?>&[12]|(?:[12]|&)?>>?\s*/dev/null)")
 PATTERN = re.compile(r"(?<!\\)(?:\\\\)*[*?\[{]|^~|[=:]~")
+INVISIBLE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 ODD_CHARACTER = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]|\\\s")
 """The last part: around a backslash before white space the parser and bash part ways."""
 
@@ -67,10 +90,16 @@ class ShellCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellLine:
-    """All commands of a line, and in words why it may do more than they say."""
+    """All commands of a line, and in words why it may do more than they say.
+
+    ``inputs`` are files it reads by ``<``; ``fed_texts`` what here-documents and here-strings hold, which a shell would
+    run.
+    """
 
     commands: tuple[ShellCommand, ...]
     surprises: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+    fed_texts: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=256)
@@ -81,10 +110,22 @@ def parse_line(line: str) -> ShellLine:
     reader = _Reader()
     if tree.root_node.has_error:
         reader.surprises.append("it does not parse as shell")
-    if ODD_CHARACTER.search(line):
+    if ODD_CHARACTER.search(line) or _has_invisible(line):
         reader.surprises.append("it holds unusual characters")
     reader.walk(tree.root_node, fed=False)
-    return ShellLine(commands=tuple(reader.commands), surprises=tuple(dict.fromkeys(reader.surprises)))
+    return ShellLine(
+        commands=tuple(reader.commands),
+        surprises=tuple(dict.fromkeys(reader.surprises)),
+        inputs=tuple(reader.inputs),
+        fed_texts=tuple(reader.fed_texts),
+    )
+
+
+def _has_invisible(line: str) -> bool:
+    """Whether a character that nobody sees, or that turns the text around, is in it."""
+    if line.isascii():
+        return False
+    return any(unicodedata.category(char) in INVISIBLE for char in line if not char.isascii())
 
 
 @lru_cache(maxsize=1)
@@ -101,17 +142,39 @@ class _Reader:
     def __init__(self) -> None:
         self.commands: list[ShellCommand] = []
         self.surprises: list[str] = []
+        self.inputs: list[str] = []
+        self.fed_texts: list[str] = []
 
     def walk(self, node: Node, *, fed: bool) -> None:
         """Take ``node`` and everything below it."""
         pending = [(node, fed)]
         while pending:
             current, current_fed = pending.pop()
+            if self._take_whole(current, fed=current_fed):
+                continue
             self._take(current, fed=current_fed)
             pending.extend(reversed([(child, _is_fed(current, child, fed=current_fed)) for child in current.children]))
 
+    def _take_whole(self, node: Node, *, fed: bool) -> bool:
+        """Take what is plain as it stands: reading a file by ``<``, and ``[ -f x ]``, which is ``test -f x``."""
+        if node.type == "file_redirect" and (read := READ_REDIRECT.fullmatch(_text(node))):
+            self.inputs.append(read["word"])
+            return True
+        if node.type == "test_command" and (test := PLAIN_TEST.fullmatch(_text(node))):
+            try:
+                words = shlex.split(test["words"])
+            except ValueError:
+                return False
+            self.commands.append(ShellCommand(words=tuple(Word(text=word) for word in ("test", *words)), fed=fed))
+            return True
+        return False
+
     def _take(self, node: Node, *, fed: bool) -> None:
         kind = node.type
+        if kind == "heredoc_body":
+            self.fed_texts.append(_text(node))
+        elif kind == "herestring_redirect":
+            self.fed_texts.extend(word.text for child in node.named_children if (word := _word(child)).text)
         if kind == "command":
             self._command(node, fed=fed)
         elif kind == "file_redirect":
@@ -185,7 +248,8 @@ def _word(node: Node) -> Word:
     if node.type == "concatenation":
         parts = [_word(child) for child in node.children]
         known = [part.text for part in parts if part.text is not None]
-        pattern = any(part.pattern for part in parts) or PATTERN.search(text) is not None
+        bare = "".join(_text(child) if child.type in {"word", "number"} else "x" for child in node.children)
+        pattern = any(part.pattern for part in parts) or PATTERN.search(bare) is not None
         return Word(text="".join(known) if len(known) == len(parts) else None, pattern=pattern)
     return Word(text=None)
 

@@ -16,7 +16,6 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +23,15 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from vibe.core.memory import MemoryDesk
+from vibe.core.sandbox.confinement import Confinement
+from vibe.core.skills.desk import SkillDesk
+from vibe.core.tools.background import BackgroundCommands
+from vibe.core.tools.denial import Denial
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
+from vibe.core.tools.levels import ToolPermission
+from vibe.core.tools.ports import SubagentSpawner
+from vibe.core.tools.questions import UserInput
 from vibe.core.tools.schema import (
     CONTEXT_PARAMETER,
     KeywordArguments,
@@ -49,14 +56,6 @@ __all__ = [
 ]
 
 SUMMARY_LENGTH = 120
-
-
-class ToolPermission(StrEnum):
-    """What may happen without asking."""
-
-    ALWAYS = "always"
-    NEVER = "never"
-    ASK = "ask"
 
 
 class BaseToolConfig(BaseModel):
@@ -101,6 +100,8 @@ class InvokeContext:
 
     ``workspace`` is the agent's own root (the process has no directory to rely on), ``reads`` which version of which
     file it has seen, ``output_dir`` where a truncated output is kept whole, ``environ`` what child processes get.
+    ``skills`` and ``memory`` are None where the agent has none. ``user_input_callback`` None: nobody is there to ask; ``subagents`` None: none can be started; ``background`` None:
+    no command can run on after its call. ``confinement`` None: commands run as the user would run them.
     """
 
     tool_call_id: str
@@ -110,7 +111,12 @@ class InvokeContext:
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
     approval_callback: Callable[..., Any] | None = None
     agent_manager: Any = None
-    user_input_callback: Callable[..., Any] | None = None
+    user_input_callback: UserInput | None = None
+    subagents: SubagentSpawner | None = None
+    background: BackgroundCommands | None = None
+    skills: SkillDesk | None = None
+    memory: MemoryDesk | None = None
+    confinement: Confinement | None = None
 
 
 Args = TypeVar("Args", bound=BaseModel)
@@ -122,11 +128,14 @@ State = TypeVar("State", bound=BaseToolState)
 class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one interface for tools of any origin
     """A tool. ``BaseTool[Config]`` is short for arguments from the signature, a text result and no state.
 
-    ``read_only`` tools of one turn run side by side.
+    ``read_only`` tools of one turn run side by side, and ``safe`` agents have no others; nor have they any that
+    ``uses_network``. ``interactive`` tools exist only where a person can answer.
     """
 
     description: ClassVar[str] = ""
     read_only: ClassVar[bool] = False
+    uses_network: ClassVar[bool] = False
+    interactive: ClassVar[bool] = False
 
     def __init__(self, config: Config, state: State) -> None:
         self.config = config
@@ -221,6 +230,18 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one
             return ToolPermission.ALWAYS
         return None
 
+    def check_in_workspace(self, args: Args, workspace: Workspace) -> ToolPermission | None:  # noqa: ARG002  see Bash
+        """The same where it matters what the names in the call stand for there: links, globs, folders."""
+        return self.check_allowlist_denylist(args)
+
+    def must_ask(self, args: Args) -> str:  # noqa: ARG002  overridden by tools that know better
+        """Why a person must say yes to this very call, whatever else was approved; empty: nobody need."""
+        return ""
+
+    def reason_in_workspace(self, args: Args, workspace: Workspace) -> str:  # noqa: ARG002  as check_in_workspace
+        """``permission_reason`` where it matters what the names in the call stand for."""
+        return self.permission_reason(args)
+
     def accesses(self, args: Args) -> tuple[PathAccess, ...]:  # noqa: ARG002  overridden by tools with paths
         """The paths the call touches."""
         return ()
@@ -247,6 +268,10 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one
 
     def files_changed(self, result: Result) -> tuple[str, ...]:  # noqa: ARG002  overridden by writing tools
         """Workspace-relative paths of the files the call changed."""
+        return ()
+
+    def denials(self, result: Result) -> tuple[Denial, ...]:  # noqa: ARG002  overridden by tools that start agents
+        """What others that worked for this call were not allowed."""
         return ()
 
     # --- calling it ---

@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeAlias
 
+from vibe.core.tools._denials import OTHER_RUNNERS, WRAPPERS, becomes_another, find_denied
+from vibe.core.tools._named_paths import NamedPath, lexical_doubt, repository_doubt, resolved_doubt
+from vibe.core.tools._reader_rules import Operands, Reader, find_paths
+from vibe.core.tools._readers import PATTERN_SAFE, READERS, find_reader
 from vibe.core.tools._shell import ShellCommand, ShellLine, Word, parse_line
 from vibe.core.tools.base import ToolPermission
+from vibe.core.tools.workspace import Workspace
 
 __all__ = [
     "DEFAULT_ALLOWED",
     "DEFAULT_DENIED",
     "DEFAULT_DENIED_STANDALONE",
     "BashVerdict",
+    "acts_as_another",
     "classify",
-    "known_commands",
+    "reads_only_its_input",
 ]
 
-DEFAULT_ALLOWED = (
-    "date",
-    "echo",
-    "false",
-    "git branch --show-current",
-    "git diff",
-    "git log",
-    "git show",
-    "git status",
-    "ls",
-    "pwd",
-    "true",
-    "uname",
-    "wc",
-    "whoami",
-)
+DEFAULT_ALLOWED = ("cd", *READERS)
 DEFAULT_DENIED = (
     "emacs",
     "gdb",
@@ -59,58 +53,18 @@ DEFAULT_DENIED_STANDALONE = (
     "bash", "dash", "fish", "ipython", "irb", "ksh", "node", "python", "python3", "sh", "ssh", "zsh",
 )  # fmt: skip
 
-SHELLS = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
-
-WRAPPERS: dict[str, tuple[str, int]] = {
-    "builtin": ("", 0),
-    "busybox": ("", 0),
-    "chroot": ("", 1),
-    "command": ("", 0),
-    "coproc": ("", 0),
-    "doas": ("uC", 0),
-    "env": ("uC", 0),
-    "exec": ("a", 0),
-    "ionice": ("cnp", 0),
-    "nice": ("n", 0),
-    "nohup": ("", 0),
-    "parallel": ("jIN", 0),
-    "setsid": ("", 0),
-    "stdbuf": ("ioe", 0),
-    "strace": ("oepPs", 0),
-    "sudo": ("ughpCDRTU", 0),
-    "time": ("fo", 0),
-    "timeout": ("sk", 1),
-    "watch": ("nd", 0),
-    "xargs": ("IinPLdEsa", 0),
-}
-"""Programs that run the command they are given: their short options that take a value, and what comes before it."""
-
-OTHER_RUNNERS = frozenset({".", "eval", "find", "source", "ssh", "su", "trap", *SHELLS})
-
 INTERPRETERS = frozenset({
     "awk", "bun", "deno", "gawk", "lua", "make", "mawk", "node", "perl", "php", "python", "python3", "rsync", "ruby",
     "sed", "sort", "tar", "uv", "npx",
 })  # fmt: skip
 """An allow list entry that names one of these alone would allow anything; with a further word it counts."""
 
-PATHLESS = frozenset({"date", "echo", "false", "pwd", "true", "uname", "whoami"})
-"""Programs whose arguments name no files."""
+EXTENDED_GIT = re.compile(r"-[cCp]|--(?:git-dir|work-tree|exec-path|config-env|namespace|paginate|super-prefix).*")
 
-GIT_READERS = frozenset({"diff", "log", "show", "status"})
-GIT_OPTION = re.compile(
-    r"-(?:[0-9]+|[bgimprstuvwzMCDRWS]+|n[0-9]*|[SGU].*)|--(?:abbrev(?:-commit)?|after|ahead-behind|all|author|before|"
-    r"branch|branches|cached|check|color|compact-summary|date|decorate|diff-filter|dirstat|find-renames|first-parent|"
-    r"follow|format|graph|grep|ignore-all-space|ignore-blank-lines|ignore-space-change|ignored|invert-grep|long|"
-    r"max-count|merge-base|merges|minimal|name-only|name-status|no-abbrev|no-color|no-decorate|no-ext-diff|no-merges|"
-    r"no-patch|no-renames|no-textconv|numstat|oneline|patch|patience|porcelain|pretty|raw|relative-date|remotes|"
-    r"reverse|short|shortstat|show-stash|since|skip|staged|stat|summary|tags|unified|until|untracked-files|word-diff)"
-    r"(?:=.*)?|--",
-    re.DOTALL,
-)
-DATE_ARGUMENT = re.compile(r"\+.*|-u|-R|-I[a-z]*|--utc|--universal|--rfc-email|--iso-8601(?:=[a-z]+)?", re.DOTALL)
-
-INTERACTIVE_FLAG = re.compile(r"-[ilq]+|--login|--interactive|--norc|--noprofile")
 MAX_DEPTH = 5
+MAX_FOLDERS = 64
+MAX_WORDS = 16
+"""The longest entry of an allow list, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,184 +76,267 @@ class BashVerdict:
 
 
 def classify(
-    line: str, allowlist: Sequence[str], denylist: Sequence[str], *, standalone: Sequence[str] = ()
+    line: str,
+    allowlist: Sequence[str],
+    denylist: Sequence[str],
+    *,
+    standalone: Sequence[str] = (),
+    workspace: Workspace | None = None,
 ) -> BashVerdict:
     """NEVER if any command is denied, ALWAYS if every command is allowed and nothing else happens, else None.
 
-    Entries are argv prefixes (``git log``), compared word by word after quotes are removed. ``standalone`` programs
-    are denied only where they would wait for someone to type.
+    Entries are argv prefixes (``git log``), compared word by word after quotes are removed; what a built-in entry may
+    be given is written in ``_readers``. ``standalone`` programs are denied only where they would wait for someone to
+    type. With ``workspace`` the paths in the line are resolved in it; without, only their letters are judged.
     """
     parsed = parse_line(line)
-    denied = _find_denied(parsed, _prefixes(denylist), frozenset(standalone), MAX_DEPTH)
+    denied = find_denied(parsed, _prefixes(denylist), frozenset(standalone), MAX_DEPTH)
     if denied:
         return BashVerdict(permission=ToolPermission.NEVER, reason=denied)
-    allowed = _prefixes(allowlist)
-    doubts = [*parsed.surprises, *(doubt for command in parsed.commands if (doubt := _doubt(command, allowed)))]
-    if not parsed.commands:
-        doubts.append("it holds no command")
-    if doubts:
-        return BashVerdict(permission=None, reason=doubts[0])
+    other = acts_as_another(line)
+    if other:
+        return BashVerdict(permission=None, reason=other)
+    doubt = _first_doubt(parsed, _prefixes(allowlist), workspace)
+    if doubt:
+        return BashVerdict(permission=None, reason=doubt)
     return BashVerdict(permission=ToolPermission.ALWAYS, reason="every command in it is on the allow list")
 
 
-def known_commands(line: str) -> tuple[tuple[str, ...], ...] | None:
-    """The argv of every command of a line, for remembering a yes; None if running it may do more than they say."""
-    parsed = parse_line(line)
-    if parsed.surprises or not parsed.commands:
-        return None
-    if any(word.text is None or word.pattern for command in parsed.commands for word in command.words):
-        return None
-    if any(_runs_others(command.argv) for command in parsed.commands):
-        return None
-    return tuple(command.argv for command in parsed.commands)
+def acts_as_another(line: str) -> str:
+    """Why a person must say yes to a line each time, whatever else was approved; or nothing."""
+    other = becomes_another(parse_line(line), MAX_DEPTH)
+    return f"{other!r} acts as another user" if other else ""
 
 
-def _prefixes(entries: Sequence[str]) -> list[tuple[str, ...]]:
-    return [tuple(words) for entry in entries if (words := entry.split())]
+def _prefixes(entries: Sequence[str]) -> frozenset[tuple[str, ...]]:
+    return _split_entries(tuple(entries))
 
 
-def _program(argv: Sequence[str]) -> str:
-    return argv[0].rsplit("/", 1)[-1] if argv else ""
+@lru_cache(maxsize=64)
+def _split_entries(entries: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
+    return frozenset(tuple(words) for entry in entries if (words := entry.split()))
 
 
-# --- denied ---
+def _matching(argv: tuple[str, ...], entries: frozenset[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The entries a command begins with."""
+    return [argv[:length] for length in range(1, min(len(argv), MAX_WORDS) + 1) if argv[:length] in entries]
 
 
-def _find_denied(line: ShellLine, denied: Sequence[tuple[str, ...]], standalone: frozenset[str], depth: int) -> str:
-    """Why the line must never run, or nothing."""
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What is wrong with a command, or nothing; the paths it names, and whether it is git."""
+
+    doubt: str = ""
+    paths: tuple[NamedPath, ...] = ()
+    git: bool = False
+
+
+def _first_doubt(line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace: Workspace | None) -> str:
+    """Why a line may not run unasked, or nothing."""
+    if line.surprises:
+        return line.surprises[0]
+    if not line.commands:
+        return "it holds no command"
+    judged = [_judge(command, allowed) for command in line.commands]
+    paths = [NamedPath(text=text) for text in line.inputs]
+    for one in judged:
+        if one.doubt:
+            return one.doubt
+        paths += one.paths
+    if workspace is None:
+        return next((doubt for path in paths if (doubt := lexical_doubt(path))), "")
+    folders = _folders(line, workspace)
+    if any(one.git for one in judged):
+        doubt = next((doubt for folder in folders if (doubt := repository_doubt(folder))), "")
+        if doubt:
+            return doubt
+    return next((doubt for path in paths if (doubt := resolved_doubt(path, workspace, folders))), "")
+
+
+def _folders(line: ShellLine, workspace: Workspace) -> list[Path]:
+    """Every folder a command of the line may find itself in: the root, and wherever a ``cd`` may have led."""
+    folders = [workspace.root]
     for command in line.commands:
-        for argv in _layers(command.argv):
-            if any(_starts_with(argv, prefix) for prefix in denied):
-                return f"{' '.join(argv[:3])!r} is on the deny list"
-            if _waits_for_typing(argv, standalone, command):
-                return f"{_program(argv)!r} would wait for someone to type; give it a script, a file or -c"
-            script = _script(argv)
-            if script and depth and (found := _find_denied(parse_line(script), denied, standalone, depth - 1)):
-                return found
-    return ""
+        if command.argv[:1] == ("cd",) and len(command.argv) == 2:
+            folders += [folder / command.argv[1] for folder in folders if len(folders) < MAX_FOLDERS]
+    return folders
 
 
-def _starts_with(argv: Sequence[str], prefix: Sequence[str]) -> bool:
-    """Whether ``argv`` begins with ``prefix``; a bare program name matches it in any folder."""
-    if len(argv) < len(prefix):
-        return False
-    name = argv[0] if "/" in prefix[0] else _program(argv)
-    return name == prefix[0] and tuple(argv[1 : len(prefix)]) == tuple(prefix[1:])
-
-
-def _layers(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The command, the command it runs, and so on: ``sudo env vim`` is ``sudo ...``, ``env vim`` and ``vim``."""
-    pending = [argv]
-    while pending:
-        current = pending.pop()
-        if current:
-            yield current
-            pending.extend(_inner(current))
-
-
-def _inner(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
-    program = _program(argv)
-    if program == "find":
-        starts = [index + 1 for index, word in enumerate(argv) if word in {"-exec", "-execdir", "-ok", "-okdir"}]
-        return [argv[start:] for start in starts]
-    if program not in WRAPPERS:
-        return []
-    valued, positionals = WRAPPERS[program]
-    index = 1
-    while index < len(argv):
-        word = argv[index]
-        if word.startswith("-") and word != "-":
-            index += 2 if len(word) == 2 and word[1] in valued else 1
-        elif program in {"env", "sudo", "doas"} and re.match(r"\w+=", word):
-            index += 1
-        elif positionals:
-            positionals -= 1
-            index += 1
-        else:
-            break
-    return [argv[index:]]
-
-
-def _script(argv: tuple[str, ...]) -> str:
-    """The shell text a command carries in its arguments: ``sh -c TEXT``, ``eval TEXT``."""
-    program = _program(argv)
-    if program in {"eval", "trap"}:
-        return " ".join(argv[1:]) if program == "eval" else "".join(argv[1:2])
-    if program in SHELLS:
-        flags = [index for index, word in enumerate(argv) if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word)]
-        return argv[flags[0] + 1] if flags and len(argv) > flags[0] + 1 else ""
-    return ""
-
-
-def _waits_for_typing(argv: tuple[str, ...], standalone: frozenset[str], command: ShellCommand) -> bool:
-    program = _program(argv)
-    if not standalone & {program, program.rstrip("0123456789.")} or command.fed:
-        return False
-    if len(command.argv) < len(command.words):
-        return False
-    rest = [word for word in argv[1:] if not INTERACTIVE_FLAG.fullmatch(word)]
-    if program == "ssh":
-        return len([word for word in rest if not word.startswith("-")]) < 2 and "-V" not in rest
-    return not rest
-
-
-# --- allowed ---
-
-
-def _doubt(command: ShellCommand, allowed: Sequence[tuple[str, ...]]) -> str:
-    """Why a command may not run unasked, or nothing."""
+def _judge(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> _Judged:
+    if command.argv[:2] in {("git", "--no-pager"), ("git", "-P")}:
+        command = replace(command, words=(command.words[0], *command.words[2:]))
     argv = command.argv
     if not argv or command.words[0].pattern or "/" in argv[0]:
-        return "what it runs is only known by running it" if not argv else f"{argv[0]!r} is not a plain program name"
+        return _Judged("what it runs is only known by running it" if not argv else f"{argv[0]!r} is no plain name")
     program = argv[0]
+    found = find_reader(argv)
+    if found is not None and _matching(argv, allowed):
+        return _judge_reader(command, *found)
+    if program == "cd":
+        return _judge_cd(command, allowed)
     if program in WRAPPERS or program in OTHER_RUNNERS:
-        return f"{program!r} runs what it is given"
-    matching = [prefix for prefix in allowed if argv[: len(prefix)] == prefix]
+        return _Judged(f"{program!r} runs what it is given")
+    matching = [prefix for prefix in _matching(argv, allowed) if " ".join(prefix) not in READERS]
     if program in INTERPRETERS:
         matching = [prefix for prefix in matching if len(prefix) > 1]
     if not matching:
-        return f"{' '.join(argv[:2])!r} is not on the allow list"
+        return _Judged(_not_listed(argv))
+    if program == "git" and any(EXTENDED_GIT.fullmatch(word) for word in argv[1:2]):
+        return _Judged(f"'git {argv[1]}' may change what git runs")
     rest = command.words[max(map(len, matching)) :]
-    return _doubt_arguments(argv, rest)
+    unknown = next((word for word in rest if word.text is None), None)
+    if unknown is not None:
+        return _Judged(f"an argument of {program!r} is only known by running it")
+    return _Judged(
+        paths=tuple(NamedPath(text=word.text or "", pattern=word.pattern) for word in rest), git=program == "git"
+    )
 
 
-def _doubt_arguments(argv: tuple[str, ...], rest: Sequence[Word]) -> str:
-    program = argv[0]
-    for word in rest:
-        if word.text is None:
-            return f"an argument of {program!r} is only known by running it"
-        if program not in PATHLESS and _leads_out(word.text):
-            return f"{word.text!r} may lead outside the workspace"
-        if program == "date" and not DATE_ARGUMENT.fullmatch(word.text):
-            return f"'date {word.text}' may do more than show the date"
-    if program == "git":
-        return _doubt_git(argv, rest)
+def _not_listed(argv: Sequence[str]) -> str:
+    if argv[0] == "git" and len(argv) > 1 and argv[1].startswith("-"):
+        return f"'git {argv[1]}' may change what git runs"
+    return f"{' '.join(argv[:2])!r} is not on the allow list"
+
+
+def _judge_cd(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> _Judged:
+    if ("cd",) not in allowed or len(command.words) != 2 or len(command.argv) != 2 or command.argv[1].startswith("-"):
+        return _Judged(f"{' '.join(command.argv)!r} leads to a place only known by running it")
+    return _Judged(paths=(NamedPath(text=command.argv[1], pattern=command.words[1].pattern),))
+
+
+def _judge_reader(command: ShellCommand, reader: Reader, length: int) -> _Judged:
+    """Whether all words after the first ``length`` are options it may have and operands of its kind."""
+    argv = command.argv
+    if len(argv) < len(command.words):
+        return _Judged(f"an argument of {argv[0]!r} is only known by running it")
+    words = argv[length:]
+    unsafe = next((w for w in command.words[length:] if w.pattern and _may_become_option(w, argv[0])), None)
+    if unsafe is not None:
+        return _Judged(f"{unsafe.text!r} may become an option")
+    doubt = reader.check(words) if reader.check else ""
+    if doubt:
+        return _Judged(doubt)
+    if argv[0] == "find":
+        doubt, starts = find_paths(words)
+        return _Judged(doubt, tuple(NamedPath(text=start) for start in starts))
+    if reader.operands is Operands.TEXT and not reader.options:
+        return _Judged(paths=_expanded(command))
+    parsed = _parse_options(words, reader)
+    if isinstance(parsed, str):
+        return _Judged(f"'{' '.join(argv[:length])} {parsed}' may do more than look")
+    doubt = _doubt_operands(parsed, reader)
+    return _Judged(
+        doubt and f"'{' '.join(argv[:length])}' {doubt}", _reader_paths(parsed, reader, command), argv[0] == "git"
+    )
+
+
+def _may_become_option(word: Word, program: str) -> bool:
+    """Whether a file named like an option could stand where the pattern stood, and that would matter."""
+    text = word.text or ""
+    return program not in PATTERN_SAFE and not re.match(r"[\w./]", text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    given: frozenset[str]
+    values: tuple[str, ...]
+    operands: tuple[str, ...]
+
+
+def _parse_options(words: Sequence[str], reader: Reader) -> _Parsed | str:
+    """The words as a program's own parser would take them; else the first option that is not known."""
+    given: set[str] = set()
+    values: list[str] = []
+    operands: list[str] = []
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if word == "--":
+            operands += words[index:]
+            break
+        if not word.startswith("-") or word == "-":
+            operands.append(word)
+            continue
+        if "-#" in reader.options and re.fullmatch(r"-\d+", word):
+            continue
+        taken = _take_long(word, reader) if word.startswith("--") else _take_short(word, reader)
+        if taken is None:
+            return word
+        names, value, needs = taken
+        given |= names
+        if value:
+            values.append(value)
+        if needs:
+            values += words[index : index + 1]
+            index += 1
+    return _Parsed(frozenset(given), tuple(values), tuple(operands))
+
+
+_Taken: TypeAlias = "tuple[frozenset[str], str, bool] | None"
+"""Option names, an attached value, whether the next word is the value."""
+
+
+def _take_long(word: str, reader: Reader) -> _Taken:
+    name, equals, value = word.partition("=")
+    kind = reader.options.get(name)
+    if kind is None or (equals and not kind):
+        return None
+    return frozenset({name}), value, kind == "=" and not equals
+
+
+def _take_short(word: str, reader: Reader) -> _Taken:
+    names: set[str] = set()
+    for position in range(1, len(word)):
+        name = f"-{word[position]}"
+        kind = reader.options.get(name)
+        if kind is None:
+            return (frozenset({word}), "", False) if reader.options.get(word) == "" else None
+        names.add(name)
+        if kind:
+            rest = word[position + 1 :]
+            return frozenset(names), rest, kind == "=" and not rest
+    return frozenset(names), "", False
+
+
+def _doubt_operands(parsed: _Parsed, reader: Reader) -> str:
+    operands = parsed.operands
+    if reader.listing and operands and not parsed.given & reader.listing:
+        return f"with {operands[0]!r} may create it"
+    if reader.operands is Operands.NONE and operands:
+        return f"with {operands[0]!r} may do more than look"
+    if reader.operands is Operands.ONE_PATH and len(operands) > 1:
+        return f"writes to {operands[1]!r}"
     return ""
 
 
-def _doubt_git(argv: tuple[str, ...], rest: Sequence[Word]) -> str:
-    subcommand = argv[1] if len(argv) > 1 else ""
-    if subcommand.startswith("-"):
-        return f"'git {subcommand}' may change what git runs"
-    if subcommand not in GIT_READERS:
-        return ""
-    for word in rest:
-        text = word.text or ""
-        if word.pattern and not text[:1].isalnum():
-            return f"{text!r} may become an option"
-        if text.startswith("-") and not GIT_OPTION.fullmatch(text):
-            return f"'git {subcommand} {text}' may write or run something"
-    return ""
+def _expanded(command: ShellCommand) -> tuple[NamedPath, ...]:
+    """The words that become names of files, though the program takes them for text."""
+    return tuple(NamedPath(text=word.text or "", pattern=True) for word in command.words if word.pattern)
 
 
-def _leads_out(text: str) -> bool:
-    """Whether an argument may name something outside: absolute, a home folder, or upwards."""
-    if text == "/dev/null":
+def _reader_paths(parsed: _Parsed, reader: Reader, command: ShellCommand) -> tuple[NamedPath, ...]:
+    if reader.operands in {Operands.TEXT, Operands.NONE}:
+        return _expanded(command)
+    operands = list(parsed.operands)
+    if reader.operands is Operands.PATTERN and not parsed.given & reader.patterns:
+        operands = operands[1:]
+    whole = "*" in reader.recursive or bool(parsed.given & reader.recursive)
+    if whole and not operands and not command.fed:
+        operands.append(".")
+    patterns = {word.text for word in command.words if word.pattern}
+    visible = "*" in reader.recursive and not parsed.given & {"-g", "--glob", "--iglob"}
+    paths = [
+        NamedPath(text=text, pattern=text in patterns, whole=whole, visible=visible) for text in operands if text != "-"
+    ]
+    if reader.operands is Operands.PATTERN:
+        return tuple(paths)
+    return (*paths, *(NamedPath(text=value) for value in parsed.values))
+
+
+def reads_only_its_input(command: ShellCommand) -> bool:
+    """Whether it reads nothing but what is piped into it."""
+    if not command.fed:
         return False
-    parts = re.split(r"[=:,]", re.sub(r"^-\w(?=[/~.])", "", text))
-    return any(part.startswith(("/", "~")) or ".." in part.split("/") for part in parts)
-
-
-def _runs_others(argv: tuple[str, ...]) -> bool:
-    program = _program(argv)
-    return program in WRAPPERS or program in OTHER_RUNNERS
+    judged = _judge(command, _prefixes(DEFAULT_ALLOWED))
+    return not judged.doubt and not judged.paths and not judged.git and command.argv[:1] != ("cd",)

@@ -15,16 +15,22 @@ from pydantic import BaseModel
 
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from ipc.sink import EventSink
+from vibe.core.hooks.models import HookCall
 from vibe.core.messages import ToolCall, ToolMessage
+from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools import base, ui
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.arguments import parse_arguments
+from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.facts import AnyTool, subject_of
 from vibe.core.tools.gate import Gate, Question, Refusal
+from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable
 from vibe.core.tools.permissions import Denial
+from vibe.core.tools.ports import SubagentSpawner
+from vibe.core.tools.questions import AnnouncedInput, UserInput
 from vibe.core.tools.redaction import redact
 from vibe.core.tools.workspace import ReadTracker, Workspace
 
@@ -50,16 +56,23 @@ class ToolBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """What tools may reach above them, handed through in their context."""
+    """What tools may reach above them, handed through in their context; None: nobody is there for that."""
 
     approval: Callable[..., Any] | None = None
-    user_input: Callable[..., Any] | None = None
+    user_input: UserInput | None = None
     agent_manager: Any = None
+    subagents: SubagentSpawner | None = None
+    background: BackgroundCommands | None = None
+    guidance: CallGuidance | None = None
+    confinement: Confinement | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class _Pending:
-    """One call on its way. ``problem`` says why it can't be run at all; ``message`` is set once it is answered."""
+    """One call on its way. ``problem`` says why it can't be run at all; ``message`` is set once it is answered.
+
+    ``paths`` are the resolved ones it touches, once it was let through.
+    """
 
     call: ToolCall
     name: str
@@ -72,6 +85,8 @@ class _Pending:
     started: float | None = None
     message: ToolMessage | None = None
     denial: Denial | None = None
+    inner_denials: tuple[Denial, ...] = ()
+    paths: tuple[Path, ...] | None = None
     files: tuple[str, ...] = ()
 
     @property
@@ -113,12 +128,16 @@ class ToolExecutor:
         callbacks: Callbacks | None = None,
     ) -> None:
         self._tools = tools
-        self._workspace = workspace if output_dir is None else workspace.granting([output_dir], write=False)
+        self._callbacks = callbacks or Callbacks()
+        self._guidance = self._callbacks.guidance or CallGuidance()
+        readable = [*([] if output_dir is None else [output_dir]), *self._guidance.readable]
+        self._workspace = workspace.granting(readable, write=False) if readable else workspace
         self._gate = Gate(self._workspace, approvals, sink)
         self._sink = sink
         self._output_dir = output_dir
         self._environ: Mapping[str, str] = environ or {}
-        self._callbacks = callbacks or Callbacks()
+        ask = self._callbacks.user_input
+        self._ask = None if ask is None else AnnouncedInput(ask, sink, approvals.queue)
         self._reads = ReadTracker()
 
     async def run_all(self, calls: Sequence[ToolCall], record: Callable[[ToolMessage], None]) -> ToolBatch:
@@ -143,7 +162,7 @@ class ToolExecutor:
             raise
         return ToolBatch(
             messages=tuple(item.message for item in pending if item.message is not None),
-            denied=tuple(item.denial for item in pending if item.denial is not None),
+            denied=tuple(denial for item in pending for denial in (item.denial, *item.inner_denials) if denial),
             files_changed=tuple(dict.fromkeys(name for item in pending for name in item.files)),
         )
 
@@ -190,6 +209,8 @@ class ToolExecutor:
         except Exception as error:  # noqa: BLE001  the door of a tool call: whatever it raises is its result
             status, content = "error", _failure(item.name, error)
         content = await capped(content, item.call.id, self._output_dir)
+        if item.paths is not None:
+            await self._guidance.heard(_hook_call(item), item.paths, status=status, result=content)
         self._close(item, status, content)
 
     async def _outcome(self, item: _Pending) -> tuple[str, str]:
@@ -200,11 +221,18 @@ class ToolExecutor:
         """
         if item.problem or item.tool is None or item.args is None:
             return "error", item.problem
+        restriction = self._guidance.restriction(item.name, item.arguments)
+        if restriction is not None:
+            return "denied", self._deny(item, Refusal(by="rule", reason=restriction))
         subject = subject_of(item.tool, item.args, self._workspace)
         question = Question(tool_call_id=item.call.id, arguments=item.arguments, summary=item.summary)
         refusal = await self._gate.admit(subject, question)
         if refusal is not None:
             return "denied", self._deny(item, refusal)
+        objection = await self._guidance.objection(_hook_call(item))
+        if objection is not None:
+            return "denied", self._deny(item, Refusal(by="rule", reason=objection))
+        item.paths = tuple(access.path for access in subject.accesses)
         context = base.InvokeContext(
             tool_call_id=item.call.id,
             workspace=subject.granted(self._workspace),
@@ -213,10 +241,16 @@ class ToolExecutor:
             environ=self._environ,
             approval_callback=self._callbacks.approval,
             agent_manager=self._callbacks.agent_manager,
-            user_input_callback=self._callbacks.user_input,
+            user_input_callback=self._ask,
+            subagents=self._callbacks.subagents,
+            background=self._callbacks.background,
+            skills=self._guidance.skills,
+            memory=self._guidance.memory,
+            confinement=self._callbacks.confinement,
         )
         result = await item.tool.execute(item.args, context, lambda event: self._show(item, event))
         item.files = tuple(map(encodable, item.tool.files_changed(result)))
+        item.inner_denials = tuple(item.tool.denials(result))
         return "ok", item.tool.format_result(result)
 
     def _show(self, item: _Pending, event: base.ToolStreamEvent) -> None:
@@ -247,6 +281,10 @@ class ToolExecutor:
                 files_changed=item.files,
             )
         )
+
+
+def _hook_call(item: _Pending) -> HookCall:
+    return HookCall(tool_call_id=item.call.id, tool=item.name, arguments=item.arguments)
 
 
 def _failure(tool: str, error: Exception) -> str:

@@ -69,16 +69,19 @@ def subject_of(tool: AnyTool, args: BaseModel, workspace: Workspace) -> CallSubj
 def gather(subject: CallSubject, workspace: Workspace, approvals: Approvals) -> CallFacts:
     """Everything ``decide`` needs to know about a call."""
     accesses = subject.accesses
+    listed = _listed(subject, workspace)
+    passes = listed is ToolPermission.ALWAYS
     return CallFacts(
         tool=subject.tool.get_name(),
         permission=subject.tool.config.permission,
         hard_denial=_unclaimed(accesses, workspace),
-        listed=_listed(subject),
+        listed=listed,
         remembered=approvals.remembers(subject.keys),
         sensitive=tuple(a.shown for a in accesses if is_sensitive(a.path)),
         control=tuple(a.shown for a in accesses if a.write and is_control(PurePath(a.shown))),
         outside=tuple(a.shown for a in subject.outside(workspace)),
-        detail=subject.tool.permission_reason(subject.args),
+        detail="" if passes else subject.tool.reason_in_workspace(subject.args, workspace),
+        must_ask=subject.tool.must_ask(subject.args),
         mode=approvals.mode,
     )
 
@@ -90,10 +93,10 @@ def _unclaimed(accesses: Sequence[ResolvedAccess], workspace: Workspace) -> str:
     return ""
 
 
-def _listed(subject: CallSubject) -> ToolPermission | None:
+def _listed(subject: CallSubject, workspace: Workspace) -> ToolPermission | None:
     """What the lists say: the tool's own comparison, and the resolved paths against the globs."""
     config = subject.tool.config
-    own = subject.tool.check_allowlist_denylist(subject.args)
+    own = subject.tool.check_in_workspace(subject.args, workspace)
     denied = any(_denies(access, config.denylist) for access in subject.accesses)
     if denied or own is ToolPermission.NEVER:
         return ToolPermission.NEVER
@@ -120,8 +123,13 @@ def _matches(name: str, glob: str) -> bool:
 
 
 def _keys(tool: AnyTool, args: BaseModel, accesses: Sequence[ResolvedAccess]) -> tuple[str, ...]:
-    """What a lasting yes covers: what the tool says, else its resolved paths, else exactly these arguments."""
+    """What a lasting yes covers: what the tool says, else its resolved paths, else exactly these arguments.
+
+    Nothing where a person must be asked each time.
+    """
     name = tool.get_name()
+    if tool.must_ask(args):
+        return ()
     own = tool.approval_keys(args)
     if own:
         return tuple(f"{name}: {key}" for key in own)

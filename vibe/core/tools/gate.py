@@ -40,9 +40,13 @@ class Gate:
         self._approvals = approvals
         self._sink = sink
 
+    def decision(self, subject: CallSubject) -> Decision:
+        """What the rules say about a call, before anybody is asked. Reads the file system."""
+        return decide(gather(subject, self._workspace, self._approvals))
+
     async def admit(self, subject: CallSubject, question: Question) -> Refusal | None:
         """None if the call may be. Waits for a person where the decision is to ask and somebody is there."""
-        decision = decide(gather(subject, self._workspace, self._approvals))
+        decision = self.decision(subject)
         if decision.verdict is Verdict.ALLOW:
             return None
         if decision.verdict is Verdict.DENY:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-__all__ = ["DEFAULT_IGNORES", "IGNORE_FILE", "walk_files"]
+__all__ = ["DEFAULT_IGNORES", "IGNORE_FILE", "list_entries", "walk_files"]
 
 IGNORE_FILE = ".vibeignore"
 """Patterns for the whole workspace, in the root, written like ``.gitignore``."""
@@ -74,25 +74,44 @@ def walk_files(root: Path, start: Path, *, use_ignores: bool) -> Iterator[Path]:
     if start.is_file():
         yield start
         return
-    above: list[_Rules] = []
-    if use_ignores:
-        above = _read_rules(root, root / IGNORE_FILE)
-        if start.is_relative_to(root):
-            for folder in [*reversed(start.relative_to(root).parents)][: len(start.relative_to(root).parts)]:
-                above = [*_folder_rules(root / folder), *above]
-    yield from _walk(start, above, use_ignores=use_ignores)
+    yield from _walk(start, _rules_above(root, start) if use_ignores else [], use_ignores=use_ignores)
+
+
+def list_entries(root: Path, folder: Path, *, use_ignores: bool) -> list[Path]:
+    """What stands in a folder, folders and links too, sorted by name, by the rules of ``walk_files``. Blocks.
+
+    Raises:
+        OSError: the folder can't be read.
+    """
+    rules = [*_folder_rules(folder), *_rules_above(root, folder)] if use_ignores else []
+    return [entry for entry, _ in _entries(folder, rules, use_ignores=use_ignores)]
+
+
+def _rules_above(root: Path, start: Path) -> list[_Rules]:
+    """The rules of the folders from ``root`` down to the one above ``start``, nearest first."""
+    above = _read_rules(root, root / IGNORE_FILE)
+    if start.is_relative_to(root):
+        for folder in [*reversed(start.relative_to(root).parents)][: len(start.relative_to(root).parts)]:
+            above = [*_folder_rules(root / folder), *above]
+    return above
+
+
+def _entries(folder: Path, rules: list[_Rules], *, use_ignores: bool) -> Iterator[tuple[Path, bool]]:
+    """The entries the rules leave, and whether each is a folder of its own."""
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name.encode(errors="surrogateescape")):
+        is_folder = entry.is_dir() and not entry.is_symlink()
+        if use_ignores and (_excluded(entry.name) or _ignored(entry, rules, is_folder=is_folder)):
+            continue
+        yield entry, is_folder
 
 
 def _walk(folder: Path, above: list[_Rules], *, use_ignores: bool) -> Iterator[Path]:
     rules = [*_folder_rules(folder), *above] if use_ignores else above
     try:
-        entries = sorted(folder.iterdir(), key=lambda entry: entry.name.encode(errors="surrogateescape"))
+        entries = list(_entries(folder, rules, use_ignores=use_ignores))
     except OSError:
         return
-    for entry in entries:
-        is_folder = entry.is_dir() and not entry.is_symlink()
-        if use_ignores and (_excluded(entry.name) or _ignored(entry, rules, is_folder=is_folder)):
-            continue
+    for entry, is_folder in entries:
         if is_folder:
             yield from _walk(entry, rules, use_ignores=use_ignores)
         elif entry.is_file() and not entry.is_symlink():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +19,7 @@ from vibe.core.tools.errors import NoSuchToolError, ToolConfigError
 from vibe.core.tools.loading import BUILTIN, Discovery, ToolClass, ToolSources, ToolWarning, discover
 from vibe.core.tools.schema import describe_problems
 
-__all__ = ["ToolManager", "ToolSources", "ToolWarning"]
+__all__ = ["ToolManager", "ToolSources", "ToolSurvey", "ToolWarning"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,23 @@ class _Catalogue:
     classes: Mapping[str, ToolClass]
     configs: Mapping[str, BaseToolConfig]
     prompts: Mapping[str, str]
+    origins: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Holding:
+    """What one view has."""
+
+    catalogue: _Catalogue
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSurvey:
+    """All that was found for one configuration, ready to be adopted."""
+
+    holding: _Holding
+    warnings: tuple[ToolWarning, ...]
 
 
 class ToolManager:
@@ -45,20 +62,59 @@ class ToolManager:
     """
 
     def __init__(self, sources: ToolSources, config: VibeConfig) -> None:
-        found = discover(sources, config.tool_paths)
+        self._sources = sources
+        self._config = config
+        self._parent: ToolManager | None = None
+        self._derive: Callable[[_Holding], _Holding] = _as_it_is
+        self._seen: _Holding | None = None
+        self._offered: tuple[_Holding, tuple[ToolSchema, ...]] | None = None
+        self._instances: dict[str, BaseTool[Any, Any, Any, Any]] = {}
+        survey = self.survey(sources.extra)
+        self._holding = survey.holding
+        self.warnings = survey.warnings
+
+    def survey(self, extra: Iterable[ToolClass]) -> ToolSurvey:
+        """What there is to be had with ``extra`` in place of the tools made elsewhere; reads files, changes nothing.
+
+        Raises:
+            ToolConfigError: a ``[tools.*]`` table does not fit its tool.
+        """
+        config = self._config
+        found = discover(replace(self._sources, extra=tuple(extra)), config.tool_paths)
         tables = {canonical_tool_name(name): table for name, table in config.tools.items()}
-        self._catalogue = _catalogue(found, tables)
+        catalogue = _catalogue(found, tables)
         _warn_unused_tables(found, tables)
         enabled = tuple(config.enabled_tools)
         disabled = tuple(config.disabled_tools)
         for key, patterns in (("enabled_tools", enabled), ("disabled_tools", disabled)):
-            for pattern in _Selection(patterns, key).unmatched(self._catalogue.classes):
+            for pattern in _Selection(patterns, key).unmatched(catalogue.classes):
                 found.warn("tool_pattern", f"{key}: {pattern!r} matches no tool; {_hint(pattern, found.tools)}")
         if enabled and disabled:
             found.warn("tool_pattern", "disabled_tools is ignored because enabled_tools is set")
-        self._names = _choose(self._catalogue.classes, enabled or None, () if enabled else disabled)
-        self._instances: dict[str, BaseTool[Any, Any, Any, Any]] = {}
-        self.warnings: tuple[ToolWarning, ...] = tuple(found.warnings)
+        names = _choose(catalogue.classes, enabled or None, () if enabled else disabled)
+        return ToolSurvey(holding=_Holding(catalogue=catalogue, names=names), warnings=tuple(found.warnings))
+
+    def adopt(self, survey: ToolSurvey) -> None:
+        """Have what a survey of this manager found; the views made of it follow, each within its own patterns."""
+        self._holding = survey.holding
+        self.warnings = survey.warnings
+
+    @property
+    def held(self) -> _Holding:
+        """What the view has now, which is derived anew when what it was made of has changed."""
+        if self._parent is not None:
+            base = self._parent.held
+            if base is not self._seen:
+                self._seen, self._holding = base, self._derive(base)
+        return self._holding
+
+    @property
+    def _catalogue(self) -> _Catalogue:
+        return self.held.catalogue
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return self.held.names
 
     @property
     def available(self) -> Mapping[str, ToolClass]:
@@ -72,8 +128,9 @@ class ToolManager:
             NoSuchToolError: this view has no such tool.
         """
         known = self._known(name)
-        if known not in self._instances:
-            self._instances[known] = self._catalogue.classes[known].from_config(self._catalogue.configs[known])
+        cls = self._catalogue.classes[known]
+        if type(self._instances.get(known)) is not cls:
+            self._instances[known] = cls.from_config(self._catalogue.configs[known])
         return self._instances[known]
 
     def get_tool_config(self, name: str) -> BaseToolConfig:
@@ -92,10 +149,7 @@ class ToolManager:
         Raises:
             ConfigError: a pattern is not valid.
         """
-        view = object.__new__(ToolManager)
-        view._catalogue = self._catalogue
-        view._names = _choose(self._names, allowed, denied)
-        view._instances = {}
+        view = self._view(lambda base: replace(base, names=_choose(base.names, allowed, denied)))
         view.warnings = tuple(
             ToolWarning(
                 code="tool_pattern", message=f"{key}: {pattern!r} matches no tool; {_hint(pattern, self._names)}"
@@ -105,23 +159,79 @@ class ToolManager:
         )
         return view
 
+    def only(self, keep: Callable[[ToolClass], bool]) -> ToolManager:
+        """A new view with the tools ``keep`` says yes to, those that are adopted later included, with fresh instances."""
+
+        def derive(base: _Holding) -> _Holding:
+            classes = base.catalogue.classes
+            return replace(base, names=tuple(name for name in base.names if keep(classes[name])))
+
+        return self._view(derive)
+
+    def reconfigured(self, change: Callable[[ToolClass, BaseToolConfig], BaseToolConfig]) -> ToolManager:
+        """A new view with the same tools, each with the settings ``change`` makes of its own, with fresh instances."""
+
+        def derive(base: _Holding) -> _Holding:
+            known = base.catalogue
+            changed = {name: change(known.classes[name], known.configs[name]) for name in base.names}
+            return replace(base, catalogue=replace(known, configs={**known.configs, **changed}))
+
+        return self._view(derive)
+
+    def known(self) -> tuple[str, ...]:
+        """The names of all tools there are, in this view or not."""
+        return tuple(sorted(self._catalogue.classes))
+
+    def origin(self, name: str) -> str:
+        """Where a tool of this view comes from: a file, or what else it is part of.
+
+        Raises:
+            NoSuchToolError: this view has no such tool.
+        """
+        return self._catalogue.origins[self._known(name)]
+
     def schemas(self) -> tuple[ToolSchema, ...]:
         """The tools as the model is offered them, by name; those whose permission is ``never`` are not offered."""
-        return tuple(
-            ToolSchema(name=name, description=cls.get_description(), parameters=cls.get_parameters())
-            for name, cls in self.available.items()
-            if self._catalogue.configs[name].permission is not ToolPermission.NEVER
-        )
+        holding = self.held
+        if self._offered is None or self._offered[0] is not holding:
+            self._offered = (holding, _schemas(holding))
+        return self._offered[1]
 
     def prompts(self) -> Mapping[str, str]:
-        """The usage hints of the tools that have any, by name."""
-        return MappingProxyType({n: self._catalogue.prompts[n] for n in self._names if n in self._catalogue.prompts})
+        """The usage hints of the tools that have any, by name; one that several share stands once."""
+        prompts = self._catalogue.prompts
+        first = {prompts[name]: name for name in reversed(self._names) if name in prompts}
+        return MappingProxyType({name: text for text, name in sorted(first.items(), key=lambda item: item[1])})
+
+    def _view(self, derive: Callable[[_Holding], _Holding]) -> ToolManager:
+        view = object.__new__(ToolManager)
+        view._sources, view._config = self._sources, self._config
+        view._parent, view._derive = self, derive
+        view._seen = view._offered = None
+        view._instances = {}
+        view.warnings = ()
+        view._holding = self.held
+        view._holding = view.held
+        return view
 
     def _known(self, name: str) -> str:
         for spelling in (name, canonical_tool_name(name)):
             if spelling in self._names:
                 return spelling
         raise NoSuchToolError(name, self._names)
+
+
+def _as_it_is(base: _Holding) -> _Holding:
+    return base
+
+
+def _schemas(holding: _Holding) -> tuple[ToolSchema, ...]:
+    classes, configs = holding.catalogue.classes, holding.catalogue.configs
+    return tuple(
+        ToolSchema(name=name, description=classes[name].get_description(), parameters=classes[name].get_parameters())
+        for name in holding.names
+        if configs[name].permission is not ToolPermission.NEVER
+    )
 
 
 class _Selection:
@@ -164,7 +274,8 @@ def _catalogue(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> _Catal
         if prompt:
             prompts[name] = prompt
         _warn_unknown_keys(found, name, tables.get(name, {}))
-    return _Catalogue(classes={name: found.tools[name] for name in configs}, configs=configs, prompts=prompts)
+    classes = {name: found.tools[name] for name in configs}
+    return _Catalogue(classes=classes, configs=configs, prompts=prompts, origins=dict(found.origins))
 
 
 def _warn_unused_tables(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> None:

@@ -1,6 +1,6 @@
 """What a tool call may do: one decision from facts gathered beforehand, no I/O.
 
-The first rule that speaks decides, in this order: hard denials, deny rules, ``never``, allow rules (configured, then
+The first rule that speaks decides, in this order: hard denials, deny rules, ``never``, what is asked each time, allow rules (configured, then
 remembered yeses), sensitive paths, outside the workspace, the configured level, the approval mode. The mode turns *ask*
 into *allow* and nothing else: no mode moves a denial.
 """
@@ -13,9 +13,21 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import PurePath
 
-from msgspec import Struct
+from vibe.core.tools.denial import Denial
+from vibe.core.tools.levels import ToolPermission
 
-from vibe.core.tools.base import ToolPermission
+__all__ = [
+    "EDIT_TOOLS",
+    "SENSITIVE_NAMES",
+    "ApprovalMode",
+    "CallFacts",
+    "Decision",
+    "Denial",
+    "Verdict",
+    "decide",
+    "is_control",
+    "is_sensitive",
+]
 
 EDIT_TOOLS = frozenset({"write_file", "search_replace"})
 """What ``ApprovalMode.EDITS`` lets pass inside the workspace."""
@@ -93,6 +105,7 @@ class CallFacts:
     control: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
     detail: str = ""
+    must_ask: str = ""
     mode: ApprovalMode = ApprovalMode.ASK
 
 
@@ -105,18 +118,9 @@ class Decision:
     reason: str
 
 
-class Denial(Struct, frozen=True):
-    """A tool call that was not allowed. ``by``: ``rule``, ``headless`` (nobody there to ask) or ``user``."""
-
-    tool: str
-    summary: str
-    reason: str
-    by: str
-
-
 def decide(facts: CallFacts) -> Decision:
     """Whether the call may be."""
-    return _denied(facts) or _allowed_by_rule(facts) or _by_mode(_by_default(facts), facts)
+    return _denied(facts) or _asked_each_time(facts) or _allowed_by_rule(facts) or _by_mode(_by_default(facts), facts)
 
 
 def is_sensitive(path: PurePath) -> bool:
@@ -147,6 +151,11 @@ def _denied(facts: CallFacts) -> Decision | None:
         reason = f"the permission of [tools.{facts.tool}] is never"
         return Decision(verdict=Verdict.DENY, rule="never", reason=reason)
     return None
+
+
+def _asked_each_time(facts: CallFacts) -> Decision | None:
+    """What no rule, no remembered yes and no mode allows: only a person does, each time."""
+    return Decision(verdict=Verdict.ASK, rule="each_time", reason=facts.must_ask) if facts.must_ask else None
 
 
 def _allowed_by_rule(facts: CallFacts) -> Decision | None:

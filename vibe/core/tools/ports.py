@@ -1,10 +1,14 @@
-"""What tools need from above: somebody who can say yes."""
+"""What tools need from above: somebody who can say yes, and somebody who starts subagents."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Protocol
+
+from vibe.core.outcome import Outcome
+from vibe.core.tools.denial import Denial
 
 
 class ApprovalScope(StrEnum):
@@ -43,4 +47,48 @@ class Approver(Protocol):
 
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
         """The person's answer. Asked one question at a time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentOrder:
+    """What a call wants a subagent of the profile ``agent`` to do."""
+
+    task: str
+    agent: str
+    tool_call_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentReport:
+    """What a subagent came to.
+
+    ``reason`` is a stable word and ``detail`` a sentence for why it did not complete; ``denied`` are the calls it was not
+    allowed, ``transcript`` is where its conversation is kept.
+    """
+
+    agent: str
+    subagent_id: str
+    outcome: Outcome
+    reason: str | None
+    detail: str
+    response: str
+    turns: int
+    denied: tuple[Denial, ...] = ()
+    files_changed: tuple[str, ...] = ()
+    transcript: Path | None = None
+
+
+class SubagentSpawner(Protocol):
+    """Starts subagents for one agent, with no more rights than it has itself.
+
+    Cancelling the call ends the subagent and everything it started before it returns.
+    """
+
+    async def spawn(self, order: SubagentOrder) -> SubagentReport:
+        """Have something done; calls may run side by side. A subagent that fails is a report.
+
+        Raises:
+            ToolError: none can be started; the message is for the model.
+        """
         ...

@@ -26,6 +26,7 @@ __all__ = [
     "RunningCommand",
     "child_environ",
     "run_command",
+    "shell_argv",
 ]
 
 NOT_INTERACTIVE = {
@@ -40,7 +41,10 @@ NOT_INTERACTIVE = {
 }
 """What tells programs that nobody is there to answer."""
 
-SECRET_NAMES = ("*_API_KEY", "*TOKEN*", "*SECRET*", "*PASSWORD*")
+SECRET_NAMES = (
+    "*_API_KEY", "*_APIKEY", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIALS", "*PRIVATE_KEY*",
+    "*ACCESS_KEY*", "*_PAT",
+)  # fmt: skip
 """Variables that commands a model writes don't get to see."""
 
 TICK_SECONDS = 0.1
@@ -151,7 +155,7 @@ class RunningCommand:
         Raises:
             CommandStartError: there is no such folder, or the system refuses a process.
         """
-        argv = _shell_argv(command, environ) if isinstance(command, str) else list(command)
+        argv = shell_argv(command, environ) if isinstance(command, str) else list(command)
         guarded = ["/bin/sh", "-c", _GUARDED, "sh", *argv]
         ours, theirs = _pipes()
         try:
@@ -248,7 +252,8 @@ async def _read(stream: Capture) -> None:
                 await to_thread.run_sync(stream.keep)
 
 
-def _shell_argv(command: str, environ: Mapping[str, str]) -> list[str]:
+def shell_argv(command: str, environ: Mapping[str, str]) -> list[str]:
+    """The shell that runs a line: bash, else whatever ``/bin/sh`` is."""
     shell = shutil.which("bash", path=environ.get("PATH")) or "/bin/sh"
     return [shell, "-c", command]
 

@@ -36,6 +36,12 @@ class _Untitled(GenerateJsonSchema):
 
 def parameter_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The JSON Schema of a tool's arguments; the same bytes every time, and always an object with ``properties``."""
+    return dict(_generated(model))
+
+
+@lru_cache(maxsize=512)
+def _generated(model: type[BaseModel]) -> dict[str, Any]:
+    """Every call of a tool asks for its schema; making one takes half a millisecond."""
     schema = model.model_json_schema(by_alias=True, schema_generator=_Untitled)
     schema.pop("description", None)
     schema.setdefault("properties", {})

@@ -13,6 +13,9 @@ from pathlib import Path
 
 from vibe.core.tools.errors import PathError, PathNotClaimedError, PathOutsideError
 
+MAX_PATH_BYTES = 4_095
+"""The longest path the system takes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
@@ -40,13 +43,20 @@ class Workspace:
         A name written in another unicode form than the one on disk finds the one on disk.
 
         Raises:
-            PathError: the path is empty, holds a NUL character or goes round in a circle of links.
+            PathError: the path is empty, holds a NUL character, is too long, goes round in a circle of links or changes
+                while it is followed.
         """
         if not path or "\0" in path:
             raise PathError(path, "is empty" if not path else "holds a NUL character")
         joined = os.path.join(self.root, os.path.expanduser(path))  # noqa: PTH111, PTH118  text: Path() drops '//' and './'
-        resolved = os.path.realpath(_as_on_disk(joined))
-        if any(os.path.islink(part) for part in (resolved, *map(str, Path(resolved).parents))):  # noqa: PTH114  as above
+        try:
+            resolved = os.path.realpath(_as_on_disk(joined))
+            circular = any(os.path.islink(part) for part in (resolved, *map(str, Path(resolved).parents)))  # noqa: PTH114
+        except OSError as error:  # too long, or changed while it was followed
+            raise PathError(path, f"can't be followed ({error.strerror})") from error
+        if len(os.fsencode(resolved)) > MAX_PATH_BYTES:
+            raise PathError(f"{path[:40]}…", "is too long")
+        if circular:
             raise PathError(path, "goes round in a circle of symbolic links")
         return Path(resolved)
 
@@ -112,8 +122,11 @@ class ReadTracker:
         return self._seen.get(path) == _digest(data)
 
 
+_WILDCARD = re.compile(r"[*?\[]")
+
+
 def matches_any(name: str, globs: Sequence[str]) -> bool:
-    """Whether a path with ``/`` matches one of ``globs``; ``docs/`` means everything below ``docs``."""
+    """Whether a path with ``/`` matches one of ``globs``; a plain name such as ``docs`` covers everything below it."""
     return any(_glob_regex(glob).fullmatch(name) for glob in globs)
 
 
@@ -130,7 +143,8 @@ def _glob_regex(glob: str) -> re.Pattern[str]:
         if part == "**":
             pattern += ".*" if last else "(?:[^/]+/)*"
         else:
-            pattern += _name_regex(part) + ("" if last else "/")
+            below = "(?:/.*)?" if last and not _WILDCARD.search(part) else ""
+            pattern += _name_regex(part) + (below if last else "/")
     try:
         return re.compile(pattern, re.DOTALL)
     except re.error:  # such as [z-a]

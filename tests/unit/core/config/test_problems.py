@@ -226,7 +226,7 @@ WARNED = {
         told=(f"{FILE}:1: unknown key max_parallel_steps has no effect, did you mean planner.max_parallel_steps?",),
     ),
     "nothing like it": Warned(
-        user="[agent]\nxyzzy = 1\n", told=(f"{FILE}:1: unknown key agent has no effect, remove it",)
+        user="[quux]\nxyzzy = 1\n", told=(f"{FILE}:1: unknown key quux has no effect, remove it",)
     ),
     "in a table": Warned(
         user="[planner]\n\nmax_paralel_steps = 3\n",
@@ -275,11 +275,11 @@ def test_known_keys_that_have_no_effect_say_so(surroundings: Surroundings, table
 
 def test_tables_that_have_no_effect_say_so_once(surroundings: Surroundings) -> None:
     surroundings.user_file(
-        '[[mcp_servers]]\nname = "a"\n[[mcp_servers]]\nname = "b"\n[project_context]\nmax_chars = 1\nmax_depth = 2\n'
+        '[[enable_telemetry]]\nname = "a"\n[[enable_telemetry]]\nname = "b"\n[session_logging]\nenabled = true\nsave_dir = "x"\n'
     )
     assert [warning.split(" is ")[0] for warning in surroundings.load().warnings] == [
-        f"{FILE}:1: mcp_servers",
-        f"{FILE}:5: project_context",
+        f"{FILE}:1: enable_telemetry",
+        f"{FILE}:5: session_logging",
     ]
 
 
@@ -288,3 +288,55 @@ def test_no_key_that_works_is_listed_as_unsupported() -> None:
     assert {table: names & set(models[table].model_fields) for table, names in UNSUPPORTED.items()} == {
         table: set() for table in UNSUPPORTED
     }
+
+
+REFUSED_SERVERS = {
+    "no transport": ('name = "a"', "1: mcp_servers[a].transport: is missing, set it"),
+    "unknown transport": (
+        'name = "a"\ntransport = "sse"',
+        "3: mcp_servers[a].transport: must be 'http', 'streamable-http' or 'stdio', not \"sse\"",
+    ),
+    "no command": (
+        'name = "a"\ntransport = "stdio"',
+        "1: mcp_servers[a].command: is missing, a server with transport 'stdio' needs it",
+    ),
+    "a command that is no words": (
+        'name = "a"\ntransport = "stdio"\ncommand = ["a", 1]',
+        '4: mcp_servers[a].command: must be a string or a list of strings, not ["a", 1]',
+    ),
+    "no address": (
+        'name = "a"\ntransport = "http"',
+        "1: mcp_servers[a].url: is missing, a server with transport 'http' needs it",
+    ),
+    "an address of another kind": (
+        'name = "a"\ntransport = "http"\nurl = "localhost:1"',
+        '4: mcp_servers[a].url: must begin with http:// or https://, not "localhost:1"',
+    ),
+    "a field of the other transport": (
+        'name = "a"\ntransport = "stdio"\ncommand = "x"\nurl = "http://x"',
+        "5: mcp_servers[a].url: means nothing to a server with transport 'stdio', remove it",
+    ),
+    "a header without a place for the key": (
+        'name = "a"\ntransport = "http"\nurl = "http://x"\napi_key_format = "Bearer"',
+        "5: mcp_servers[a].api_key_format: must say {token} where the key goes",
+    ),
+    "no time to start": (
+        'name = "a"\ntransport = "stdio"\ncommand = "x"\nstartup_timeout_sec = 0',
+        "5: mcp_servers[a].startup_timeout_sec: must be more than 0, not 0",
+    ),
+    "a variable that is no text": (
+        'name = "a"\ntransport = "stdio"\ncommand = "x"\nenv = { A = 1 }',
+        "5: mcp_servers[a].env.A: must be a string, not 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_SERVERS)
+def test_a_server_that_makes_no_sense_is_refused_with_its_place(case: str, surroundings: Surroundings) -> None:
+    entry, told = REFUSED_SERVERS[case]
+    surroundings.user_file(f"[[mcp_servers]]\n{entry}\n")
+
+    with pytest.raises(InvalidConfigError) as raised:
+        surroundings.load()
+
+    assert f"{FILE}:{told}" in [str(problem) for problem in raised.value.problems]

@@ -29,7 +29,7 @@ def test_an_untrusted_project_is_not_loaded_and_that_is_said(surroundings: Surro
     assert loaded.warnings == (
         (
             "~/code/project/.vibe was not loaded: ~/code/project is not a trusted folder; run with --trust to load it this "
-            "time, or list the folder as trusted in ~/.vibe/trusted_folders.toml"
+            "time, or trust the folder with `vibe trust add`"
         ),
     )
 
@@ -144,3 +144,32 @@ def test_outside_home_and_repositories_only_the_folder_itself_is_searched(
     inner.mkdir()
     assert surroundings.load(workdir=inner).project_dir is None
     assert surroundings.load(workdir=inner.parent).project_dir == inner.parent / ".vibe"
+
+
+def test_everything_that_teaches_is_named_in_one_sentence(surroundings: Surroundings) -> None:
+    surroundings.project_file("")
+    inner = surroundings.project / "inner"
+    inner.mkdir()
+    for path in (surroundings.project / "AGENTS.md", inner / "AGENTS.md"):
+        path.write_text("canary")
+    (surroundings.project / ".agents").mkdir()
+
+    (warning,) = surroundings.load(trust=False, workdir=inner).warnings
+    assert warning.startswith(
+        "~/code/project/.vibe, ~/code/project/inner/AGENTS.md, ~/code/project/AGENTS.md, ~/code/project/.agents were not "
+        "loaded: ~/code/project and ~/code/project/inner are no trusted folders; run with --trust"
+    )
+    assert surroundings.load(trust=True, workdir=inner).warnings == ()
+    _trust(surroundings, surroundings.project)
+    assert surroundings.load(trust=False, workdir=inner).warnings == ()
+
+
+def test_a_trusted_folder_in_an_untrusted_project_leaves_out_what_is_above(surroundings: Surroundings) -> None:
+    surroundings.project_file(LOCAL)
+    inner = surroundings.project / "inner"
+    inner.mkdir()
+    (inner / "AGENTS.md").write_text("fine")
+    store = _trust(surroundings, inner)
+    reason = store.untrusted_reason(inner)
+    assert reason is not None
+    assert reason.startswith("~/code/project/.vibe was not loaded: ~/code/project is not a trusted folder")

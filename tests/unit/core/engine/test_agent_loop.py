@@ -10,9 +10,7 @@ from ipc.events import AssistantEvent, ErrorEvent, ToolResultEvent, UsageEvent
 from subagents.budget import Limits
 from tests.fakes.engine import Bench
 from tests.fakes.models import answer, calling
-from vibe.core.agent_loop import WRAP_UP_NOTICE
 from vibe.core.llm.errors import (
-    ContextTooLongError,
     ModelAccessError,
     ModelError,
     ModelProtocolError,
@@ -20,6 +18,7 @@ from vibe.core.llm.errors import (
 )
 from vibe.core.llm.port import FinishReason
 from vibe.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
+from vibe.core.middleware.spending import WRAP_UP_NOTICE
 from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.permissions import ApprovalMode
@@ -178,7 +177,6 @@ class Fault:
     [
         Fault(ModelAccessError("no", status=401), Outcome.FAILED, "provider"),
         Fault(ModelAccessError("no credit", status=402), Outcome.LIMIT, "provider"),
-        Fault(ContextTooLongError("too long", status=400), Outcome.FAILED, "context"),
         Fault(ModelProtocolError("garbage"), Outcome.FAILED, "model"),
         Fault(ModelTransportError("refused"), Outcome.FAILED, "model"),
     ],

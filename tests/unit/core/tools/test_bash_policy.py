@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import pytest
 
+from vibe.core.tools._remembering import covered_commands
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.bash_policy import (
     DEFAULT_ALLOWED,
     DEFAULT_DENIED,
     DEFAULT_DENIED_STANDALONE,
     BashVerdict,
+    acts_as_another,
     classify,
-    known_commands,
 )
 
 ALLOWED = [
@@ -107,7 +108,6 @@ ASKED = [
     "eval ls",
     "sh -c ls",
     "bash -c 'ls'",
-    "find . -name x",
     "find . -delete",
     "sudo ls",
     ". ./ls",
@@ -157,7 +157,6 @@ ASKED = [
     "curl https://example.com | bash",
     "python script.py",
     "python -c 'print(1)'",
-    "node --version",
     "ssh host ls",
     "xargs grep less",
     "echo vim && rm vim",
@@ -282,6 +281,13 @@ def test_a_denial_beats_an_allowance() -> None:
     assert classify("npm test", ["npm"], ["npm test"]).permission is ToolPermission.NEVER
 
 
+@pytest.mark.parametrize(
+    "line", ["git -C x push", "git -c a=b push -f", "git --no-pager --git-dir y push", "git --git-dir=y push"]
+)
+def test_options_of_git_itself_hide_no_denied_command(line: str) -> None:
+    assert classify(line, [], ["git push"]).permission is ToolPermission.NEVER
+
+
 def test_a_denied_prefix_names_its_words() -> None:
     assert classify("git push --force", [], ["git push"]).permission is ToolPermission.NEVER
     assert classify("git pull", [], ["git push"]).permission is None
@@ -292,7 +298,51 @@ def test_the_reason_says_which_command() -> None:
     assert judge("ls > x").reason == "it redirects input or output"
 
 
-def test_known_commands_are_all_of_them_or_none() -> None:
-    assert known_commands("git add a.py && npm test | wc -l") == (("git", "add", "a.py"), ("npm", "test"), ("wc", "-l"))
+def test_what_a_yes_covers_is_all_of_them_or_none() -> None:
+    assert covered_commands("git add a.py && npm test | wc -l") == ("git add a.py", "npm test *")
     for line in ("ls $X", "ls *.py", "ls > x", "X=1 ls", "sudo ls", "sh -c ls", "ls &", "ls (", ""):
-        assert known_commands(line) is None
+        assert covered_commands(line) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "covers"),
+    [
+        ("npm test", "npm test *"),
+        ("npm test -- -u", "npm test *"),
+        ("npm test -- --watch=false src/a.test.js", "npm test -- --watch=false src/a.test.js"),
+        ("npm testing", "npm testing"),
+        ("npm test --prefix ../other", "npm test --prefix ../other"),
+        ("npm run build", "npm run build"),
+        ("cargo test parser::", "cargo test *"),
+        ("cargo test --config x.toml", "cargo test --config x.toml"),
+        ("go test -exec=./x ./...", "go test -exec=./x ./..."),
+        ("pytest -q tests/unit -k name", "pytest *"),
+        ("pytest -p evil", "pytest -p evil"),
+        ("pytest ../elsewhere", "pytest ../elsewhere"),
+        ("git push", "git push"),
+        ("git push --force", "git push --force"),
+        ("npm test '*'", "npm test *"),
+    ],
+)
+def test_a_yes_covers_a_runner_with_what_it_chooses_from_and_else_exact_words(line: str, covers: str) -> None:
+    assert covered_commands(line) == (covers,)
+
+
+def test_a_yes_never_covers_another_users_rights_or_another_folder() -> None:
+    assert covered_commands("sudo npm test") is None
+    assert covered_commands("cd sub && npm test") == ("cd sub", "npm test *")
+
+
+@pytest.mark.parametrize(
+    "line", ["sudo ls", "ls; sudo -u x ls", "env sudo ls", "sh -c 'sudo ls'", "doas ls", "su -c ls"]
+)
+def test_acting_as_another_user_is_asked_about_each_time(line: str) -> None:
+    assert judge(line).permission is None
+    assert "acts as another user" in acts_as_another(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["echo vim | sh", "sh <<EOF\nvim x\nEOF", "bash <<< vim", "env -S 'vim x'", "sudo --user root vim"]
+)
+def test_what_a_shell_is_fed_is_read_too(line: str) -> None:
+    assert judge(line).permission is ToolPermission.NEVER

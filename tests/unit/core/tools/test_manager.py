@@ -249,3 +249,70 @@ def test_what_may_never_run_is_not_offered_to_the_model(tmp_path: Path) -> None:
     manager = load(tmp_path, tools={"bash": {"permission": "never"}})
     assert "bash" in manager.available
     assert "bash" not in [schema.name for schema in manager.schemas()]
+
+
+def adopt(tools: ToolManager, *extra: ToolClass) -> None:
+    tools.adopt(tools.survey(extra))
+
+
+def test_what_is_adopted_is_seen_by_every_view_within_its_patterns(tmp_path: Path) -> None:
+    tools = load(tmp_path, enabled_tools=["read_file", "srv_*"])
+    agent = tools.filtered(None, ["srv_b"])
+    step = agent.filtered(["srv_*"])
+
+    adopt(tools, named("srv_a"), named("srv_b"))
+
+    assert list(tools.available) == ["read_file", "srv_a", "srv_b"]
+    assert list(agent.available) == ["read_file", "srv_a"]
+    assert [schema.name for schema in step.schemas()] == ["srv_a"]
+    adopt(tools)
+    assert list(step.available) == []
+    with pytest.raises(NoSuchToolError):
+        step.get("srv_a")
+
+
+def test_settings_laid_over_a_view_hold_for_what_is_adopted(tmp_path: Path) -> None:
+    tools = load(tmp_path)
+    view = tools.reconfigured(lambda _, config: config.model_copy(update={"permission": ToolPermission.NEVER}))
+
+    adopt(tools, named("srv_a"))
+
+    assert view.get_tool_config("srv_a").permission is ToolPermission.NEVER
+    assert tools.get_tool_config("srv_a").permission is ToolPermission.ASK
+
+
+def test_instances_and_schemas_stay_the_same_while_their_tools_do(tmp_path: Path) -> None:
+    kept, changed = named("srv_a"), named("srv_b")
+    tools = load(tmp_path, kept, changed)
+    view = tools.filtered(None)
+    before, gone, schemas = view.get("srv_a"), view.get("srv_b"), view.schemas()
+    assert view.schemas() is schemas
+
+    adopt(tools, kept, named("srv_b"))
+
+    assert view.get("srv_a") is before
+    assert view.get("srv_b") is not gone
+    assert view.schemas() == schemas
+
+
+def test_a_survey_alone_changes_nothing_and_knows_what_would_be_wrong(tmp_path: Path) -> None:
+    tools = load(tmp_path, tools={"srv_a": {"permission": "always"}})
+
+    survey = tools.survey([named("srv_a")])
+
+    assert "srv_a" not in tools.available
+    assert [warning.code for warning in tools.warnings] == ["tool_config"]
+    assert survey.warnings == ()
+    tools.adopt(survey)
+    assert tools.warnings == ()
+
+
+def test_a_hint_that_several_tools_share_stands_once(tmp_path: Path) -> None:
+    def hinting(name: str) -> ToolClass:
+        cls = named(name)
+        return type(name, (cls,), {"get_tool_prompt": classmethod(lambda _: "Search first.")})
+
+    tools = load(tmp_path, hinting("srv_a"), hinting("srv_b"), enabled_tools=["srv_*"])
+
+    assert dict(tools.prompts()) == {"srv_a": "Search first."}
+    assert dict(tools.filtered(["srv_b"]).prompts()) == {"srv_b": "Search first."}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import AsyncGenerator
 from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from vibe.core.sandbox.confinement import Place
+from vibe.core.tools._remembering import covered_commands
 from vibe.core.tools.base import (
     BaseTool,
     BaseToolConfig,
@@ -22,10 +23,12 @@ from vibe.core.tools.bash_policy import (
     DEFAULT_DENIED,
     DEFAULT_DENIED_STANDALONE,
     BashVerdict,
+    acts_as_another,
     classify,
-    known_commands,
 )
 from vibe.core.tools.process import CommandResult, OutputLimit, RunningCommand, child_environ
+from vibe.core.tools.shell_command import ShellCommand, shell_command
+from vibe.core.tools.workspace import Workspace
 
 SUMMARY_LENGTH = 200
 
@@ -37,10 +40,15 @@ class BashArgs(BaseModel):
 
     command: Annotated[str, Field(min_length=1)]
     timeout: Annotated[int | None, Field(ge=1, description="seconds")] = None
+    background: Annotated[bool, Field(description="run on after the call; gives a handle")] = False
+    unconfined: Annotated[bool, Field(description="outside the sandbox; a person must agree")] = False
 
 
 class BashResult(BaseModel):
-    """What the line came to; a ``returncode`` other than 0 is a result like any other."""
+    """What the line came to; a ``returncode`` other than 0 is a result like any other.
+
+    ``note`` tells where the sandbox may have refused something.
+    """
 
     command: str
     stdout: str
@@ -48,6 +56,7 @@ class BashResult(BaseModel):
     returncode: int
     duration_s: float = 0.0
     output_files: list[str] = []
+    note: str = ""
 
 
 class BashConfig(BaseToolConfig):
@@ -88,8 +97,16 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
         """
         seconds = min(args.timeout or self.config.default_timeout, self.config.max_timeout)
         limit = OutputLimit(shown=self.config.max_output_bytes, keep_in=ctx.output_dir, name=f"bash-{ctx.tool_call_id}")
+        outputs = () if ctx.output_dir is None else (ctx.output_dir,)
+        workspace = ctx.workspace
+        place = Place(roots=(workspace.root, *workspace.extra_roots), readable=(*workspace.read_roots, *outputs))
+        confinement = None if args.unconfined else ctx.confinement
+        shell = await shell_command(args.command, child_environ(ctx.environ), confinement, place)
+        if args.background:
+            yield await self._in_background(args, ctx, shell, limit)
+            return
         running = await RunningCommand.start(
-            args.command, cwd=ctx.workspace.root, environ=child_environ(ctx.environ), timeout=seconds, limit=limit
+            shell.argv, cwd=ctx.workspace.root, environ=shell.environ, timeout=seconds, limit=limit
         )
         try:
             while (text := await running.next_output()) is not None:
@@ -98,23 +115,59 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
         finally:
             await running.stop()
         finished = running.result()
-        result = _as_result(args.command, finished)
+        result = _as_result(args.command, finished, shell.note(finished))
         if finished.timed_out:
             raise CommandTimeoutError(seconds, _printed(result))
         yield result
+
+    @staticmethod
+    async def _in_background(args: BashArgs, ctx: InvokeContext, shell: ShellCommand, limit: OutputLimit) -> BashResult:
+        """Start it and leave it to the agent's background commands; ``timeout`` counts only if it is given."""
+        if ctx.background is None:
+            raise ToolError("no command can run in the background here: run it without `background`")
+        ctx.background.check_room()
+        running = await RunningCommand.start(
+            shell.argv, cwd=ctx.workspace.root, environ=shell.environ, timeout=args.timeout, limit=limit
+        )
+        handle = ctx.background.adopt(running, args.command)
+        note = f"[runs in the background as {handle}; read or stop it with the tool `background`]"
+        return BashResult(command=args.command, stdout="", stderr="", returncode=0, note=note)
 
     def check_allowlist_denylist(self, args: BashArgs) -> ToolPermission | None:
         """The verdict of ``bash_policy`` on every command of the line."""
         return self.verdict(args).permission
 
-    def verdict(self, args: BashArgs) -> BashVerdict:
+    def check_in_workspace(self, args: BashArgs, workspace: Workspace) -> ToolPermission | None:
+        """The same with every path of the line followed to where it leads: a link may lead out of the workspace."""
+        return self.verdict(args, workspace).permission
+
+    def verdict(self, args: BashArgs, workspace: Workspace | None = None) -> BashVerdict:
         """The same with the reason, for those who ask or refuse."""
         config = self.config
-        return classify(args.command, config.allowlist, config.denylist, standalone=config.denylist_standalone)
+        standalone = config.denylist_standalone
+        return classify(args.command, config.allowlist, config.denylist, standalone=standalone, workspace=workspace)
+
+    def must_ask(self, args: BashArgs) -> str:
+        """Acting as another user, and leaving the sandbox, take a person's yes each time."""
+        if args.unconfined:
+            return "the command would run outside the sandbox"
+        return acts_as_another(args.command)
+
+    def permission_reason(self, args: BashArgs) -> str:
+        """Which command of the line it is about."""
+        return self._reason(self.verdict(args))
+
+    def reason_in_workspace(self, args: BashArgs, workspace: Workspace) -> str:
+        """The same with every path of the line followed."""
+        return self._reason(self.verdict(args, workspace))
+
+    @staticmethod
+    def _reason(verdict: BashVerdict) -> str:
+        return "" if verdict.permission is ToolPermission.ALWAYS else verdict.reason
 
     def approval_keys(self, args: BashArgs) -> tuple[str, ...]:
-        """Each command of the line by its exact words; nothing where only running tells what it does."""
-        return tuple(shlex.join(argv) for argv in known_commands(args.command) or ())
+        """Each command of the line as a yes covers it; nothing where only running tells what it does."""
+        return covered_commands(args.command) or ()
 
     def summarize(self, args: BashArgs) -> str:
         """The line, on one line."""
@@ -126,10 +179,11 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
         parts = [_printed(result)]
         if result.returncode:
             parts.append(f"[exit code {result.returncode}]")
+        parts.append(result.note)
         return "\n".join(part for part in parts if part) or "[no output]"
 
 
-def _as_result(command: str, finished: CommandResult) -> BashResult:
+def _as_result(command: str, finished: CommandResult, note: str) -> BashResult:
     return BashResult(
         command=command,
         stdout=finished.stdout,
@@ -137,6 +191,7 @@ def _as_result(command: str, finished: CommandResult) -> BashResult:
         returncode=finished.exit_code,
         duration_s=round(finished.duration_s, 3),
         output_files=[str(file) for file in finished.output_files],
+        note=note,
     )
 
 

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tests.e2e.conftest import VibeCommand
+from tests.e2e.test_subagents import agents, results_of, running_with, wait_for
+
+
+def bash(command: str, **more: Any) -> dict[str, Any]:
+    return {"name": "bash", "arguments": {"command": command, **more}}
+
+
+def look(**more: Any) -> dict[str, Any]:
+    return {"name": "background", "arguments": {"handle": "bg1", **more}}
+
+
+def test_a_background_command_is_read_and_stopped(vibe: VibeCommand) -> None:
+    vibe.replay(
+        agents(
+            main=[
+                {"tool_calls": [bash("echo serving; exec sleep 300.314159", background=True)]},
+                {"tool_calls": [look(wait=30)]},
+                {"tool_calls": [look(stop=True)]},
+                {"text": "done"},
+            ]
+        )
+    )
+
+    lines = vibe("--yolo", "--output", "streaming", "-p", "go").lines
+
+    assert "in the background as bg1" in results_of(lines, "bash")[0]["content"]
+    reading, stopping = (result["content"] for result in results_of(lines, "background"))
+    assert reading.startswith("serving\n[bg1: still running after")
+    assert stopping.startswith("[bg1: ended with exit code 143 after")
+    assert not running_with("300.314159")
+
+
+def test_what_runs_in_the_background_ends_with_the_agent(vibe: VibeCommand) -> None:
+    vibe.replay(
+        agents(
+            main=[
+                {
+                    "tool_calls": [
+                        bash("(echo up > up; exec sleep 300.161803) & exec sleep 300.161803", background=True)
+                    ]
+                },
+                {"tool_calls": [bash("until [ -e up ]; do sleep 0.05; done")]},
+                {"text": "done"},
+            ]
+        )
+    )
+
+    assert vibe("--yolo", "-p", "go").code == 0
+    assert not running_with("300.161803")
+
+
+def test_a_killed_vibe_takes_its_background_commands_along(vibe: VibeCommand) -> None:
+    vibe.replay(
+        agents(
+            main=[
+                {"tool_calls": [bash("echo up > up; exec sleep 300.141421", background=True)]},
+                {"tool_calls": [bash("exec sleep 300.141421")]},
+            ]
+        )
+    )
+    process = vibe.start("--yolo", "-p", "go")
+    wait_for(vibe.workdir / "up")
+
+    process.kill()
+    process.wait()
+
+    deadline = time.monotonic() + 15
+    while running_with("300.141421"):
+        assert time.monotonic() < deadline, "it outlived its agent"
+        time.sleep(0.05)
+
+
+def test_the_rules_of_bash_hold_in_the_background(vibe: VibeCommand) -> None:
+    vibe.replay(agents(main=[{"tool_calls": [bash("vim a.txt", background=True)]}, {"text": "no"}]))
+    denied = vibe("--yolo", "--output", "streaming", "-p", "go").lines
+    assert results_of(denied, "bash")[0]["status"] == "denied"
+
+    vibe.replay(agents(main=[{"tool_calls": [bash("touch made", background=True)]}, {"text": "no"}]))
+    assert vibe("-p", "go").code == 5
+    assert not (vibe.workdir / "made").exists()

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import VibeCommand
+
+CONFIG = '# keep me\nactive_model = "local"  # and me\n'
+
+
+def test_show_tells_each_setting_and_where_it_was_set(vibe: VibeCommand) -> None:
+    vibe.configure(CONFIG)
+    vibe.environ["VIBE_PLANNER__MAX_PARALLEL_STEPS"] = "7"
+
+    shown = vibe("config", "show", "--origin").out.splitlines()
+
+    assert f'active_model = "local"  # {vibe.home}/config.toml:2' in [
+        line.replace("~", str(Path.home())) for line in shown
+    ]
+    assert "planner.max_parallel_steps = 7  # VIBE_PLANNER__MAX_PARALLEL_STEPS" in shown
+    assert "auto_approve = false  # default" in shown
+    assert vibe("config", "show", "--output", "json").document["active_model"] == "local"
+
+
+def test_secrets_are_never_shown(vibe: VibeCommand) -> None:
+    vibe.configure(
+        '[tools.deploy]\napi_token = "tell-nobody-1"\n[[mcp_servers]]\nname = "s"\ntransport = "http"\n'
+        'url = "https://me:tell-nobody-2@host/mcp"\nheaders = { Authorization = "Bearer tell-nobody-3" }\n'
+        "[[providers]]\n"
+        'name = "p"\napi_base = "http://x/v1"\napi_key_env_var = "MY_KEY"\n'
+    )
+    vibe.environ["MY_KEY"] = "tell-nobody-4"
+
+    for flags in ([], ["--output", "json"], ["--origin"]):
+        ended = vibe("config", "show", *flags)
+        assert ended.code == 0
+        assert "tell-nobody" not in ended.out + ended.err
+        assert "MY_KEY" in ended.out
+
+
+def test_set_changes_one_line_and_keeps_the_rest(vibe: VibeCommand) -> None:
+    vibe.configure(CONFIG)
+
+    assert vibe("config", "set", "active_model", "devstral-small").code == 0
+    assert vibe("config", "set", "auto_approve", "true").code == 0
+    assert vibe("config", "set", "disabled_tools", '["bash"]').code == 0
+
+    text = (vibe.home / "config.toml").read_text()
+    assert text == (
+        '# keep me\nactive_model = "devstral-small"  # and me\nauto_approve = true\ndisabled_tools = ["bash"]\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("active_model", "nosuch", "active_model: there is no model 'nosuch'"),
+        ("auto_approve", "perhaps", 'auto_approve: must be true or false, not "perhaps"'),
+        ("planner.max_parallel_steps", "0", "must be at least 1, not 0"),
+        ("tools.bash.permission", "sometimes", "'always', 'ask' or 'never'"),
+        ("tools.bash.default_timeout", "soon", "default_timeout"),
+        ("activ_model", "local", "is no setting, did you mean active_model?"),
+        ("planner", "{}", "is no setting"),
+    ],
+)
+def test_set_refuses_what_the_loader_would_refuse(vibe: VibeCommand, key: str, value: str, sentence: str) -> None:
+    vibe.configure(CONFIG)
+
+    ended = vibe("config", "set", key, value)
+
+    assert ended.code == 2
+    assert sentence in ended.err
+    assert (vibe.home / "config.toml").read_text() == CONFIG
+
+
+def test_one_of_several_faults_can_be_mended(vibe: VibeCommand) -> None:
+    vibe.configure('active_model = "nosuch"\nauto_approve = "perhaps"\n')
+
+    assert vibe("config", "set", "auto_approve", "false").code == 0
+    assert vibe("config", "set", "active_model", "local").code == 0
+    assert vibe("config", "show").code == 0
+
+
+def test_set_says_what_wins_over_it(vibe: VibeCommand) -> None:
+    vibe.configure(CONFIG)
+    vibe.environ["VIBE_ACTIVE_MODEL"] = "devstral-2"
+
+    ended = vibe("config", "set", "active_model", "devstral-small")
+
+    assert ended.code == 0
+    assert "VIBE_ACTIVE_MODEL sets it too, and wins" in ended.err
+
+
+def test_the_project_has_a_file_of_its_own(vibe: VibeCommand) -> None:
+    path = vibe("config", "path", "--project").out.strip()
+    assert path == str(vibe.workdir / ".vibe" / "config.toml")
+    assert vibe("config", "path").out.strip() == str(vibe.home / "config.toml")
+
+    ended = vibe("config", "set", "--project", "active_model", "local")
+
+    assert (ended.code, Path(path).read_text()) == (0, 'active_model = "local"\n')
+    assert "not trusted" in ended.err
+    assert vibe("config", "show", "--trust", "--output", "json").document["active_model"] == "local"
+
+
+def test_edit_checks_before_it_replaces(vibe: VibeCommand) -> None:
+    vibe.configure(CONFIG)
+    editor = vibe.home / "editor"
+    editor.write_text('#!/bin/sh\nsed -i "s/local/$NEW/" "$1"\n')
+    editor.chmod(0o755)
+    vibe.environ["EDITOR"] = str(editor)
+
+    vibe.environ["NEW"] = "nosuch"
+    refused = vibe("config", "edit")
+    assert refused.code == 2
+    assert "there is no model 'nosuch'" in refused.err
+    kept = refused.err.strip().rpartition(" ")[2]
+    assert "nosuch" in Path(kept).read_text()
+    assert (vibe.home / "config.toml").read_text() == CONFIG
+
+    vibe.environ["NEW"] = "devstral-small"
+    assert vibe("config", "edit").code == 0
+    assert (vibe.home / "config.toml").read_text() == CONFIG.replace("local", "devstral-small")
+
+    del vibe.environ["EDITOR"]
+    assert (vibe("config", "edit").code, "set EDITOR" in vibe("config", "edit").err) == (3, True)
+
+
+def test_tools_are_listed_with_source_and_permission(vibe: VibeCommand) -> None:
+    vibe.configure('[tools.bash]\npermission = "never"\n')
+
+    rows = {row["name"]: row for row in vibe("tools", "list", "--output", "json").document}
+    assert (rows["bash"]["permission"], rows["bash"]["source"]) == ("never", "built-in")
+    assert rows["read_file"]["permission"] == "always"
+
+    reading = {row["name"] for row in vibe("tools", "list", "--agent", "plan", "--output", "json").document}
+    assert {"read_file", "grep", "glob", "list_dir", "task", "todo"} <= reading
+    assert not {"bash", "write_file", "search_replace", "web_fetch", "background"} & reading
+
+
+def test_agents_are_listed_and_broken_files_named(vibe: VibeCommand) -> None:
+    folder = vibe.home / "agents"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text('description = "mine"\nsafety = "safe"\n')
+    (folder / "bad.toml").write_text('[agent]\nsafety = "safe"\n')
+
+    ended = vibe("agents", "list")
+    assert ended.code == 0
+    assert "mine" in ended.out
+    assert "bad.toml:1: agent: is no table" in ended.err
+    document = vibe("agents", "list", "--output", "json").document
+    assert {"mine", "default", "explore"} <= {agent["name"] for agent in document["agents"]}
+    assert [entry["name"] for entry in document["broken"]] == ["bad"]
+
+    refused = vibe("-p", "go", "--agent", "bad")
+    assert refused.code == 2
+    assert "bad.toml:1: agent" in refused.err
+    assert vibe("-p", "go", "--agent", "explore").code == 2
+    assert json.loads(vibe("config", "show", "--output", "json").out)["default_agent"] == "default"

@@ -1,0 +1,107 @@
+"""Every way a model server fails, injected by servers that are not ours, against the installed command."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.conftest import VibeCommand
+from tests.e2e.fault_matrix import ANSWER, FAULTS, KEY_VARIABLE, PROVIDER, SERVER, Fault, Instruction
+from tests.fakes.mcp_peers import free_port, install_peers
+from tests.fakes.model_mocks import aimock, call, llmock
+
+BACKENDS = ("generic", "mistral")
+LLMOCK_PATHS = {"generic": "/v1", "mistral": "/mistral/v1"}
+KEY = "sk-fault-matrix"
+
+
+def prompt(fault: Fault, backend: str) -> str:
+    """What aimock tells one case from another by."""
+    return f"Case {fault.name} of {backend}."
+
+
+def fixtures() -> list[Instruction]:
+    """Everything aimock has to serve: it counts the requests of each case by itself."""
+    found: list[Instruction] = []
+    for fault, backend in ((fault, backend) for fault in FAULTS for backend in BACKENDS):
+        if not fault.aimock:
+            continue
+        *firsts, last = fault.aimock
+        match = {"userMessage": prompt(fault, backend)}
+        found += [{"match": {**match, "sequenceIndex": number}, **first} for number, first in enumerate(firsts)]
+        found.append({"match": match, **last})
+    return found
+
+
+@pytest.fixture(scope="module")
+def llmock_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with llmock(tmp_path_factory.mktemp("llmock")) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def aimock_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    install_peers()
+    with aimock(tmp_path_factory.mktemp("aimock"), fixtures()) as url:
+        yield url
+
+
+def configure(vibe: VibeCommand, fault: Fault, backend: str, api_base: str) -> None:
+    vibe.environ[KEY_VARIABLE] = KEY
+    vibe.configure(
+        'active_model = "m"\n'
+        f'[[providers]]\nname = "{PROVIDER}"\nbackend = "{backend}"\napi_base = "{api_base}"\n'
+        f'api_key_env_var = "{KEY_VARIABLE}"\nretry_max_seconds = {fault.retry_max_seconds}\n'
+        f"timeout_seconds = {fault.timeout_seconds}\n"
+        f'[[models]]\nname = "m"\nprovider = "{PROVIDER}"\n'
+    )
+
+
+def check(vibe: VibeCommand, fault: Fault, backend: str) -> None:
+    """Run the prompt, and hold what came of it against the row."""
+    ended = vibe("--output", "json", "-p", prompt(fault, backend))
+
+    said = re.sub(r"http://127\.0\.0\.1:\d+", SERVER, ended.err)
+    record = json.loads(re.sub(r"http://127\.0\.0\.1:\d+", SERVER, ended.out))
+    assert (record["outcome"], ended.code, record["reason"]) == (fault.outcome, fault.exit_code, fault.reason), said
+    assert record["result"] == ("" if fault.exit_code else ANSWER)
+    announced = [line for line in said.splitlines() if line.startswith("warning model.retry: ")]
+    assert len(announced) == fault.retries, said
+    reasons = [line.partition("(Ctrl-C stops): ")[2] for line in announced]
+    assert all(fault.pattern.fullmatch(reason) for reason in reasons), reasons
+    if fault.exit_code:
+        assert re.fullmatch(fault.pattern.pattern + (r" \(tried 2 times\)" if fault.retries else ""), record["detail"])
+    assert "Traceback" not in said
+    assert KEY not in said + ended.out
+    saved = (vibe.home / "logs" / "session" / record["session_id"] / "messages.jsonl").read_text()
+    assert saved.count(ANSWER) == (0 if fault.exit_code else 1)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.llmock], ids=lambda fault: fault.name)
+def test_a_fault_of_llmock(vibe: VibeCommand, llmock_url: str, fault: Fault, backend: str) -> None:
+    fine = {"type": "reply", "text": ANSWER, "times": 9}
+    call(f"{llmock_url}/_llmock/reset", "")
+    call(f"{llmock_url}/_llmock/scenario", {"behaviors": [*(fault.llmock or ()), fine]})
+    configure(vibe, fault, backend, llmock_url + LLMOCK_PATHS[backend])
+
+    check(vibe, fault, backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.aimock], ids=lambda fault: fault.name)
+def test_a_fault_of_aimock(vibe: VibeCommand, aimock_url: str, fault: Fault, backend: str) -> None:
+    configure(vibe, fault, backend, f"{aimock_url}/v1" if backend == "generic" else aimock_url)
+
+    check(vibe, fault, backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_server_that_is_not_there(vibe: VibeCommand, backend: str) -> None:
+    fault = next(fault for fault in FAULTS if fault.llmock is None and fault.aimock is None)
+    configure(vibe, fault, backend, f"http://127.0.0.1:{free_port()}/v1")
+
+    check(vibe, fault, backend)

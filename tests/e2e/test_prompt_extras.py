@@ -1,0 +1,160 @@
+"""What ``vibe -p`` takes and leaves beyond a prompt and an answer: files, and a limit of time."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import VibeCommand, snapshot
+from tests.e2e.test_prompt import WRITE, turns
+from tests.e2e.test_subagents import agents, delegate, running_with, subagent
+
+LOOK = {"name": "grep", "arguments": {"pattern": "x"}}
+SECONDS = {"model": "300.57721", "command": "300.57722", "background": "300.57723", "subagent": "300.57724"}
+"""How long a command would sleep, a number a test: tests run side by side."""
+
+
+def asleep(seconds: str, **more: Any) -> dict[str, Any]:
+    return {"name": "bash", "arguments": {"command": f"echo up > up; exec sleep {seconds}", **more}}
+
+
+def test_the_prompt_may_stand_in_a_file(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"text": "hello"}))
+    (vibe.workdir / "ask.md").write_bytes(b"\xef\xbb\xbfSay h\xc3\xa9llo.\n\n")
+
+    for words in (("--prompt-file", "ask.md"), ("-p", "--prompt-file", str(vibe.workdir / "ask.md"))):
+        events = vibe(*words, "--output", "streaming", stdin="not this\n").lines
+        said = [event["text"] for event in events if event["type"] == "user.message"]
+        assert said == ["Say héllo."]
+        assert events[-1]["result"] == "hello"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("-p", "hi", "--prompt-file", "ask.md"), "exclude each other"),
+        (("--prompt-file", "ask.md", "hi"), "exclude each other"),
+        (("-p", "-", "--prompt-file", "ask.md"), "exclude each other"),
+        (("--prompt-file", "none.md"), "--prompt-file none.md: can't be read (No such file or directory)"),
+        (("--prompt-file", "."), "--prompt-file .: can't be read"),
+        (("--prompt-file", "empty.md"), "there is no prompt in it"),
+        (("--prompt-file", "/dev/zero"), "longer than 1,000,000 bytes"),
+        (("-p", "hi", "--output-dir", "ask.md"), "ask.md: this is a file; name a folder"),
+        (("-p", "hi", "--time-limit", "0"), "'0' is no number above 0"),
+        (("-p", "hi", "--time-limit", "inf"), "'inf' is no number above 0"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_sentence(vibe: VibeCommand, words: tuple[str, ...], says: str) -> None:
+    vibe.replay(turns({"text": "never"}))
+    (vibe.workdir / "ask.md").write_text("hi")
+    (vibe.workdir / "empty.md").write_text(" \n")
+
+    ended = vibe(*words)
+
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1), ended.err
+    assert says in ended.err
+
+
+def test_the_output_folder_holds_record_events_and_conversation(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"text": "writing", "tool_calls": [WRITE]}, {"text": "done"}))
+
+    ended = vibe("--yolo", "--output", "streaming", "--output-dir", "out/deep", "-p", "go")
+
+    *events, record = ended.lines
+    folder = vibe.workdir / "out" / "deep"
+    assert sorted(path.name for path in folder.iterdir()) == ["events.jsonl", "messages.jsonl", "result.json"]
+    assert json.loads((folder / "result.json").read_text()) == record
+    assert [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()] == events
+    session = vibe.home / "logs" / "session" / record["session_id"]
+    assert (folder / "messages.jsonl").read_bytes() == (session / "messages.jsonl").read_bytes()
+
+
+def test_the_output_folder_holds_this_run_or_nothing(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"text": "first"}))
+    folder = vibe.workdir / "out"
+    assert vibe("--output-dir", "out", "-p", "one").code == 0
+    (folder / "mine.txt").write_text("mine")
+    vibe.replay(turns({"tool_calls": [WRITE]}, {"text": "not allowed"}))
+
+    assert vibe("--output-dir", "out", "-p", "two").code == 5
+    record = json.loads((folder / "result.json").read_text())
+    assert (record["outcome"], record["exit_code"]) == ("blocked", 5)
+
+    assert vibe("--output-dir", "out", "--model", "no-such-model", "-p", "three").code == 2
+    assert snapshot(folder) == {"mine.txt": b"mine"}
+
+
+def test_an_output_folder_that_cannot_be_written_is_told_before_any_work(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"text": "never"}))
+    (vibe.workdir / "out" / "result.json").mkdir(parents=True)
+    (vibe.workdir / "file").write_text("")
+
+    for folder in ("out", "file/below"):
+        ended = vibe("--output-dir", folder, "-p", "go")
+        assert (ended.code, ended.out, ended.err.count("\n")) == (3, "", 1), ended.err
+        assert f"{folder}: can't be written" in ended.err
+    assert not (vibe.home / "logs" / "session").exists()
+
+
+def test_a_folder_that_fills_up_costs_the_exit_code_and_not_the_answer(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"tool_calls": [{"name": "bash", "arguments": {"command": "rm -r out"}}]}, {"text": "answer"}))
+
+    ended = vibe("--yolo", "--output-dir", "out", "-p", "go")
+
+    assert (ended.code, ended.out, ended.err.count("\n")) == (3, "answer\n", 1), ended.err
+    assert "--output-dir" in ended.err
+
+
+@pytest.mark.parametrize(("where", "seconds"), SECONDS.items(), ids=SECONDS.keys())
+def test_a_time_limit_ends_the_run_with_a_record_and_nothing_left(vibe: VibeCommand, where: str, seconds: str) -> None:
+    waiting: dict[str, Any] = {"text": "slow", "delay_seconds": 60}
+    main: dict[str, list[dict[str, Any]]] = {
+        "model": [{"tool_calls": [LOOK]}, waiting],
+        "command": [{"tool_calls": [LOOK, asleep(seconds)]}],
+        "background": [{"tool_calls": [asleep(seconds, background=True)]}, waiting],
+        "subagent": [{"tool_calls": [delegate("go", agent="helper")]}],
+    }
+    vibe.replay(agents(main=main[where], helper=[{"tool_calls": [asleep(seconds)]}]))
+    subagent(vibe, "helper", 'safety = "neutral"')
+    started = time.monotonic()
+
+    ended = vibe("--yolo", "--time-limit", "2.5", "--output", "json", "-p", "go")
+
+    record = ended.document
+    assert ended.code == 4, ended.err
+    assert (record["outcome"], record["exit_code"], record["reason"]) == ("limit", 4, "timeout")
+    assert record["detail"] == "the time limit of 2.5 s is used up"
+    assert 2 < time.monotonic() - started < 30
+    assert (vibe.workdir / "up").exists() == (where != "model")
+    assert not running_with(seconds)
+    assert unanswered(vibe.home / "logs" / "session" / record["session_id"] / "messages.jsonl") == set()
+
+
+def test_a_run_cut_by_its_time_limit_can_be_gone_on_with(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"tool_calls": [asleep("300.57725")]}))
+    assert vibe("--yolo", "--time-limit", "2", "-p", "go").code == 4
+    vibe.replay(turns({"text": "never"}, {"text": "went on"}))
+
+    ended = vibe("--yolo", "--continue", "-p", "go on")
+
+    assert (ended.code, ended.out) == (0, "went on\n"), ended.err
+
+
+def test_a_time_limit_that_is_not_reached_changes_nothing(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"text": "quick"}))
+
+    ended = vibe("--time-limit", "60", "-p", "go")
+
+    assert (ended.code, ended.out, ended.err) == (0, "quick\n", "")
+
+
+def unanswered(transcript: Path) -> set[str]:
+    """The calls in a saved conversation that have no result."""
+    messages = [json.loads(line) for line in transcript.read_text().splitlines()]
+    assert messages[0]["role"] == "user"
+    called = {call["id"] for message in messages for call in message.get("tool_calls", ())}
+    return called - {message["tool_call_id"] for message in messages if message["role"] == "tool"}

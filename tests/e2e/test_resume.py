@@ -1,0 +1,316 @@
+"""Going on with a plan whose process was killed, whose files were torn, or whose surroundings changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import EXAMPLES, VibeCommand, command_step
+from tests.e2e.test_plan_run import wait_for
+from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall
+
+WritePlan = Callable[..., str]
+
+USAGE = {"prompt_tokens": 1_900, "completion_tokens": 100}
+CALL_TOKENS = 5_000
+SLOW = "echo ran >> log; touch started; while [ ! -e go ]; do sleep 0.05; done"
+
+
+def results_in(request: Received) -> list[str]:
+    """The tool results a request carries."""
+    return [message["content"] for message in request.body["messages"] if message["role"] == "tool"]
+
+
+def one_slow_call(request: Received) -> Reply:
+    """Runs the slow command first, and says what came of it then."""
+    if results_in(request):
+        return Reply(text="I looked at it.", usage=USAGE)
+    arguments = json.dumps({"command": SLOW})
+    return Reply(tool_calls=(ServedCall(name="bash", arguments=arguments),), usage=USAGE)
+
+
+@pytest.fixture
+def server(vibe: VibeCommand) -> Iterator[ModelServer]:
+    """A model that makes one slow call in each conversation; the command's only one."""
+    with ModelServer(responder=one_slow_call) as running:
+        vibe.environ["MODEL_KEY"] = "sk-x"
+        vibe.configure(
+            'active_model = "m"\n[[providers]]\nname = "here"\nbackend = "generic"\n'
+            f'api_base = "{running.api_base}"\napi_key_env_var = "MODEL_KEY"\n'
+            '[[models]]\nname = "m"\nprovider = "here"\ninput_price = 1.0\noutput_price = 1.0\n'
+        )
+        yield running
+
+
+def model_step(step_id: str, **fields: Any) -> dict[str, Any]:
+    return {"id": step_id, "title": f"Step {step_id}", "mode": "test", "prompt": "Run it.", **fields}
+
+
+def started(vibe: VibeCommand, *words: str) -> subprocess.Popen[bytes]:
+    """A run that is in the middle of its slow command."""
+    process = vibe.start(*words)
+    wait_for(lambda: (vibe.workdir / "started").exists() or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
+    return process
+
+
+def kill_in_the_slow_call(vibe: VibeCommand, plan: str) -> str:
+    """Start a plan, kill it in the middle of its slow command, and return its id."""
+    process = started(vibe, "plan", "run", "--auto-approve", plan)
+    process.kill()
+    process.wait()
+    (vibe.workdir / "go").touch()
+    return vibe.plan_ids()[0]
+
+
+def runs_of_the_command(vibe: VibeCommand) -> int:
+    return (vibe.workdir / "log").read_text().count("ran\n")
+
+
+def used(record: dict[str, Any]) -> tuple[int, int]:
+    """Calls and tokens of the whole plan."""
+    usage = record["usage"]
+    return usage["calls"], usage["prompt_tokens"] + usage["completion_tokens"]
+
+
+def test_a_call_cut_off_by_a_kill_is_told_to_the_model_and_not_repeated(
+    vibe: VibeCommand, write_plan: WritePlan, server: ModelServer
+) -> None:
+    plan_id = kill_in_the_slow_call(vibe, write_plan(model_step("s")))
+
+    record = vibe("plan", "resume", plan_id, "--output", "json").document
+
+    assert (record["outcome"], record["result"].strip()) == ("completed", "I looked at it.")
+    assert runs_of_the_command(vibe) == 1
+    assert len(server.requests) == 2
+    assert "interrupted" in results_in(server.requests[1])[0]
+    assert used(record) == (2, 2 * CALL_TOKENS)
+    assert record["cost_usd"] == pytest.approx(2 * CALL_TOKENS / 1e6)
+
+
+@pytest.mark.parametrize("whose", ["the step's", "the plan's"])
+def test_tokens_spent_before_a_kill_count_against_the_budget(
+    vibe: VibeCommand, write_plan: WritePlan, server: ModelServer, whose: str
+) -> None:
+    limit = {"max_tokens": CALL_TOKENS + 200}
+    if whose == "the step's":
+        plan = write_plan(model_step("s", **limit))
+    else:
+        plan = write_plan(model_step("s"), model_step("t", depends_on=[{"step": "s", "on": "finished"}]), budget=limit)
+    plan_id = kill_in_the_slow_call(vibe, plan)
+
+    ended = vibe("plan", "resume", plan_id, "--output", "json")
+
+    assert (ended.code, ended.document["outcome"]) == (4, "limit")
+    assert ended.document["steps"][0]["reason"] == "budget"
+    assert len(server.requests) == 1, "no call may be made for which there is no room"
+    assert used(ended.document) == (1, CALL_TOKENS)
+
+
+def test_a_second_kill_forgets_nothing(vibe: VibeCommand, write_plan: WritePlan, server: ModelServer) -> None:
+    plan = write_plan(model_step("a"), model_step("b", depends_on=["a"]), budget={"max_tokens": 20 * CALL_TOKENS})
+    plan_id = kill_in_the_slow_call(vibe, plan)
+    (vibe.workdir / "started").unlink()
+    (vibe.workdir / "go").unlink()
+    again = started(vibe, "plan", "resume", plan_id)
+    again.kill()
+    again.wait()
+    (vibe.workdir / "go").touch()
+
+    record = vibe("plan", "resume", plan_id, "--output", "json").document
+
+    assert len(server.requests) == 4
+    assert used(record) == (4, 4 * CALL_TOKENS)
+    assert runs_of_the_command(vibe) == 2
+
+
+@pytest.mark.parametrize("interrupts", [1, 2])
+def test_a_pause_neither_doubles_nor_loses_what_was_spent(
+    vibe: VibeCommand, write_plan: WritePlan, server: ModelServer, interrupts: int
+) -> None:
+    plan = write_plan(model_step("s"))
+    process = started(vibe, "plan", "run", "--auto-approve", "--output", "json", plan)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    said = process.stderr.readline()  # two signals at once would be one
+    assert b"pausing" in said
+    if interrupts == 2:
+        process.send_signal(signal.SIGINT)
+    else:
+        (vibe.workdir / "go").touch()
+    out, err = process.communicate(timeout=20)
+    paused = json.loads(out)
+
+    assert (process.returncode, used(paused)) == (130, (1, CALL_TOKENS)), err
+    record = vibe("plan", "resume", paused["plan_id"], "--output", "json").document
+    assert record["outcome"] == "completed"
+    assert used(record) == (2, 2 * CALL_TOKENS)
+    assert len(server.requests) == 2
+    assert runs_of_the_command(vibe) == 1
+
+
+def decision(**fields: Any) -> dict[str, Any]:
+    options = [{"id": "yes", "label": "Yes"}, {"id": "no", "label": "No"}]
+    return {"id": "ship", "question": "Ship it?", "options": options, **fields}
+
+
+def test_a_decision_may_be_taken_with_the_resume(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    plan = write_plan(
+        command_step("first", "echo 1 >> log"),
+        command_step("second", "echo 2 >> log", depends_on=["first"], decision="ship", when={"ship": ["yes"]}),
+        decisions=[decision()],
+    )
+    first = vibe("plan", "run", "--output", "json", plan)
+    plan_id = first.document["plan_id"]
+    assert (first.code, first.document["outcome"]) == (5, "blocked")
+
+    unanswered = vibe("plan", "resume", plan_id)
+    wrong = vibe("plan", "resume", plan_id, "--decide", "ship=perhaps")
+    answered = vibe("plan", "resume", plan_id, "--decide", "ship=yes")
+
+    assert (unanswered.code, wrong.code, answered.code) == (5, 2, 0)
+    assert "yes, no" in wrong.err
+    assert "Ship it?" in unanswered.out
+    assert (vibe.workdir / "log").read_text() == "1\n2\n"
+
+
+def test_a_resume_may_change_approvals_model_and_width(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    write = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
+    vibe.replay({"agents": {"w": {"turns": [{"tool_calls": [write]}, {"text": "written"}]}}})
+    config = (vibe.home / "config.toml").read_text()
+    vibe.configure(config + '[[models]]\nname = "other"\nprovider = "replay"\n')
+    plan = write_plan(
+        {"id": "w", "title": "Write", "mode": "code", "prompt": "Go.", "decision": "ship"}, decisions=[decision()]
+    )
+    plan_id = vibe("plan", "run", "--output", "json", plan).document["plan_id"]
+    flags = ("--decide", "ship=yes", "--approve", "edits", "--model", "other", "--max-parallel", "1")
+
+    lines = vibe("plan", "resume", plan_id, "--output", "streaming", *flags).lines
+
+    assert lines[-1]["outcome"] == "completed"
+    assert next(line["model"] for line in lines if line["type"] == "subagent.started") == "other"
+    assert (vibe.workdir / "a.txt").read_text() == "x"
+
+
+TAILS = {"torn": b'{"type":"step","at":17', "zeros": b"\0" * 4096, "torn and zeros": b'{"role":"assi\0\0\0\0'}
+
+
+@pytest.mark.parametrize("tail", TAILS.values(), ids=TAILS.keys())
+def test_a_damaged_end_of_journal_and_conversation_is_cut_and_said(
+    vibe: VibeCommand, write_plan: WritePlan, server: ModelServer, tail: bytes
+) -> None:
+    plan_id = kill_in_the_slow_call(vibe, write_plan(model_step("s")))
+    folder = vibe.home / "plans" / plan_id
+    for name in ("journal.jsonl", "steps/s/messages.jsonl"):
+        with (folder / name).open("ab") as file:
+            file.write(tail)
+
+    lines = vibe("plan", "resume", plan_id, "--output", "streaming").lines
+
+    assert (lines[-1]["outcome"], used(lines[-1])) == ("completed", (2, 2 * CALL_TOKENS))
+    codes = {line["code"] for line in lines if line["type"] == "warning"}
+    assert codes == {"journal.torn", "transcript.torn"}
+    assert len(server.requests) == 2
+    for name in ("journal.jsonl", "steps/s/messages.jsonl"):
+        assert all(json.loads(line) for line in (folder / name).read_bytes().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("plan.json", None),
+        ("run.json", None),
+        ("journal.jsonl", None),
+        ("journal.jsonl", b'{"broken\n{"type":"plan","at":1.0,"status":"paused"}\n'),
+        ("run.json", b"{}"),
+        ("plan.json", b"[]"),
+    ],
+)
+def test_a_half_deleted_plan_is_one_clear_sentence(
+    vibe: VibeCommand, write_plan: WritePlan, name: str, content: bytes | None
+) -> None:
+    vibe("plan", "run", write_plan(command_step("a", "true", decision="ship"), decisions=[decision()]))
+    plan_id = vibe.plan_ids()[0]
+    path = vibe.home / "plans" / plan_id / name
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+
+    ended = vibe("plan", "resume", plan_id, "--decide", "ship=yes")
+
+    assert (ended.code, ended.out, ended.err.count("\n")) in {(2, "", 1), (3, "", 1)}, ended
+    assert name in ended.err
+    assert "Traceback" not in ended.err
+    assert "internal error" not in ended.err
+    for words in (("list",), ("status", plan_id)):
+        looked = vibe("plan", *words)
+        assert "internal error" not in looked.err
+
+
+def test_a_plan_goes_on_without_the_folders_of_its_steps(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    vibe.replay({"agents": {"a": {"turns": [{"text": "The answer is 42."}]}, "b": {"turns": [{"text": "Noted."}]}}})
+    plan = write_plan(
+        {"id": "a", "title": "Find", "mode": "research"},
+        {"id": "b", "title": "Use", "mode": "design", "depends_on": ["a"], "decision": "ship"},
+        decisions=[decision()],
+    )
+    plan_id = vibe("plan", "run", "--output", "json", plan).document["plan_id"]
+    shutil.rmtree(vibe.home / "plans" / plan_id / "steps")
+
+    lines = vibe("plan", "resume", plan_id, "--decide", "ship=yes", "--output", "streaming").lines
+
+    assert (lines[-1]["outcome"], lines[-1]["usage"]["calls"]) == ("completed", 2)
+    assert any("The answer is 42." in line["text"] for line in lines if line["type"] == "user.message")
+
+
+def test_a_workspace_that_is_gone_is_said(vibe: VibeCommand, write_plan: WritePlan, tmp_path: Path) -> None:
+    workspace = tmp_path / "elsewhere"
+    workspace.mkdir()
+    plan = write_plan(command_step("a", "true", decision="ship"), decisions=[decision()])
+    vibe("plan", "run", "--workdir", str(workspace), plan)
+    workspace.rmdir()
+
+    ended = vibe("plan", "resume", vibe.plan_ids()[0], "--decide", "ship=yes")
+
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert str(workspace) in ended.err
+    assert not workspace.exists()
+
+
+def test_of_two_resumes_at_once_one_runs_the_plan(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    plan = write_plan(command_step("a", SLOW, decision="ship"), decisions=[decision()])
+    vibe("plan", "run", plan)
+    words = ("plan", "resume", vibe.plan_ids()[0], "--decide", "ship=yes")
+    both = [vibe.start(*words), vibe.start(*words)]
+    wait_for(lambda: any(process.poll() is not None for process in both))
+
+    (vibe.workdir / "go").touch()
+    ends = [(process.communicate(timeout=20), process.returncode) for process in both]
+
+    assert sorted(code for _, code in ends) == [0, 3], ends
+    refused = next(err.decode() for (_, err), code in ends if code == 3)
+    assert any(str(process.pid) in refused for process in both)
+    assert runs_of_the_command(vibe) == 1
+
+
+def test_a_demonstration_whose_copy_was_deleted_says_so(vibe: VibeCommand, tmp_path: Path) -> None:
+    process = vibe.start("plan", "run", "--approve", "edits", str(EXAMPLES / "quickstart.json"))
+    wait_for(lambda: any(tmp_path.glob("vibe-sample-*/project/textkit")))
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 143
+    sample = next(tmp_path.glob("vibe-sample-*"))
+    shutil.rmtree(sample)
+
+    ended = vibe("plan", "resume", vibe.plan_ids()[0])
+
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert str(sample) in ended.err
+    assert not sample.exists()

@@ -1,0 +1,241 @@
+"""Streams that are closed or full, homes that can't be written, odd locales and signals: what the caller gets then."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import resource
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import VIBE, Finished, VibeCommand, command_step, leftovers
+from tests.e2e.test_plan_run import wait_for
+from tests.e2e.test_prompt import turns
+
+WritePlan = Callable[..., str]
+
+SLOW = "sleep 60 & echo $! > pid; touch started; wait"
+
+
+def shell(vibe: VibeCommand, line: str) -> Finished:
+    """Run a shell line in which ``vibe`` is the command."""
+    ended = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line],
+        cwd=vibe.workdir,
+        env=vibe.variables(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    return Finished(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+
+
+@pytest.fixture
+def plan(write_plan: WritePlan) -> str:
+    """Twenty steps, more lines than a pipe's reader that leaves takes."""
+    return write_plan(*(command_step(f"s{number}", f"echo {number} >> log") for number in range(20)))
+
+
+@pytest.mark.parametrize("output", ["text", "streaming"])
+def test_a_plan_goes_on_when_its_reader_leaves(vibe: VibeCommand, plan: str, output: str) -> None:
+    ended = shell(vibe, f"vibe plan run --output {output} {plan} | head -1")
+
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.count("\n") == 1
+    assert len((vibe.workdir / "log").read_text().split()) == 20
+
+
+def test_a_failure_is_not_hidden_by_a_reader_that_leaves(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    plan = write_plan(command_step("a", "exit 7"))
+
+    assert shell(vibe, f"vibe plan run {plan} | head -1").code == 1
+
+
+def test_following_events_ends_with_its_reader(vibe: VibeCommand, plan: str) -> None:
+    vibe("plan", "run", plan)
+
+    ended = shell(vibe, f"vibe events tail {vibe.plan_ids()[0]} --from 1 | head -1")
+
+    assert (ended.code, ended.err, ended.out.count("\n")) == (0, "", 1)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_stop_no_work(vibe: VibeCommand, plan: str, closed: str) -> None:
+    vibe.replay(turns({"text": "fine"}))
+
+    assert shell(vibe, f"vibe plan run {plan} {closed}").code == 0
+    assert len((vibe.workdir / "log").read_text().split()) == 20
+    prompt = shell(vibe, f"vibe -p go {closed}")
+    assert prompt.code == 0
+    assert "Traceback" not in prompt.err
+    assert shell(vibe, f"vibe --version {closed}").code == 0
+
+
+@pytest.mark.parametrize("words", ["-p go", "plan list", "plan run plan.json", "-p go --output json"])
+def test_output_that_finds_no_room_is_an_error(vibe: VibeCommand, plan: str, words: str) -> None:
+    assert plan == "plan.json"
+    vibe.replay(turns({"text": "fine"}))
+
+    ended = shell(vibe, f"vibe {words} > /dev/full")
+
+    assert (ended.code, ended.err.count("\n")) == (3, 1), ended.err
+    assert "No space left" in ended.err
+
+
+def test_errors_that_find_no_room_change_no_exit_code(vibe: VibeCommand) -> None:
+    assert shell(vibe, "vibe plan run nowhere.json 2> /dev/full").code == 2
+
+
+def test_a_directory_that_is_gone_is_said(vibe: VibeCommand) -> None:
+    ended = shell(vibe, "mkdir gone; cd gone; rmdir ../gone; vibe plan list")
+
+    assert (ended.code, ended.err.count("\n")) == (3, 1)
+    assert "current directory" in ended.err
+
+
+def test_no_home_variable_is_needed(vibe: VibeCommand, plan: str) -> None:
+    assert shell(vibe, f"unset HOME; vibe plan run {plan}").code == 0
+    ended = shell(vibe, "unset VIBE_HOME; HOME=/nowhere/at/all vibe plan list")
+    assert ended.code == 0
+
+
+@pytest.mark.parametrize("environ", [{"LANG": "C", "LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"LANG": "de_DE"}])
+def test_any_locale_writes_utf8(vibe: VibeCommand, write_plan: WritePlan, environ: dict[str, str]) -> None:
+    vibe.environ.update(environ)
+    vibe.replay(turns({"text": "grüße ✓"}))
+
+    assert vibe("-p", "go").out == "grüße ✓\n"
+    assert "✓ a" in vibe("plan", "run", write_plan(command_step("a", "echo ü"))).out
+
+
+@pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": ""}])
+def test_plain_output_has_no_escapes(vibe: VibeCommand, plan: str, environ: dict[str, str]) -> None:
+    vibe.environ.update(environ)
+
+    ended = vibe("plan", "run", plan)
+
+    assert ended.code == 0
+    assert "\x1b" not in ended.out + ended.err
+
+
+def test_a_prompt_of_a_megabyte_comes_through_a_pipe(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"text": "read"}))
+    prompt = "word " * 200_000
+
+    record = vibe("-p", "--output", "json", stdin=prompt).document
+
+    transcript = vibe.home / "logs" / "session" / record["session_id"] / "messages.jsonl"
+    assert record["result"] == "read"
+    assert json.loads(transcript.read_text().splitlines()[0])["content"] == prompt.strip()
+
+
+@pytest.mark.parametrize("line", [r"vibe -p $'hi \xff\xfe'", r"printf 'hi \xff\xfe' | vibe -p"])
+def test_a_prompt_that_is_no_utf8_is_answered(vibe: VibeCommand, line: str) -> None:
+    vibe.replay(turns({"text": "read"}))
+
+    ended = shell(vibe, line)
+
+    assert (ended.code, ended.out, ended.err) == (0, "read\n", "")
+
+
+@pytest.mark.parametrize("words", [["plan", "run", "--output", "json", "plan.json"], ["-p", "go", "--output", "json"]])
+def test_a_disk_that_fills_up_ends_the_run_with_a_record(
+    vibe: VibeCommand, write_plan: WritePlan, words: list[str]
+) -> None:
+    call = {"name": "bash", "arguments": {"command": "seq 200000; sleep 0.1"}}
+    vibe.replay(turns(*[{"text": "x" * 3_000, "tool_calls": [call]}] * 30, {"text": "done"}))
+    write_plan(*(command_step(f"s{n}", f"seq {n} 100000") for n in range(60)))
+
+    ended = subprocess.run(
+        [str(VIBE), *(["--yolo"] if words[0] == "-p" else []), *words],
+        cwd=vibe.workdir,
+        env=vibe.variables(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)),
+    )
+
+    assert ended.returncode == 3, ended.stderr
+    record = json.loads(ended.stdout)
+    assert record["exit_code"] == 3
+    assert b"Traceback" not in ended.stderr
+    assert b"internal error" not in ended.stderr
+    assert b"no reason given" not in ended.stderr
+
+
+def test_a_home_that_is_a_file_is_one_sentence(vibe: VibeCommand, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    vibe.replay(turns({"text": "fine"}))
+    vibe.home = tmp_path / "file"
+
+    ended = vibe("-p", "go")
+
+    assert ended.code in {2, 3}
+    assert (ended.out, ended.err.count("\n")) == ("", 1), ended.err
+
+
+@pytest.mark.parametrize(("which", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("output", ["json", "streaming"])
+def test_a_signal_in_a_tool_call_leaves_a_record_and_nothing_running(
+    vibe: VibeCommand, which: signal.Signals, code: int, output: str
+) -> None:
+    vibe.replay(turns({"tool_calls": [{"name": "bash", "arguments": {"command": SLOW}}]}, {"text": "never"}))
+    process = vibe.start("--yolo", "--output", output, "-p", "go")
+    wait_for((vibe.workdir / "started").exists)
+
+    process.send_signal(which)
+    out, err = process.communicate(timeout=20)
+
+    record = json.loads(out if output == "json" else out.splitlines()[-1])
+    assert (process.returncode, record["exit_code"], record["outcome"]) == (code, code, "interrupted"), err
+    wait_for(lambda: not leftovers(vibe.workdir))
+    transcript = vibe.home / "logs" / "session" / record["session_id"] / "messages.jsonl"
+    messages = [json.loads(line) for line in transcript.read_text().splitlines()]
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool"]
+    assert messages[-1]["status"] == "cancelled"
+
+
+@pytest.mark.parametrize(("which", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_in_the_middle_of_an_answer_leaves_a_record(
+    vibe: VibeCommand, which: signal.Signals, code: int
+) -> None:
+    vibe.replay(turns({"text": "word " * 200, "chunk_size": 5, "delay_seconds": 60}))
+    process = vibe.start("--output", "streaming", "-p", "go")
+    assert process.stdout is not None
+    lines: list[dict[str, Any]] = []
+    while not lines or lines[-1]["type"] != "assistant.delta":
+        lines.append(json.loads(process.stdout.readline()))
+
+    process.send_signal(which)
+    out, err = process.communicate(timeout=20)
+
+    record = json.loads(out.splitlines()[-1])
+    assert (process.returncode, record["type"], record["outcome"]) == (code, "result", "interrupted"), err
+    assert err == b""
+
+
+def test_an_answer_on_a_terminal_cannot_move_the_cursor(vibe: VibeCommand) -> None:
+    answer = "fine\x1b[2J\x1b]0;title\x07\n\tindented \u202e end"
+    vibe.replay(turns({"text": answer}))
+    ours, theirs = pty.openpty()
+
+    ended = subprocess.run(
+        [str(VIBE), "-p", "go"], cwd=vibe.workdir, env=vibe.variables(), stdin=subprocess.DEVNULL, stdout=theirs,
+        timeout=30, check=False, start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = os.read(ours, 10_000).decode()
+    os.close(ours)
+
+    assert ended.returncode == 0
+    assert shown.replace("\r\n", "\n").expandtabs() == "fine\n        indented  end\n"
+    assert vibe("-p", "go").out == answer + "\n", "a pipe gets what the model said"

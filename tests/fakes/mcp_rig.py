@@ -1,0 +1,76 @@
+"""Servers under way, and an agent's tool executor that has their tools."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from anyio import to_thread
+
+from ipc.events import ToolResultEvent, ToolStreamEvent
+from tests.fakes.tools import ExecutorRig, call
+from vibe.core.config.models import McpServerConfig
+from vibe.core.messages import ToolMessage
+from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.mcp.connection import ServerPlace
+from vibe.core.tools.mcp.servers import McpServers, ServerState
+from vibe.core.tools.permissions import ApprovalMode
+
+
+class McpRig:
+    """What a test asks of servers: their states, and calls of their tools as an agent makes them."""
+
+    rig: ExecutorRig
+
+    def __init__(self, servers: McpServers, root: Path) -> None:
+        self.servers = servers
+        self.root = root
+
+    async def hire(
+        self, tables: Mapping[str, dict[str, Any]] | None = None, mode: ApprovalMode = ApprovalMode.ALL
+    ) -> None:
+        """Have the calls made by a new agent, which has the tools there are now."""
+        self.rig = await to_thread.run_sync(self._agent, tables, Approvals(mode=mode))
+
+    def _agent(self, tables: Mapping[str, dict[str, Any]] | None, approvals: Approvals) -> ExecutorRig:
+        classes = self.servers.tool_classes()
+        return ExecutorRig(self.root, *classes, approvals=approvals, output_dir=self.root / "outputs", tables=tables)
+
+    def state(self, name: str) -> ServerState:
+        """How a server stands."""
+        return next(state for state in self.servers.states() if state.name == name)
+
+    async def call(self, tool: str, /, **arguments: Any) -> ToolMessage:
+        """Call a tool; what an agent gets to read."""
+        batch = await self.rig.executor.run_all([call("c1", tool, **arguments)], self.rig.record)
+        return batch.messages[0]
+
+    @property
+    def progress(self) -> list[str]:
+        """What running tools showed."""
+        return [event.text for event in self.rig.sink.events if isinstance(event, ToolStreamEvent)]
+
+    @property
+    def results(self) -> list[ToolResultEvent]:
+        """What was announced of ended calls."""
+        return [event for event in self.rig.sink.events if isinstance(event, ToolResultEvent)]
+
+
+@asynccontextmanager
+async def running(
+    root: Path,
+    *configs: McpServerConfig,
+    environ: Mapping[str, str] | None = None,
+    on_change: Callable[[], Awaitable[None]] | None = None,
+) -> AsyncGenerator[McpRig]:
+    """Servers that have started, or failed to."""
+    place = ServerPlace(environ=environ or os.environ, cwd=root, log_dir=root / "logs", version="0")
+    servers = McpServers(configs, place)
+    async with servers.running(on_change):
+        await servers.settled()
+        rig = McpRig(servers, root)
+        await rig.hire()
+        yield rig

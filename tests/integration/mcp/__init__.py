@@ -1,0 +1,3 @@
+"""The MCP client against real servers."""
+
+from __future__ import annotations

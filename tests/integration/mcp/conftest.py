@@ -1,0 +1,13 @@
+"""The peers from npm, installed once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.mcp_peers import install_peers
+
+
+@pytest.fixture(scope="session")
+def peers() -> None:
+    """Installs them where they are missing."""
+    install_peers()

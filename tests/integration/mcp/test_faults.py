@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from tests.fakes.mcp_peers import FAULTY, PEN, free_port, http_server, left_over, over_http, over_stdio
+from tests.fakes.mcp_rig import running
+from vibe.core.config.models import McpServerConfig
+from vibe.core.tools.mcp.errors import RequiredServerError
+
+
+def faulty(fault: str, *more: str, **fields: Any) -> McpServerConfig:
+    return over_stdio(fault, *FAULTY, fault, *more, **fields)
+
+
+async def test_one_server_that_fails_costs_the_others_nothing(tmp_path: Path) -> None:
+    started = time.monotonic()
+    async with running(
+        tmp_path,
+        faulty("none"),
+        faulty("silent", startup_timeout_sec=1.0),
+        faulty("noise", startup_timeout_sec=1.0),
+        faulty("exit"),
+        over_stdio("missing", "no-such-command"),
+        over_stdio("keyless", *FAULTY, "none", env={"KEY": "${NOT_SET_ANYWHERE}"}),
+    ) as rig:
+        problems = {state.name: state.problem for state in rig.servers.states() if state.problem}
+        assert (await rig.call("none_echo", text="hi")).content == "Echo: hi"
+
+    assert problems["silent"] == "did not start within 1 s (startup_timeout_sec)"
+    assert "it printed 4 lines that are no MCP messages" in problems["noise"]
+    assert problems["exit"].startswith("died (exit code 3): cannot open the database; its output is in ")
+    assert "no command 'no-such-command'" in problems["missing"]
+    assert "NOT_SET_ANYWHERE" in problems["keyless"]
+    assert set(problems) == {"silent", "noise", "exit", "missing", "keyless"}
+    assert time.monotonic() - started < 15
+
+
+async def test_lines_that_are_no_messages_are_passed_over_and_logged(tmp_path: Path) -> None:
+    async with running(tmp_path, faulty("rubbish")) as rig:
+        assert (await rig.call("rubbish_echo", text="hi")).content == "Echo: hi"
+
+    assert "Welcome to the server!" in (tmp_path / "logs" / "rubbish.log").read_text()
+
+
+async def test_a_flood_on_stderr_ends_in_a_file_of_bounded_size(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with running(tmp_path, faulty("flood")) as rig:
+        assert (await rig.call("flood_echo", text="hi")).content == "Echo: hi"
+
+    logged = sum(path.stat().st_size for path in (tmp_path / "logs").iterdir())
+    assert 500_000 < logged <= 1_100_000
+    assert capfd.readouterr() == ("", "")
+
+
+async def test_a_server_that_dies_in_a_call_is_brought_back_once(tmp_path: Path) -> None:
+    async with running(tmp_path, faulty("dies-once", str(tmp_path))) as rig:
+        died = await rig.call("dies-once_echo", text="one")
+        again = await rig.call("dies-once_echo", text="two")
+
+    assert died.status == "error"
+    assert died.content.startswith("MCP server 'dies-once' died (exit code 9) while echo ran")
+    assert (again.status, again.content) == ("ok", "Echo: two")
+
+
+async def test_a_call_that_can_be_repeated_is_repeated_by_us(tmp_path: Path) -> None:
+    async with running(tmp_path, faulty("dies-once", str(tmp_path))) as rig:
+        assert (await rig.call("dies-once_look", text="one")).content == "Echo: one"
+
+
+async def test_a_server_that_dies_again_is_given_up_by_name(tmp_path: Path) -> None:
+    async with running(tmp_path, faulty("dies")) as rig:
+        answers = [await rig.call("dies_echo", text="one") for _ in range(3)]
+        status = rig.state("dies").status.value
+
+    assert [answer.status for answer in answers] == ["error"] * 3
+    assert all("MCP server 'dies'" in answer.content for answer in answers)
+    assert "go on without it" in answers[-1].content
+    assert status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("hang", "did not answer echo within 0.5 s"),
+        ("not-json", "did not answer echo within 0.5 s"),
+        ("bad-result", "no valid MCP answer"),
+        ("long-line", "while echo ran"),
+    ],
+)
+async def test_an_answer_that_is_none_becomes_an_error_that_names_the_server(
+    fault: str, words: str, tmp_path: Path
+) -> None:
+    seconds = 20.0 if fault == "long-line" else 0.5
+    async with running(tmp_path, faulty(fault, tool_timeout_sec=seconds)) as rig:
+        answer = await rig.call(f"{fault}_echo", text="hi")
+
+    assert answer.status == "error"
+    assert f"MCP server {fault!r}" in answer.content
+    assert words in answer.content
+
+
+async def test_odd_names_and_schemas_are_mended_or_told(tmp_path: Path) -> None:
+    async with running(tmp_path, faulty("odd-tools"), faulty("bad-list"), faulty("pages")) as rig:
+        odd, bad, pages = (rig.state(name) for name in ("odd-tools", "bad-list", "pages"))
+        answer = await rig.call(odd.tools[0], text="hi")
+
+    assert odd.tools[0] == "odd-tools_with_space__nd_mehr"
+    assert len(set(odd.tools)) == len(odd.tools) == 4
+    assert all(len(name) <= 64 for name in odd.tools)
+    assert len(odd.unusable) == 3
+    assert answer.content == "Echo: hi"
+    assert (bad.status.value, bad.tools, len(bad.unusable)) == ("ready", (), 1)
+    assert pages.tools == tuple(f"pages_tool{n}" for n in range(5))
+
+
+async def test_a_required_server_that_fails_is_fatal(tmp_path: Path) -> None:
+    with pytest.raises(RequiredServerError, match="'missing' is required: can't be started"):
+        async with running(tmp_path, over_stdio("missing", "no-such-command", required=True)):
+            pass
+
+
+async def test_a_disabled_server_is_not_started(tmp_path: Path) -> None:
+    async with running(tmp_path, over_stdio("off", "no-such-command", required=True, enabled=False)) as rig:
+        assert rig.servers.states() == ()
+
+
+@contextmanager
+def web_server(status: int) -> Generator[str]:
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ARG002  in place of lines on stderr
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://user:pass@127.0.0.1:{server.server_port}/mcp?key=secret"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(401, "api_key_env"), (403, "HTTP 403"), (404, "HTTP 404"), (500, "HTTP 500")]
+)
+async def test_the_status_of_a_refusal_is_told_without_secrets(status: int, words: str, tmp_path: Path) -> None:
+    with web_server(status) as url:
+        async with running(tmp_path, over_http("web", url)) as rig:
+            problem = rig.state("web").problem
+
+    assert words in problem
+    assert not {"pass", "secret"} & set(problem.replace("@", " ").replace("=", " ").split())
+
+
+async def test_an_address_where_nobody_listens_is_told(tmp_path: Path) -> None:
+    async with running(tmp_path, over_http("gone", f"http://127.0.0.1:{free_port()}/mcp")) as rig:
+        assert "can't be reached at http://127.0.0.1:" in rig.state("gone").problem
+
+
+async def test_an_http_server_that_was_restarted_is_found_again(tmp_path: Path) -> None:
+    port = free_port()
+    with http_server(*PEN, "http", str(port), port=port) as url:
+        config = over_http("pen", url)
+        connected = running(tmp_path, config)
+        rig = await connected.__aenter__()
+    try:
+        with http_server(*PEN, "http", str(port), port=port):
+            first = await rig.call("pen_echo", text="one")
+            second = await rig.call("pen_echo", text="two")
+    finally:
+        await connected.__aexit__(None, None, None)
+
+    assert "Echo: one" in first.content or "MCP server 'pen'" in first.content
+    assert second.content == "Echo: two"
+
+
+async def test_servers_are_closed_side_by_side_and_nothing_is_left(tmp_path: Path) -> None:
+    mark = str(tmp_path / "mark")
+    async with running(tmp_path, *(over_stdio(f"s{n}", *FAULTY, "stubborn", mark) for n in range(4))):
+        assert len(await anyio.to_thread.run_sync(left_over, mark)) >= 4
+        closing = time.monotonic()
+
+    assert time.monotonic() - closing < 6
+    assert await anyio.to_thread.run_sync(left_over, mark) == []
+
+
+async def test_cancelling_a_run_closes_its_servers(tmp_path: Path) -> None:
+    mark = str(tmp_path / "mark")
+    with anyio.CancelScope() as scope:
+        async with running(tmp_path, faulty("none", mark)) as rig:
+            assert rig.state("none").status.value == "ready"
+            scope.cancel()
+            await anyio.sleep_forever()
+
+    assert scope.cancelled_caught
+    assert await anyio.to_thread.run_sync(left_over, mark) == []

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from tests.fakes.mcp_peers import FAULTY, PEN, free_port, http_server, over_http, over_stdio
+from tests.fakes.mcp_rig import McpRig, running
+from tests.fakes.tools import call
+from vibe.core.tools.outputs import RESULT_BYTES
+from vibe.core.tools.permissions import ApprovalMode
+
+
+@asynccontextmanager
+async def pen(transport: str, root: Path) -> AsyncGenerator[McpRig]:
+    if transport == "stdio":
+        async with running(root, over_stdio("pen", *PEN, "stdio")) as rig:
+            yield rig
+        return
+    port = free_port()
+    with http_server(*PEN, "http", str(port), port=port) as url:
+        async with running(root, over_http("pen", url)) as rig:
+            yield rig
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that nothing announces."""
+    with anyio.fail_after(10):
+        while not condition():  # noqa: ASYNC110  it happens in another process
+            await anyio.sleep(0.01)
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_all_kinds_of_answers(transport: str, tmp_path: Path) -> None:
+    async with pen(transport, tmp_path) as rig:
+        assert (await rig.call("pen_echo", text="hi")).content == "Echo: hi"
+        assert (await rig.call("pen_weather")).content.count('"temperature"') == 1
+        assert "image/png" in (await rig.call("pen_picture")).content
+        failed = await rig.call("pen_fail", why="no ink")
+        assert failed.status == "error"
+        assert (await rig.call("pen_slow", steps=3)).content == "done"
+        assert rig.progress == ["1/3 step 1", "2/3 step 2", "3/3 step 3"]
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_cancelled_call_is_cancelled_at_the_server_and_the_session_goes_on(
+    transport: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "cancelled"
+    async with pen(transport, tmp_path) as rig:
+        async with anyio.create_task_group() as group:
+            group.start_soon(rig.rig.executor.run_all, [call("c1", "pen_slow", steps=1, log=str(log))], rig.rig.record)
+            await until(lambda: bool(rig.progress))
+            group.cancel_scope.cancel()
+        assert rig.rig.recorded[0].status == "cancelled"
+
+        await until(log.exists)
+        assert (await rig.call("pen_echo", text="still here")).content == "Echo: still here"
+
+
+async def test_a_long_answer_is_cut_and_kept_whole(tmp_path: Path) -> None:
+    async with pen("stdio", tmp_path) as rig:
+        answer = await rig.call("pen_much", count=20_000)
+
+        assert len(answer.content.encode()) <= RESULT_BYTES
+        kept = list((tmp_path / "outputs").glob("*.txt"))
+        assert len(kept) == 1
+        assert kept[0].read_text().endswith("line 19999")
+        assert str(kept[0]) in answer.content
+
+
+async def test_a_changed_list_is_noticed_once_and_only_if_it_really_changed(tmp_path: Path) -> None:
+    changes: list[str] = []
+
+    async def note() -> None:
+        await anyio.lowlevel.checkpoint()
+        changes.append("changed")
+
+    async with running(tmp_path, over_stdio("pen", *PEN, "stdio"), on_change=note) as rig:
+        before = {cls.get_name(): cls for cls in rig.servers.tool_classes()}
+        await rig.call("pen_grow")
+        await until(lambda: bool(changes))
+
+        after = {cls.get_name(): cls for cls in rig.servers.tool_classes()}
+        assert set(after) - set(before) == {"pen_grown"}
+        assert all(after[name] is cls for name, cls in before.items())
+        await rig.hire()
+        assert (await rig.call("pen_grown")).content == "new"
+    assert changes == ["changed"]
+
+
+async def test_a_server_gets_the_six_variables_and_what_its_entry_names(tmp_path: Path) -> None:
+    environ = {**os.environ, "MISTRAL_API_KEY": "secret", "CITY": "Paris"}
+    config = over_stdio("pen", *PEN, "stdio", env={"PLACE": "in ${CITY}", "PYTHONDONTWRITEBYTECODE": "1"})
+    async with running(tmp_path, config, environ=environ) as rig:
+        names = (await rig.call("pen_environment")).content.split()
+
+    assert {"PATH", "PLACE"} <= set(names)
+    assert not {"MISTRAL_API_KEY", "CITY"} & set(names)
+
+
+async def test_an_agent_asks_before_it_calls_and_tables_decide_by_name(tmp_path: Path) -> None:
+    async with running(tmp_path, over_stdio("srv", *FAULTY, "none")) as rig:
+        tables = {"srv_echo": {"permission": "always"}, "srv_look": {"permission": "never"}}
+        await rig.hire(tables, ApprovalMode.ASK)
+        assert (await rig.call("srv_echo", text="a")).status == "ok"
+        assert (await rig.call("srv_look")).status == "denied"
+        await rig.hire({}, ApprovalMode.ASK)
+        assert (await rig.call("srv_echo", text="a")).status == "denied"
+
+
+async def test_a_hint_of_reading_only_never_grants_anything(tmp_path: Path) -> None:
+    async with running(tmp_path, over_stdio("srv", *FAULTY, "none")) as rig:
+        tool = next(cls for cls in rig.servers.tool_classes() if cls.get_name() == "srv_look")
+
+        assert tool.read_only
+        await rig.hire({}, ApprovalMode.ASK)
+        assert (await rig.call("srv_look")).status == "denied"

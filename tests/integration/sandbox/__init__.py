@@ -1,0 +1,3 @@
+"""The real sandboxes, with real programs in them."""
+
+from __future__ import annotations

@@ -1,0 +1,67 @@
+"""A workspace, a home with secrets, and each sandbox that works on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from vibe.core.config.models import SandboxConfig
+from vibe.core.sandbox.confinement import Confinement, Place
+from vibe.core.tools.process import CommandResult, child_environ, run_command
+from vibe.core.tools.shell_command import shell_command
+
+
+@dataclass
+class Cell:
+    """Runs shell lines confined in ``root``."""
+
+    base: Path
+    backend: str
+    settings: SandboxConfig = field(default_factory=SandboxConfig)
+    outputs: Path | None = None
+
+    def __post_init__(self) -> None:
+        self.environ = {
+            **{name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ},
+            "HOME": str(self.base / "home"),
+            "MISTRAL_API_KEY": "SECRET",
+            "SSH_AUTH_SOCK": str(self.base / "home" / "agent.sock"),
+            "TMPDIR": str(self.base),
+        }
+        self.configure(self.settings)
+
+    @property
+    def root(self) -> Path:
+        return self.base / "work"
+
+    def configure(self, settings: SandboxConfig) -> None:
+        self.settings = settings
+        self.confinement = Confinement(settings, self.environ, self.base / "home" / ".vibe", backends=[self.backend])
+
+    async def run(self, line: str, seconds: float = 60) -> CommandResult:
+        place = Place(roots=(self.root,), readable=() if self.outputs is None else (self.outputs,))
+        shell = await shell_command(line, child_environ(self.environ), self.confinement, place)
+        assert shell.confined_by is not None
+        result = await run_command(shell.argv, cwd=self.root, environ=shell.environ, timeout=seconds)
+        return shell.annotated(result)
+
+
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def cell(request: pytest.FixtureRequest, tmp_path: Path) -> Cell:
+    """A confined place; skipped where this machine can't confine so."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("there are sandboxes for Linux only")
+    for folder in ("work", "home/.ssh", "home/.vibe", "home/.config/gcloud"):
+        (tmp_path / folder).mkdir(parents=True)
+    for secret in (".ssh/id_ed25519", ".netrc", ".npmrc", ".vibe/config.toml", ".config/gcloud/creds.json"):
+        (tmp_path / "home" / secret).write_text("SECRET")
+    (tmp_path / "home" / ".gitconfig").write_text("[user]\n\tname = me\n\temail = me@example.com\n")
+    made = Cell(tmp_path, str(request.param))
+    choice = made.confinement.choice()
+    if choice.sandbox is None:
+        pytest.skip(choice.reason)
+    return made

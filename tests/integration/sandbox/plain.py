@@ -1,0 +1,12 @@
+"""Runs a shell line as the user would."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def run_plain(line: str, cwd: Path, environ: Mapping[str, str]) -> None:
+    """To its end; it must succeed."""
+    subprocess.run(["bash", "-c", line], cwd=cwd, env=environ, check=True, capture_output=True, timeout=30)

@@ -1,0 +1,3 @@
+"""Sessions with real files, processes and git."""
+
+from __future__ import annotations

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.session.repository import ENVIRON, repository, write
+from vibe.app.chat_session import ChatSession, SessionOpening
+from vibe.core.config.paths import VibePaths
+from vibe.core.messages import UserMessage
+from vibe.core.outcome import Outcome
+from vibe.core.session.errors import SessionLockedError, WorkspaceLockedError
+from vibe.core.session.loader import SessionLoader
+from vibe.core.session.meta import read_meta
+from vibe.core.session.transcript import TranscriptError
+
+
+def opening(workspace: Path, *, resume: str | None = None, writes: bool = True) -> SessionOpening:
+    return SessionOpening(workspace=workspace, model="m", agent="default", title="t", resume=resume, writes=writes)
+
+
+def begun(home: Path, workspace: Path) -> ChatSession:
+    session = ChatSession.open(VibePaths(home), opening(workspace))
+    session.transcript.append(UserMessage("go"))
+    return session
+
+
+def test_a_fork_leaves_both_sessions_whole_and_takes_the_lock_along(tmp_path: Path, vibe_home: Path) -> None:
+    session = begun(vibe_home, tmp_path)
+    first = session.folder
+
+    session.fork_now(lambda path: session.transcript.restart([UserMessage("summary")], path))
+    session.transcript.append(UserMessage("more"))
+
+    assert session.folder != first
+    assert read_meta(first.path).outcome == "compacted"
+    assert read_meta(session.folder.path).parent_id == first.path.name
+    assert [line.count("go") for line in first.transcript.read_text().splitlines()] == [1]
+    assert session.folder.transcript.read_text().count("\n") == 2
+    with pytest.raises(SessionLockedError):
+        ChatSession.open(VibePaths(vibe_home), opening(tmp_path, resume=session.session_id, writes=False))
+    session.close(Outcome.COMPLETED)
+    session.release()
+    again = ChatSession.open(VibePaths(vibe_home), opening(tmp_path, resume=""))
+    assert again.session_id == session.session_id
+    assert [message.content for message in again.transcript.messages] == ["summary", "more"]
+    again.release()
+
+
+def test_a_fork_that_cannot_be_written_leaves_the_session_as_it_is(tmp_path: Path, vibe_home: Path) -> None:
+    session = begun(vibe_home, tmp_path)
+
+    def refuse(path: Path | None) -> None:
+        raise TranscriptError(path or tmp_path, "cannot be written (No space left on device)")
+
+    with pytest.raises(TranscriptError):
+        session.fork_now(refuse)
+
+    session.transcript.append(UserMessage("more"))
+    session.release()
+    assert session.folder.transcript.read_text().count("\n") == 2
+    assert [saved.meta.session_id for saved in SessionLoader(VibePaths(vibe_home).sessions).all().sessions] == [
+        session.session_id
+    ]
+
+
+def test_after_a_fork_files_are_recorded_in_the_new_session(tmp_path: Path, vibe_home: Path) -> None:
+    session = begun(vibe_home, repository(tmp_path / "w", {"a.txt": "a"}))
+    before = session.snapshots(ENVIRON)
+    before.take(0)
+
+    session.fork_now(lambda path: session.transcript.restart([], path))
+    write(tmp_path / "w", {"a.txt": "b"})
+    session.snapshots(ENVIRON).take(1)
+
+    assert [snapshot.messages for snapshot in before.taken()] == [0]
+    assert [snapshot.messages for snapshot in session.snapshots(ENVIRON).taken()] == [1]
+    session.release()
+
+
+def test_a_reader_may_look_while_another_writes(tmp_path: Path, vibe_home: Path) -> None:
+    writer = begun(vibe_home, tmp_path)
+
+    reader = ChatSession.open(VibePaths(vibe_home), opening(tmp_path, writes=False))
+
+    with pytest.raises(WorkspaceLockedError):
+        ChatSession.open(VibePaths(vibe_home), opening(tmp_path))
+    reader.release()
+    writer.release()
+    ChatSession.open(VibePaths(vibe_home), opening(tmp_path)).release()
+
+
+def test_a_session_that_is_taken_up_again_is_under_way_again(tmp_path: Path, vibe_home: Path) -> None:
+    session = begun(vibe_home, tmp_path)
+    session.close(Outcome.FAILED)
+    session.release()
+
+    again = ChatSession.open(VibePaths(vibe_home), opening(tmp_path, resume=""))
+
+    assert read_meta(again.folder.path).outcome is None
+    again.release()

@@ -1,0 +1,3 @@
+"""Tests of vibe.core.hooks."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Tests of middleware."""
+
+from __future__ import annotations

@@ -1,0 +1,28 @@
+"""A conversation between two turns, laid out by a test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from subagents.budget import Account, Limits
+from vibe.core.messages import Message, Usage
+from vibe.core.middleware.port import Moment
+from vibe.core.session.transcript import Transcript
+
+
+@dataclass(kw_only=True)
+class Talk:
+    """What a middleware looks at; change it and ask again."""
+
+    messages: Sequence[Message] = ()
+    context_tokens: int = 0
+    spent: int = 0
+    limit: int | None = None
+
+    @property
+    def moment(self) -> Moment:
+        """As it stands."""
+        account = Account("this run", Limits(max_tokens=self.limit))
+        account.book(Usage(self.spent, 0, 0, 1), 0.0)
+        return Moment(transcript=Transcript(self.messages), budget=account, context_tokens=self.context_tokens)

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.unit.core.middleware.moments import Talk
+from vibe.core.config.models import ModelConfig
+from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from vibe.core.middleware.auto_compact import AutoCompact, compaction_threshold
+from vibe.core.middleware.context_warning import ContextWarning
+from vibe.core.middleware.loops import LoopDetection
+from vibe.core.middleware.pipeline import MiddlewarePipeline
+from vibe.core.middleware.port import Compact, Middleware, Moment, Notice, Stop, Verdict, Warn
+from vibe.core.middleware.read_only import ReadOnly
+from vibe.core.middleware.spending import SpendingNotice
+from vibe.core.middleware.turns import TurnLimit
+from vibe.core.outcome import Outcome
+
+
+def turn(number: int, result: str = "same", name: str = "grep", arguments: str = "{}") -> list[Message]:
+    call = ToolCall(f"c{number}", name, arguments)
+    return [AssistantMessage("", (call,)), ToolMessage(result, call.id, name)]
+
+
+async def test_the_turn_limit_stops_at_the_limit_and_not_before() -> None:
+    limit = TurnLimit(2)
+
+    assert await limit.before_turn(Talk(messages=turn(1)).moment) == ()
+    (stop,) = await limit.before_turn(Talk(messages=[*turn(1), *turn(2)]).moment)
+
+    assert isinstance(stop, Stop)
+    assert (stop.outcome, stop.reason) == (Outcome.LIMIT, "turns")
+
+
+async def test_spending_is_said_once_at_four_fifths() -> None:
+    notice = SpendingNotice()
+
+    assert await notice.before_turn(Talk(spent=799, limit=1000).moment) == ()
+    (said,) = await notice.before_turn(Talk(spent=800, limit=1000).moment)
+    assert isinstance(said, Notice)
+    assert await notice.before_turn(Talk(spent=900, limit=1000).moment) == ()
+
+
+async def test_without_a_limit_nothing_is_said_about_spending() -> None:
+    assert await SpendingNotice().before_turn(Talk(spent=10_000_000).moment) == ()
+
+
+@pytest.mark.parametrize(
+    ("messages", "loops"),
+    [
+        ([*turn(1), *turn(2), *turn(3)], True),
+        ([*turn(1), *turn(2)], False),
+        ([*turn(1), *turn(2), *turn(3, result="other")], False),
+        ([*turn(1), *turn(2), *turn(3, arguments='{"a": 1}')], False),
+        ([*turn(1), *turn(2, name="bash"), *turn(3)], False),
+        ([*turn(1, result="x"), *turn(2), *turn(3), UserMessage("notice"), *turn(4)], True),
+        ([*turn(1), *turn(2), AssistantMessage("thinking"), *turn(3)], False),
+        ([], False),
+    ],
+)
+async def test_three_equal_turns_are_a_loop(messages: Sequence[Message], *, loops: bool) -> None:
+    verdicts = await LoopDetection().after_turn(Talk(messages=messages).moment)
+
+    assert [type(verdict) for verdict in verdicts] == ([Stop] if loops else [])
+    assert all(isinstance(verdict, Stop) and verdict.reason == "loop" for verdict in verdicts)
+
+
+async def test_half_of_the_context_is_said_once_to_people_and_to_the_model() -> None:
+    warning = ContextWarning(1000)
+
+    assert await warning.before_turn(Talk(context_tokens=499).moment) == ()
+    said = await warning.before_turn(Talk(context_tokens=500).moment)
+    assert [type(verdict) for verdict in said] == [Warn, Notice]
+    assert await warning.before_turn(Talk(context_tokens=900).moment) == ()
+
+
+async def test_half_of_the_context_is_said_again_after_the_conversation_was_shortened() -> None:
+    warning = ContextWarning(1000)
+    await warning.before_turn(Talk(context_tokens=900).moment)
+    await warning.before_turn(Talk(context_tokens=100).moment)
+
+    assert len(await warning.before_turn(Talk(context_tokens=600).moment)) == 2
+
+
+async def test_compaction_is_asked_for_at_the_threshold() -> None:
+    compact = AutoCompact(1000)
+
+    assert await compact.before_turn(Talk(context_tokens=999).moment) == ()
+    assert await compact.before_turn(Talk(context_tokens=1000).moment) == (Compact(threshold=1000),)
+
+
+async def test_compaction_that_did_not_help_is_asked_for_again_only_after_growth() -> None:
+    compact = AutoCompact(1000)
+    await compact.before_turn(Talk(context_tokens=1000).moment)
+
+    assert await compact.before_turn(Talk(context_tokens=1050).moment) == ()
+    assert len(await compact.before_turn(Talk(context_tokens=1100).moment)) == 1
+
+
+async def test_after_compaction_the_threshold_counts_again() -> None:
+    compact = AutoCompact(1000)
+    await compact.before_turn(Talk(context_tokens=5000).moment)
+    await compact.before_turn(Talk(context_tokens=200).moment)
+
+    assert len(await compact.before_turn(Talk(context_tokens=1000).moment)) == 1
+
+
+@pytest.mark.parametrize(
+    ("threshold", "context", "expected"),
+    [
+        (None, 1_000_000, 200_000),
+        (None, 100_000, 85_000),
+        (50_000, 100_000, 50_000),
+        (90_000, 100_000, 85_000),
+        (0, 100_000, None),
+    ],
+)
+def test_the_threshold_leaves_room_for_an_answer(threshold: int | None, context: int, expected: int | None) -> None:
+    model = ModelConfig(name="m", provider="p", context_size=context, auto_compact_threshold=threshold)
+
+    assert compaction_threshold(model) == expected
+
+
+def test_a_read_only_agent_is_refused_what_it_lacks_in_either_vocabulary() -> None:
+    guard = ReadOnly("plan", ["write_file", "bash"])
+
+    assert guard.refusal(ToolCall("1", "write_file", "{}")) == "the agent 'plan' is read-only and has no write_file"
+    assert guard.refusal(ToolCall("1", "write", "{}")) == "the agent 'plan' is read-only and has no write_file"
+    assert guard.refusal(ToolCall("1", "read_file", "{}")) is None
+
+
+class Saying(Middleware):
+    def __init__(self, *verdicts: Verdict) -> None:
+        self.asked = 0
+        self._verdicts = verdicts
+
+    async def before_turn(self, moment: Moment) -> Sequence[Verdict]:  # noqa: ARG002
+        self.asked += 1
+        return self._verdicts
+
+
+async def test_nobody_is_asked_after_a_stop() -> None:
+    stop = Stop(outcome=Outcome.LIMIT, reason="turns", detail="")
+    last = Saying(Notice("b"))
+    pipeline = MiddlewarePipeline([Saying(Notice("a")), Saying(stop), last])
+
+    assert await pipeline.before_turn(Talk().moment) == [Notice("a"), stop]
+    assert last.asked == 0

@@ -1,0 +1,60 @@
+"""How hooks and folders' instructions reach the model between its turns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ipc.sink import MemorySink
+from subagents.budget import Account, Limits
+from vibe.core.hooks.models import Hook, HookCall, HookEvent
+from vibe.core.hooks.runner import HookRunner
+from vibe.core.hooks.verdict import HookRun
+from vibe.core.middleware.port import Moment, Notice, Warn
+from vibe.core.middleware.taught import MAX_RETURNS, Taught
+from vibe.core.project_docs import NestedDocs
+from vibe.core.session.transcript import Transcript
+from vibe.core.tools.guidance import CallGuidance
+
+MOMENT = Moment(transcript=Transcript(), budget=Account("a", Limits()), context_tokens=0)
+CALL = HookCall(tool_call_id="1", tool="read_file", arguments={"path": "lib/a.py"})
+
+
+class Unhappy:
+    """Commands of hooks that are never content, until they are."""
+
+    def __init__(self) -> None:
+        self.content = False
+
+    async def run(self, hook: Hook, payload: str) -> HookRun:  # noqa: ARG002  the port
+        return HookRun(exit_code=0) if self.content else HookRun(exit_code=2, stderr="run the tests")
+
+
+def stopping(commands: Unhappy) -> Taught:
+    hook = Hook(name="tests", event=HookEvent.POST_AGENT_TURN, command="x")
+    return Taught(CallGuidance(hooks=HookRunner([hook], commands, MemorySink(), {})))
+
+
+async def test_an_agent_is_sent_back_only_so_often() -> None:
+    commands = Unhappy()
+    taught = stopping(commands)
+    for _ in range(MAX_RETURNS):
+        assert list(await taught.before_end(MOMENT, "done")) == [Notice("the hook 'tests' says: run the tests")]
+    (last,) = await taught.before_end(MOMENT, "done")
+    assert isinstance(last, Warn)
+    assert "sent back 3 times" in last.message
+    assert isinstance((await taught.before_end(MOMENT, "a new prompt"))[0], Notice)
+    commands.content = True
+    assert list(await taught.before_end(MOMENT, "done")) == []
+
+
+async def test_what_was_said_about_calls_is_passed_on_once(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "AGENTS.md").write_text("lib rules")
+    docs = NestedDocs(root=tmp_path, origin=tmp_path, trusts=lambda _: True)
+    guidance = CallGuidance(docs=docs)
+    taught = Taught(guidance)
+    await guidance.heard(CALL, [tmp_path / "lib" / "a.py"], status="ok", result="x")
+    (notice,) = await taught.before_turn(MOMENT)
+    assert isinstance(notice, Notice)
+    assert "lib rules" in notice.text
+    assert list(await taught.before_turn(MOMENT)) == []

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vibe.core.messages import Usage
+from vibe.core.session.errors import (
+    AmbiguousSessionError,
+    BrokenSessionError,
+    NoSuchSessionError,
+    SessionLockedError,
+    WorkspaceLockedError,
+)
+from vibe.core.session.folder import SessionFolder
+from vibe.core.session.git_head import git_head
+from vibe.core.session.loader import SessionLoader
+from vibe.core.session.lock import lock_session, lock_workspace
+from vibe.core.session.meta import SessionMeta, read_meta, write_meta
+
+
+def begin(sessions: Path, session_id: str, workspace: Path, *, said: float) -> SessionFolder:
+    meta = SessionMeta(version=1, session_id=session_id, workspace=str(workspace))
+    folder = SessionFolder.begin(sessions, meta)
+    folder.transcript.touch()
+    os.utime(folder.transcript, (said, said))
+    return folder
+
+
+def test_the_newest_session_comes_first_and_a_broken_one_is_said(tmp_path: Path) -> None:
+    begin(tmp_path, "aa1", tmp_path, said=10)
+    begin(tmp_path, "bb2", tmp_path, said=30)
+    broken = begin(tmp_path, "cc3", tmp_path, said=20)
+    (broken.path / "meta.json").write_text("{nonsense")
+
+    listing = SessionLoader(tmp_path).all()
+
+    assert [saved.meta.session_id for saved in listing.sessions] == ["bb2", "aa1"]
+    assert len(listing.problems) == 1
+    assert "cc3" in listing.problems[0]
+
+
+def test_a_folder_without_sessions_has_none(tmp_path: Path) -> None:
+    assert SessionLoader(tmp_path / "nowhere").all().sessions == ()
+
+
+def test_a_session_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
+    for session_id in ("abc1", "abd2", "abc"):
+        begin(tmp_path, session_id, tmp_path, said=1)
+    loader = SessionLoader(tmp_path)
+
+    assert loader.find("abd").meta.session_id == "abd2"
+    assert loader.find("abc").meta.session_id == "abc"
+    with pytest.raises(AmbiguousSessionError, match="3 session ids"):
+        loader.find("ab")
+    with pytest.raises(NoSuchSessionError, match="vibe session list"):
+        loader.find("zz")
+    with pytest.raises(NoSuchSessionError):
+        loader.find("")
+
+
+def test_the_last_session_of_a_workspace_is_the_one_spoken_in_last(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    begin(tmp_path / "s", "old", here, said=10)
+    begin(tmp_path / "s", "new", here, said=20)
+    begin(tmp_path / "s", "other", there, said=30)
+    loader = SessionLoader(tmp_path / "s")
+
+    assert loader.last_of(here).meta.session_id == "new"
+    with pytest.raises(NoSuchSessionError, match="no session to continue"):
+        loader.last_of(tmp_path)
+
+
+def test_meta_data_come_back_as_written(tmp_path: Path) -> None:
+    meta = SessionMeta(
+        version=1, session_id="a", workspace="/w", title="héllo", parent_id="p", usage=Usage(1, 2, 0, 1), cost_usd=0.5
+    )
+    write_meta(tmp_path, meta)
+
+    assert read_meta(tmp_path) == meta
+
+
+def test_a_file_without_a_version_is_brought_up_to_date_and_not_rewritten(tmp_path: Path) -> None:
+    old = {"id": "a1", "cwd": "/w", "start_time": 5.0, "title": "hello", "unheard_of": 1}
+    (tmp_path / "meta.json").write_text(json.dumps(old))
+
+    meta = read_meta(tmp_path)
+
+    assert (meta.version, meta.session_id, meta.workspace, meta.started, meta.title) == (1, "a1", "/w", 5.0, "hello")
+    assert json.loads((tmp_path / "meta.json").read_text()) == old
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"version": 99}', "newer vibe"),
+        ('{"version": "x"}', "version 'x'"),
+        ("[]", "damaged"),
+        ('{"version": 1}', "session_id"),
+    ],
+)
+def test_a_file_that_cannot_be_understood_says_why(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "meta.json").write_text(text)
+
+    with pytest.raises(BrokenSessionError, match=said):
+        read_meta(tmp_path)
+
+
+def test_a_second_holder_is_told_the_process_of_the_first(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (tmp_path / "link").symlink_to(work)
+    held = lock_workspace(tmp_path / "locks", work)
+
+    with pytest.raises(WorkspaceLockedError, match=f"in use by process {os.getpid()}"):
+        lock_workspace(tmp_path / "locks", tmp_path / "link")
+    lock_workspace(tmp_path / "locks", tmp_path).release()
+    held.release()
+    held.release()
+    lock_workspace(tmp_path / "locks", work).release()
+
+
+def test_a_session_has_one_holder(tmp_path: Path) -> None:
+    folder = begin(tmp_path, "a", tmp_path, said=1)
+    held = lock_session(folder)
+
+    with pytest.raises(SessionLockedError, match=f"session a is in use by process {os.getpid()}"):
+        lock_session(folder)
+    held.release()
+    lock_session(folder).release()
+
+
+def test_a_killed_holder_holds_nothing_and_children_inherit_nothing(tmp_path: Path) -> None:
+    code = (
+        "import subprocess, sys; from pathlib import Path; from vibe.core.session.lock import lock_workspace;"
+        "lock = lock_workspace(Path(sys.argv[1]), Path(sys.argv[1]));"
+        "child = subprocess.Popen(['sleep', '20']); print(child.pid, flush=True); input()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout is not None
+        child = int(holder.stdout.readline())
+        with pytest.raises(WorkspaceLockedError, match=f"process {holder.pid}"):
+            lock_workspace(tmp_path, tmp_path)
+    finally:
+        holder.kill()
+        holder.communicate()
+    try:
+        lock_workspace(tmp_path, tmp_path).release()
+    finally:
+        os.kill(child, 9)
+
+
+def git(*words: str, cwd: Path) -> str:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@t")
+    return subprocess.run(
+        ["git", *identity, *words], cwd=cwd, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def test_commit_and_branch_are_read_as_git_has_them(tmp_path: Path) -> None:
+    assert git_head(tmp_path) == (None, None)
+    git("init", "-q", "-b", "trunk/x", cwd=tmp_path)
+    assert git_head(tmp_path) == (None, "trunk/x")
+    git("commit", "-q", "--allow-empty", "-m", "x", cwd=tmp_path)
+    commit = git("rev-parse", "HEAD", cwd=tmp_path)
+    (tmp_path / "below").mkdir()
+
+    assert git_head(tmp_path / "below") == (commit, "trunk/x")
+    git("pack-refs", "--all", cwd=tmp_path)
+    assert git_head(tmp_path) == (commit, "trunk/x")
+    git("worktree", "add", "-q", "-b", "side", str(tmp_path / "tree"), cwd=tmp_path)
+    assert git_head(tmp_path / "tree") == (commit, "side")
+    git("checkout", "-q", "--detach", cwd=tmp_path)
+    assert git_head(tmp_path) == (commit, None)

@@ -1,0 +1,3 @@
+"""Tests of vibe.core.skills."""
+
+from __future__ import annotations

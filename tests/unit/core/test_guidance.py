@@ -1,0 +1,120 @@
+"""What one agent gets of what was taught, and what those it starts inherit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ipc.sink import MemorySink
+from tests.unit.core.skills.writing import write_skill
+from vibe.core.config.models import VibeConfig
+from vibe.core.guidance import AgentPlace, AgentPrompt, Guidance, PromptLayers, loaded_skills
+from vibe.core.guidance_loader import GuidanceRequest, load_guidance
+from vibe.core.memory import MemoryStore
+from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from vibe.core.project_docs import ProjectDoc, ProjectDocs
+from vibe.core.skills.desk import LOADED
+from vibe.core.skills.manager import SkillManager, SkillSources
+from vibe.core.tools.manager import ToolManager, ToolSources
+
+
+@pytest.fixture
+def skills(tmp_path: Path) -> SkillManager:
+    write_skill(tmp_path / "skills", "look", tools="Read")
+    write_skill(tmp_path / "skills", "find", tools="Read Grep")
+    return SkillManager(SkillSources(user=(tmp_path / "skills",)))
+
+
+def place(tmp_path: Path, *conversation: Message) -> AgentPlace:
+    return AgentPlace(root=tmp_path, sink=MemorySink(), conversation=conversation)
+
+
+def loading(name: str, status: str = "ok") -> tuple[Message, Message]:
+    call = ToolCall(id=f"c-{name}", name="skill", arguments=f'{{"name": "{name}"}}')
+    return AssistantMessage("", tool_calls=(call,)), ToolMessage("x", call.id, "skill", status=status)
+
+
+def test_tools_that_would_have_nothing_to_work_with_are_left_out(tmp_path: Path, skills: SkillManager) -> None:
+    tools = ToolManager(ToolSources(root=tmp_path), VibeConfig())
+    assert {"skill", "memory"}.isdisjoint(Guidance().tools(tools).available)
+    memory = MemoryStore(folder=tmp_path / "memory", project=tmp_path)
+    assert {"skill", "memory"} <= set(Guidance(skills=skills, memory=memory).tools(tools).available)
+
+
+def test_whoever_is_started_is_restricted_like_who_starts_it(tmp_path: Path, skills: SkillManager) -> None:
+    guidance = Guidance(skills=skills)
+    parent = guidance.for_agent(place(tmp_path))
+    child = guidance.below(parent).for_agent(place(tmp_path))
+    assert parent.calls.skills is not None
+    assert child.calls.skills is not None
+
+    child.calls.skills.load("look")
+    assert parent.calls.restriction("grep", {}) is None
+    parent.calls.skills.load("find")
+    assert child.calls.restriction("bash", {"command": "ls"}) is not None
+    grandchild = guidance.below(parent).below(child).for_agent(place(tmp_path))
+    assert "'look'" in (grandchild.calls.restriction("grep", {}) or "")
+
+
+def test_an_agent_that_goes_on_is_restricted_by_what_it_had_loaded(tmp_path: Path, skills: SkillManager) -> None:
+    resumed = Guidance(skills=skills).for_agent(place(tmp_path, *loading("look")))
+    assert resumed.calls.restriction("bash", {"command": "ls"}) is not None
+
+
+def test_skills_that_were_loaded_are_read_off_a_conversation(skills: SkillManager, tmp_path: Path) -> None:
+    desk = Guidance(skills=skills).for_agent(place(tmp_path)).calls
+    started = UserMessage(desk.prompt("/find it"))
+    conversation = [started, *loading("look"), *loading("gone", status="error"), UserMessage("/look is no start")]
+    assert loaded_skills(conversation) == ["find", "look"]
+
+
+def test_a_shortened_conversation_still_restricts_who_goes_on_with_it(tmp_path: Path, skills: SkillManager) -> None:
+    calls = Guidance(skills=skills).for_agent(place(tmp_path, *loading("look"))).calls
+    (reminder,) = calls.reminders()
+    shortened = [UserMessage(f"A summary.\n\n{reminder}\n\nMore."), UserMessage(f"{LOADED}no list")]
+    assert loaded_skills(shortened) == ["look"]
+    assert Guidance(skills=skills).for_agent(place(tmp_path)).calls.reminders() == ()
+
+
+def test_the_prompt_of_a_subagent_is_lean(tmp_path: Path, skills: SkillManager) -> None:
+    guidance = Guidance(
+        layers=PromptLayers(commit_signature=True, model_info=True),
+        skills=skills,
+        docs=ProjectDocs(docs=(ProjectDoc(path=tmp_path / "AGENTS.md", text="RULES"),)),
+        context="FILES",
+    )
+    prompt = AgentPrompt(workspace=tmp_path, model="m", lean=True)
+    text = guidance.system_prompt("BASE", prompt)
+    assert "FILES" not in text
+    assert "RULES" in text
+    assert "<name>look</name>" in text
+    assert "FILES" in guidance.system_prompt("BASE", AgentPrompt(workspace=tmp_path, model="m"))
+
+
+def test_project_skills_come_before_the_users_and_up_to_the_git_root(tmp_path: Path) -> None:
+    home, project = tmp_path / "me" / ".vibe", tmp_path / "me" / "project"
+    inner = project / "inner"
+    inner.mkdir(parents=True)
+    (project / ".git").mkdir()
+    write_skill(home / "skills", "both")
+    write_skill(tmp_path / "me" / ".agents" / "skills", "shared")
+    kept = write_skill(inner / ".vibe" / "skills", "both")
+    write_skill(project / ".agents" / "skills", "outer")
+
+    request = GuidanceRequest(
+        home=home, workdir=inner, environ={"HOME": str(tmp_path / "me")}, config=VibeConfig(), trust_workdir=True
+    )
+    guidance = load_guidance(request)
+    assert list(guidance.skills.available) == ["both", "outer", "shared"]
+    assert guidance.skills.get("both").path == kept
+    assert any("two skills are called 'both'" in warning for warning in guidance.warnings)
+
+
+def test_a_damaged_memory_costs_the_memory_and_not_the_run(tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "global.json").write_text("{")
+    request = GuidanceRequest(home=tmp_path, workdir=tmp_path, environ={"HOME": str(tmp_path)}, config=VibeConfig())
+    guidance = load_guidance(request)
+    assert guidance.memory_section == ""
+    assert "global.json" in guidance.warnings[0]

@@ -1,0 +1,114 @@
+"""Which layers a system prompt has, and where prompts come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vibe.core.system_prompt import (
+    COMMIT_SIGNATURE,
+    MAX_PROMPT_BYTES,
+    PromptLibrary,
+    PromptParts,
+    UnknownPromptError,
+    UnreadablePromptError,
+    build_system_prompt,
+    builtin_prompts,
+)
+
+
+def library(tmp_path: Path) -> PromptLibrary:
+    for name in ("project", "user"):
+        (tmp_path / name).mkdir()
+    return PromptLibrary(project=tmp_path / "project", user=tmp_path / "user")
+
+
+def test_layers_come_in_order_and_empty_ones_not_at_all() -> None:
+    parts = PromptParts(
+        base="BASE",
+        workspace=Path("/w"),
+        role="ROLE",
+        commit_signature=True,
+        model="devstral-2",
+        shell_path="/bin/zsh",
+        tool_prompts=("TOOL",),
+        skills="SKILLS",
+        subagents={"explore": "Looks <around>"},
+        context="CONTEXT",
+        docs="DOCS",
+        memory="MEMORY",
+    )
+    text = build_system_prompt(parts)
+    order = ["BASE", "ROLE", COMMIT_SIGNATURE, "Workspace: /w", "Your model: devstral-2", "Shell: /bin/zsh", "TOOL"]
+    order += ["SKILLS", "- explore: Looks &lt;around&gt;", "CONTEXT", "DOCS", "MEMORY"]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    assert text == build_system_prompt(parts)
+    assert (
+        build_system_prompt(PromptParts(base="BASE", workspace=Path("/w"), detail=False)) == "BASE\n\nWorkspace: /w\n"
+    )
+
+
+def test_without_detail_there_are_no_tools_skills_or_subagents() -> None:
+    text = build_system_prompt(
+        PromptParts(
+            base="BASE",
+            workspace=Path("/w"),
+            detail=False,
+            shell_path="/bin/zsh",
+            tool_prompts=("TOOL",),
+            skills="SKILLS",
+            subagents={"explore": "x"},
+        )
+    )
+    assert text == "BASE\n\nWorkspace: /w\n"
+
+
+def test_placeholders_of_a_base_are_filled_and_other_braces_stay() -> None:
+    base = "{config.active_model} on {shell}: {unknown} {not a name} {}"
+    text = build_system_prompt(PromptParts(base=base, workspace=Path("/w"), model="m{shell}", shell_path="zsh"))
+    assert text.startswith("m{shell} on zsh: {unknown} {not a name} {}\n")
+
+
+def test_a_project_prompt_comes_before_the_users_and_that_before_ours(tmp_path: Path) -> None:
+    found = library(tmp_path)
+    ours = found.load("cli")
+    assert "You are Vibe" in ours
+    (tmp_path / "user" / "cli.md").write_text("the user's")
+    assert found.load("cli") == "the user's"
+    (tmp_path / "project" / "cli.md").write_text("the project's")
+    assert found.load("cli") == "the project's"
+
+
+def test_an_unknown_prompt_names_where_it_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(UnknownPromptError) as caught:
+        library(tmp_path).load("mine")
+    message = str(caught.value)
+    assert f"{tmp_path}/project/mine.md, {tmp_path}/user/mine.md, the built-in" in message
+    assert "system_prompt_id" in message
+    assert "explore" in message
+
+
+@pytest.mark.parametrize("prompt_id", ["", "../cli", "/etc/passwd", "a/b", ".hidden", "a\0b"])
+def test_an_id_is_a_name_and_no_path(tmp_path: Path, prompt_id: str) -> None:
+    (tmp_path / "cli.md").write_text("outside")
+    with pytest.raises(UnknownPromptError):
+        library(tmp_path).load(prompt_id)
+
+
+def test_a_prompt_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    found = library(tmp_path)
+    file = tmp_path / "user" / "mine.md"
+    file.write_bytes(b"\xff")
+    with pytest.raises(UnreadablePromptError, match="not UTF-8"):
+        found.load("mine")
+    file.write_bytes(b"x" * (MAX_PROMPT_BYTES + 1))
+    with pytest.raises(UnreadablePromptError, match="longer than"):
+        found.load("mine")
+
+
+def test_the_built_in_prompts_are_short() -> None:
+    assert {"cli", "explore", "tests", "project_context", "dangerous_directory"} <= set(builtin_prompts())
+    for prompt_id in builtin_prompts():
+        assert 0 < len(PromptLibrary().load(prompt_id)) < 4_000

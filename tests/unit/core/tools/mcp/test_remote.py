@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from vibe.core.tools.mcp.remote import (
+    DESCRIPTION_LENGTH,
+    NAME_LENGTH,
+    SCHEMA_BYTES,
+    UnusableToolError,
+    proxy_names,
+    remote_tool,
+)
+
+ECHO: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+
+def test_names_are_made_of_server_and_tool_in_letters_every_provider_takes() -> None:
+    names = proxy_names([("my server", "do/it"), ("everything", "get-sum")])
+
+    assert list(names.values()) == ["my_server_do_it", "everything_get-sum"]
+
+
+def test_names_that_would_be_the_same_are_told_apart_and_stay_so() -> None:
+    given = [("a_b", "c"), ("a", "b_c"), ("read", "file")]
+
+    names = proxy_names(given, taken=["read_file"])
+
+    assert len(set(names.values())) == 3
+    assert names["a_b", "c"] == "a_b_c"
+    assert names["a", "b_c"].startswith("a_b_c_")
+    assert names["read", "file"].startswith("read_file_")
+    assert proxy_names(given, taken=["read_file"]) == names
+
+
+def test_names_too_long_are_cut_and_told_apart() -> None:
+    names = proxy_names([("s", "x" * 100), ("s", "x" * 101)])
+
+    assert len(set(names.values())) == 2
+    assert all(len(name) == NAME_LENGTH for name in names.values())
+
+
+def test_a_schema_stays_what_it_is_but_for_its_dialect() -> None:
+    tool = remote_tool("echo", "Says it.", {"$schema": "http://x", **ECHO}, {"readOnlyHint": True})
+
+    assert json.loads(tool.schema) == ECHO
+    assert (tool.read_only, tool.repeatable) == (True, True)
+
+
+def test_a_schema_without_properties_gets_room_for_them() -> None:
+    assert json.loads(remote_tool("t", None, {"type": "object"}, {}).schema) == {"type": "object", "properties": {}}
+
+
+def test_a_wordy_schema_loses_its_prose_and_no_property() -> None:
+    wordy = {"type": "string", "description": "z" * SCHEMA_BYTES}
+    schema = {"type": "object", "properties": {"description": wordy, "title": wordy}, "required": ["title"]}
+
+    bounded = json.loads(remote_tool("t", "d" * 9_000, schema, {}).schema)
+
+    assert bounded["properties"] == {"description": {"type": "string"}, "title": {"type": "string"}}
+    assert bounded["required"] == ["title"]
+    assert len(remote_tool("t", "d" * 9_000, schema, {}).description) == DESCRIPTION_LENGTH
+
+
+@pytest.mark.parametrize(
+    ("name", "schema"),
+    [("", ECHO), ("t", {"type": "string"}), ("t", {**ECHO, "enum": ["y" * 40_000]}), ("t", {"properties": []})],
+    ids=["no name", "no object", "too long", "no table"],
+)
+def test_what_can_not_be_offered_is_refused(name: str, schema: dict[str, Any]) -> None:
+    with pytest.raises(UnusableToolError):
+        remote_tool(name, "", schema, {})
+
+
+def test_hints_that_are_no_truth_values_mean_nothing() -> None:
+    assert not remote_tool("t", "", ECHO, {"readOnlyHint": "yes"}).read_only

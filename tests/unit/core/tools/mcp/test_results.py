@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+from mcp.types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+
+from vibe.core.tools.mcp.results import ResultReader
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+async def test_every_kind_of_content_becomes_text_in_order(tmp_path: Path) -> None:
+    answer = CallToolResult(
+        content=[
+            TextContent(text="one"),
+            ImageContent(data=encoded(b"two"), mime_type="image/png"),
+            AudioContent(data="***", mime_type="audio/wav"),
+            ResourceLink(name="three", uri="file:///three", description="the third"),
+            EmbeddedResource(resource=TextResourceContents(uri="x://four", text="four")),
+            EmbeddedResource(resource=BlobResourceContents(uri="x://five", blob=encoded(b"five"))),
+        ]
+    )
+
+    result = await ResultReader("srv", "t", "call/1", tmp_path / "outputs").read(answer)
+
+    one, two, three, link, resource, four, five = result.text.splitlines()
+    image = next((tmp_path / "outputs").glob("call_1-*.png"))
+    assert (one, two) == ("one", f"[image, image/png, 3 bytes; saved as {image}]")
+    assert image.read_bytes() == b"two"
+    assert three == "[audio, audio/wav: its data is not valid base64]"
+    assert link == "[link to file:///three: three; the third]"
+    assert (resource, four) == ("[resource x://four]", "four")
+    assert five.startswith("[resource x://five, unknown type, 4 bytes; saved as ")
+    assert result.ok
+
+
+async def test_data_without_a_folder_is_told_and_not_kept() -> None:
+    answer = CallToolResult(content=[ImageContent(data=encoded(b"x"), mime_type="image/png")])
+
+    assert (await ResultReader("srv", "t", "c", None).read(answer)).text == "[image, image/png, 1 bytes; not kept]"
+
+
+async def test_structured_content_is_added_only_where_the_text_does_not_say_it() -> None:
+    data = {"temperature": 33}
+    said = CallToolResult(content=[TextContent(text='{"temperature": 33}')], structured_content=data)
+    wrapped = CallToolResult(content=[TextContent(text="hi")], structured_content={"result": "hi"})
+    alone = CallToolResult(content=[], structured_content=data)
+    reader = ResultReader("srv", "t", "c", None)
+
+    assert (await reader.read(said)).text == '{"temperature": 33}'
+    assert (await reader.read(wrapped)).text == "hi"
+    result = await reader.read(alone)
+    assert (result.text, result.structured) == ('{"temperature": 33}', data)
+
+
+async def test_an_error_keeps_its_text() -> None:
+    answer = CallToolResult(content=[TextContent(text="no ink")], is_error=True)
+
+    result = await ResultReader("srv", "t", "c", None).read(answer)
+
+    assert (result.ok, result.text) == (False, "no ink")

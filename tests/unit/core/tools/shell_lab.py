@@ -1,0 +1,109 @@
+"""A folder to try shell lines in: a repository with secrets around it, and programs that leave a mark when they run."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+SECRET = "SECRET-canary"  # noqa: S105  a canary
+MARK = 'echo pwned >> "$LAB/canary"\n'
+STUBS = ("pwn", "sudo", "doas", "su", "vim", "nano", "less", "l\u0455", "ls\u200b", "\u200bls")
+
+
+@dataclass(frozen=True)
+class ShellLab:
+    """``work`` is the workspace; ``before`` what all files were."""
+
+    base: Path
+
+    @property
+    def work(self) -> Path:
+        return self.base / "work"
+
+    def environ(self) -> dict[str, str]:
+        path = f"{self.base / 'bin'}:{sysconfig.get_path('scripts')}:/usr/local/bin:/usr/bin:/bin"
+        return {
+            "PATH": path,
+            "HOME": str(self.base / "home"),
+            "LAB": str(self.base),
+            "FAKE_API_KEY": SECRET,
+            "LANG": "C.UTF-8",
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+
+    def run(self, line: str) -> str:
+        """What bash prints for a line."""
+        ended = subprocess.run(
+            ["bash", "-c", line],
+            cwd=self.work,
+            env=self.environ(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=10,
+            start_new_session=True,
+            check=False,
+        )
+        return (ended.stdout + ended.stderr).decode(errors="replace")
+
+    def state(self) -> dict[str, object]:
+        """Every file with mode and content, but for what git writes when it only looks."""
+        found: dict[str, object] = {}
+        for path in sorted(self.base.rglob("*")):
+            name = str(path.relative_to(self.base))
+            if path.is_symlink() or path.is_dir():
+                found[name] = "link" if path.is_symlink() else "folder"
+            elif path.is_file() and not name.endswith(".git/index"):
+                found[name] = (path.stat().st_mode, path.read_bytes())
+        return found
+
+
+def build(base: Path) -> ShellLab:
+    """A fresh laboratory in an empty folder."""
+    lab = ShellLab(base)
+    for folder in ("bin", "home/.ssh", "outside", "work/src", "work/config", "work/evil"):
+        (base / folder).mkdir(parents=True)
+    for name in STUBS:
+        _program(base / "bin" / name)
+    for where in ("home/pwn", "work/pwn.sh", "work/evil/ls", "work/evil/git-foo"):
+        _program(base / where)
+    work = lab.work
+    files = {
+        "home/.ssh/id_rsa": SECRET, "home/SECRET-home.txt": SECRET, "outside/secret.txt": SECRET, "outside/SECRET-x": "x",
+        "outside/sums": f"0000 {SECRET}\n", "work/a.txt": "two\none\nthree\n", "work/b.txt": "b\n", "work/src/a.py": "def f():\n    pass\n",
+        "work/.env": f"KEY={SECRET}\n", "work/config/server.pem": SECRET, "work/config/x": "x", "work/-osorted": "", "work/names0": "../outside/secret.txt\0",
+        "work/pwn.py": "import os\nos.system('pwn')\n", "work/script.sed": "w new\n", "work/Makefile": "all:\n\tpwn\n", "work/rgrc": "--pre=./pwn.sh\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        (base / name).write_text(text)
+    (work / "link").symlink_to("../outside/secret.txt")
+    (work / "linkdir").symlink_to("../outside")
+    (work / "src" / "deep-link").symlink_to("../../outside/secret.txt")
+    (work / "patch.diff").write_text("--- a/b.txt\n+++ b/b.txt\n@@ -1,2 +1,2 @@\n-b\n+c\n more\n")
+    _repositories(lab)
+    return lab
+
+
+def _program(path: Path) -> None:
+    path.write_text(f"#!/bin/sh\n{MARK}")
+    path.chmod(0o755)
+
+
+def _repositories(lab: ShellLab) -> None:
+    identity = "git config user.name me; git config user.email me@example.com; "
+    lab.run(
+        f"git init -q --template= -b main; mkdir -p .git/hooks; {identity} git add -f .; git commit -qm one; git branch other; git tag v1; "
+        "echo more >> b.txt; git commit -qam two; echo dirty >> a.txt; "
+        f"mkdir evilrepo; cd evilrepo; git init -q --template=; {identity} echo x > f; git add f; git commit -qm x; "
+        "git config core.fsmonitor pwn; cp -r .git ../evilgit"
+    )
+    (lab.base / "canary").unlink(missing_ok=True)
+
+
+def copy(template: ShellLab, base: Path, *, repositories: bool = True) -> ShellLab:
+    """The same laboratory once more; without its repositories it is there sooner."""
+    left_out = () if repositories else (".git", "evilrepo", "evilgit")
+    shutil.copytree(template.base, base, symlinks=True, ignore=shutil.ignore_patterns(*left_out))
+    return ShellLab(base)

@@ -1,0 +1,56 @@
+"""Hooks as real processes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.unit.core.tools.watching import gone, pid_in
+from vibe.core.hooks.models import Hook, HookEvent
+from vibe.core.hooks.runner import HookStartError
+from vibe.core.hooks.verdict import HookRun
+from vibe.core.tools.hook_commands import ShellHooks
+
+
+def hook(command: str, *, timeout: float = 20, project_dir: Path | None = None) -> Hook:
+    return Hook(
+        name="h", event=HookEvent.BEFORE_TOOL, command=command, timeout_seconds=timeout, project_dir=project_dir
+    )
+
+
+@pytest.fixture
+def hooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ShellHooks:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    return ShellHooks(tmp_path, {"PATH": os.environ["PATH"], "MY_API_KEY": "secret", "PLAIN": "yes"})
+
+
+async def test_a_hook_reads_its_payload_and_answers(hooks: ShellHooks, tmp_path: Path) -> None:
+    run = await hooks.run(hook("cat; echo oops >&2; exit 2"), '{"tool": "bäsh"}')
+    assert run == HookRun(exit_code=2, stdout='{"tool": "bäsh"}', stderr="oops\n")
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+async def test_a_hook_that_reads_nothing_takes_a_long_payload(hooks: ShellHooks) -> None:
+    assert (await hooks.run(hook("true"), "x" * 1_000_000)).exit_code == 0
+
+
+async def test_a_hook_works_in_the_workspace_without_secrets(hooks: ShellHooks, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    run = await hooks.run(hook('pwd; echo "$VIBE_PROJECT_DIR ${MY_API_KEY-none} $PLAIN"', project_dir=project), "")
+    assert run.stdout.splitlines() == [str(tmp_path), f"{project} none yes"]
+
+
+async def test_a_hook_that_runs_out_of_time_is_ended_with_its_children(hooks: ShellHooks, tmp_path: Path) -> None:
+    run = await hooks.run(hook("sh -c 'echo $$ >pid; exec sleep 60' & wait", timeout=0.5), "")
+    assert run.timed_out
+    assert await gone(await pid_in(tmp_path / "pid"))
+
+
+async def test_a_folder_that_is_gone_is_said(tmp_path: Path) -> None:
+    with pytest.raises(HookStartError):
+        await ShellHooks(tmp_path / "gone", {}).run(hook("true"), "")

@@ -1,0 +1,208 @@
+"""ChatSession: the saved conversation of one chat, from its first message or from where it was left."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import anyio.to_thread
+from msgspec import structs
+
+from ipc.events import Event
+from ipc.sink import EventSink
+from vibe.core.config.paths import VibePaths
+from vibe.core.errors import EnvironmentFailure
+from vibe.core.outcome import Outcome
+from vibe.core.session.errors import BrokenSessionError
+from vibe.core.session.folder import SessionFolder
+from vibe.core.session.git_head import git_head
+from vibe.core.session.loader import SavedSession, SessionLoader
+from vibe.core.session.lock import FileLock, lock_session, lock_workspace
+from vibe.core.session.meta import VERSION, SessionMeta, read_meta, write_meta
+from vibe.core.session.snapshots import Snapshots
+from vibe.core.session.transcript import Transcript
+
+COMPACTED = "compacted"
+"""The outcome of a session that goes on in one with a summary."""
+GENERATIONS = 50
+"""So many ancestors of a session are looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOpening:
+    """What to open. ``resume`` is a session id or its beginning, empty: the workspace's last; None: begin a new one.
+
+    ``writes``: the agent may change files, so that it must be alone in the workspace.
+    """
+
+    workspace: Path
+    model: str
+    agent: str
+    title: str
+    resume: str | None = None
+    writes: bool = True
+
+
+class ChatSession:
+    """A session that this process alone goes on with, until ``release``. ``open`` and ``close`` block.
+
+    ``session_id`` and ``folder`` change when the conversation is summarised. ``repaired`` says what had to be mended.
+    """
+
+    def __init__(
+        self, sessions: Path, meta: SessionMeta, folder: SessionFolder, transcript: Transcript, locks: list[FileLock]
+    ) -> None:
+        self.folder = folder
+        self.transcript = transcript
+        self.repaired = ""
+        self._snapshots: Snapshots | None = None
+        self._sessions = sessions
+        self._meta = meta
+        self._locks = locks
+
+    @classmethod
+    def open(cls, paths: VibePaths, opening: SessionOpening) -> ChatSession:
+        """Begin a session or take one up again.
+
+        Raises:
+            UsageError: the session asked for is not there, or can't be understood.
+            EnvironmentFailure: another process works in the workspace or on the session, or the disk refuses.
+        """
+        locks: list[FileLock] = []
+        try:
+            if opening.writes:
+                locks.append(lock_workspace(paths.locks, opening.workspace))
+            if opening.resume is None:
+                return cls._begin(paths.sessions, opening, locks)
+            return cls._take_up(paths.sessions, opening, locks)
+        except BaseException:
+            for lock in locks:
+                lock.release()
+            raise
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session as it is now."""
+        return self._meta.session_id
+
+    @property
+    def earlier_outputs(self) -> tuple[Path, ...]:
+        """Where the sessions this one was forked from keep the outputs their conversations name."""
+        found: list[Path] = []
+        parent = self._meta.parent_id
+        while parent is not None and len(found) < GENERATIONS:
+            folder = SessionFolder(self._sessions / parent)
+            found.append(folder.outputs)
+            try:
+                parent = read_meta(folder.path).parent_id
+            except BrokenSessionError:
+                break
+        return tuple(folder for folder in found if folder.is_dir())
+
+    def snapshots(self, environ: Mapping[str, str]) -> Snapshots:
+        """Those of the session as it is now; ``environ`` is where git is looked for."""
+        if self._snapshots is None:
+            self._snapshots = Snapshots(Path(self._meta.workspace), self.folder.path, environ)
+        return self._snapshots
+
+    async def fork(self, restart: Callable[[Path | None], None]) -> None:
+        """Let the conversation go on in a session of its own, whose parent this one was; see ``Fork``."""
+        await anyio.to_thread.run_sync(self.fork_now, restart)
+
+    def close(self, outcome: Outcome) -> None:
+        """Write down how it ended; a disk that refuses is nothing to fail for."""
+        with suppress(OSError):
+            write_meta(self.folder.path, self._as_of_now(outcome.value))
+
+    def release(self) -> None:
+        """Let other processes go on with the session and work in the workspace."""
+        for lock in self._locks:
+            lock.release()
+
+    def fork_now(self, restart: Callable[[Path | None], None]) -> None:
+        """As ``fork``, blocking."""
+        meta = structs.replace(self._meta, session_id=uuid4().hex, parent_id=self._meta.session_id, started=time.time())
+        folder = SessionFolder.begin(self._sessions, meta)
+        lock = lock_session(folder)
+        try:
+            restart(folder.transcript)
+        except EnvironmentFailure:
+            lock.release()
+            shutil.rmtree(folder.path, ignore_errors=True)
+            raise
+        with suppress(OSError):
+            write_meta(self.folder.path, self._as_of_now(COMPACTED))
+        self._locks.append(lock)
+        self._meta, self.folder, self._snapshots = meta, folder, None
+
+    def _as_of_now(self, outcome: str) -> SessionMeta:
+        commit, branch = git_head(Path(self._meta.workspace))
+        return structs.replace(
+            self._meta,
+            ended=time.time(),
+            outcome=outcome,
+            usage=self.transcript.usage,
+            cost_usd=self.transcript.cost_usd,
+            git_commit=commit,
+            git_branch=branch,
+        )
+
+    @classmethod
+    def _begin(cls, sessions: Path, opening: SessionOpening, locks: list[FileLock]) -> ChatSession:
+        commit, branch = git_head(opening.workspace)
+        meta = SessionMeta(
+            version=VERSION,
+            session_id=uuid4().hex,
+            workspace=str(opening.workspace),
+            model=opening.model,
+            agent=opening.agent,
+            title=opening.title,
+            started=time.time(),
+            git_commit=commit,
+            git_branch=branch,
+        )
+        folder = SessionFolder.begin(sessions, meta)
+        locks.append(lock_session(folder))
+        return cls(sessions, meta, folder, Transcript(path=folder.transcript), locks)
+
+    @classmethod
+    def _take_up(cls, sessions: Path, opening: SessionOpening, locks: list[FileLock]) -> ChatSession:
+        loader = SessionLoader(sessions)
+        saved: SavedSession = loader.find(opening.resume) if opening.resume else loader.last_of(opening.workspace)
+        locks.append(lock_session(saved.folder))
+        transcript = Transcript.open(saved.folder.transcript)
+        closed = transcript.close_dangling_calls()
+        meta = structs.replace(saved.meta, model=opening.model, agent=opening.agent, ended=None, outcome=None)
+        session = cls(sessions, meta, saved.folder, transcript, locks)
+        with suppress(OSError):  # until it ends again, it is under way
+            write_meta(saved.folder.path, meta)
+        session.repaired = _repairs(transcript.dropped_bytes, closed)
+        return session
+
+
+class SessionSink:
+    """Marks events with the id their session has at the time."""
+
+    def __init__(self, sink: EventSink, session: ChatSession) -> None:
+        self._sink = sink
+        self._session = session
+
+    def publish(self, event: Event) -> None:
+        """Tag and hand on."""
+        tagged = event if event.session_id else structs.replace(event, session_id=self._session.session_id)
+        self._sink.publish(tagged)
+
+
+def _repairs(dropped_bytes: int, closed_calls: int) -> str:
+    """What resuming had to mend, as a sentence; empty: nothing."""
+    parts: list[str] = []
+    if dropped_bytes:
+        parts.append(f"{dropped_bytes} bytes of a message that was not written to its end were dropped")
+    if closed_calls:
+        parts.append(f"{closed_calls} tool calls without a result were closed as interrupted")
+    return " and ".join(parts) and f"the session was cut off: {' and '.join(parts)}"

@@ -1,0 +1,63 @@
+"""``vibe agents``: the agent profiles there are, and the files that can't be used."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from vibe.app.build import load_agents
+from vibe.cli.arguments import existing_folder
+from vibe.cli.describe import one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.core.agents.profiles import AgentProfile
+from vibe.core.config.loader import ConfigRequest, load_config
+
+
+def add_arguments(subparsers: Any) -> None:
+    """Add ``agents list`` to the command line."""
+    parser = subparsers.add_parser("agents", help="look at the agent profiles")
+    commands = parser.add_subparsers(dest="agents_command", required=True, metavar="COMMAND")
+    listing = commands.add_parser("list", help="list the agents there are")
+    listing.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
+    listing.add_argument("--workdir", metavar="DIR", help="as if called in this directory")
+    listing.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this command")
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """List them; what is wrong with a file goes to stderr."""
+    workdir = existing_folder("--workdir", args.workdir, env.cwd)
+    loaded = load_config(ConfigRequest(home=env.home, workdir=workdir, environ=env.environ, trust_workdir=args.trust))
+    agents = load_agents(env.home, loaded)
+    profiles = list(agents.profiles.values())
+    if args.output == "json":
+        broken = [
+            {"name": name, "problems": [str(problem) for problem in error.problems]}
+            for name, error in sorted(agents.broken.items())
+        ]
+        document = {"agents": [_document(profile) for profile in profiles], "broken": broken}
+        env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        return 0
+    width = max((len(profile.name) for profile in profiles), default=0)
+    for profile in profiles:
+        kind = f"{profile.agent_type.value}, {profile.safety.value}, {profile.source}"
+        env.stdout.write(f"{profile.name:<{width}}  {one_line(f'{profile.description} ({kind})', 200)}\n")
+    for warning in (*loaded.warnings, *agents.warnings):
+        env.stderr.write(f"vibe: {one_line(warning, 400)}\n")
+    return 0
+
+
+def _document(profile: AgentProfile) -> dict[str, Any]:
+    return {
+        "name": profile.name,
+        "display_name": profile.display_name,
+        "description": profile.description,
+        "safety": profile.safety.value,
+        "agent_type": profile.agent_type.value,
+        "active_model": profile.active_model,
+        "system_prompt_id": profile.system_prompt_id,
+        "enabled_tools": list(profile.enabled_tools),
+        "disabled_tools": list(profile.disabled_tools),
+        "auto_approve": profile.auto_approve,
+        "source": profile.source,
+    }

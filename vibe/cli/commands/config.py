@@ -1,0 +1,136 @@
+"""``vibe config``: what is set, where it was set, and changing it without touching the rest of the file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from vibe.app.host import Host
+from vibe.app.settings import Setting, Settings
+from vibe.cli.arguments import existing_folder
+from vibe.cli.describe import one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.core.errors import ConfigError, EnvironmentFailure, UsageError
+
+EDITORS = ("VISUAL", "EDITOR")
+LONGEST = 400
+
+
+class EditorError(EnvironmentFailure):
+    """No editor can be had."""
+
+
+class RefusedEditError(UsageError):
+    """What was edited would not do; ``kept`` is where it is."""
+
+    def __init__(self, error: ConfigError, kept: Path) -> None:
+        super().__init__(f"{error}\nnothing was changed; what you wrote is in {kept}")
+        self.kept = kept
+
+
+def add_arguments(subparsers: Any) -> None:
+    """Add ``config`` and its commands to the command line."""
+    parser = subparsers.add_parser("config", help="look at the settings and change them")
+    commands = parser.add_subparsers(dest="config_command", required=True, metavar="COMMAND")
+    show = commands.add_parser("show", help="print every setting as it is")
+    show.add_argument("--origin", action="store_true", help="say where each was set")
+    show.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
+    path = commands.add_parser("path", help="print where the settings file is")
+    change = commands.add_parser("set", help="set one key; all else in the file stays as it is")
+    change.add_argument("key", metavar="KEY", help="such as active_model or tools.bash.permission")
+    change.add_argument("value", metavar="VALUE", help="text, number, true or false; lists as JSON or TOML")
+    edit = commands.add_parser("edit", help="open the settings file in $EDITOR, and check it before it counts")
+    for command in (path, change, edit):
+        command.add_argument("--project", action="store_true", help="the project's .vibe/config.toml, not your own")
+    for command in (show, path, change, edit):
+        command.add_argument("--workdir", metavar="DIR", help="as if called in this directory")
+    show.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this command")
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Carry out ``vibe config ...``."""
+    workdir = existing_folder("--workdir", args.workdir, env.cwd)
+    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    settings = Settings(host, workdir, trust=getattr(args, "trust", False))
+    if args.config_command == "show":
+        _show(settings, args, env)
+    elif args.config_command == "path":
+        env.stdout.write(f"{settings.path(project=args.project)}\n")
+    elif args.config_command == "set":
+        _set(settings, args, env)
+    else:
+        _edit(settings, args, env)
+    return 0
+
+
+def _show(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> None:
+    listed = list(settings.shown())
+    if args.output == "json":
+        document = {s.key: {"value": s.value, "origin": s.origin} if args.origin else s.value for s in listed}
+        env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        return
+    for setting in listed:
+        env.stdout.write(_line(setting, origin=args.origin) + "\n")
+
+
+def _line(setting: Setting, *, origin: bool) -> str:
+    value = "(not set)" if setting.value is None else json.dumps(setting.value, ensure_ascii=False)
+    where = f"  # {one_line(setting.origin)}" if origin else ""
+    return one_line(f"{setting.key} = {value}", LONGEST) + where
+
+
+def _set(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> None:
+    value = settings.value_of(args.key, args.value)
+    settings.writer(project=args.project, key=args.key).set(args.key, value)
+    _tell_what_wins(settings, args, env)
+
+
+def _tell_what_wins(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> None:
+    """Say so where the new value has no effect here: something above the file sets the key too."""
+    label = settings.label(settings.path(project=args.project))
+    try:
+        origin = settings.load().origins.get(args.key, "")
+    except ConfigError:
+        return  # what is wrong was wrong before, and every other command says it
+    if not origin.startswith(label) and not args.key.startswith("tools."):
+        why = (
+            f"{origin} sets it too, and wins"
+            if origin != "default"
+            else "this folder is not trusted, so it is not read"
+        )
+        env.stderr.write(f"vibe: {one_line(f'{label}: {args.key} is set, but has no effect here: {why}', LONGEST)}\n")
+
+
+def _edit(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> None:
+    writer = settings.writer(project=args.project)
+    before = writer.text()
+    folder = Path(tempfile.mkdtemp(prefix="vibe-config-"))
+    draft = folder / "config.toml"
+    draft.write_text(before, encoding="utf-8")
+    _open_editor(draft, env)
+    after = draft.read_text(encoding="utf-8", errors="replace")
+    try:
+        if after != before:
+            writer.replace(after)
+    except ConfigError as error:
+        raise RefusedEditError(error, draft) from error
+    draft.unlink()
+    folder.rmdir()
+
+
+def _open_editor(draft: Path, env: CliEnvironment) -> None:
+    chosen = next((env.environ[name] for name in EDITORS if env.environ.get(name)), "")
+    if not chosen:
+        raise EditorError("there is no editor: set EDITOR to one, such as EDITOR=nano")
+    try:
+        ended = subprocess.run([*shlex.split(chosen), os.fspath(draft)], check=False)  # noqa: S603  the user's own editor
+    except (OSError, ValueError) as error:
+        raise EditorError(f"the editor {chosen!r} can't be started ({error}): set EDITOR to another") from error
+    if ended.returncode:
+        raise EditorError(f"the editor {chosen!r} ended with exit code {ended.returncode}; nothing was changed")

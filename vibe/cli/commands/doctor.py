@@ -1,0 +1,44 @@
+"""``vibe doctor``: what there is on this machine that runs depend on."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from vibe.app.diagnosis import Finding, State, diagnose
+from vibe.app.host import Host
+from vibe.cli.arguments import existing_folder
+from vibe.cli.describe import one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+
+DETAIL_LENGTH = 600
+MARKS = {State.OK: "ok  ", State.WARNING: "warn", State.FAILED: "FAIL"}
+
+
+def add_arguments(subparsers: Any) -> None:
+    """Add ``doctor`` to the command line."""
+    parser = subparsers.add_parser("doctor", help="look at what runs depend on: settings, keys, sandbox, programs")
+    parser.add_argument("--online", action="store_true", help="try to reach the model's server, too")
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument("--workdir", metavar="DIR", help="look from here instead of from the current directory")
+    parser.add_argument("--trust", action="store_true", help="load this folder's .vibe")
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Print what was found; exit code 3 if something would make runs fail."""
+    workdir = existing_folder("--workdir", args.workdir, env.cwd)
+    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    findings = diagnose(host, workdir, trust=args.trust, online=args.online)
+    if args.output == "json":
+        rows = [{"subject": f.subject, "state": f.state.value, "detail": f.detail} for f in findings]
+        env.stdout.write(json.dumps({"findings": rows}, indent=2, ensure_ascii=False) + "\n")
+    else:
+        env.stdout.write("".join(map(_line, findings)))
+    failed = any(finding.state is State.FAILED for finding in findings)
+    return ExitCode.ENVIRONMENT if failed else ExitCode.DONE
+
+
+def _line(finding: Finding) -> str:
+    return f"{MARKS[finding.state]} {finding.subject:<8} {one_line(finding.detail, DETAIL_LENGTH)}\n"

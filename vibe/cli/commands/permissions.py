@@ -1,0 +1,107 @@
+"""``vibe permissions explain TOOL ARGS``: what would become of a call, and by which rule."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import Any, TextIO, cast
+
+from vibe.app.host import Host
+from vibe.app.permission_check import CheckRequest, PermissionCheck
+from vibe.cli.arguments import existing_folder
+from vibe.cli.describe import one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.parser import CommandLineError
+from vibe.core.tools.errors import ToolArgumentsError
+from vibe.core.tools.permissions import Decision, Verdict
+
+REASON_LENGTH = 1_000
+
+
+def add_arguments(subparsers: Any) -> None:
+    """Add ``permissions`` and its command to the command line."""
+    parser = subparsers.add_parser("permissions", help="say what a tool call may do")
+    commands = parser.add_subparsers(dest="permissions_command", required=True, metavar="COMMAND")
+    explain = commands.add_parser("explain", help="say whether a call runs, is asked about or is denied, and why")
+    explain.add_argument("tool", metavar="TOOL", help="the tool's name, such as bash")
+    explain.add_argument(
+        "arguments",
+        metavar="ARGS",
+        help="its first argument, or all of them as a JSON object; '-': one JSON value a line on stdin",
+    )
+    explain.add_argument("--agent", default="", metavar="NAME", help="agent profile")
+    explain.add_argument("--auto-approve", "--yolo", action="store_true", help="as with --auto-approve")
+    explain.add_argument("--workdir", metavar="DIR", help="the workspace; default: the current directory")
+    explain.add_argument("--add-dir", action="append", default=[], metavar="DIR", help="another folder to work in")
+    explain.add_argument("--trust", action="store_true", help="load this folder's .vibe")
+    explain.add_argument("--json", action="store_true", help="one JSON object instead of a sentence")
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Print the decision, or one a line of stdin."""
+    request = CheckRequest(
+        tool=args.tool,
+        workdir=existing_folder("--workdir", args.workdir, env.cwd),
+        extra_roots=tuple(existing_folder("--add-dir", folder, env.cwd) for folder in args.add_dir),
+        agent=args.agent,
+        auto_approve=args.auto_approve,
+        trust=args.trust,
+    )
+    check = PermissionCheck(request, Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir))
+    if args.arguments == "-":
+        _answer_lines(check, env)
+        return ExitCode.DONE
+    try:
+        decision = check.decide(_given(args.arguments))
+    except ToolArgumentsError as error:
+        raise CommandLineError(str(error)) from error
+    env.stdout.write(_as_json(decision) if args.json else _as_text(decision))
+    return ExitCode.DONE
+
+
+def _answer_lines(check: PermissionCheck, env: CliEnvironment) -> None:
+    """Each answer is out before the next line is read, for programs that wait for it."""
+    lines: TextIO = env.stdin
+    for line in iter(lines.readline, ""):
+        if not line.strip():
+            continue
+        env.stdout.write(_as_json(_decide_line(check, line)))
+        env.stdout.flush()
+
+
+def _decide_line(check: PermissionCheck, line: str) -> Decision:
+    try:
+        given: object = json.loads(line)
+    except ValueError as error:
+        return _invalid(f"the line is no JSON: {error}")
+    if not isinstance(given, str | dict):
+        return _invalid("the line is neither a JSON string nor an object")
+    try:
+        return check.decide(cast("str | dict[str, Any]", given))
+    except ToolArgumentsError as error:
+        return _invalid(str(error))
+
+
+def _invalid(reason: str) -> Decision:
+    return Decision(verdict=Verdict.DENY, rule="invalid", reason=reason)
+
+
+def _given(text: str) -> str | Mapping[str, Any]:
+    """A JSON object as one, anything else as it stands."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        given: object = json.loads(text)
+    except ValueError:
+        return text
+    return cast("dict[str, Any]", given) if isinstance(given, dict) else text
+
+
+def _as_json(decision: Decision) -> str:
+    return json.dumps({"decision": decision.verdict.value, "rule": decision.rule, "reason": decision.reason}) + "\n"
+
+
+def _as_text(decision: Decision) -> str:
+    return f"{decision.verdict.value} ({decision.rule}): {one_line(decision.reason, REASON_LENGTH)}\n"

@@ -1,0 +1,170 @@
+"""``vibe session list|show|export|rewind``: saved conversations."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vibe.cli.describe import harmless, one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.core.config.paths import VibePaths
+from vibe.core.messages import AssistantMessage, Message, ToolMessage
+from vibe.core.session.loader import SavedSession, SessionLoader
+from vibe.core.session.transcript import Transcript
+
+FENCE = "````"
+SHOWN_ID = 12
+"""Characters of an id in the list; enough to name a session."""
+
+
+def add_arguments(subparsers: Any) -> None:
+    """Add ``session`` and its commands to the command line."""
+    parser = subparsers.add_parser("session", help="look at saved conversations and take them back")
+    commands = parser.add_subparsers(dest="session_command", required=True, metavar="COMMAND")
+
+    listed = commands.add_parser("list", help="list the sessions, the newest first")
+    listed.add_argument("--here", action="store_true", help="only those of the current directory")
+    _add_output(listed)
+    show = commands.add_parser("show", help="print a session, one numbered line a message")
+    _add_id(show)
+    _add_output(show)
+    export = commands.add_parser("export", help="print a whole conversation")
+    _add_id(export)
+    export.add_argument("--format", choices=("md", "json"), default="md", help="default: md")
+    rewind = commands.add_parser("rewind", help="fork a session before one of its messages")
+    _add_id(rewind)
+    rewind.add_argument("message", type=int, metavar="MESSAGE", help="its number as `vibe session show` prints it")
+    rewind.add_argument("--files", action="store_true", help="put the workspace's files back as they were then, too")
+    _add_output(rewind)
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Do what the command says."""
+    loader = SessionLoader(VibePaths(env.home).sessions)
+    if args.session_command == "list":
+        _list(args, loader, env)
+        return ExitCode.DONE
+    saved = loader.find(args.session)
+    if args.session_command == "rewind":
+        _rewind(args, saved, env)
+        return ExitCode.DONE
+    messages = Transcript.peek(saved.folder.transcript).messages
+    if args.session_command == "show" and args.output == "text":
+        env.stdout.write("\n".join(_shown(saved, messages)) + "\n")
+    elif args.session_command == "export" and args.format == "md":
+        document = "\n".join(_markdown(saved, messages)) + "\n"
+        env.stdout.write(harmless(document) if env.stdout.isatty() else document)
+    else:
+        document = {**_document(saved), "messages": msgspec.to_builtins(messages)}
+        env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    return ExitCode.DONE
+
+
+def _add_id(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="ID", help="the session's id or its beginning")
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
+
+
+def _list(args: argparse.Namespace, loader: SessionLoader, env: CliEnvironment) -> None:
+    listing = loader.all()
+    here = str(env.cwd.resolve())
+    sessions = [saved for saved in listing.sessions if not args.here or saved.meta.workspace == here]
+    for problem in listing.problems:
+        env.stderr.write(f"warning: {one_line(problem, 1_000)}\n")
+    if args.output == "json":
+        env.stdout.write(json.dumps([_document(saved) for saved in sessions], indent=2, ensure_ascii=False) + "\n")
+        return
+    if not sessions:
+        env.stdout.write("there is no session; `vibe -p PROMPT` begins one\n")
+    for saved in sessions:
+        env.stdout.write(f"{saved.meta.session_id[:SHOWN_ID]}  {_line(saved)}\n")
+
+
+def _line(saved: SavedSession) -> str:
+    meta = saved.meta
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(saved.updated))
+    return f"{when}  {meta.outcome or 'not ended'}  {one_line(meta.workspace, 60)}  {one_line(meta.title, 60)}".rstrip()
+
+
+def _shown(saved: SavedSession, messages: list[Message]) -> Iterator[str]:
+    meta = saved.meta
+    yield f"session {meta.session_id}" + (f", forked from {meta.parent_id}" if meta.parent_id else "")
+    yield _line(saved)
+    commit = f", commit {meta.git_commit[:10]}" if meta.git_commit else ""
+    branch = f", branch {one_line(meta.git_branch)}" if meta.git_branch else ""
+    cost = "unknown cost" if meta.cost_usd is None else f"${meta.cost_usd:.4f}"
+    yield f"{one_line(meta.agent)} with {one_line(meta.model)}, {meta.usage.total_tokens} tokens, {cost}{branch}{commit}"
+    for index, message in enumerate(messages):
+        yield f"{index:>4}  {_who(message)}: {one_line(_summary(message), 120)}"
+    yield f"go on with: vibe --resume {meta.session_id[:SHOWN_ID]} -p PROMPT"
+
+
+def _summary(message: Message) -> str:
+    if isinstance(message, AssistantMessage) and message.tool_calls:
+        calls = ", ".join(f"{call.name} {call.arguments}" for call in message.tool_calls)
+        return f"{message.content} [{calls}]".strip()
+    return message.content
+
+
+def _who(message: Message) -> str:
+    if isinstance(message, ToolMessage):
+        return f"{one_line(message.name)} ({message.status})"
+    return str(message.__struct_config__.tag)
+
+
+def _markdown(saved: SavedSession, messages: list[Message]) -> Iterator[str]:
+    yield f"# {one_line(saved.meta.title) or saved.meta.session_id}"
+    yield f"\nSession {saved.meta.session_id}, {_line(saved)}"
+    for message in messages:
+        yield f"\n## {_who(message)}\n"
+        if isinstance(message, ToolMessage):
+            yield f"{FENCE}\n{message.content}\n{FENCE}"
+            continue
+        if message.content:
+            yield message.content
+        for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
+            yield f"\n{FENCE}json\n{call.name} {call.arguments}\n{FENCE}"
+
+
+def _document(saved: SavedSession) -> dict[str, Any]:
+    meta: dict[str, Any] = {name: getattr(saved.meta, name) for name in saved.meta.__struct_fields__}
+    return {**meta, "usage": msgspec.to_builtins(saved.meta.usage), "updated": saved.updated}
+
+
+def _rewind(args: argparse.Namespace, saved: SavedSession, env: CliEnvironment) -> None:
+    from vibe.core.session.lock import lock_session, lock_workspace  # noqa: PLC0415  only to rewind
+    from vibe.core.session.rewind import RewindManager  # noqa: PLC0415  as above
+
+    paths = VibePaths(env.home)
+    locks = [lock_session(saved.folder)]
+    try:
+        if args.files:
+            locks.append(lock_workspace(paths.locks, Path(saved.meta.workspace)))
+        report = RewindManager(paths.sessions, env.environ).rewind(saved, args.message, files=args.files)
+    finally:
+        for lock in locks:
+            lock.release()
+    if args.output == "json":
+        conflicts = [{"path": conflict.path, "saved_as": str(conflict.saved_as)} for conflict in report.conflicts]
+        document = {name: getattr(report, name) for name in report.__slots__} | {"conflicts": conflicts}
+        env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        return
+    for what, names in (("restored", report.restored), ("deleted", report.deleted)):
+        for name in names:
+            env.stdout.write(f"{what} {one_line(name)}\n")
+    for conflict in report.conflicts:
+        copy = one_line(str(conflict.saved_as), 400)
+        env.stdout.write(f"changed by someone else since: {one_line(conflict.path)}, kept as {copy}\n")
+    for name in report.skipped:
+        env.stdout.write(f"not restored, a git filter stands before it: {one_line(name)}\n")
+    env.stdout.write(f"go on with: vibe --resume {report.session_id[:SHOWN_ID]} -p PROMPT\n")

@@ -1,0 +1,67 @@
+"""``vibe skills list``: the skills an agent would be offered here, and what is wrong with the others."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from vibe.cli.arguments import existing_folder
+from vibe.cli.describe import one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.core.config.loader import ConfigRequest, load_config
+from vibe.core.guidance_loader import GuidanceRequest, load_skills
+from vibe.core.skills.models import SkillInfo
+
+
+def add_arguments(subparsers: Any) -> None:
+    """Add ``skills`` to the command line."""
+    parser = subparsers.add_parser("skills", help="look at the skills there are")
+    commands = parser.add_subparsers(dest="skills_command", required=True, metavar="COMMAND")
+    listing = commands.add_parser("list", help="list the skills an agent is offered here")
+    listing.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
+    listing.add_argument("--workdir", metavar="DIR", help="look here instead of in the current directory")
+    listing.add_argument("--trust", action="store_true", help="load this folder's skills, for this once")
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """List the skills; warnings go to stderr."""
+    workdir = existing_folder("--workdir", args.workdir, env.cwd)
+    loaded = load_config(ConfigRequest(home=env.home, workdir=workdir, environ=env.environ, trust_workdir=args.trust))
+    manager = load_skills(
+        GuidanceRequest(
+            home=env.home,
+            workdir=workdir,
+            environ=loaded.environ,
+            config=loaded.config,
+            project_dir=loaded.project_dir,
+            trust_workdir=args.trust,
+        )
+    )
+    for warning in (*loaded.warnings, *manager.warnings):
+        env.stderr.write(f"warning: {one_line(warning, 1_000)}\n")
+    skills = list(manager.available.values())
+    if args.output == "json":
+        env.stdout.write(json.dumps([_document(info) for info in skills], indent=2, ensure_ascii=False) + "\n")
+        return ExitCode.DONE
+    if not skills:
+        env.stdout.write("no skills: put one in .vibe/skills/NAME/SKILL.md here, or below the same folder at home\n")
+    for info in skills:
+        command = f"/{info.command}" if info.user_invocable else "-"
+        parts = (one_line(info.name, 64), one_line(command, 64), one_line(info.description))
+        env.stdout.write("  ".join(parts) + "\n")
+    return ExitCode.DONE
+
+
+def _document(info: SkillInfo) -> dict[str, Any]:
+    return {
+        "name": info.name,
+        "description": info.description,
+        "path": str(info.path),
+        "command": f"/{info.command}" if info.user_invocable else None,
+        "allowed_tools": None if info.allowed_tools is None else list(info.allowed_tools),
+        "license": info.license,
+        "compatibility": info.compatibility,
+        "metadata": dict(info.metadata),
+    }

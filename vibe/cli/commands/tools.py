@@ -1,0 +1,55 @@
+"""``vibe tools``: the tools an agent has, where they come from and what a call of them needs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from vibe.app.build import EngineRequest, build_engine
+from vibe.app.host import Host
+from vibe.cli.arguments import existing_folder
+from vibe.cli.describe import one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.core.tools.loading import BUILTIN
+from vibe.core.tools.profile_view import profile_view
+
+
+def add_arguments(subparsers: Any) -> None:
+    """Add ``tools list`` to the command line."""
+    parser = subparsers.add_parser("tools", help="look at the tools")
+    commands = parser.add_subparsers(dest="tools_command", required=True, metavar="COMMAND")
+    listing = commands.add_parser("list", help="list the tools there are; those of MCP servers: vibe mcp list")
+    listing.add_argument("--agent", metavar="NAME", help="those that this agent has")
+    listing.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
+    listing.add_argument("--workdir", metavar="DIR", help="as if called in this directory")
+    listing.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this command")
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """List them; what is wrong with a file goes to stderr."""
+    workdir = existing_folder("--workdir", args.workdir, env.cwd)
+    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    engine = build_engine(host, EngineRequest(workdir=workdir, trust=args.trust))
+    tools = engine.tools
+    if args.agent:
+        tools = profile_view(tools, engine.agents.get(args.agent), may_widen=True)
+    rows = [
+        {
+            "name": name,
+            "source": "built-in" if tools.origin(name) == BUILTIN else tools.origin(name),
+            "permission": tools.get_tool_config(name).permission.value,
+            "description": cls.get_description(),
+        }
+        for name, cls in tools.available.items()
+    ]
+    if args.output == "json":
+        env.stdout.write(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+        return 0
+    width = max((len(row["name"]) for row in rows), default=0)
+    for row in rows:
+        name, about = one_line(row["name"]), one_line(f"{row['description']} ({row['source']})", 200)
+        env.stdout.write(f"{name:<{width}}  {row['permission']:<6}  {about}\n")
+    for warning in engine.warnings:
+        env.stderr.write(f"vibe: {one_line(warning, 400)}\n")
+    return 0

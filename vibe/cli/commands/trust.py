@@ -1,0 +1,70 @@
+"""``vibe trust``: which folders may bring settings, instructions, skills, hooks and tools of their own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from vibe.cli.arguments import existing_folder
+from vibe.cli.describe import one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.core.config.paths import user_home_of
+from vibe.core.config.project_files import project_root
+from vibe.core.config.trust_file import TrustFile
+
+
+def add_arguments(subparsers: Any) -> None:
+    """Add ``trust`` to the command line."""
+    parser = subparsers.add_parser("trust", help="say which folders' .vibe and AGENTS.md may be loaded")
+    commands = parser.add_subparsers(dest="trust_command", required=True, metavar="COMMAND")
+    for name, words in (
+        ("add", "trust a folder and all below it; what is in its .vibe can run programs as you"),
+        ("remove", "trust a folder no longer"),
+    ):
+        command = commands.add_parser(name, help=words)
+        command.add_argument("dir", nargs="?", metavar="DIR", help="default: the project around the current directory")
+    listing = commands.add_parser("list", help="list the trusted folders")
+    listing.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Change or show the list."""
+    home = user_home_of(env.environ)
+    file = TrustFile(env.home, home)
+    if args.trust_command == "list":
+        _list(file, args.output, env)
+        return ExitCode.DONE
+    folder = _folder(args, env, home)
+    if args.trust_command == "add":
+        changed = file.add(folder)
+        said = f"{folder} is trusted now" if changed else f"{folder} was trusted already"
+    else:
+        changed = file.remove(folder)
+        said = f"{folder} is no longer trusted" if changed else f"{folder} was not trusted"
+    env.stdout.write(one_line(said, 1_000) + "\n")
+    return ExitCode.DONE
+
+
+def _folder(args: argparse.Namespace, env: CliEnvironment, home: Path) -> Path:
+    """The folder that was named, which may be gone if it is to be removed; else the project's."""
+    if args.dir is None:
+        return project_root(env.cwd, home)
+    if args.trust_command == "remove":
+        return (env.cwd / Path(args.dir).expanduser()).resolve()
+    return existing_folder("vibe trust add", args.dir, env.cwd)
+
+
+def _list(file: TrustFile, output: str, env: CliEnvironment) -> None:
+    trusted, untrusted = file.folders()
+    if output == "json":
+        env.stdout.write(json.dumps({"trusted": trusted, "untrusted": untrusted}, indent=2) + "\n")
+        return
+    if not trusted and not untrusted:
+        env.stdout.write("no folder is trusted: `vibe trust add` trusts the project you are in\n")
+    for folder in trusted:
+        env.stdout.write(f"trusted    {one_line(folder, 1_000)}" + "\n")
+    for folder in untrusted:
+        env.stdout.write(f"untrusted  {one_line(folder, 1_000)}" + "\n")

@@ -1,0 +1,62 @@
+"""What asking for an agent raises.
+
+UsageError
+└── AgentError                 the agent can't be had
+    ├── UnknownAgentError      no profile of that name
+    ├── DisabledAgentError     ``enabled_agents`` or ``disabled_agents`` leave it out
+    ├── BrokenAgentError       its file is wrong; every problem names file, line and key
+    └── AgentTypeError         a subagent where a person talks, or the other way round
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from vibe.core.errors import ConfigError, UsageError
+
+
+class AgentError(UsageError):
+    """An agent that can't be had."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"agent {name!r} {problem}")
+        self.name = name
+
+
+class UnknownAgentError(AgentError):
+    """No such profile."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
+        super().__init__(name, f"is unknown: {hint}")
+
+
+class DisabledAgentError(AgentError):
+    """A profile the configuration leaves out. ``key`` is the setting, ``where`` its place."""
+
+    def __init__(self, name: str, key: str, where: str) -> None:
+        super().__init__(name, f"is left out by {key} ({where}): choose another or change that setting")
+        self.key = key
+
+
+class BrokenAgentError(AgentError):
+    """A profile whose file is wrong; it is not used in part, for what was meant to restrain it may be what is wrong."""
+
+    def __init__(self, name: str, problems: Sequence[ConfigError]) -> None:
+        super().__init__(name, f"can't be used: {'; '.join(map(str, problems))}")
+        self.problems = tuple(problems)
+
+
+class AgentTypeError(AgentError):
+    """A profile in the wrong place."""
+
+    def __init__(self, name: str, *, is_subagent: bool, others: Iterable[str]) -> None:
+        names = ", ".join(sorted(others)) or "none"
+        if is_subagent:
+            problem = f"is a subagent, which only other agents can start: choose from {names}"
+        else:
+            problem = f"is no subagent, and only subagents can be started by an agent: there are {names}"
+        super().__init__(name, problem)

@@ -1,0 +1,167 @@
+"""AgentManager: the profiles there are, built-in and from files, and who may be asked for where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from vibe.core.agents.errors import AgentTypeError, BrokenAgentError, DisabledAgentError, UnknownAgentError
+from vibe.core.agents.files import read_agent_file
+from vibe.core.agents.profiles import BUILTIN_PROFILES, AgentProfile, AgentType
+from vibe.core.config.errors import InvalidConfigError
+from vibe.core.config.paths import shown
+from vibe.core.config.patterns import NamePatterns
+from vibe.core.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSources:
+    """Where profiles may come from besides the built-in ones.
+
+    ``folders`` in order: the configured ones, the trusted project's, the user's. ``enabled`` and ``disabled`` are
+    patterns over names; ``disabled`` counts only while ``enabled`` is empty. ``places`` says where those are set.
+    """
+
+    user_home: Path
+    folders: Sequence[Path] = ()
+    enabled: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
+    places: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class AgentManager:
+    """The profiles of one configuration.
+
+    A file replaces the built-in profile of its name; among files the first found stays; both are warned about. A file
+    that is wrong makes its name unusable, whatever else is called so: using it is an error, never a looser agent.
+
+    Construction reads files: do it before the event loop or in a thread.
+    """
+
+    def __init__(self, sources: AgentSources) -> None:
+        self._sources = sources
+        self._profiles: dict[str, AgentProfile] = dict(BUILTIN_PROFILES)
+        self._broken: dict[str, BrokenAgentError] = {}
+        self._warnings: list[str] = []
+        for path in _files(sources.folders, self._warnings):
+            self._load(path)
+        self._left_out = self._choose()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences about files and patterns."""
+        return tuple(self._warnings)
+
+    @property
+    def broken(self) -> Mapping[str, BrokenAgentError]:
+        """The names that can't be used because of a file, and why."""
+        return MappingProxyType(self._broken)
+
+    @property
+    def profiles(self) -> Mapping[str, AgentProfile]:
+        """The profiles that can be used, by name."""
+        usable = (name for name in sorted(self._profiles) if name not in self._broken and name not in self._left_out)
+        return MappingProxyType({name: self._profiles[name] for name in usable})
+
+    def get(self, name: str) -> AgentProfile:
+        """The profile of that name.
+
+        Raises:
+            UnknownAgentError, DisabledAgentError, BrokenAgentError: there is none that can be used.
+        """
+        if name in self._broken:
+            raise BrokenAgentError(name, self._broken[name].problems)
+        if name in self._left_out:
+            key = self._left_out[name]
+            raise DisabledAgentError(name, key, self._sources.places.get(key, "the configuration"))
+        if name not in self._profiles:
+            raise UnknownAgentError(name, self.profiles)
+        return self._profiles[name]
+
+    def main(self, name: str) -> AgentProfile:
+        """The profile of an agent a person talks to.
+
+        Raises:
+            AgentTypeError: it is a subagent.
+            AgentError: as ``get``.
+        """
+        return self._of_type(name, AgentType.AGENT)
+
+    def subagent(self, name: str) -> AgentProfile:
+        """The profile of an agent that another one starts.
+
+        Raises:
+            AgentTypeError: it is no subagent.
+            AgentError: as ``get``.
+        """
+        return self._of_type(name, AgentType.SUBAGENT)
+
+    def subagents(self) -> tuple[AgentProfile, ...]:
+        """The profiles ``subagent`` would return, by name."""
+        return tuple(profile for profile in self.profiles.values() if profile.agent_type is AgentType.SUBAGENT)
+
+    def _of_type(self, name: str, kind: AgentType) -> AgentProfile:
+        profile = self.get(name)
+        if profile.agent_type is not kind:
+            others = [other.name for other in self.profiles.values() if other.agent_type is kind]
+            raise AgentTypeError(name, is_subagent=kind is AgentType.AGENT, others=others)
+        return profile
+
+    def _load(self, path: Path) -> None:
+        label = shown(path, self._sources.user_home)
+        try:
+            profile = read_agent_file(path, label)
+        except ConfigError as error:
+            problems = error.problems if isinstance(error, InvalidConfigError) else (error,)
+            self._refuse(path, problems)
+            return
+        holder = self._profiles.get(profile.name)
+        if holder is not None and holder.file is None:
+            self._warnings.append(f"{label}: replaces the built-in agent {profile.name!r}")
+        elif holder is not None:
+            used, dropped = holder.source, label
+            self._warnings.append(f"two agents are called {profile.name!r}: {used} is used, {dropped} is not")
+            return
+        self._profiles[profile.name] = profile
+
+    def _refuse(self, path: Path, problems: Sequence[ConfigError]) -> None:
+        self._broken[path.stem] = BrokenAgentError(path.stem, problems)
+        self._warnings.extend(f"{problem} (the agent {path.stem!r} can't be used)" for problem in problems)
+
+    def _choose(self) -> dict[str, str]:
+        """The names that the patterns leave out, and the setting that does it."""
+        enabled, disabled = self._sources.enabled, self._sources.disabled
+        known = (*self._profiles, *self._broken)
+        for key, patterns in (("enabled_agents", enabled), ("disabled_agents", disabled)):
+            for pattern in NamePatterns(patterns, where=self._sources.places.get(key, key), key=key).unmatched(known):
+                self._warnings.append(f"{key}: {pattern!r} matches no agent; there are: {', '.join(sorted(known))}")
+        if enabled:
+            if disabled:
+                self._warnings.append("disabled_agents is ignored because enabled_agents is set")
+            keep = NamePatterns(enabled)
+            return {name: "enabled_agents" for name in known if not keep.matches(name)}
+        drop = NamePatterns(disabled)
+        return {name: "disabled_agents" for name in known if drop.matches(name)}
+
+
+def _files(folders: Sequence[Path], warnings: list[str]) -> Iterator[Path]:
+    """Every agent file, a folder after the other; one that is reached twice comes once."""
+    seen: set[Path] = set()
+    for folder in folders:
+        if folder.is_file() and folder.suffix == ".toml":
+            found = [folder]
+        else:
+            try:
+                found = sorted(path for path in folder.iterdir() if path.suffix == ".toml" and path.is_file())
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                warnings.append(f"{folder}: agents can't be read ({error.strerror}), correct its permissions")
+                continue
+        for path in found:
+            real = path.resolve()
+            if real not in seen:
+                seen.add(real)
+                yield path

@@ -1,0 +1,39 @@
+"""What other agents call our tools, for the files that are shared with them: skills and hooks."""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+
+from vibe.core.config.tool_names import canonical_tool_name
+
+FOREIGN_NAMES = MappingProxyType({
+    "askuserquestion": "ask_user_question",
+    "bash": "bash",
+    "edit": "search_replace",
+    "glob": "glob",
+    "grep": "grep",
+    "ls": "list_dir",
+    "multiedit": "search_replace",
+    "read": "read_file",
+    "runshellcommand": "bash",
+    "shell": "bash",
+    "skill": "skill",
+    "task": "task",
+    "todoread": "todo",
+    "todowrite": "todo",
+    "webfetch": "web_fetch",
+    "write": "write_file",
+})
+"""Names without case and underscores."""
+
+_SERVER_TOOL = re.compile(r"mcp__(?P<server>.+?)__(?P<tool>.+)")
+
+
+def our_tool_name(name: str) -> str:
+    """Our name of the tool another agent calls ``name``; a pattern, and a name of our own, stay as they are."""
+    server = _SERVER_TOOL.fullmatch(name)
+    if server:
+        return f"{server['server']}_{server['tool']}"
+    canonical = canonical_tool_name(name)
+    return canonical if canonical != name else FOREIGN_NAMES.get(name.replace("_", "").casefold(), name)

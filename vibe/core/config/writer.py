@@ -1,0 +1,193 @@
+"""ConfigWriter: changes one settings file, and only where it must: comments and order stay, a bad value goes nowhere."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
+
+from vibe.core.config.schema import Key, written
+from vibe.core.config.toml_source import read_text, read_toml
+from vibe.core.errors import ConfigError, EnvironmentFailure
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
+PRIVATE = 0o600
+LONGEST_LINE = 100
+_KEY_PART = re.compile(r"\.?([A-Za-z0-9_-]+)|\[([^\]]+)\]|\.?\"([^\"]+)\"")
+
+
+class ConfigWriteError(EnvironmentFailure):
+    """A settings file can't be written."""
+
+    def __init__(self, label: str, error: OSError) -> None:
+        super().__init__(f"{label} can't be written ({error.strerror}); check its permissions and the disk")
+
+
+def parse_key(text: str) -> Key:
+    """``tools.bash.allowlist`` or ``models[mine].temperature`` as the key of a setting.
+
+    Raises:
+        ConfigError: it is no key.
+    """
+    parts: list[str] = []
+    at = 0
+    while at < len(text):
+        match = _KEY_PART.match(text, at)
+        if match is None or (at == 0 and text.startswith(("[", "."))):
+            break
+        parts.append(match[1] or match[3] or f"[{match[2]}]")
+        at = match.end()
+    if at < len(text) or not parts:
+        raise ConfigError("KEY", text, "is no key; write it as active_model or tools.bash.permission")
+    return tuple(parts)
+
+
+class ConfigWriter:
+    """Writes ``path``, shown as ``label``; blocks. ``check`` is asked about a draft before it takes the file's place.
+
+    ``check`` gets the draft's path and raises ConfigError where the settings with it would not do. The draft is put in
+    place as a whole or not at all; changes of other processes in between are not lost.
+    """
+
+    def __init__(self, path: Path, label: str, check: Callable[[Path], None]) -> None:
+        self._path = Path(os.path.realpath(path))  # a link to somebody's own folder of settings stays a link
+        self._label = label
+        self._check = check
+
+    def set(self, key: str, value: Any) -> None:
+        """Set one key.
+
+        Raises:
+            ConfigError: the file, the key or the value is wrong; nothing was written.
+            ConfigWriteError: the disk refuses.
+        """
+        with self._changing() as document:
+            table, name = self._table_of(document, parse_key(key))
+            table[name] = _item(value)
+
+    def add_to_list(self, key: str, *entries: str, start: Sequence[str] = ()) -> None:
+        """Add what a list does not hold yet. A list the file does not set begins with ``start``.
+
+        Raises:
+            ConfigError, ConfigWriteError: as ``set``.
+        """
+        with self._changing() as document:
+            table, name = self._table_of(document, parse_key(key))
+            current: Any = table.get(name)
+            if current is None:
+                table[name] = _item([*start, *(entry for entry in entries if entry not in start)])
+                return
+            if not hasattr(current, "append"):
+                raise ConfigError(self._label, key, "must be a list to add to, correct it first")
+            for entry in entries:
+                if entry not in current:
+                    current.append(entry)
+
+    def replace(self, text: str) -> None:
+        """Let ``text`` be the whole file.
+
+        Raises:
+            ConfigError, ConfigWriteError: as ``set``.
+        """
+        with self._locked():
+            self._put(text)
+
+    def text(self) -> str:
+        """What the file holds; nothing where there is none.
+
+        Raises:
+            ConfigError: it can't be read.
+        """
+        return read_text(self._path, self._label) or ""
+
+    @contextmanager
+    def _changing(self) -> Generator[TOMLDocument]:
+        import tomlkit  # noqa: PLC0415  only for who writes
+
+        with self._locked():
+            read_toml(self._path, self._label)  # says what is wrong, with its line
+            text = self.text()
+            document = tomlkit.parse(text)
+            yield document
+            changed = tomlkit.dumps(document)
+            if changed != text:
+                self._put(changed)
+
+    def _table_of(self, document: Any, key: Key) -> tuple[Any, str]:
+        """The table a key stands in, made where it is missing, and its name there."""
+        import tomlkit  # noqa: PLC0415  only for who writes
+
+        table: Any = document
+        for position, part in enumerate(key[:-1]):
+            if part.startswith("["):
+                table = self._entry(table, key[: position + 1])
+                continue
+            if part not in table:
+                following = key[position + 1]
+                if following.startswith("["):
+                    raise self._missing_entry(key[: position + 2])
+                table[part] = tomlkit.table(is_super_table=position + 2 < len(key))
+            table = table[part]
+            if not hasattr(table, "append") and not hasattr(table, "items"):
+                where = ".".join(key[: position + 1])
+                raise ConfigError(self._label, where, "is no table, correct it first")
+        return table, key[-1]
+
+    def _entry(self, entries: Any, key: Key) -> Any:
+        name = key[-1][1:-1]
+        for entry in entries if hasattr(entries, "append") else ():
+            if name in {entry.get("alias"), entry.get("name")}:
+                return entry
+        raise self._missing_entry(key)
+
+    def _missing_entry(self, key: Key) -> ConfigError:
+        problem = f"is not set in this file, add it with `vibe config edit` as a whole [[{written(key[:-1])}]]"
+        return ConfigError(self._label, written(key), problem)
+
+    @contextmanager
+    def _locked(self) -> Generator[None]:
+        """One writer at a time, by a lock on the folder: it leaves nothing behind."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder = os.open(self._path.parent, os.O_RDONLY)
+        except OSError as error:
+            raise ConfigWriteError(self._label, error) from error
+        try:
+            with suppress(OSError):  # some file systems have no locks
+                fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
+
+    def _put(self, text: str) -> None:
+        draft = self._path.parent / f".{self._path.name}.{uuid4().hex}.new"
+        try:
+            mode = self._path.stat().st_mode & 0o777 if self._path.exists() else PRIVATE
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            self._check(draft)
+            os.replace(draft, self._path)  # noqa: PTH105  atomic, and the same on every system
+        except OSError as error:
+            raise ConfigWriteError(self._label, error) from error
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _item(value: Any) -> Any:
+    import tomlkit  # noqa: PLC0415  only for who writes
+    import tomlkit.items  # noqa: PLC0415  as above
+
+    item = cast("object", tomlkit.item(value))
+    if isinstance(item, tomlkit.items.Array) and len(item.as_string()) > LONGEST_LINE:
+        item.multiline(multiline=True)
+    return item

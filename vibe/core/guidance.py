@@ -1,0 +1,202 @@
+"""Guidance: all that the user and a trusted project teach the agents of one run, read once at its start."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from ipc.sink import EventSink
+from vibe.core.config.models import VibeConfig
+from vibe.core.hooks.models import Hook
+from vibe.core.hooks.runner import HookRunner
+from vibe.core.memory import MemoryDesk, MemoryStore
+from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from vibe.core.middleware.port import Middleware
+from vibe.core.middleware.taught import Taught
+from vibe.core.project_docs import NestedDocs, ProjectDocs, Trusts
+from vibe.core.skills.desk import INVOKED, LOADED, SkillDesk
+from vibe.core.skills.manager import SkillManager
+from vibe.core.system_prompt import PromptLibrary, PromptParts, build_system_prompt
+from vibe.core.tools.guidance import CallGuidance
+from vibe.core.tools.hook_commands import ShellHooks
+from vibe.core.tools.manager import ToolManager
+
+SKILL_TOOL = "skill"
+MEMORY_TOOL = "memory"
+
+
+def nobody(_folder: Path) -> bool:
+    """Trusts no folder."""
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptLayers:
+    """Which layers of a system prompt are wanted."""
+
+    commit_signature: bool = False
+    model_info: bool = False
+    detail: bool = True
+
+    @classmethod
+    def of(cls, config: VibeConfig) -> PromptLayers:
+        """Those the configuration includes."""
+        return cls(
+            commit_signature=config.include_commit_signature,
+            model_info=config.include_model_info,
+            detail=config.include_prompt_detail,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPlace:
+    """One agent among those of a run: where it works, whom it tells, and who it is (for hooks).
+
+    ``subagent`` names it, None for the one a person talks to. ``conversation`` is what it has said already.
+    """
+
+    root: Path
+    sink: EventSink
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    subagent: Mapping[str, Any] | None = None
+    conversation: Sequence[Message] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPrompt:
+    """What the prompt of one agent has of its own. A ``lean`` one tells nothing of files and git."""
+
+    workspace: Path
+    model: str
+    tool_prompts: Sequence[str] = ()
+    role: str = ""
+    subagents: Mapping[str, str] = field(default_factory=dict[str, str])
+    lean: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentGuidance:
+    """What was taught to one agent, as its executor and its loop take it."""
+
+    calls: CallGuidance
+    middleware: tuple[Middleware, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guidance:
+    """What was found for a workspace; one that was given nothing teaches nothing. ``warnings`` are for the user.
+
+    ``context``, ``memory_section`` and ``docs`` are as they were at the start, so that prompts stay the same.
+    ``session_id`` is for hooks; ``parent_skills`` restrict whoever is started by the agent they belong to.
+    """
+
+    workdir: Path | None = None
+    layers: PromptLayers = PromptLayers()
+    library: PromptLibrary = field(default_factory=PromptLibrary)
+    shell_path: str = ""
+    skills: SkillManager = field(default_factory=SkillManager)
+    hooks: tuple[Hook, ...] = ()
+    docs: ProjectDocs = field(default_factory=ProjectDocs)
+    trusts: Trusts = nobody
+    memory: MemoryStore | None = None
+    memory_section: str = ""
+    context: str = ""
+    warnings: tuple[str, ...] = ()
+    session_id: str = ""
+    parent_skills: SkillDesk | None = None
+
+    def tools(self, tools: ToolManager) -> ToolManager:
+        """The same tools without those that would have nothing to work with."""
+        idle = [*((MEMORY_TOOL,) if self.memory is None else ()), *(() if self.skills.available else (SKILL_TOOL,))]
+        unneeded = [name for name in idle if name in tools.available]
+        return tools.filtered(None, unneeded) if unneeded else tools
+
+    def for_agent(self, place: AgentPlace) -> AgentGuidance:
+        """What one agent gets of it; an agent that goes on is restricted by the skills it had loaded."""
+        calls = CallGuidance(
+            skills=self._desk(place.conversation),
+            memory=MemoryDesk(self.memory, place.sink) if self.memory is not None else None,
+            hooks=self._hook_runner(place),
+            docs=self._nested_docs(place.root),
+        )
+        return AgentGuidance(calls=calls, middleware=(Taught(calls),))
+
+    def below(self, agent: AgentGuidance) -> Guidance:
+        """The same for those an agent starts."""
+        return replace(self, parent_skills=agent.calls.skills)
+
+    def base_prompt(self, prompt_id: str | None, default: str) -> str:
+        """The prompt of that id, else ``default``; reads files.
+
+        Raises:
+            UsageError: there is no such prompt, or it can't be read.
+        """
+        return default if prompt_id is None else self.library.load(prompt_id)
+
+    def system_prompt(self, base: str, prompt: AgentPrompt) -> str:
+        """The system prompt of one agent."""
+        return build_system_prompt(
+            PromptParts(
+                base=base,
+                workspace=prompt.workspace,
+                role=prompt.role,
+                commit_signature=self.layers.commit_signature,
+                model=prompt.model if self.layers.model_info else "",
+                detail=self.layers.detail,
+                shell_path=self.shell_path,
+                tool_prompts=prompt.tool_prompts,
+                skills=self.skills.prompt_section(),
+                subagents=prompt.subagents,
+                context="" if prompt.lean else self.context,
+                docs=self.docs.prompt_section(),
+                memory=self.memory_section,
+            )
+        )
+
+    def _desk(self, conversation: Iterable[Message]) -> SkillDesk | None:
+        if not self.skills.available:
+            return None
+        desk = SkillDesk(self.skills, self.parent_skills)
+        desk.restore(loaded_skills(conversation))
+        return desk
+
+    def _hook_runner(self, place: AgentPlace) -> HookRunner | None:
+        if not self.hooks:
+            return None
+        about = {"session_id": self.session_id, "cwd": str(place.root), "subagent": place.subagent}
+        return HookRunner(self.hooks, ShellHooks(place.root, place.environ), place.sink, about)
+
+    def _nested_docs(self, root: Path) -> NestedDocs | None:
+        return NestedDocs(root=root, origin=self.workdir, trusts=self.trusts) if self.workdir is not None else None
+
+
+def loaded_skills(conversation: Iterable[Message]) -> list[str]:
+    """The names of the skills an agent loaded, or was started with, in a conversation."""
+    names: list[str] = []
+    asked: dict[str, str] = {}
+    for message in conversation:
+        match message:
+            case UserMessage() if LOADED in message.content:
+                names += _names(message.content.partition(LOADED)[2].partition("\n")[0])
+            case UserMessage() if started := re.match(INVOKED.format(name="'(.+?)'"), message.content):
+                names.append(started[1])
+            case AssistantMessage():
+                asked |= {call.id: call.arguments for call in message.tool_calls if call.name == SKILL_TOOL}
+            case ToolMessage() if message.status == "ok" and message.tool_call_id in asked:
+                names.append(str(json.loads(asked[message.tool_call_id]).get("name", "")))
+            case _:
+                pass
+    return names
+
+
+def _names(line: str) -> list[str]:
+    """The names of a reminder; a line that only looks like one has none."""
+    try:
+        found: Any = json.loads(line)
+    except ValueError:
+        return []
+    return [name for name in cast("list[Any]", found) if isinstance(name, str)] if isinstance(found, list) else []

@@ -1,0 +1,157 @@
+"""Loads what the user and a project teach; from a project only what lies in trusted folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vibe.core.config.models import VibeConfig
+from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, shown, user_home_of
+from vibe.core.config.project_files import project_lineage
+from vibe.core.config.trust import TrustStore
+from vibe.core.guidance import Guidance, PromptLayers
+from vibe.core.hooks.loader import HOOKS_FILE, HookFile, load_hooks
+from vibe.core.memory import MemoryFileError, MemoryStore
+from vibe.core.project_context import ContextLimits, ContextRequest, project_context
+from vibe.core.project_docs import ProjectDocs
+from vibe.core.skills.manager import SkillManager, SkillPatterns, SkillSources
+from vibe.core.system_prompt import PromptLibrary
+
+AGENTS_DIRECTORY = ".agents"
+SKILLS = "skills"
+MEMORY = "memory"
+PROMPTS = "prompts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuidanceRequest:
+    """What to load for. ``project_dir`` is the trusted ``.vibe``; ``trust_workdir`` trusts the project this once.
+
+    ``snapshot``: the workspace's files and git are to be told.
+    """
+
+    home: Path
+    workdir: Path
+    environ: Mapping[str, str]
+    config: VibeConfig
+    project_dir: Path | None = None
+    trust_workdir: bool = False
+    snapshot: bool = False
+
+    @property
+    def user_home(self) -> Path:
+        """The user's home directory."""
+        return user_home_of(self.environ)
+
+    @property
+    def lineage(self) -> list[Path]:
+        """The project's folders from the workspace up, nearest first."""
+        return project_lineage(self.workdir, self.user_home)
+
+
+def load_guidance(request: GuidanceRequest) -> Guidance:
+    """Read everything; blocks, and asks git.
+
+    Raises:
+        UsageError: a hooks file or the system prompt that was chosen is wrong.
+    """
+    config, trusts = request.config, trusting(request)
+    library = prompt_library(request)
+    docs = ProjectDocs.load(request.home, request.lineage, trusts)
+    skills = load_skills(request)
+    memory = memory_store(request.home, request.workdir, request.user_home)
+    memory_section, memory_warning = _remembered(memory)
+    return Guidance(
+        workdir=request.workdir,
+        layers=PromptLayers.of(config),
+        library=library,
+        shell_path=request.environ.get("SHELL", ""),
+        skills=skills,
+        hooks=load_hooks(_hook_files(request)),
+        docs=docs,
+        trusts=trusts,
+        memory=memory,
+        memory_section=memory_section,
+        context=_context(request, library, trusts) if request.snapshot and config.include_project_context else "",
+        warnings=(*skills.warnings, *docs.warnings, *memory_warning),
+    )
+
+
+def trusting(request: GuidanceRequest) -> Callable[[Path], bool]:
+    """Whether a resolved folder may teach: it is on the user's list, or of the project that is trusted this once."""
+    store = TrustStore(request.home, user_home=request.user_home)
+    lineage = request.lineage
+    top = lineage[-1] if lineage and request.trust_workdir else None
+
+    def trusts(folder: Path) -> bool:
+        return (top is not None and folder.is_relative_to(top)) or store.is_trusted(folder)
+
+    return trusts
+
+
+def load_skills(request: GuidanceRequest) -> SkillManager:
+    """The skills of the configured folders, the trusted project and the user.
+
+    Raises:
+        ConfigError: a pattern is not valid.
+    """
+    trusts = trusting(request)
+    own = request.home.resolve()
+    project = [
+        folder / name / SKILLS
+        for folder in request.lineage
+        if trusts(folder)
+        for name in (PROJECT_DIRECTORY, AGENTS_DIRECTORY)
+        if (folder / name).resolve() != own
+    ]
+    sources = SkillSources(
+        configured=tuple(map(Path, request.config.skill_paths)),
+        project=tuple(project),
+        user=(request.home / SKILLS, request.user_home / AGENTS_DIRECTORY / SKILLS),
+    )
+    patterns = SkillPatterns(enabled=request.config.enabled_skills, disabled=request.config.disabled_skills)
+    return SkillManager(sources, patterns)
+
+
+def prompt_library(request: GuidanceRequest) -> PromptLibrary:
+    """The prompts of the trusted project, the user and the program."""
+    project = request.project_dir / PROMPTS if request.project_dir is not None else None
+    return PromptLibrary(project=project, user=VibePaths(request.home).prompts)
+
+
+def memory_store(home: Path, workdir: Path, user_home: Path) -> MemoryStore:
+    """The memory of the project around ``workdir``."""
+    lineage = project_lineage(workdir, user_home)
+    return MemoryStore(folder=home / MEMORY, project=lineage[-1] if lineage else workdir.resolve())
+
+
+def _hook_files(request: GuidanceRequest) -> list[HookFile]:
+    user = request.home / HOOKS_FILE
+    files = [HookFile(path=user, label=shown(user, request.user_home))]
+    if request.project_dir is not None:
+        path = request.project_dir / HOOKS_FILE
+        label = shown(path, request.user_home)
+        files.append(HookFile(path=path, label=label, project_dir=request.project_dir.parent))
+    return files
+
+
+def _context(request: GuidanceRequest, library: PromptLibrary, trusts: Callable[[Path], bool]) -> str:
+    return project_context(
+        ContextRequest(
+            workdir=request.workdir,
+            user_home=request.user_home,
+            environ=request.environ,
+            limits=ContextLimits(**request.config.project_context.model_dump()),
+            library=library,
+            trusted=trusts(request.workdir.resolve()),
+        )
+    )
+
+
+def _remembered(memory: MemoryStore) -> tuple[str, tuple[str, ...]]:
+    """What prompts tell of the memory; a damaged file costs the memory, not the run."""
+    try:
+        return memory.prompt_section(), ()
+    except MemoryFileError as error:
+        return "", (str(error),)

@@ -1,0 +1,133 @@
+"""HookRunner: runs the hooks of one agent at the right moments, and says what came of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from ipc.events import WarningEvent
+from ipc.sink import EventSink
+from vibe.core.hooks.models import Hook, HookCall, HookEvent
+from vibe.core.hooks.verdict import HookBrokenError, HookRun, HookVerdict, read_verdict
+
+MAX_RESULT = 64_000
+"""Characters of a tool's result that a hook is handed."""
+
+FOREIGN_EVENTS = {
+    HookEvent.BEFORE_TOOL: "PreToolUse",
+    HookEvent.AFTER_TOOL: "PostToolUse",
+    HookEvent.POST_AGENT_TURN: "Stop",
+}
+"""What scripts written for other tools read in ``hook_event_name``."""
+
+
+class HookStartError(Exception):
+    """A hook's command could not be started; the text is a phrase."""
+
+
+class HookCommands(Protocol):
+    """Runs shell commands with text on their standard input."""
+
+    async def run(self, hook: Hook, payload: str) -> HookRun:
+        """Run to the end or the hook's timeout, then see that nothing it started is left.
+
+        Raises:
+            HookStartError: the system refuses it.
+        """
+        ...
+
+
+class HookRunner:
+    """The hooks of one agent. ``about`` is what every hook is told besides its event: session, cwd, subagent.
+
+    A ``before_tool`` hook that fails denies the call; failures of the others are warnings.
+    """
+
+    def __init__(
+        self, hooks: Sequence[Hook], commands: HookCommands, sink: EventSink, about: Mapping[str, Any]
+    ) -> None:
+        self._hooks = tuple(hooks)
+        self._commands = commands
+        self._sink = sink
+        self._about = dict(about)
+
+    async def before_tool(self, call: HookCall) -> str | None:
+        """Why the call may not be, by the first hook that says so; None if all let it pass."""
+        for hook in self._of(HookEvent.BEFORE_TOOL, call.tool):
+            try:
+                verdict = await self._verdict(hook, self._payload(hook, call))
+            except HookBrokenError as error:
+                problem = f"the hook {hook.name!r} {error}, and what it should have checked is not done"
+                self._warn(problem)
+                return problem
+            if verdict.blocked:
+                return f"the hook {hook.name!r} denies it" + (f": {verdict.reason}" if verdict.reason else "")
+        return None
+
+    async def after_tool(self, call: HookCall, *, status: str, result: str) -> tuple[str, ...]:
+        """What hooks want the model to know of a call that was run."""
+        extra = {"status": status, "result": result[:MAX_RESULT], "tool_response": result[:MAX_RESULT]}
+        notices: list[str] = []
+        for hook in self._of(HookEvent.AFTER_TOOL, call.tool):
+            verdict = await self._unless_broken(hook, self._payload(hook, call) | extra)
+            text = "\n".join(filter(None, (verdict.reason, verdict.message)))
+            if text:
+                notices.append(f"the hook {hook.name!r} says about {call.tool}: {text}")
+        return tuple(notices)
+
+    async def post_agent_turn(self, answer: str, *, again: int) -> str | None:
+        """What hooks send back to an agent that believes it is done; ``again`` counts how often they did before."""
+        extra = {"result": answer[:MAX_RESULT], "stop_hook_active": again > 0, "again": again}
+        notices: list[str] = []
+        for hook in self._of(HookEvent.POST_AGENT_TURN):
+            verdict = await self._unless_broken(hook, self._payload(hook) | extra)
+            text = (verdict.reason or "it is not done") if verdict.blocked else verdict.message
+            if text:
+                notices.append(f"the hook {hook.name!r} says: {text}")
+        return "\n\n".join(notices) or None
+
+    def _of(self, event: HookEvent, tool: str | None = None) -> list[Hook]:
+        return [hook for hook in self._hooks if hook.event is event and (tool is None or hook.is_about(tool))]
+
+    def _payload(self, hook: Hook, call: HookCall | None = None) -> dict[str, Any]:
+        payload = {"event": hook.event.value, "hook_event_name": FOREIGN_EVENTS[hook.event], **self._about}
+        if call is not None:
+            payload |= {
+                "tool": call.tool,
+                "tool_name": call.tool,
+                "tool_call_id": call.tool_call_id,
+                "arguments": call.arguments,
+                "tool_input": call.arguments,
+            }
+        return payload
+
+    async def _unless_broken(self, hook: Hook, payload: Mapping[str, Any]) -> HookVerdict:
+        try:
+            return await self._verdict(hook, payload)
+        except HookBrokenError as error:
+            self._warn(f"the hook {hook.name!r} {error}")
+            return HookVerdict()
+
+    async def _verdict(self, hook: Hook, payload: Mapping[str, Any]) -> HookVerdict:
+        """Run a hook, again where it could not be started or ran out of time.
+
+        Raises:
+            HookBrokenError: it did not work.
+        """
+        text = json.dumps(payload, ensure_ascii=False, default=str)
+        problem = ""
+        for _ in range(hook.retries + 1):
+            try:
+                run = await self._commands.run(hook, text)
+            except HookStartError as error:
+                problem = f"could not be started ({error})"
+                continue
+            if not run.timed_out:
+                return read_verdict(run)
+            problem = f"ran longer than {hook.timeout_seconds:g} s"
+        tries = f", {hook.retries + 1} times" if hook.retries else ""
+        raise HookBrokenError(problem + tries)
+
+    def _warn(self, problem: str) -> None:
+        self._sink.publish(WarningEvent(code="hook", message=problem))

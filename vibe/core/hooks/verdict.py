@@ -1,0 +1,97 @@
+"""What a hook that has run said: pure reading of its exit code and output."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, cast
+
+BLOCKING_EXIT = 2
+MAX_TEXT = 4_000
+"""Characters of a hook's words that reach the model."""
+
+_BLOCKING = frozenset({"block", "deny", "denied", "reject"})
+_PASSING = frozenset({"", "allow", "approve", "continue", "ask"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookRun:
+    """A run of a hook's command."""
+
+    exit_code: int
+    stdout: str = ""
+    stderr: str = ""
+    timed_out: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookVerdict:
+    """``blocked`` with a reason, and what it wants the model to know; either text may be empty."""
+
+    blocked: bool = False
+    reason: str = ""
+    message: str = ""
+
+
+class HookBrokenError(Exception):
+    """A hook did not say anything that can be understood; the text is a phrase."""
+
+
+def read_verdict(run: HookRun) -> HookVerdict:
+    """The verdict: exit 2 or ``{"decision": "deny"|"block", "reason": ...}`` blocks, exit 0 passes.
+
+    Output that is no JSON object is a hook's own business. Nothing a hook says allows what is not allowed.
+
+    Raises:
+        HookBrokenError: another exit code, or JSON that is torn or unknown.
+    """
+    if run.exit_code == BLOCKING_EXIT:
+        said = _document(run.stdout) if run.stdout.lstrip().startswith("{") else {}
+        return HookVerdict(blocked=True, reason=_cut(_reason(said) or run.stderr.strip() or run.stdout.strip()))
+    if run.exit_code != 0:
+        raise HookBrokenError(f"exited with {run.exit_code}{_because(run)}")
+    if not run.stdout.lstrip().startswith("{"):
+        return HookVerdict()
+    said = _document(run.stdout)
+    specific = _table(said.get("hookSpecificOutput"))
+    decision = _word(specific.get("permissionDecision")) or _word(said.get("decision"))
+    if decision not in _BLOCKING | _PASSING:
+        raise HookBrokenError(f"answered with the unknown decision {decision!r}")
+    message = _word_kept(said.get("message")) or _word_kept(specific.get("additionalContext"))
+    stopped = said.get("continue") is False
+    return HookVerdict(blocked=decision in _BLOCKING or stopped, reason=_cut(_reason(said)), message=_cut(message))
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HookBrokenError(f"answered with JSON that can't be read ({error})") from error
+    return _table(value)
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _reason(said: dict[str, Any]) -> str:
+    specific = _table(said.get("hookSpecificOutput"))
+    found = (said.get("reason"), specific.get("permissionDecisionReason"), said.get("stopReason"))
+    return next((word for value in found if (word := _word_kept(value))), "")
+
+
+def _word(value: Any) -> str:
+    return value.strip().casefold() if isinstance(value, str) else ""
+
+
+def _word_kept(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _because(run: HookRun) -> str:
+    line = next(iter(reversed(run.stderr.strip().splitlines())), "")
+    return f" ({line[:200]})" if line else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} [... {len(text) - MAX_TEXT} characters left out]"

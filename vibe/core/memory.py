@@ -1,0 +1,227 @@
+"""Memory: what an agent or the user keeps for later conversations, about one project or about everything.
+
+VibeError
+├── UsageError
+│   ├── MemoryTextError        an entry that can't be kept
+│   └── NoSuchMemoryError      no entry of that id
+└── EnvironmentFailure
+    └── MemoryFileError        a file of entries can't be read or written
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+from anyio import to_thread
+from msgspec import Struct
+
+from ipc.events import MemoryEntryEvent
+from ipc.sink import EventSink
+from vibe.core.errors import EnvironmentFailure, UsageError
+
+MAX_ENTRIES = 100
+"""Entries of one scope."""
+MAX_TEXT = 1_000
+"""Characters of one entry."""
+MAX_SECTION = 6_000
+"""Characters of all entries in a system prompt; the newest are kept."""
+
+
+class MemoryScope(StrEnum):
+    """What an entry is about."""
+
+    PROJECT = "project"
+    GLOBAL = "global"
+
+
+class MemoryEntry(Struct, frozen=True, kw_only=True):
+    """One thing to remember. ``by`` is ``user`` or ``agent``, ``created`` unix seconds."""
+
+    id: str
+    text: str
+    by: str
+    created: float
+
+
+class _File(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    workspace: str = ""
+    entries: tuple[MemoryEntry, ...] = ()
+
+
+class MemoryTextError(UsageError):
+    """An entry is empty, too long, or one too many."""
+
+
+class NoSuchMemoryError(UsageError):
+    """No entry of that id."""
+
+    def __init__(self, entry_id: str) -> None:
+        super().__init__(f"there is no memory entry {entry_id!r}: `vibe memory list` shows the ids")
+        self.entry_id = entry_id
+
+
+class MemoryFileError(EnvironmentFailure):
+    """A file of entries can't be used."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"the memory file {path} {problem}: repair or remove it")
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryStore:
+    """The entries of one project and the global ones, below ``folder``; every call reads the disk, so not on a loop.
+
+    Several agents and processes may use the same files at once.
+    """
+
+    folder: Path
+    project: Path
+    clock: Callable[[], float] = time.time
+
+    def entries(self, scope: MemoryScope) -> tuple[MemoryEntry, ...]:
+        """The entries of a scope, oldest first.
+
+        Raises:
+            MemoryFileError: the file can't be read.
+        """
+        return self._read(scope).entries
+
+    def add(self, text: str, scope: MemoryScope, *, by: str) -> MemoryEntry:
+        """Keep an entry.
+
+        Raises:
+            MemoryTextError: it is empty or too long, or there are too many.
+            MemoryFileError: the file can't be used.
+        """
+        kept = " ".join(text.split())
+        if not kept:
+            raise MemoryTextError("a memory entry must not be empty: give the text to remember")
+        if len(kept) > MAX_TEXT:
+            raise MemoryTextError(f"a memory entry has at most {MAX_TEXT} characters, not {len(kept)}: shorten it")
+        with self._locked(scope) as file:
+            if len(file.entries) >= MAX_ENTRIES:
+                raise MemoryTextError(f"there are {MAX_ENTRIES} {scope} memory entries already: remove one first")
+            entry = MemoryEntry(id=uuid4().hex[:8], text=kept, by=by, created=self.clock())
+            self._write(scope, (*file.entries, entry))
+        return entry
+
+    def remove(self, entry_id: str) -> tuple[MemoryScope, MemoryEntry]:
+        """Forget an entry of either scope, and return it.
+
+        Raises:
+            NoSuchMemoryError: there is none.
+            MemoryFileError: a file can't be used.
+        """
+        for scope in MemoryScope:
+            with self._locked(scope) as file:
+                found = next((entry for entry in file.entries if entry.id == entry_id), None)
+                if found is not None:
+                    self._write(scope, tuple(entry for entry in file.entries if entry is not found))
+                    return scope, found
+        raise NoSuchMemoryError(entry_id)
+
+    def prompt_section(self) -> str:
+        """What a system prompt tells of them, bounded; empty without entries.
+
+        Raises:
+            MemoryFileError: a file can't be read.
+        """
+        lines = [
+            (entry.created, f"- {entry.text} ({scope}, id {entry.id})")
+            for scope in MemoryScope
+            for entry in self.entries(scope)
+        ]
+        return _section(lines)
+
+    def _path(self, scope: MemoryScope) -> Path:
+        if scope is MemoryScope.GLOBAL:
+            return self.folder / "global.json"
+        digest = hashlib.blake2b(str(self.project).encode(errors="surrogateescape"), digest_size=8).hexdigest()
+        return self.folder / f"{digest}.json"
+
+    def _read(self, scope: MemoryScope) -> _File:
+        path = self._path(scope)
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=_File)
+        except FileNotFoundError:
+            return _File()
+        except OSError as error:
+            raise MemoryFileError(path, f"can't be read ({error.strerror})") from error
+        except msgspec.DecodeError as error:
+            raise MemoryFileError(path, f"is damaged ({error})") from error
+
+    def _write(self, scope: MemoryScope, entries: tuple[MemoryEntry, ...]) -> None:
+        path = self._path(scope)
+        workspace = str(self.project) if scope is MemoryScope.PROJECT else ""
+        data = msgspec.json.format(msgspec.json.encode(_File(workspace=workspace, entries=entries)))
+        draft = path.with_suffix(".new")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data + b"\n")
+        draft.replace(path)
+
+    @contextmanager
+    def _locked(self, scope: MemoryScope) -> Generator[_File]:
+        """The file, which nobody else changes in the meantime."""
+        path = self._path(scope)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with path.with_suffix(".lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield self._read(scope)
+        except OSError as error:
+            raise MemoryFileError(path, f"can't be written ({error.strerror})") from error
+
+
+def _section(lines: Sequence[tuple[float, str]]) -> str:
+    """The newest lines that fit, oldest first."""
+    kept: list[str] = []
+    room = MAX_SECTION
+    for _, line in sorted(lines, reverse=True):
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    if not kept:
+        return ""
+    left_out = len(lines) - len(kept)
+    head = "# Memory\n\nKept from earlier conversations; check what may be out of date before you rely on it."
+    note = f"\n({left_out} older entries are left out)" if left_out else ""
+    return f"{head}\n" + "\n".join(reversed(kept)) + note
+
+
+class MemoryDesk:
+    """One agent's use of a store: every change is announced."""
+
+    def __init__(self, store: MemoryStore, sink: EventSink) -> None:
+        self._store = store
+        self._sink = sink
+
+    async def add(self, text: str, scope: MemoryScope) -> MemoryEntry:
+        """Keep an entry for the agent; see ``MemoryStore.add``."""
+        entry = await to_thread.run_sync(partial(self._store.add, text, scope, by="agent"))
+        self._sink.publish(MemoryEntryEvent(entry_id=entry.id, action="added", text=entry.text))
+        return entry
+
+    async def remove(self, entry_id: str) -> MemoryEntry:
+        """Forget an entry; see ``MemoryStore.remove``."""
+        _, entry = await to_thread.run_sync(self._store.remove, entry_id)
+        self._sink.publish(MemoryEntryEvent(entry_id=entry.id, action="removed", text=entry.text))
+        return entry
+
+    async def entries(self, scope: MemoryScope) -> tuple[MemoryEntry, ...]:
+        """The entries of a scope; see ``MemoryStore.entries``."""
+        return await to_thread.run_sync(self._store.entries, scope)

@@ -1,0 +1,40 @@
+"""AutoCompact: has a conversation shortened when it nears what its model takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vibe.core.config.models import ModelConfig
+from vibe.core.middleware.port import Compact, Middleware, Moment, Verdict
+
+DEFAULT_THRESHOLD = 200_000
+CONTEXT_SHARE = 0.85
+"""A prompt may fill so much of what a model takes; the rest is for its answer."""
+RETRY_GROWTH = 1.1
+"""After shortening did not help, it is tried again once the conversation has grown by so much."""
+
+
+def compaction_threshold(model: ModelConfig) -> int | None:
+    """Tokens of prompt at which a conversation with ``model`` is shortened; None: never by itself."""
+    wanted = model.auto_compact_threshold
+    if wanted == 0:
+        return None
+    return min(wanted or DEFAULT_THRESHOLD, int(model.context_size * CONTEXT_SHARE))
+
+
+class AutoCompact(Middleware):
+    """Asks for it at ``threshold`` tokens."""
+
+    def __init__(self, threshold: int) -> None:
+        self._threshold = threshold
+        self._next = threshold
+
+    async def before_turn(self, moment: Moment) -> Sequence[Verdict]:
+        """Ask, unless the last time brought nothing and little was said since."""
+        if moment.context_tokens < self._threshold:
+            self._next = self._threshold
+            return ()
+        if moment.context_tokens < self._next:
+            return ()
+        self._next = int(moment.context_tokens * RETRY_GROWTH)
+        return (Compact(threshold=self._threshold),)

@@ -1,0 +1,172 @@
+"""Compactor: has the model summarise a conversation, so that it can go on in less room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+import anyio.to_thread
+
+from ipc.events import CompactEndEvent, CompactStartEvent, UsageEvent, WarningEvent
+from ipc.sink import EventSink
+from vibe.core.budget import Budget
+from vibe.core.config.models import ModelConfig
+from vibe.core.errors import VibeError
+from vibe.core.llm.announcing import RetryAnnouncer
+from vibe.core.llm.errors import ContextTooLongError
+from vibe.core.llm.port import Completion, ModelBackend, ModelRequest
+from vibe.core.llm.tokens import estimate_messages
+from vibe.core.messages import Message, SystemMessage, UserMessage
+from vibe.core.middleware.digest import last_request, record_of, split_recent, stand_in
+from vibe.core.session.transcript import Transcript
+
+SUMMARY_TOKENS = 4_096
+KEEP_SHARE = 0.2
+"""How much of the threshold the recent turns may fill that stay word for word."""
+KEEP_TOKENS = 20_000
+RECORD_SHARE = 0.6
+"""How much of the threshold the text may fill that the summary is made from."""
+ATTEMPTS = 3
+"""A record that is too long for the model is halved so often."""
+
+Reminders: TypeAlias = Callable[[], Sequence[str]]
+"""What an agent must not lose, read from its source: its list of things to do, its plan."""
+
+
+def no_reminders() -> Sequence[str]:
+    """Nothing to be reminded of."""
+    return ()
+
+
+class Fork(Protocol):
+    """Where a summarised conversation goes on."""
+
+    async def __call__(self, restart: Callable[[Path | None], None]) -> None:
+        """Call ``restart``, not on the event loop, with the file it goes on in; None: where it is.
+
+        Raises:
+            VibeError: it can't be written; nothing has changed.
+        """
+        ...
+
+
+async def in_place(restart: Callable[[Path | None], None]) -> None:
+    """The ``Fork`` of a conversation that goes on in its file, behind a checkpoint."""
+    await anyio.to_thread.run_sync(restart, None)
+
+
+class EmptySummaryError(VibeError):
+    """The model had nothing to say."""
+
+    def __init__(self) -> None:
+        super().__init__("the model's summary was empty")
+
+
+class NothingToSummariseError(VibeError):
+    """All there is are turns that stay as they are."""
+
+    def __init__(self) -> None:
+        super().__init__("there is nothing to summarise")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compactor:
+    """Shortens the conversation of one agent. Its call is paid for from the same budget as the agent's own."""
+
+    model: ModelConfig
+    backend: ModelBackend
+    budget: Budget
+    sink: EventSink
+    transcript: Transcript
+    reminders: Reminders = no_reminders
+    fork: Fork = in_place
+    caller: str = "main"
+
+    async def compact(self, context_tokens: int, threshold: int) -> bool:
+        """Whether it worked; if not, the conversation is as it was and a warning said why."""
+        self.sink.publish(CompactStartEvent(context_tokens=context_tokens, threshold=threshold))
+        try:
+            saved = await self._replace(threshold)
+        except VibeError as error:
+            sentence = f"the conversation could not be summarised and stays as it is: {error}"
+            self.sink.publish(WarningEvent(code="compact.failed", message=sentence))
+            return False
+        after = max(0, context_tokens - saved)
+        self.sink.publish(CompactEndEvent(tokens_before=context_tokens, tokens_after=after))
+        return True
+
+    async def _replace(self, threshold: int) -> int:
+        """Put a summary in place of all but the recent turns; how many tokens that saved.
+
+        Raises:
+            VibeError: model, budget or disk did not let it.
+        """
+        messages = list(self.transcript.messages)
+        fair = min(int(threshold * KEEP_SHARE), KEEP_TOKENS)
+        keep = min(fair, estimate_messages(messages) // 2)  # where the estimate is too low, half
+        start = split_recent(messages, keep)
+        if start == 0:
+            raise NothingToSummariseError
+        completion = await self._summary(messages[:start], int(threshold * RECORD_SHARE))
+        request = last_request(self.transcript.prompts, messages)
+        first = stand_in(completion.message.content, request, self.reminders())
+        shortened = [first, *messages[start:]]
+        await self.fork(partial(self._restart, shortened))
+        return estimate_messages(messages) - estimate_messages(shortened)
+
+    async def _summary(self, messages: Sequence[Message], max_tokens: int) -> Completion:
+        instructions = await anyio.to_thread.run_sync(_load_instructions)
+        for attempt in range(ATTEMPTS):
+            record = record_of(messages, max_tokens >> attempt)
+            try:
+                completion = await self._ask(instructions, record)
+            except ContextTooLongError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                continue
+            if completion.message.content.strip():
+                return completion
+            break
+        raise EmptySummaryError
+
+    async def _ask(self, instructions: str, record: str) -> Completion:
+        prompt: list[Message] = [
+            SystemMessage(instructions),
+            UserMessage(f"<conversation>\n{record}\n</conversation>\n\nWrite the summary."),
+        ]
+        reservation = await self.budget.reserve(self.model, estimate_messages(prompt), SUMMARY_TOKENS)
+        try:
+            completion = await self.backend.complete(
+                ModelRequest(
+                    model=self.model,
+                    messages=prompt,
+                    max_tokens=reservation.max_completion_tokens,
+                    caller=f"{self.caller}:compact",
+                ),
+                RetryAnnouncer(self.sink),
+            )
+            reservation.settle(completion.usage, completion.cost_usd)
+            self.transcript.spend(completion.usage, completion.cost_usd)
+        finally:
+            reservation.release()
+        self.sink.publish(
+            UsageEvent(
+                model=self.model.key,
+                prompt_tokens=completion.usage.prompt_tokens,
+                completion_tokens=completion.usage.completion_tokens,
+                cached_tokens=completion.usage.cached_tokens,
+                cost_usd=completion.cost_usd,
+            )
+        )
+        return completion
+
+    def _restart(self, messages: Sequence[Message], path: Path | None) -> None:
+        self.transcript.restart(messages, path)
+
+
+def _load_instructions() -> str:
+    return resources.files("vibe.core.prompts").joinpath("compact.md").read_text(encoding="utf-8")

@@ -1,0 +1,86 @@
+"""What of a conversation is kept word for word, and what of the rest a summary is made from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from vibe.core.llm.tokens import CHARS_PER_TOKEN, estimate_messages
+from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from vibe.core.middleware.port import HOST_NOTICE
+
+TEXT_LENGTH = 4_000
+"""Characters of one prompt or answer that go into the record a summary is made from."""
+RESULT_LENGTH = 2_000
+ARGUMENTS_LENGTH = 600
+REQUEST_LENGTH = 8_000
+"""Characters of the user's last request that stay word for word."""
+
+_STAND_IN = (
+    "the conversation was summarised to save context. What stands here takes the place of all that came before the "
+    "messages below. Go on with the work; do not comment on the summary."
+)
+_REQUEST = re.compile(r"<request>\n(.*?)\n</request>", re.DOTALL)
+
+
+def split_recent(messages: Sequence[Message], keep_tokens: int) -> int:
+    """Where the recent turns begin that fit into ``keep_tokens``; a call is never parted from its results."""
+    start = len(messages)
+    tokens = 0
+    for index in range(len(messages) - 1, -1, -1):
+        tokens += estimate_messages([messages[index]])
+        if tokens > keep_tokens:
+            break
+        if not isinstance(messages[index], ToolMessage):
+            start = index
+    return start
+
+
+def record_of(messages: Sequence[Message], max_tokens: int) -> str:
+    """The conversation as text of about ``max_tokens`` at most: long parts are clipped, then its middle is left out."""
+    room = max_tokens * CHARS_PER_TOKEN
+    return clipped("\n\n".join(map(_as_text, messages)), room)
+
+
+def last_request(prompts: Sequence[UserMessage], messages: Sequence[Message]) -> str:
+    """What the user asked last; where only a summary is left of it, what that has word for word; else empty."""
+    for prompt in reversed(prompts):
+        if not prompt.content.startswith(HOST_NOTICE):
+            return clipped(prompt.content, REQUEST_LENGTH)
+    for message in messages:
+        found = _REQUEST.search(message.content) if isinstance(message, UserMessage) else None
+        if found:
+            return found.group(1)
+    return ""
+
+
+def stand_in(summary: str, request: str, reminders: Sequence[str]) -> UserMessage:
+    """The message that takes the place of what was summarised."""
+    parts = [
+        f"{HOST_NOTICE}{_STAND_IN}",
+        f"<summary>\n{summary.strip()}\n</summary>",
+    ]
+    if request:
+        parts.append(f"The user's last request, word for word:\n<request>\n{request}\n</request>")
+    if reminders:
+        state = "\n\n".join(reminders)
+        parts.append(f"As it stands now, not from the summary:\n<state>\n{state}\n</state>")
+    return UserMessage("\n\n".join(parts))
+
+
+def clipped(text: str, length: int) -> str:
+    """Text of at most about ``length`` characters, with what was left out counted in its middle."""
+    if len(text) <= length:
+        return text
+    half = length // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[len(text) - half :]}"
+
+
+def _as_text(message: Message) -> str:
+    if isinstance(message, ToolMessage):
+        return f"[result of {message.name}: {message.status}]\n{clipped(message.content, RESULT_LENGTH)}"
+    if isinstance(message, AssistantMessage):
+        calls = [f"[calls {call.name} with {clipped(call.arguments, ARGUMENTS_LENGTH)}]" for call in message.tool_calls]
+        return "\n".join(["[agent]", *filter(None, [clipped(message.content, TEXT_LENGTH)]), *calls])
+    who = "[host]" if message.content.startswith(HOST_NOTICE) else "[user]"
+    return f"{who}\n{clipped(message.content, TEXT_LENGTH * 2)}"

@@ -1,0 +1,68 @@
+"""FileHistory: has the files of a workspace recorded around the calls that may change them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+import anyio.to_thread
+
+from vibe.core.config.tool_names import canonical_tool_name
+from vibe.core.messages import ToolCall, UserMessage
+from vibe.core.middleware.port import HOST_NOTICE, Middleware, Moment, Verdict, Warn
+from vibe.core.session.errors import SnapshotError
+from vibe.core.session.snapshots import Snapshots
+
+
+class FileHistory(Middleware):
+    """One snapshot before the first changing call of a prompt, and one after every turn with such calls.
+
+    ``snapshots`` gives those of the session as it is now: a summarised conversation goes on in another. ``harmless``
+    are the tools that change nothing: turns with no other cost nothing. Where files can't be recorded, that is said
+    once and the work goes on.
+    """
+
+    def __init__(self, snapshots: Callable[[], Snapshots], harmless: Iterable[str]) -> None:
+        self._snapshots = snapshots
+        self._harmless = frozenset(harmless)
+        self._recorded_prompt: UserMessage | None = None
+        self._may_have_changed = False
+        self._off = False
+
+    async def before_tools(self, moment: Moment, calls: Sequence[ToolCall]) -> Sequence[Warn]:
+        """Record the files as a person left them, before the first call of their prompt that may change some."""
+        if self._off or all(canonical_tool_name(call.name) in self._harmless for call in calls):
+            return ()
+        self._may_have_changed = True
+        place = _last_prompt(moment)
+        if place is None or moment.transcript.messages[place] is self._recorded_prompt:
+            return ()
+        warnings = await self._take(partial(self._snapshots().take, place, found=True))
+        prompt = moment.transcript.messages[place]
+        self._recorded_prompt = prompt if isinstance(prompt, UserMessage) else None
+        return warnings
+
+    async def after_turn(self, moment: Moment) -> Sequence[Verdict]:
+        """Record what the calls came to."""
+        if self._off or not self._may_have_changed:
+            return ()
+        self._may_have_changed = False
+        return await self._take(partial(self._snapshots().take, len(moment.transcript.messages)))
+
+    async def _take(self, record: Callable[[], str]) -> Sequence[Warn]:
+        try:
+            await anyio.to_thread.run_sync(record)
+        except SnapshotError as error:
+            self._off = True
+            return (Warn(code="snapshot.off", message=str(error)),)
+        return ()
+
+
+def _last_prompt(moment: Moment) -> int | None:
+    """Where the last prompt stands that is no notice of ours."""
+    messages = moment.transcript.messages
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, UserMessage) and not message.content.startswith(HOST_NOTICE):
+            return index
+    return 0 if messages else None

@@ -1,0 +1,45 @@
+"""MiddlewarePipeline: asks each middleware in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vibe.core.messages import ToolCall
+from vibe.core.middleware.port import Middleware, Moment, Stop, Verdict, Warn
+
+
+class MiddlewarePipeline:
+    """Several middlewares as one. The first ``Stop`` is the last verdict: nothing after it is asked."""
+
+    def __init__(self, members: Sequence[Middleware]) -> None:
+        self._members = tuple(members)
+
+    async def before_turn(self, moment: Moment) -> list[Verdict]:
+        """What they say before a model call, in order."""
+        verdicts: list[Verdict] = []
+        for member in self._members:
+            verdicts += await member.before_turn(moment)
+            if verdicts and isinstance(verdicts[-1], Stop):
+                break
+        return verdicts
+
+    def refusal(self, call: ToolCall) -> str | None:
+        """The first reason against a call."""
+        return next((why for member in self._members if (why := member.refusal(call)) is not None), None)
+
+    async def before_tools(self, moment: Moment, calls: Sequence[ToolCall]) -> list[Warn]:
+        """What they warn of before calls are run, in order."""
+        return [verdict for member in self._members for verdict in await member.before_tools(moment, calls)]
+
+    async def before_end(self, moment: Moment, answer: str) -> list[Verdict]:
+        """What they say of an answer that would end the work, in order."""
+        return [verdict for member in self._members for verdict in await member.before_end(moment, answer)]
+
+    async def after_turn(self, moment: Moment) -> list[Verdict]:
+        """What they say after a turn, in order."""
+        verdicts: list[Verdict] = []
+        for member in self._members:
+            verdicts += await member.after_turn(moment)
+            if verdicts and isinstance(verdicts[-1], Stop):
+                break
+        return verdicts

@@ -1,0 +1,85 @@
+"""Middleware: what looks at a conversation between its turns and may end, warn, shorten or refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from vibe.core.budget import Budget
+from vibe.core.messages import ToolCall
+from vibe.core.outcome import Outcome
+from vibe.core.session.transcript import Transcript
+
+HOST_NOTICE = "Notice from the host: "
+"""How every message to the model begins that no person wrote."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A conversation between two turns. ``context_tokens`` is how long the next prompt will be."""
+
+    transcript: Transcript
+    budget: Budget
+    context_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """End the work; ``reason`` is a stable word, ``detail`` is for people."""
+
+    outcome: Outcome
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Tell the model something; ``HOST_NOTICE`` is put before it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warn:
+    """Tell people something; ``code`` is stable."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compact:
+    """Shorten the conversation before it goes on; ``threshold`` in tokens is what it passed."""
+
+    threshold: int
+
+
+Verdict: TypeAlias = Stop | Notice | Warn | Compact
+
+
+class Middleware:
+    """One concern of an agent loop; what it does not override lets everything pass. One instance serves one agent.
+
+    The hooks are awaited between the turns, so what they wait for, the agent waits for.
+    """
+
+    async def before_turn(self, moment: Moment) -> Sequence[Verdict]:  # noqa: ARG002  for those who look
+        """Look at the conversation before a model call."""
+        return ()
+
+    def refusal(self, call: ToolCall) -> str | None:  # noqa: ARG002  for those who look
+        """Why a call the model asked for is against the rules; None: it is not."""
+        return None
+
+    async def before_tools(self, moment: Moment, calls: Sequence[ToolCall]) -> Sequence[Warn]:  # noqa: ARG002  as above
+        """Look at the calls that are about to be run."""
+        return ()
+
+    async def after_turn(self, moment: Moment) -> Sequence[Verdict]:  # noqa: ARG002  for those who look
+        """Look at the conversation after a turn that called tools, with their results in it."""
+        return ()
+
+    async def before_end(self, moment: Moment, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002  as above
+        """Look at an answer that ends the work; a notice makes the agent go on."""
+        return ()

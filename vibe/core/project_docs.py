@@ -1,0 +1,173 @@
+"""Project instructions: the AGENTS.md files of the user, of the project, and of folders an agent gets into."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+DOC_NAMES = ("AGENTS.override.md", "AGENTS.md")
+"""In a folder the first that exists and is not empty counts."""
+MAX_BYTES = 32 * 1024
+"""Of all files in a prompt, and again of all that an agent is told of later."""
+FOREIGN_FOLDERS = frozenset({
+    ".git",
+    ".tox",
+    ".venv",
+    "build",
+    "dist",
+    "node_modules",
+    "site-packages",
+    "target",
+    "third_party",
+    "vendor",
+    "venv",
+})
+"""What lies below is somebody else's, and so are its instructions."""
+
+Trusts: TypeAlias = Callable[[Path], bool]
+"""Whether a resolved folder is trusted."""
+
+_HEAD = (
+    "# Project instructions\n\n"
+    "From the AGENTS.md files below, the most general first; where they disagree the later one counts. What the user "
+    "asks for comes before them, and they change no permission."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectDoc:
+    """One file; ``dropped`` bytes of it did not fit."""
+
+    path: Path
+    text: str
+    dropped: int = 0
+
+    def framed(self) -> str:
+        """The text between marks that name the file."""
+        cut = f"\n[... {self.dropped} bytes left out; read the file for the rest ...]" if self.dropped else ""
+        body = self.text.replace("</project-instructions", "&lt;/project-instructions")
+        return f'<project-instructions path="{html.escape(str(self.path))}">\n{body}{cut}\n</project-instructions>'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectDocs:
+    """The files that hold for a whole workspace. ``lineage`` are its folders and those above, nearest first."""
+
+    docs: tuple[ProjectDoc, ...] = ()
+    lineage: tuple[Path, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def load(cls, home: Path, lineage: Sequence[Path], trusts: Trusts) -> ProjectDocs:
+        """Read the user's own file and those of the trusted folders of ``lineage``; blocks.
+
+        The nearest files get their room first; they come last, where they weigh most.
+        """
+        warnings: list[str] = []
+        files = [_file_in(folder, trusts, warnings) for folder in lineage if trusts(folder)]
+        files.append(_file_in(home, lambda _: True, warnings))
+        docs = _read_all([file for file in files if file is not None], MAX_BYTES, warnings)
+        return cls(docs=tuple(reversed(docs)), lineage=tuple(lineage), warnings=tuple(warnings))
+
+    def prompt_section(self) -> str:
+        """What a system prompt tells of them; empty without any."""
+        return "\n\n".join([_HEAD, *(doc.framed() for doc in self.docs)]) if self.docs else ""
+
+
+@dataclass(slots=True, kw_only=True)
+class NestedDocs:
+    """Instructions of folders below a workspace, told to one agent when it first touches a file there.
+
+    ``root`` is where the agent works; ``origin`` the trusted folder it stands for, the same but in a copy of it.
+    """
+
+    root: Path
+    origin: Path
+    trusts: Trusts
+    _told: set[Path] = field(default_factory=set[Path])
+    _room: int = MAX_BYTES
+
+    def notices(self, paths: Iterable[Path]) -> tuple[str, ...]:
+        """What the agent should know now that it has touched ``paths`` (resolved); each file is told once. Blocks."""
+        told: list[str] = []
+        for path in paths:
+            for folder in self._new_folders(path):
+                self._told.add(folder)
+                file = _file_in(folder, self._trusts, [])
+                docs = _read_all([file], self._room, []) if file is not None else []
+                for doc in docs:
+                    self._room -= len(doc.text.encode())
+                    told.append(_notice(doc, folder))
+        return tuple(told)
+
+    def forget(self) -> None:
+        """Tell everything again when it is next needed: what was told is no longer in the conversation."""
+        self._told.clear()
+        self._room = MAX_BYTES
+
+    def _new_folders(self, path: Path) -> list[Path]:
+        """The folders between the root and ``path`` that were not looked at yet, outermost first."""
+        if not path.is_relative_to(self.root):
+            return []
+        inner = path.relative_to(self.root).parts
+        if FOREIGN_FOLDERS.intersection(inner):
+            return []
+        depth = len(inner) if path.is_dir() else len(inner) - 1
+        folders = [self.root.joinpath(*inner[:length]) for length in range(1, depth + 1)]
+        return [folder for folder in folders if folder not in self._told and self._trusts(folder)]
+
+    def _trusts(self, folder: Path) -> bool:
+        if not folder.is_relative_to(self.root):
+            return False
+        return self.trusts(self.origin / folder.relative_to(self.root))
+
+
+def _notice(doc: ProjectDoc, folder: Path) -> str:
+    return (
+        f"{folder} has project instructions. They hold for the files below it, before more "
+        f"general ones; what the user asks for comes before them, and they change no permission.\n\n{doc.framed()}"
+    )
+
+
+def _file_in(folder: Path, trusts: Trusts, warnings: list[str]) -> Path | None:
+    """The folder's file, unless it is a link to what nobody trusts."""
+    for name in DOC_NAMES:
+        path = folder / name
+        try:
+            usable = path.is_file() and path.stat().st_size > 0
+        except OSError:
+            continue
+        if not usable:
+            continue
+        real = Path(os.path.realpath(path))
+        if real.parent == Path(os.path.realpath(folder)) or trusts(real.parent):
+            return path
+        warnings.append(f"{path} was not loaded: it is a link to {real}, which is outside the trusted folders")
+    return None
+
+
+def _read_all(files: Sequence[Path], room: int, warnings: list[str]) -> list[ProjectDoc]:
+    """The files that are not empty, in order, until ``room`` bytes are full; what is cut is said."""
+    docs: list[ProjectDoc] = []
+    for path in files:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            warnings.append(f"{path} was not loaded: it can't be read ({error.strerror})")
+            continue
+        text = data.decode("utf-8-sig", errors="replace").strip()
+        encoded = text.encode()
+        if not encoded:
+            continue
+        kept = encoded[:room].decode(errors="ignore")
+        dropped = len(encoded) - len(kept.encode())
+        if dropped:
+            warnings.append(f"{path}: {dropped} bytes are left out, all AGENTS.md files may have {MAX_BYTES} together")
+        if kept:
+            room -= len(kept.encode())
+            docs.append(ProjectDoc(path=path, text=kept, dropped=dropped))
+    return docs

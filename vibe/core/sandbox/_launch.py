@@ -1,0 +1,165 @@
+"""Started as a program of its own (``python -I -S``): confines itself with Landlock and seccomp, then becomes the command.
+
+Its first argument is JSON: ``read`` (folders and files it may read and run), ``list`` (folders it may only list),
+``write`` (folders and files it may change) and ``network`` (``on`` or not). The rest is the command. It imports nothing
+of ours, for it runs without our packages.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import struct
+import sys
+
+PR_SET_NO_NEW_PRIVS = 38
+PR_SET_SECCOMP = 22
+PR_CAPBSET_DROP = 24
+SECCOMP_MODE_FILTER = 2
+AF_UNIX, AF_INET, AF_INET6, AF_PACKET, AF_VSOCK, SOCK_DGRAM = 1, 2, 10, 17, 40, 2
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWNET = 0x40000000
+SIOCSIFFLAGS = 0x8914
+IFF_UP = 1
+
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+RULE_PATH_BENEATH = 1
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+ALL_V1 = (1 << 13) - 1
+READING = EXECUTE | READ_FILE | READ_DIR
+OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNALS = 1, 2
+
+# Architecture, then the numbers of socket, ptrace, io_uring_setup, process_vm_readv, process_vm_writev, bpf, keyctl.
+ARCHITECTURES = {
+    "x86_64": (0xC000003E, 41, (101, 425, 310, 311, 321, 250)),
+    "aarch64": (0xC00000B7, 198, (117, 425, 270, 271, 280, 219)),
+}
+LD_WORD, JUMP_EQUAL, RETURN = 0x20, 0x15, 0x06
+ALLOW, REFUSE, KILL = 0x7FFF0000, 0x00050000, 0x80000000
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def landlock_version() -> int:
+    """The ABI the kernel offers; 0: none."""
+    version = int(_libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1)))
+    return max(version, 0)
+
+
+def own_network() -> bool:
+    """Whether this process got a network of its own, in which only the loopback interface is up."""
+    user, group = os.getuid(), os.getgid()
+    if _libc.unshare(CLONE_NEWNET) != 0:
+        if _libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
+            return False
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", f"{user} {user} 1")
+        _write("/proc/self/gid_map", f"{group} {group} 1")
+    device = int(_libc.socket(AF_INET, SOCK_DGRAM, 0))
+    if device < 0:
+        return False
+    buffer = ctypes.create_string_buffer(struct.pack("16sh14s", b"lo", IFF_UP, b""), 40)
+    came_up = _libc.ioctl(device, SIOCSIFFLAGS, buffer) == 0
+    os.close(device)
+    return bool(came_up)
+
+
+def restrict_files(policy: dict[str, list[str]]) -> None:
+    """Allow what the policy names and nothing else."""
+    version = landlock_version()
+    handled = ALL_V1 | (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
+    handled |= IOCTL_DEV if version >= 5 else 0
+    scoped = SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS if version >= 6 else 0
+    attributes = struct.pack("QQQ", handled, 0, scoped)
+    size = 8 if version < 4 else 16 if version < 6 else 24
+    ruleset = _checked(_libc.syscall(CREATE_RULESET, attributes, ctypes.c_size_t(size), 0), "landlock_create_ruleset")
+    for name, rights in (("list", READ_DIR), ("read", READING), ("write", handled & ~IOCTL_DEV)):
+        for path in policy[name]:
+            _allow(ruleset, path, rights & handled)
+    _allow(ruleset, "/dev", (READING | WRITE_FILE | IOCTL_DEV | TRUNCATE) & handled)
+    _allow(ruleset, "/dev/shm", handled & ~IOCTL_DEV)  # noqa: S108  shared memory, which test runners need
+    _checked(_libc.syscall(RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
+    os.close(ruleset)
+
+
+def restrict_calls(*, inet: bool) -> None:
+    """Refuse sockets by which to reach others (Unix ones, and ``inet`` unless allowed) and ways into other processes."""
+    machine = ARCHITECTURES.get(os.uname().machine)
+    if machine is None:
+        raise OSError(errno.ENOSYS, f"no list of system calls for {os.uname().machine}")
+    architecture, socket_call, refused = machine
+    families = [AF_UNIX, *(() if inet else (AF_INET, AF_INET6)), AF_PACKET, AF_VSOCK]
+    code = [(LD_WORD, 0, 0, 4), (JUMP_EQUAL, 1, 0, architecture), (RETURN, 0, 0, KILL), (LD_WORD, 0, 0, 0)]
+    for number in refused:
+        code += [(JUMP_EQUAL, 0, 1, number), (RETURN, 0, 0, REFUSE | errno.EPERM)]
+    code += [(JUMP_EQUAL, 1, 0, socket_call), (RETURN, 0, 0, ALLOW), (LD_WORD, 0, 0, 16)]
+    for family in families:
+        code += [(JUMP_EQUAL, 0, 1, family), (RETURN, 0, 0, REFUSE | errno.EACCES)]
+    code.append((RETURN, 0, 0, ALLOW))
+    program = b"".join(struct.pack("HBBI", *line) for line in code)
+    buffer = ctypes.create_string_buffer(program, len(program))
+    header = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code), ctypes.addressof(buffer)), 16)
+    _checked(_libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, header, 0, 0), "seccomp")
+
+
+def drop_capabilities() -> None:
+    """Give up what root could do beyond its own files."""
+    for capability in range(64):
+        if _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+            break
+    header = struct.pack("Ii", 0x20080522, 0)
+    _libc.capset(header, bytes(24))
+
+
+def main(arguments: list[str]) -> int:
+    """Confine this process and become the command; 126 if it can't be confined, 127 if there is no such command."""
+    policy = json.loads(arguments[0])
+    try:
+        network = policy["network"] == "on"
+        inet = network or own_network()
+        _checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+        restrict_files(policy)
+        drop_capabilities()
+        restrict_calls(inet=inet)
+    except OSError as error:
+        sys.stderr.write(f"vibe: the sandbox could not be set up: {error}\n")
+        return 126
+    try:
+        os.execvp(arguments[1], arguments[1:])  # noqa: S606  becoming the command is the point
+    except OSError as error:
+        sys.stderr.write(f"vibe: {arguments[1]}: {error.strerror}\n")
+        return 127
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        rights &= -1 if os.path.isdir(path) else OF_A_FILE  # noqa: PTH112  nothing but os is loaded here
+        attributes = struct.pack("=Qi", rights, descriptor)
+        _checked(_libc.syscall(ADD_RULE, ruleset, RULE_PATH_BENEATH, attributes, 0), f"landlock rule for {path}")
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="ascii") as file:  # noqa: PTH123  as above
+        file.write(text)
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,55 @@
+"""Which sandbox there is on this machine, found out when the first command is to be confined."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vibe.core.config.models import SandboxMode
+from vibe.core.sandbox.port import Sandbox, SandboxUnavailableError
+
+BACKENDS = ("bubblewrap", "landlock")
+"""In the order of preference."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A sandbox, or None and why."""
+
+    sandbox: Sandbox | None
+    reason: str
+
+
+def choose_sandbox(mode: SandboxMode, backends: Sequence[str] = BACKENDS) -> Choice:
+    """The first of ``backends`` that works. Starts processes, so not on an event loop.
+
+    Raises:
+        SandboxUnavailableError: one is required and none works.
+    """
+    if mode is SandboxMode.OFF:
+        return Choice(sandbox=None, reason="[sandbox] mode is off")
+    if sys.platform.startswith("linux"):
+        found, problem = _first_that_works(backends)
+    else:
+        found, problem = None, "there is one for Linux only"
+    if found is not None:
+        return Choice(sandbox=found, reason=found.name)
+    if mode is SandboxMode.REQUIRED:
+        raise SandboxUnavailableError(problem)
+    return Choice(sandbox=None, reason=problem)
+
+
+def _first_that_works(backends: Sequence[str]) -> tuple[Sandbox | None, str]:
+    from vibe.core.sandbox.bubblewrap import find_bubblewrap  # noqa: PLC0415  not on other systems, not where it is off
+    from vibe.core.sandbox.landlock import find_landlock  # noqa: PLC0415  as above
+
+    problems: list[str] = []
+    for name, find in zip(BACKENDS, (find_bubblewrap, find_landlock), strict=True):
+        if name not in backends:
+            continue
+        found = find()
+        if not isinstance(found, str):
+            return found, ""
+        problems.append(found)
+    return None, "; ".join(problems) or "none is allowed"

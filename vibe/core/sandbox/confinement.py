@@ -1,0 +1,139 @@
+"""Confinement: one run's sandbox, chosen once, and the policy for each place where its commands run."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vibe.core.config.models import SandboxConfig, SandboxMode
+from vibe.core.sandbox.choose import BACKENDS, Choice, choose_sandbox
+from vibe.core.sandbox.port import Confined, SandboxPolicy
+from vibe.core.sandbox.refusals import refusal_note
+from vibe.core.sandbox.secrets import hidden_paths
+
+FROZEN = (".git/hooks", ".git/config", ".git/info/attributes", ".vibe")
+"""Below the workspace: who could write there would decide what runs later, outside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a command runs: it may write below ``roots`` (the first is its folder) and read ``readable``, hidden or not."""
+
+    roots: tuple[Path, ...]
+    readable: tuple[Path, ...] = ()
+
+
+class Confinement:
+    """Confines commands as the settings say; one for all agents of a run.
+
+    ``keys`` are variables that hold keys, whatever they are called. ``vibe_home`` and what else holds secrets is hidden. Temporary files live in one folder, which goes with this process.
+    """
+
+    def __init__(
+        self,
+        config: SandboxConfig,
+        environ: Mapping[str, str],
+        vibe_home: Path,
+        *,
+        keys: Iterable[str] = (),
+        backends: Sequence[str] = BACKENDS,
+    ) -> None:
+        self._keys = frozenset(keys)
+        self._config = config
+        self._environ = environ
+        self._vibe_home = vibe_home
+        self._backends = backends
+        self._lock = threading.Lock()
+        self._choice: Choice | None = None
+        self._temp: Path | None = None
+        self._hidden: tuple[Path, ...] = ()
+
+    @property
+    def required(self) -> bool:
+        """Whether everything must be confined, a plan author's own commands included."""
+        return self._config.mode is SandboxMode.REQUIRED
+
+    def choice(self) -> Choice:
+        """Which sandbox there is; found out at the first call. Starts processes, so not on an event loop.
+
+        Raises:
+            SandboxUnavailableError: one is required and none works.
+        """
+        with self._lock:
+            if self._choice is None:
+                self._choice = choose_sandbox(self._config.mode, self._backends)
+            return self._choice
+
+    def without_keys(self, environ: Mapping[str, str]) -> Mapping[str, str]:
+        """``environ`` without the variables that hold keys."""
+        return {name: value for name, value in environ.items() if name not in self._keys}
+
+    def confine(self, argv: Sequence[str], environ: Mapping[str, str], place: Place) -> Confined | None:
+        """The command confined, to be started in the place's folder; None where nothing confines. Reads files.
+
+        Raises:
+            SandboxUnavailableError: one is required and none works.
+        """
+        sandbox = self.choice().sandbox
+        return None if sandbox is None else sandbox.wrap(argv, environ, self.policy(place))
+
+    def note(self, output: str, exit_code: int) -> str:
+        """What to add to the output of a confined command that may have been refused something; mostly nothing."""
+        chosen = self._choice
+        if chosen is None or chosen.sandbox is None:
+            return ""
+        return refusal_note(output, exit_code, chosen.sandbox.name, self._config.network)
+
+    def policy(self, place: Place) -> SandboxPolicy:
+        """What a command there may do. Reads files."""
+        repositories = [folder for root in place.roots for folder in _repository_of_worktree(root)]
+        roots = (*place.roots, *repositories, *map(_expanded, self._config.writable))
+        for root in place.roots:
+            if (root / ".git").is_dir():
+                (root / ".git" / "hooks").mkdir(exist_ok=True)
+        frozen = [root / name for root in place.roots for name in FROZEN]
+        frozen += [root / ".git" for root in place.roots if (root / ".git").is_file()]
+        frozen += [folder / name for folder in repositories for name in ("hooks", "config")]
+        readable = (*map(_expanded, self._config.readable), self._vibe_home / "skills", *place.readable)
+        temp = self._temporary()
+        return SandboxPolicy(
+            writable=tuple(dict.fromkeys(Path(os.path.realpath(root)) for root in roots)),
+            temp=temp,
+            hidden=self._hidden,
+            readable=tuple(path for path in readable if path.exists()),
+            frozen=tuple(path for path in frozen if path.exists()),
+            network=self._config.network,
+        )
+
+    def _temporary(self) -> Path:
+        with self._lock:
+            if self._temp is None:
+                made = tempfile.mkdtemp(prefix="vibe-", dir=self._environ.get("TMPDIR") or None)
+                self._temp = Path(os.path.realpath(made))
+                self._hidden = hidden_paths(self._environ, [self._vibe_home])
+                atexit.register(shutil.rmtree, self._temp, ignore_errors=True)
+            return self._temp
+
+
+def _expanded(path: str) -> Path:
+    return Path(os.path.realpath(os.path.expanduser(path)))  # noqa: PTH111  as the user wrote it
+
+
+def _repository_of_worktree(root: Path) -> tuple[Path, ...]:
+    """The repository's folder that a git worktree at ``root`` writes to, if both name each other."""
+    link = root / ".git"
+    if not link.is_file():
+        return ()
+    try:
+        target = Path(os.path.realpath(root / link.read_text(encoding="utf-8").removeprefix("gitdir:").strip()))
+        back = Path(os.path.realpath((target / "gitdir").read_text(encoding="utf-8").strip()))
+        common = Path(os.path.realpath(target / (target / "commondir").read_text(encoding="utf-8").strip()))
+    except (OSError, UnicodeDecodeError):
+        return ()
+    return (common,) if back == Path(os.path.realpath(link)) and target.parent == common / "worktrees" else ()

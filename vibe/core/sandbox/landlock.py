@@ -1,0 +1,110 @@
+"""Landlock: the kernel's own file rules, for where no namespaces can be had; a launcher puts them on and steps aside."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from vibe.core.sandbox import _launch
+from vibe.core.sandbox.port import Confined, SandboxPolicy
+from vibe.core.sandbox.secrets import confined_environ, prepare_temp
+
+PROBE_SECONDS = 10
+LIMITS = "the modes of files outside can be changed, git hooks in the workspace written, and no Unix sockets opened"
+NO_LOOPBACK = "no network at all, not even localhost, unless it is turned on"
+
+
+class Landlock:
+    """Confines with Landlock rules and a filter of system calls.
+
+    Hidden files are not allowed rather than absent, and names can be listed everywhere. Where no network namespace can
+    be had, there is no network at all.
+    """
+
+    def __init__(self, version: int, *, loopback: bool) -> None:
+        self._version = version
+        self._loopback = loopback
+
+    @property
+    def name(self) -> str:
+        """``Landlock`` and the version of the kernel's interface."""
+        return f"Landlock (version {self._version})"
+
+    @property
+    def limits(self) -> str:
+        """What it can't confine."""
+        return LIMITS if self._loopback else f"{LIMITS}; {NO_LOOPBACK}"
+
+    def wrap(self, argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy) -> Confined:
+        """The command, started by a launcher that confines itself first."""
+        prepare_temp(policy.temp)
+        rules = {
+            "list": ["/"],
+            "read": [*_readable(policy.hidden), *map(str, policy.readable)],
+            "write": [*map(str, policy.writable), str(policy.temp)],
+            "network": policy.network.value,
+        }
+        launcher = (sys.executable, "-I", "-S", str(Path(_launch.__file__)), json.dumps(rules))
+        return Confined(argv=(*launcher, *argv), environ=confined_environ(environ, policy.temp))
+
+
+def find_landlock() -> Landlock | str:
+    """Landlock where the kernel has it, else why not. Starts a process, so not on an event loop."""
+    if not sys.platform.startswith("linux"):
+        return f"Landlock is part of Linux, and this is {platform.system()}"
+    if platform.machine() not in _launch.ARCHITECTURES:
+        return f"Landlock: the system calls of {platform.machine()} are not known"
+    version = _launch.landlock_version()
+    if version == 0:
+        return "Landlock is not part of this kernel"
+    with tempfile.TemporaryDirectory(prefix="vibe-probe-") as temp:
+        connecting = (
+            "import socket; a = socket.create_server(('127.0.0.1', 0)); socket.create_connection(a.getsockname())"
+        )
+        policy = SandboxPolicy(writable=(), temp=Path(temp))
+        found = Landlock(version, loopback=True)
+        failure = _failure(found, policy, ["/bin/true"])
+        if failure:
+            return f"Landlock: {failure}"
+        return Landlock(version, loopback=not _failure(found, policy, [sys.executable, "-I", "-S", "-c", connecting]))
+
+
+def _failure(candidate: Landlock, policy: SandboxPolicy, argv: Sequence[str]) -> str:
+    confined = candidate.wrap(argv, {}, policy)
+    try:
+        ended = subprocess.run(  # noqa: S603  our own launcher
+            confined.argv, env=confined.environ, capture_output=True, timeout=PROBE_SECONDS, check=False, text=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    return "" if ended.returncode == 0 else (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
+
+
+def _readable(hidden: Sequence[Path]) -> Iterator[str]:
+    """Everything but ``hidden``: the folders and files beside the way to each of them."""
+    if not hidden:
+        yield "/"
+        return
+    way = {parent for path in hidden for parent in path.parents}
+    yield from _around(Path("/"), frozenset(hidden), way)
+
+
+def _around(folder: Path, hidden: frozenset[Path], way: set[Path]) -> Iterator[str]:
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        path = folder / entry.name
+        if path in hidden or entry.is_symlink():
+            continue
+        if path in way:
+            yield from _around(path, hidden, way)
+        else:
+            yield str(path)

@@ -1,0 +1,65 @@
+"""Sandbox, the port: a command and its variables in, the same command confined to a policy out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from vibe.core.config.models import Network
+from vibe.core.errors import EnvironmentFailure
+
+__all__ = ["Confined", "Network", "Sandbox", "SandboxPolicy", "SandboxUnavailableError"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxPolicy:
+    """What a confined program may do: read as the user but for ``hidden``, write below ``writable`` and ``temp``.
+
+    ``readable`` are files and folders it sees although something ``hidden`` holds them; ``frozen`` what it may not
+    write although it is ``writable``. All paths are resolved. ``temp`` is its TMPDIR and holds its caches.
+    """
+
+    writable: tuple[Path, ...]
+    temp: Path
+    hidden: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    frozen: tuple[Path, ...] = ()
+    network: Network = Network.LOOPBACK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confined:
+    """The command to start instead, and the variables to start it with."""
+
+    argv: tuple[str, ...]
+    environ: Mapping[str, str]
+
+
+class Sandbox(Protocol):
+    """A way to confine programs. ``name`` and ``limits`` are for people: what it is, and what it can't do."""
+
+    @property
+    def name(self) -> str:
+        """What it is, such as ``bubblewrap 0.11.0``."""
+        ...
+
+    @property
+    def limits(self) -> str:
+        """What it can't confine here; empty: nothing we know of."""
+        ...
+
+    def wrap(self, argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy) -> Confined:
+        """The command confined to ``policy``, to be started in the same folder. Reads the file system."""
+        ...
+
+
+class SandboxUnavailableError(EnvironmentFailure):
+    """A sandbox is required and there is none that works."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(
+            f'no sandbox works here ({problem}): allow user namespaces, or set [sandbox] mode = "auto" to go on without'
+        )
+        self.problem = problem

@@ -1,0 +1,41 @@
+"""Telling that a sandbox may have refused something, and which setting would allow it."""
+
+from __future__ import annotations
+
+import re
+
+from vibe.core.config.models import Network
+
+READ_ONLY = re.compile(r"read-only file ?system|EROFS|invalid cross-device link|EXDEV", re.IGNORECASE)
+NOT_PERMITTED = re.compile(r"permission denied|operation not permitted|EACCES|EPERM", re.IGNORECASE)
+REFUSED = re.compile(r"connection refused|ECONNREFUSED", re.IGNORECASE)
+"""It says nothing of the sandbox by itself, but the server of another command can't be reached."""
+UNREACHABLE = re.compile(
+    r"network is unreachable|could not resolve|failed to resolve|name resolution|name or service not known|getaddrinfo|"
+    r"ENETUNREACH|EAI_AGAIN|ENOTFOUND|failed to lookup address|no route to host|NameResolutionError|newconnectionerror|"
+    r"nodename nor servname|dns error|no address associated",
+    re.IGNORECASE,
+)
+FILES = "only the workspace and temporary files can be written; a folder named in [sandbox] writable of config.toml could be, too"
+OWN_LOCALHOST = (
+    "each command has a localhost of its own, so start a server in the command that talks to it; "
+    '[sandbox] network = "on" in config.toml would share it'
+)
+SECRETS = "keys and credentials can't be read; a file named in [sandbox] readable of config.toml could be"
+NETWORK = 'only localhost can be reached; [sandbox] network = "on" in config.toml would open the network'
+
+
+def refusal_note(output: str, exit_code: int, name: str, network: Network) -> str:
+    """What to tell about a command that was confined by the sandbox ``name``; empty if nothing points to a refusal."""
+    reasons: list[str] = []
+    if READ_ONLY.search(output):
+        reasons.append(FILES)
+    elif exit_code and NOT_PERMITTED.search(output):
+        reasons += [FILES, SECRETS]
+    if network is not Network.ON and UNREACHABLE.search(output):
+        reasons.append(NETWORK)
+    elif network is not Network.ON and exit_code and REFUSED.search(output):
+        reasons.append(OWN_LOCALHOST)
+    if not reasons:
+        return ""
+    return f"[the sandbox ({name}) may have refused something: {'; '.join(reasons)}. Only the user can change that.]"

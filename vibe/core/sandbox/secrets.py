@@ -1,0 +1,67 @@
+"""What a confined program does not get to see: the user's keys and credentials, as files, sockets and variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+IN_HOME = (
+    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".gcloud", ".config/gcloud", ".config/gh", ".config/hub", ".config/op",
+    ".config/rclone", ".config/sops", ".docker/config.json", ".docker/run", ".netrc", "_netrc", ".git-credentials",
+    ".config/git/credentials", ".cache/git", ".git-credential-cache", ".pgpass", ".my.cnf", ".pypirc", ".npmrc", ".yarnrc.yml",
+    ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".m2/settings-security.xml",
+    ".gradle/gradle.properties", ".terraform.d/credentials.tfrc.json", ".terraformrc", ".vault-token", ".password-store",
+    ".local/share/keyrings", ".mozilla", ".config/google-chrome", ".config/chromium", ".thunderbird", ".bash_history",
+    ".zsh_history", ".python_history", ".node_repl_history", ".psql_history", ".env", ".huggingface", ".cache/huggingface/token",
+    ".config/fly", ".fly", ".heroku", ".s3cfg", ".boto", ".oci", ".config/doctl", ".claude", ".codex", ".config/anthropic",
+)  # fmt: skip
+"""Below the user's home."""
+
+AGENT_SOCKETS = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "DOCKER_CONTEXT", "XAUTHORITY",
+                 "DISPLAY", "WAYLAND_DISPLAY", "KUBECONFIG", "GNOME_KEYRING_CONTROL", "SSH_ASKPASS", "GIT_ASKPASS", "CDPATH",
+                 "VSCODE_GIT_IPC_HANDLE", "XDG_RUNTIME_DIR")  # fmt: skip
+"""Variables that lead to somebody who acts for the user."""
+
+EMPTY = ".empty"
+"""A file in ``temp`` that stands where a file is hidden: programs take an empty file better than an unreadable one."""
+
+
+def prepare_temp(temp: Path) -> None:
+    """Make the folder for a confined program's temporary files."""
+    (temp / "cache").mkdir(parents=True, exist_ok=True)
+    (temp / EMPTY).touch(mode=0o444)
+
+
+def hidden_paths(environ: Mapping[str, str], also: Iterable[Path] = ()) -> tuple[Path, ...]:
+    """The existing files and folders that hold secrets, resolved, and ``also``. Reads the file system."""
+    home = Path(environ.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111  without HOME, the user's entry
+    candidates = [*(home / name for name in IN_HOME), *also]
+    for variable in (
+        "AWS_SHARED_CREDENTIALS_FILE",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "NETRC",
+        "PGPASSFILE",
+        "NPM_CONFIG_USERCONFIG",
+    ):
+        if environ.get(variable):
+            candidates.append(Path(environ[variable]))
+    socket = environ.get("SSH_AUTH_SOCK")
+    if socket:
+        candidates.append(Path(socket))
+    found = {Path(os.path.realpath(path)) for path in candidates if path.is_absolute() and path.exists()}
+    return tuple(sorted(path for path in found if not any(parent in found for parent in path.parents)))
+
+
+def confined_environ(environ: Mapping[str, str], temp: Path) -> dict[str, str]:
+    """``environ`` without what leads to agents of the user, with temporary files and caches below ``temp``."""
+    kept = {name: value for name, value in environ.items() if name not in AGENT_SOCKETS}
+    cache = str(temp / "cache")
+    return kept | {
+        "TMPDIR": str(temp),
+        "XDG_CACHE_HOME": cache,
+        "UV_CACHE_DIR": f"{cache}/uv",
+        "PIP_CACHE_DIR": f"{cache}/pip",
+        "npm_config_cache": f"{cache}/npm",
+        "GOCACHE": f"{cache}/go-build",
+    }

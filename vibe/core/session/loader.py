@@ -1,0 +1,100 @@
+"""SessionLoader: finds saved sessions."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from vibe.core.session.errors import AmbiguousSessionError, BrokenSessionError, NoSuchSessionError
+from vibe.core.session.folder import SessionFolder
+from vibe.core.session.meta import META_FILE, SessionMeta, read_meta
+
+LAST_RESORT = 200
+"""Of the newest folders so many are looked at for the last session of a workspace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedSession:
+    """A session on disk. ``updated`` is when something was last said in it, in unix seconds."""
+
+    folder: SessionFolder
+    meta: SessionMeta
+    updated: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionListing:
+    """The sessions there are, the newest first, and a sentence for each folder that can't be understood."""
+
+    sessions: tuple[SavedSession, ...]
+    problems: tuple[str, ...]
+
+
+class SessionLoader:
+    """Looks into the folder ``sessions``, which need not exist. Reads files; changes none."""
+
+    def __init__(self, sessions: Path) -> None:
+        self._sessions = sessions
+
+    def all(self) -> SessionListing:
+        """Every session."""
+        return self._read(self._names())
+
+    def find(self, wanted: str) -> SavedSession:
+        """The session whose id is ``wanted``, or the only one whose id begins so.
+
+        Raises:
+            NoSuchSessionError, AmbiguousSessionError: none or several do.
+            BrokenSessionError: it can't be understood.
+        """
+        names = self._names()
+        found = [wanted] if wanted in names else [name for name in names if wanted and name.startswith(wanted)]
+        if not found:
+            raise NoSuchSessionError(wanted or "''")
+        if len(found) > 1:
+            raise AmbiguousSessionError(wanted, found)
+        return self._load(found[0])
+
+    def last_of(self, workspace: Path) -> SavedSession:
+        """The session in ``workspace`` in which something was said last.
+
+        Raises:
+            NoSuchSessionError: it has none.
+        """
+        here = str(workspace.resolve())
+        for saved in self._read(self._names()[:LAST_RESORT]).sessions:
+            if os.path.realpath(saved.meta.workspace) == here:
+                return saved
+        raise NoSuchSessionError("", workspace)
+
+    def _names(self) -> list[str]:
+        """The folders that hold something, the newest first."""
+        if not self._sessions.is_dir():
+            return []
+        folders = [entry for entry in os.scandir(self._sessions) if entry.is_dir(follow_symlinks=False)]
+        return [entry.name for entry in sorted(folders, key=lambda entry: _updated(Path(entry.path)), reverse=True)]
+
+    def _read(self, names: list[str]) -> SessionListing:
+        sessions: list[SavedSession] = []
+        problems: list[str] = []
+        for name in names:
+            try:
+                sessions.append(self._load(name))
+            except BrokenSessionError as error:
+                problems.append(str(error))
+        return SessionListing(sessions=tuple(sessions), problems=tuple(problems))
+
+    def _load(self, name: str) -> SavedSession:
+        folder = SessionFolder(self._sessions / name)
+        return SavedSession(folder=folder, meta=read_meta(folder.path), updated=_updated(folder.path))
+
+
+def _updated(folder: Path) -> float:
+    """When something was last said, else when the session began."""
+    for name in ("messages.jsonl", META_FILE):
+        try:
+            return (folder / name).stat().st_mtime
+        except OSError:
+            continue
+    return 0.0

@@ -1,0 +1,87 @@
+"""SessionMeta: what ``meta.json`` says about a session, and how older files are brought up to date."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from vibe.core.messages import Usage
+from vibe.core.session.errors import BrokenSessionError
+
+VERSION = 1
+META_FILE = "meta.json"
+
+
+class SessionMeta(Struct, frozen=True, kw_only=True):
+    """A session. Times in unix seconds; ``ended`` and ``outcome`` are None while it runs or if it was killed.
+
+    ``parent_id`` is the session this one was forked from. ``cost_usd`` None: unknown. ``usage`` counts the parents' too.
+    """
+
+    version: int
+    session_id: str
+    workspace: str
+    model: str = ""
+    agent: str = "default"
+    title: str = ""
+    parent_id: str | None = None
+    started: float = 0.0
+    ended: float | None = None
+    outcome: str | None = None
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    git_commit: str | None = None
+    git_branch: str | None = None
+
+
+def _from_v0(document: dict[str, Any]) -> dict[str, Any]:
+    """Files without a version: ``id`` and ``cwd`` were called so, times had other names."""
+    names = {"id": "session_id", "cwd": "workspace", "start_time": "started", "end_time": "ended"}
+    renamed = {names.get(name, name): value for name, value in document.items()}
+    return {**renamed, "version": 1}
+
+
+MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = MappingProxyType({0: _from_v0})
+"""By the version a file has: what makes it one of the next."""
+
+
+def read_meta(folder: Path) -> SessionMeta:
+    """The meta data of the session in ``folder``; nothing is rewritten.
+
+    Raises:
+        BrokenSessionError: there is none, or it can't be understood.
+    """
+    path = folder / META_FILE
+    try:
+        document = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        return msgspec.convert(_migrated(folder, document), SessionMeta)
+    except OSError as error:
+        raise BrokenSessionError(folder, f"{META_FILE} can't be read ({error.strerror})") from error
+    except msgspec.MsgspecError as error:
+        raise BrokenSessionError(folder, f"{META_FILE} is damaged ({error})") from error
+
+
+def write_meta(folder: Path, meta: SessionMeta) -> None:
+    """Replace ``meta.json`` as a whole.
+
+    Raises:
+        OSError: the disk refuses; the old one is whole.
+    """
+    draft = folder / f"{META_FILE}.new"
+    draft.write_bytes(msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n")
+    os.replace(draft, folder / META_FILE)  # noqa: PTH105  atomic, and the same on every system
+
+
+def _migrated(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
+    version = document.get("version", 0)
+    if not isinstance(version, int) or version > VERSION:
+        raise BrokenSessionError(folder, f"it has version {version!r}, this program knows {VERSION}: use a newer vibe")
+    for step in range(version, VERSION):
+        document = MIGRATIONS[step](document)
+    return document

@@ -1,0 +1,197 @@
+"""Where the paths that a shell line names lead: out of the workspace, to secrets, or into a repository that runs programs."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from vibe.core.tools.errors import PathError
+from vibe.core.tools.permissions import SENSITIVE_NAMES, is_sensitive
+from vibe.core.tools.workspace import Workspace
+
+MAX_EXPANSION = 500
+"""How many names a pattern may stand for, or a folder hold, before it is asked about."""
+
+MAX_BELOW = 20_000
+SKIPPED_FOLDERS = frozenset({".git", "node_modules"})
+"""Nobody keeps secrets there by name, and they are large."""
+
+CONFIG_BYTES = 256 * 1024
+PROGRAM_KEYS = re.compile(
+    r"^\s*(?:\[\s*(?:include|includeif|filter|gpg|diff\s+\")|(?:fsmonitor|sshcommand|pager|editor|external|textconv|"
+    r"command|hookspath|program|clean|smudge|process|worktree|alternaterefscommand|askpass|helper)\s*=)"
+    r"|\]\s*(?:fsmonitor|sshcommand|pager|external|textconv|command|hookspath|program|worktree)\s*=",
+    re.IGNORECASE | re.MULTILINE,
+)
+LFS_SECTION = re.compile(
+    r"^\[filter \"lfs\"\]\n(?:\s+(?:clean|smudge|process|required) = (?:git-lfs [\w %-]+|true)\n)*", re.MULTILINE
+)
+RUNNING_HOOKS = ("post-index-change", "fsmonitor-watchman", "query-watchman")
+PATTERN_CHARACTER = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedPath:
+    """A word that may name a file. ``pattern``: the shell expands it. ``whole``: the files below it are read too.
+
+    ``visible``: of those, only the ones that are not hidden.
+    """
+
+    text: str
+    pattern: bool = False
+    whole: bool = False
+    visible: bool = False
+
+
+def lexical_doubt(path: NamedPath) -> str:
+    """Why a word may name something it should not, judged by its letters alone; or nothing."""
+    for part in _parts(path.text):
+        if _leads_out(part):
+            return f"{path.text!r} may lead outside the workspace"
+        if is_sensitive(PurePosixPath(part)):
+            return f"{path.text!r} may hold secrets"
+    return ""
+
+
+def resolved_doubt(path: NamedPath, workspace: Workspace, folders: Sequence[Path]) -> str:
+    """Why a word names something it should not, seen from each of ``folders``; or nothing. Reads the file system."""
+    words = ((part, folder) for part in _parts(path.text) for folder in folders)
+    for part, folder in words:
+        for candidate in _candidates(part, folder, pattern=path.pattern):
+            if candidate is None:
+                return f"{path.text!r} stands for files that are only known by running it"
+            doubt = _doubt(candidate, path, workspace)
+            if doubt:
+                return doubt
+    return ""
+
+
+def repository_doubt(folder: Path) -> str:
+    """Why git in ``folder`` may run programs that the repository chose; or nothing. Reads the file system."""
+    for parent in (folder, *folder.parents):
+        entry = parent / ".git"
+        if entry.is_dir():
+            return _git_dir_doubt(entry)
+        if entry.is_file():
+            return _git_link_doubt(entry)
+        if (parent / "HEAD").is_file() and (parent / "objects").is_dir() and (parent / "refs").is_dir():
+            return f"{str(parent)!r} looks like a bare repository among the files"
+    return ""
+
+
+def _git_link_doubt(entry: Path) -> str:
+    """A worktree or submodule: a file that names the real folder."""
+    text = entry.read_text(encoding="utf-8", errors="replace")[:4096]
+    target = (entry.parent / text.removeprefix("gitdir:").strip()).resolve()
+    if not target.is_dir():
+        return ""
+    common = target / "commondir"
+    if common.is_file():
+        shared = (target / common.read_text(encoding="utf-8", errors="replace").strip()).resolve()
+        return _git_dir_doubt(shared) or _config_doubt(target / "config.worktree")
+    return _git_dir_doubt(target)
+
+
+def _git_dir_doubt(git: Path) -> str:
+    for hook in RUNNING_HOOKS:
+        if os.access(git / "hooks" / hook, os.X_OK):
+            return f"the repository has a {hook} hook, which git would run"
+    modules = git / "modules"
+    configs = [git / "config", git / "config.worktree"]
+    if modules.is_dir():
+        configs += islice(modules.glob("**/config"), 100)
+    return next((doubt for config in configs if (doubt := _config_doubt(config))), "")
+
+
+def _config_doubt(config: Path) -> str:
+    try:
+        with config.open(encoding="utf-8", errors="replace") as file:
+            text = file.read(CONFIG_BYTES)
+    except OSError:
+        return ""
+    if len(text) == CONFIG_BYTES or PROGRAM_KEYS.search(LFS_SECTION.sub("", text.replace("\\\n", ""))):
+        return "the repository's git configuration names programs that git would run"
+    return ""
+
+
+def _parts(text: str) -> list[str]:
+    """What of a word may be a path: the whole, and what stands after ``=``, ``:`` or ``,``."""
+    stripped = re.sub(r"^-\w(?=[/~.])", "", text)
+    parts = [part for part in re.split(r"[=:,]", stripped) if part]
+    return [part for part in dict.fromkeys((stripped, *parts)) if part and part != "/dev/null"]
+
+
+def _leads_out(part: str) -> bool:
+    return part.startswith(("/", "~")) or ".." in part.split("/")
+
+
+def _candidates(part: str, folder: Path, *, pattern: bool) -> Iterator[str | None]:
+    """The paths a word stands for; None where they are too many."""
+    expanded = os.path.expanduser(part)  # noqa: PTH111  text: what the shell would pass
+    if expanded.startswith("~"):
+        yield None
+        return
+    joined = os.path.join(folder, expanded)  # noqa: PTH118  text, as above
+    yield joined
+    if not pattern:
+        return
+    if "{" in part:
+        yield None
+        return
+    if not PATTERN_CHARACTER.search(part):
+        return
+    import glob  # noqa: PLC0415  only for the words that are patterns
+
+    for count, found in enumerate(glob.iglob(joined)):  # noqa: PTH207  text, as above
+        if count >= MAX_EXPANSION:
+            yield None
+            return
+        yield found
+
+
+def _doubt(candidate: str, path: NamedPath, workspace: Workspace) -> str:
+    try:
+        resolved = workspace.resolve(candidate)
+    except PathError:
+        return f"{path.text!r} leads nowhere"
+    if not workspace.contains(resolved):
+        return f"{path.text!r} is outside the workspace"
+    shown = workspace.relative(resolved)
+    if is_sensitive(PurePosixPath(shown)) or is_sensitive(PurePosixPath(os.path.basename(candidate))):  # noqa: PTH119
+        return f"{path.text!r} may hold secrets"
+    return _secret_below(resolved, path) if path.whole and resolved.is_dir() else ""
+
+
+def _secret_below(folder: Path, path: NamedPath) -> str:
+    """Whether a folder that is read as a whole holds secrets; a very large one is asked about."""
+    seen = 0
+    secret = _secret_name()
+    pending = [folder]
+    while pending:
+        try:
+            entries = list(os.scandir(pending.pop()))
+        except OSError:
+            continue
+        seen += len(entries)
+        if seen > MAX_BELOW:
+            return f"{path.text!r} holds too many files to see that none of them is a secret"
+        for entry in entries:
+            if entry.name in SKIPPED_FOLDERS or (path.visible and entry.name.startswith(".")):
+                continue
+            if secret.match(entry.name.casefold()):
+                return f"{entry.name!r} below {path.text!r} may hold secrets"
+            if entry.is_dir(follow_symlinks=False):
+                pending.append(Path(entry.path))
+    return ""
+
+
+@lru_cache(maxsize=1)
+def _secret_name() -> re.Pattern[str]:
+    """All names of secrets as one expression, for folders full of files."""
+    return re.compile("|".join(fnmatch.translate(glob) for glob in SENSITIVE_NAMES))

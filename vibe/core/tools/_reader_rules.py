@@ -1,0 +1,205 @@
+"""How a program that only reads is described: its options, what its other words name, and what to check besides.
+
+How a row is read: ``-ab`` are the options ``-a`` and ``-b``; ``-n=`` takes a value, attached or as the next word;
+``--long`` takes none, ``--long=`` takes one, ``--long?`` takes one only after ``=``; ``-#`` is a number such as ``-20``.
+Abbreviations of long options are not known, and so asked about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+
+class Operands(Enum):
+    """What the words of a command that are no options name."""
+
+    NONE = "none"
+    TEXT = "text"
+    PATHS = "paths"
+    ONE_PATH = "one path"
+    """A second one would be written to."""
+    PATTERN = "pattern, then paths"
+    REVISIONS = "revisions and paths"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """A program (or subcommand) that only reads when it is given nothing but ``options``.
+
+    ``patterns``: options that give the pattern, so that all operands are paths. ``recursive``: options that make it read
+    the files below a folder (``*``: always). ``listing``: options without which an operand would create something.
+    ``check`` says what is wrong with all the words, or nothing.
+    """
+
+    options: Mapping[str, str]
+    operands: Operands = Operands.PATHS
+    patterns: frozenset[str] = frozenset()
+    recursive: frozenset[str] = frozenset()
+    listing: frozenset[str] = frozenset()
+    check: Callable[[Sequence[str]], str] | None = None
+
+
+def options_in(row: str) -> Mapping[str, str]:
+    """Option to what follows it: nothing, ``=`` or ``?``."""
+    found: dict[str, str] = {}
+    for word in row.split():
+        mark = word[-1] if word[-1] in "=?" else ""
+        name = word.removesuffix(mark)
+        if name.startswith("--") or name == "-#" or len(name) == 2:
+            found[name] = mark
+        else:
+            found.update(dict.fromkeys((f"-{letter}" for letter in name[1:]), mark))
+    return MappingProxyType(found)
+
+
+def only(*allowed: str) -> Callable[[Sequence[str]], str]:
+    """Nothing but these very words."""
+    known = frozenset(allowed)
+
+    def check(words: Sequence[str]) -> str:
+        return next((f"{word!r} may do more than look" for word in words if word not in known), "")
+
+    return check
+
+
+def matching(pattern: str) -> Callable[[Sequence[str]], str]:
+    """Nothing but words that match."""
+    compiled = re.compile(pattern, re.DOTALL)
+
+    def check(words: Sequence[str]) -> str:
+        return next((f"{word!r} may do more than look" for word in words if not compiled.fullmatch(word)), "")
+
+    return check
+
+
+FIND_TESTS = frozenset([
+    "-name",
+    "-iname",
+    "-path",
+    "-ipath",
+    "-wholename",
+    "-regex",
+    "-iregex",
+    "-regextype",
+    "-type",
+    "-maxdepth",
+    "-mindepth",
+    "-mtime",
+    "-mmin",
+    "-atime",
+    "-amin",
+    "-ctime",
+    "-cmin",
+    "-size",
+    "-perm",
+    "-user",
+    "-group",
+    "-links",
+    "-printf",
+])
+FIND_WORDS = frozenset([
+    "-empty",
+    "-print",
+    "-print0",
+    "-prune",
+    "-not",
+    "-o",
+    "-or",
+    "-a",
+    "-and",
+    "-readable",
+    "-writable",
+    "-executable",
+    "-depth",
+    "-xdev",
+    "-mount",
+    "-ls",
+    "-quit",
+    "-true",
+    "-false",
+    "-nouser",
+    "-nogroup",
+    "!",
+    "(",
+    ")",
+    ",",
+])
+SED_SCRIPT = re.compile(r"(?:(?:\d+|\$)(?:,(?:\+?\d+|\$))?[p=q];?)+")
+PRINTF_STORE = re.compile(r"%[^A-Za-z%]*[hlLjzt]*n")
+JQ_REACH = re.compile(r"\benv\b|\$ENV|\bimport\b|\binclude\b|\bget_search_list\b")
+TEST_OPERATORS = frozenset([
+    "-e",
+    "-f",
+    "-d",
+    "-s",
+    "-r",
+    "-w",
+    "-x",
+    "-L",
+    "-h",
+    "-n",
+    "-z",
+    "-a",
+    "-o",
+    "-eq",
+    "-ne",
+    "-lt",
+    "-le",
+    "-gt",
+    "-ge",
+    "-nt",
+    "-ot",
+    "-b",
+    "-c",
+    "-p",
+    "-S",
+])
+
+
+def find_paths(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """What is wrong with the words of ``find``, or nothing, and the folders it starts from."""
+    starts: list[str] = []
+    index = 0
+    while index < len(words) and not words[index].startswith(("-", "(", "!", ",")):
+        starts.append(words[index])
+        index += 1
+    while index < len(words):
+        word = words[index]
+        if word in FIND_TESTS:
+            index += 2
+        elif word in FIND_WORDS:
+            index += 1
+        else:
+            return f"'find {word}' may do more than look", starts
+    return "", starts
+
+
+def check_sed(words: Sequence[str]) -> str:
+    scripts = [word for word in words if not word.startswith("-")][:1]
+    if not scripts or not SED_SCRIPT.fullmatch(scripts[0]):
+        return "this sed script may do more than print lines"
+    return ""
+
+
+def check_test(words: Sequence[str]) -> str:
+    unknown = (word for word in words if word.startswith("-") and word not in TEST_OPERATORS)
+    return next((f"'test {word}' may run something" for word in unknown), "")
+
+
+def check_printf(words: Sequence[str]) -> str:
+    """``-v`` and ``%n`` store into a variable, whose subscript the shell evaluates."""
+    if words and (words[0].startswith("-") or PRINTF_STORE.search(words[0])):
+        return f"'printf {words[0]}' may do more than print"
+    return ""
+
+
+def check_jq(words: Sequence[str]) -> str:
+    return next(("this jq filter reads variables or modules" for word in words if JQ_REACH.search(word)), "")
+
+
+def reader(row: str, operands: Operands = Operands.PATHS) -> Reader:
+    return Reader(options=options_in(row), operands=operands)

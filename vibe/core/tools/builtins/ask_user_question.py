@@ -1,0 +1,64 @@
+"""ask_user_question: one to four questions to the person at the terminal."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolPermission
+from vibe.core.tools.questions import Answer, Question
+
+
+class AskUserQuestionArgs(BaseModel):
+    """What to ask."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    questions: Annotated[list[Question], Field(min_length=1, max_length=4)]
+
+
+class AskUserQuestionResult(BaseModel):
+    """An answer to each question; none if the person would rather not."""
+
+    answers: list[Answer]
+    cancelled: bool = False
+
+
+class AskUserQuestionConfig(BaseToolConfig):
+    """Asking needs no yes."""
+
+    permission: ToolPermission = ToolPermission.ALWAYS
+
+
+class AskUserQuestion(BaseTool[AskUserQuestionArgs, AskUserQuestionResult, AskUserQuestionConfig, BaseToolState]):
+    """Asks the user."""
+
+    description: ClassVar[str] = "Ask the user up to four questions, each with two to four answers to pick."
+    read_only: ClassVar[bool] = True
+    interactive: ClassVar[bool] = True
+
+    async def run(self, args: AskUserQuestionArgs, ctx: InvokeContext) -> AskUserQuestionResult:
+        """Ask and wait.
+
+        Raises:
+            ToolError: nobody is there.
+        """
+        if ctx.user_input_callback is None:
+            raise ToolError("nobody is there to ask: decide yourself, and say in your answer what you assumed")
+        answers = await ctx.user_input_callback(args.questions)
+        return AskUserQuestionResult(answers=list(answers or ()), cancelled=answers is None)
+
+    def summarize(self, args: AskUserQuestionArgs) -> str:
+        """The first question, and how many more."""
+        more = f" (and {len(args.questions) - 1} more)" if len(args.questions) > 1 else ""
+        return f"ask_user_question {' '.join(args.questions[0].question.split())[:160]}{more}"
+
+    def format_result(self, result: AskUserQuestionResult) -> str:
+        """Question and answer, a line each."""
+        if result.cancelled:
+            return "The user did not answer: go on without, or end and say what you need to know."
+        return "\n".join(
+            f"{answer.question}\n→ {answer.answer}{' (own words)' if answer.is_other else ''}"
+            for answer in result.answers
+        )

@@ -1,0 +1,78 @@
+"""background: what a command started by bash with ``background`` says, and its end."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolPermission
+
+
+class BackgroundArgs(BaseModel):
+    """Which command, and what to do."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    handle: Annotated[str, Field(min_length=1)]
+    wait: Annotated[int, Field(ge=0, le=60, description="seconds to wait for news")] = 10
+    stop: bool = False
+
+
+class BackgroundResult(BaseModel):
+    """How it stands; ``returncode`` None: it runs. ``output`` is what was not shown before."""
+
+    handle: str
+    output: str
+    seconds: float
+    returncode: int | None = None
+    dropped: int = 0
+    output_files: list[str] = []
+
+
+class BackgroundConfig(BaseToolConfig):
+    """Looking at or ending what was allowed to start needs no yes."""
+
+    permission: ToolPermission = ToolPermission.ALWAYS
+
+
+class Background(BaseTool[BackgroundArgs, BackgroundResult, BackgroundConfig, BaseToolState]):
+    """Looks after background commands."""
+
+    description: ClassVar[str] = "Read the new output of a background command, or stop it."
+
+    async def run(self, args: BackgroundArgs, ctx: InvokeContext) -> BackgroundResult:
+        """Wait for news, or end it.
+
+        Raises:
+            ToolError: there is no such command.
+        """
+        if ctx.background is None:
+            raise ToolError("there are no background commands here")
+        if args.stop:
+            report = await ctx.background.stop(args.handle)
+        else:
+            report = await ctx.background.report(args.handle, wait_seconds=args.wait)
+        return BackgroundResult(
+            handle=report.handle,
+            output=report.output,
+            seconds=round(report.seconds, 1),
+            returncode=report.exit_code,
+            dropped=report.dropped,
+            output_files=[str(file) for file in report.output_files],
+        )
+
+    def summarize(self, args: BackgroundArgs) -> str:
+        """``background bg1``, ``background stop bg1``."""
+        return f"background {'stop ' if args.stop else ''}{args.handle}"
+
+    def format_result(self, result: BackgroundResult) -> str:
+        """The new output and how the command stands; the time makes no two answers alike."""
+        state = "still running" if result.returncode is None else f"ended with exit code {result.returncode}"
+        parts = [
+            f"[{result.dropped} characters left out]" if result.dropped else "",
+            result.output.rstrip("\n"),
+            f"[the whole output is in {' and '.join(result.output_files)}]" if result.output_files else "",
+            f"[{result.handle}: {state} after {result.seconds} s]",
+        ]
+        return "\n".join(filter(None, parts))

@@ -1,0 +1,87 @@
+"""list_dir: what stands in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from anyio import to_thread
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolPermission
+from vibe.core.tools.ignore import list_entries
+from vibe.core.tools.text_files import FileAccessError
+from vibe.core.tools.workspace import Workspace
+
+
+class ListDirArgs(BaseModel):
+    """Which folder."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str = "."
+    use_default_ignore: Annotated[bool, Field(description="false: ignored entries too")] = True
+
+
+class ListDirResult(BaseModel):
+    """Names, sorted: folders end with ``/``, links with ``@``; files come with their size in bytes."""
+
+    entries: list[str]
+    total: int
+    was_truncated: bool = False
+
+
+class ListDirConfig(BaseToolConfig):
+    """``max_entries``: the longest answer."""
+
+    permission: ToolPermission = ToolPermission.ALWAYS
+    max_entries: Annotated[int, Field(ge=1)] = 200
+
+
+class ListDir(BaseTool[ListDirArgs, ListDirResult, ListDirConfig, BaseToolState]):
+    """Lists a folder."""
+
+    description: ClassVar[str] = "List the files and folders in a folder."
+    read_only: ClassVar[bool] = True
+
+    async def run(self, args: ListDirArgs, ctx: InvokeContext) -> ListDirResult:
+        """List it.
+
+        Raises:
+            FileAccessError: it is missing, no folder, or can't be read.
+        """
+        lines = await to_thread.run_sync(_lines, ctx.workspace, args)
+        most = self.config.max_entries
+        return ListDirResult(entries=lines[:most], total=len(lines), was_truncated=len(lines) > most)
+
+    def accesses(self, args: ListDirArgs) -> tuple[PathAccess, ...]:
+        """Where it looks."""
+        return (PathAccess(path=args.path),)
+
+    def format_result(self, result: ListDirResult) -> str:
+        """An entry a line, and whether there are more."""
+        more = f"[first {len(result.entries)} of {result.total} entries]" if result.was_truncated else ""
+        return "\n".join(filter(None, [*result.entries, more])) or "the folder is empty, or all in it is ignored"
+
+
+def _lines(workspace: Workspace, args: ListDirArgs) -> list[str]:
+    folder = workspace.readable(args.path)
+    shown = workspace.relative(folder)
+    if not folder.is_dir():
+        raise FileAccessError(shown, "is no folder" if folder.exists() else "does not exist", "list '.' instead")
+    try:
+        found = list_entries(workspace.root, folder, use_ignores=args.use_default_ignore)
+    except OSError as error:
+        raise FileAccessError(shown, f"can't be read ({error.strerror})") from error
+    return [_line(entry) for entry in found]
+
+
+def _line(entry: Path) -> str:
+    if entry.is_symlink():
+        return f"{entry.name}@"
+    if entry.is_dir():
+        return f"{entry.name}/"
+    try:
+        return f"{entry.name}  {entry.stat().st_size}"
+    except OSError:  # gone since
+        return entry.name

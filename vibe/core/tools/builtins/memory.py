@@ -1,0 +1,83 @@
+"""memory: keeps facts for later conversations."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe.core.errors import VibeError
+from vibe.core.memory import MemoryDesk, MemoryScope
+from vibe.core.tools.base import (
+    BaseTool,
+    BaseToolConfig,
+    BaseToolState,
+    InvokeContext,
+    TextResult,
+    ToolError,
+    ToolPermission,
+)
+
+
+class MemoryAction(StrEnum):
+    """What to do with the memory."""
+
+    ADD = "add"
+    REMOVE = "remove"
+    LIST = "list"
+
+
+class MemoryArgs(BaseModel):
+    """``text`` is for ``add``, ``id`` for ``remove``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    action: MemoryAction
+    text: Annotated[str, Field(description="one fact, in a sentence")] = ""
+    id: str = ""
+    scope: MemoryScope = MemoryScope.PROJECT
+
+
+class Memory(BaseTool[MemoryArgs, TextResult, BaseToolConfig, BaseToolState]):
+    """Keeps facts that later conversations are told of; looking at them needs no yes."""
+
+    description: ClassVar[str] = (
+        "Keep or forget a fact for later conversations about this project (or, scope global, about everything). Only "
+        "for what lasts and can't be read off the files; never secrets."
+    )
+
+    async def run(self, args: MemoryArgs, ctx: InvokeContext) -> TextResult:
+        """Do it.
+
+        Raises:
+            ToolError: it can't be kept or forgotten.
+        """
+        if ctx.memory is None:
+            raise ToolError("there is no memory here: do the work without it")
+        try:
+            return TextResult(text=await _answer(args, ctx.memory))
+        except VibeError as error:
+            raise ToolError(f"memory: {error}") from error
+
+    def check_allowlist_denylist(self, args: MemoryArgs) -> ToolPermission | None:
+        """Looking changes nothing."""
+        return ToolPermission.ALWAYS if args.action is MemoryAction.LIST else super().check_allowlist_denylist(args)
+
+    def summarize(self, args: MemoryArgs) -> str:
+        """Action and what it is about: ``memory add (project): tests run with tox``."""
+        about = args.text or args.id
+        return f"memory {args.action} ({args.scope})" + (f": {' '.join(about.split())[:100]}" if about else "")
+
+
+async def _answer(args: MemoryArgs, desk: MemoryDesk) -> str:
+    match args.action:
+        case MemoryAction.ADD:
+            entry = await desk.add(args.text, args.scope)
+            return f"kept as {entry.id} ({args.scope})"
+        case MemoryAction.REMOVE:
+            entry = await desk.remove(args.id)
+            return f"forgotten: {entry.text}"
+        case MemoryAction.LIST:
+            lines = [f"{entry.id}: {entry.text}" for entry in await desk.entries(args.scope)]
+            return "\n".join(lines) or f"no {args.scope} entries"

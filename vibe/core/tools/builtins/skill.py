@@ -1,0 +1,53 @@
+"""skill: loads the instructions of a skill."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import anyio.to_thread
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe.core.errors import UsageError
+from vibe.core.tools.base import (
+    BaseTool,
+    BaseToolConfig,
+    BaseToolState,
+    InvokeContext,
+    TextResult,
+    ToolError,
+    ToolPermission,
+)
+
+
+class SkillArgs(BaseModel):
+    """Which skill."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Annotated[str, Field(min_length=1, description="a name from the list of available skills")]
+
+
+class SkillConfig(BaseToolConfig):
+    """``allowlist`` and ``denylist`` are globs over the names of skills."""
+
+    permission: ToolPermission = ToolPermission.ALWAYS
+
+
+class Skill(BaseTool[SkillArgs, TextResult, SkillConfig, BaseToolState]):
+    """Loads a skill. What the skill restricts holds for this agent from then on."""
+
+    description: ClassVar[str] = "Load a skill's instructions. A skill may restrict which tools you can use afterwards."
+    read_only: ClassVar[bool] = True
+
+    async def run(self, args: SkillArgs, ctx: InvokeContext) -> TextResult:
+        """Give the instructions.
+
+        Raises:
+            ToolError: there is no such skill, or its file can't be used.
+        """
+        if ctx.skills is None:
+            raise ToolError("there are no skills here: do the work without one")
+        try:
+            return TextResult(text=await anyio.to_thread.run_sync(ctx.skills.load, args.name))
+        except UsageError as error:
+            raise ToolError(str(error)) from error

@@ -1,0 +1,114 @@
+"""task: work handed to a subagent, which has a conversation of its own and reports back."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe.core.outcome import Outcome
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolPermission
+from vibe.core.tools.denial import Denial
+from vibe.core.tools.ports import SubagentOrder, SubagentReport
+
+SUMMARY_LENGTH = 160
+
+
+class TaskArgs(BaseModel):
+    """What to do, and who does it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: Annotated[
+        str, Field(min_length=1, description="everything it must know: it sees nothing of this conversation")
+    ]
+    agent: Annotated[str, Field(min_length=1, description="a subagent")] = "explore"
+
+
+class TaskResult(BaseModel):
+    """What the subagent came to; ``completed`` false: ``problem`` says what ended it."""
+
+    response: str
+    turns_used: int
+    completed: bool
+    agent: str = ""
+    problem: str = ""
+    files_changed: list[str] = []
+    denials: list[tuple[str, str, str, str]] = []
+
+
+class TaskConfig(BaseToolConfig):
+    """``allowlist`` and ``denylist`` are globs over the names of subagents."""
+
+    permission: ToolPermission = ToolPermission.ASK
+    allowlist: list[str] = Field(default_factory=lambda: ["explore"])
+
+
+class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, BaseToolState]):
+    """Hands work to subagents. It changes no more than its caller could, so calls of it run side by side."""
+
+    description: ClassVar[str] = "Hand a self-contained piece of work to a subagent and get its report."
+    read_only: ClassVar[bool] = True
+
+    async def run(self, args: TaskArgs, ctx: InvokeContext) -> TaskResult:
+        """Have it done.
+
+        Raises:
+            ToolError: no subagent can be started.
+        """
+        if ctx.subagents is None:
+            raise ToolError("no subagent can be started here: do the work yourself")
+        order = SubagentOrder(task=args.task, agent=args.agent, tool_call_id=ctx.tool_call_id)
+        return _as_result(await ctx.subagents.spawn(order))
+
+    def check_allowlist_denylist(self, args: TaskArgs) -> ToolPermission | None:
+        """The lists over the subagent's name."""
+        if any(fnmatchcase(args.agent, glob) for glob in self.config.denylist):
+            return ToolPermission.NEVER
+        if any(fnmatchcase(args.agent, glob) for glob in self.config.allowlist):
+            return ToolPermission.ALWAYS
+        return None
+
+    def approval_keys(self, args: TaskArgs) -> tuple[str, ...]:
+        """The subagent: a lasting yes covers other work for it."""
+        return (args.agent,)
+
+    def permission_reason(self, args: TaskArgs) -> str:
+        """Who would be started."""
+        return f"it starts the subagent {args.agent}"
+
+    def summarize(self, args: TaskArgs) -> str:
+        """Who does what: ``task explore: find the callers of run``."""
+        line = f"task {args.agent}: {' '.join(args.task.split())}"
+        return line if len(line) <= SUMMARY_LENGTH else line[: SUMMARY_LENGTH - 1] + "…"
+
+    def format_result(self, result: TaskResult) -> str:
+        """The report, and what is to be known about it."""
+        turns = f"{result.turns_used} turn{'' if result.turns_used == 1 else 's'}"
+        if result.completed:
+            return f"{result.response}\n[{result.agent} completed in {turns}]"
+        said = f"{result.response}\n" if result.response else ""
+        return f"{said}[{result.agent} did not complete ({turns}): {result.problem}]"
+
+    def files_changed(self, result: TaskResult) -> tuple[str, ...]:
+        """What the subagent changed."""
+        return tuple(result.files_changed)
+
+    def denials(self, result: TaskResult) -> tuple[Denial, ...]:
+        """What the subagent was not allowed."""
+        return tuple(Denial(*denial) for denial in result.denials)
+
+
+def _as_result(report: SubagentReport) -> TaskResult:
+    completed = report.outcome is Outcome.COMPLETED
+    problem = "" if completed else ": ".join(filter(None, (report.outcome.value, report.reason, report.detail)))
+    return TaskResult(
+        response=report.response,
+        turns_used=report.turns,
+        completed=completed,
+        agent=report.agent,
+        problem=problem,
+        files_changed=list(report.files_changed),
+        denials=[(denial.tool, denial.summary, denial.reason, denial.by) for denial in report.denied],
+    )

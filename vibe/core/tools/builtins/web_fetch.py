@@ -1,0 +1,129 @@
+"""web_fetch: one public page over http(s), as text."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Annotated, ClassVar
+
+from anyio import fail_after, to_thread
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolPermission
+from vibe.core.tools.web_address import WebUrl, parse_url
+from vibe.core.tools.web_client import FetchError, Network, Response, SystemNetwork, fetch
+from vibe.core.tools.web_text import HTML_TYPES, decode, is_text, media_type, to_markdown
+
+SUMMARY_LENGTH = 200
+
+
+class WebFetchArgs(BaseModel):
+    """Which page, and how many seconds it may take."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: Annotated[str, Field(min_length=1, max_length=4_000)]
+    timeout: Annotated[int | None, Field(ge=1, description="seconds")] = None
+
+
+class WebFetchResult(BaseModel):
+    """The page as text; ``redirected_to`` is set where the server sends to another site, which is not followed."""
+
+    url: str
+    status: int
+    content_type: str = ""
+    text: str = ""
+    was_truncated: bool = False
+    redirected_to: str | None = None
+
+
+class WebFetchConfig(BaseToolConfig):
+    """Limits. ``allowlist`` and ``denylist`` are globs over host names; a denied domain takes its subdomains with it."""
+
+    permission: ToolPermission = ToolPermission.ASK
+    max_bytes: Annotated[int, Field(ge=1_000, le=5_000_000)] = 120_000
+    default_timeout: Annotated[int, Field(ge=1)] = 30
+    max_timeout: Annotated[int, Field(ge=1)] = 120
+
+
+class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, BaseToolState]):
+    """Fetches pages. ``network`` is how; unless given, the machine's own."""
+
+    description: ClassVar[str] = "Fetch a public web page (http or https) as text; HTML comes as Markdown."
+    read_only: ClassVar[bool] = True
+    uses_network: ClassVar[bool] = True
+
+    def __init__(self, config: WebFetchConfig, state: BaseToolState, network: Network | None = None) -> None:
+        super().__init__(config, state)
+        self._network = network or SystemNetwork()
+
+    async def run(self, args: WebFetchArgs, ctx: InvokeContext) -> WebFetchResult:  # noqa: ARG002  the interface
+        """Get it.
+
+        Raises:
+            UrlError: the URL, or where it leads, is not public.
+            FetchError: it can't be had, or is no text.
+        """
+        url = parse_url(args.url)
+        seconds = min(args.timeout or self.config.default_timeout, self.config.max_timeout)
+        try:
+            with fail_after(seconds):
+                response = await fetch(url, self._network, max_bytes=self.config.max_bytes)
+        except TimeoutError:
+            raise FetchError(url, f"took longer than {seconds} s; give a larger timeout, or go on without it") from None
+        return await _as_result(response)
+
+    def check_allowlist_denylist(self, args: WebFetchArgs) -> ToolPermission | None:
+        """The lists over the host."""
+        host = parse_url(args.url).host
+        if any(
+            fnmatchcase(host, glob) or fnmatchcase(host, f"*.{glob}") for glob in map(str.lower, self.config.denylist)
+        ):
+            return ToolPermission.NEVER
+        if any(fnmatchcase(host, glob.lower()) for glob in self.config.allowlist):
+            return ToolPermission.ALWAYS
+        return None
+
+    def approval_keys(self, args: WebFetchArgs) -> tuple[str, ...]:
+        """The domain: a lasting yes covers its other pages."""
+        return (parse_url(args.url).host,)
+
+    def permission_reason(self, args: WebFetchArgs) -> str:
+        """Whom it would talk to."""
+        return f"it reaches {parse_url(args.url).host}"
+
+    def summarize(self, args: WebFetchArgs) -> str:
+        """``web_fetch https://example.com/page``."""
+        return f"web_fetch {args.url if len(args.url) <= SUMMARY_LENGTH else args.url[: SUMMARY_LENGTH - 1] + '…'}"
+
+    def format_result(self, result: WebFetchResult) -> str:
+        """The text, and what is to be known about it."""
+        if result.redirected_to:
+            return f"{result.url} redirects to another site: {result.redirected_to}\nFetch that address if you want it."
+        note = f"\n[only the first {self.config.max_bytes} bytes of the page]" if result.was_truncated else ""
+        return (result.text or "[the page is empty]") + note
+
+
+async def _as_result(response: Response) -> WebFetchResult:
+    url = response.url
+    if response.elsewhere is not None:
+        return WebFetchResult(url=str(url), status=response.status, redirected_to=str(response.elsewhere))
+    if response.status >= 400:
+        raise FetchError(url, f"answered with status {response.status}; check the address")
+    kind = media_type(response.content_type)
+    if not is_text(kind, response.body):
+        raise FetchError(url, f"is {kind or 'binary'}, not text; it can't be shown")
+    return WebFetchResult(
+        url=str(url),
+        status=response.status,
+        content_type=kind,
+        text=await to_thread.run_sync(_text, response, url),
+        was_truncated=response.cut,
+    )
+
+
+def _text(response: Response, url: WebUrl) -> str:
+    text = decode(response.content_type, response.body)
+    kind = media_type(response.content_type)
+    if kind in HTML_TYPES or (not kind and text.lstrip()[:15].lower().startswith(("<!doctype html", "<html"))):
+        return to_markdown(text, str(url))
+    return text

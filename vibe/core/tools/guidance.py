@@ -1,0 +1,69 @@
+"""CallGuidance: what the user and the project have taught one agent, as far as it bears on its tool calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+
+from vibe.core.hooks.models import HookCall
+from vibe.core.hooks.runner import HookRunner
+from vibe.core.memory import MemoryDesk
+from vibe.core.project_docs import NestedDocs
+from vibe.core.skills.desk import SkillDesk
+
+
+@dataclass(slots=True, kw_only=True)
+class CallGuidance:
+    """Asked by the executor before and after each call of one agent; None: there is nothing of the kind."""
+
+    skills: SkillDesk | None = None
+    memory: MemoryDesk | None = None
+    hooks: HookRunner | None = None
+    docs: NestedDocs | None = None
+    _notices: list[str] = field(default_factory=list[str])
+
+    @property
+    def readable(self) -> tuple[Path, ...]:
+        """Folders outside the workspace that the agent may read: those of its skills."""
+        skills = self.skills.manager.available.values() if self.skills is not None else ()
+        return tuple(info.path.parent.resolve() for info in skills)
+
+    def prompt(self, given: str) -> str:
+        """A prompt with the skill loaded that it starts as a slash command, else as it is; reads files.
+
+        Raises:
+            UsageError: the skill's file can't be used.
+        """
+        return (self.skills.invoked(given) if self.skills is not None else None) or given
+
+    def restriction(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        """Why the skills the agent has loaded don't allow a call; None if they do."""
+        return self.skills.refusal(tool, arguments) if self.skills is not None else None
+
+    async def objection(self, call: HookCall) -> str | None:
+        """Why a hook is against a call that would otherwise be run; None if none is."""
+        return await self.hooks.before_tool(call) if self.hooks is not None else None
+
+    async def heard(self, call: HookCall, paths: Iterable[Path], *, status: str, result: str) -> None:
+        """Take note of a call that was run, with the resolved paths it touched."""
+        if self.hooks is not None:
+            self._notices += await self.hooks.after_tool(call, status=status, result=result)
+        if self.docs is not None:
+            self._notices += await anyio.to_thread.run_sync(self.docs.notices, tuple(paths))
+
+    def reminders(self) -> tuple[str, ...]:
+        """What the agent must not lose when its conversation is shortened; instructions of folders are told again."""
+        if self.docs is not None:
+            self.docs.forget()
+        reminder = self.skills.reminder() if self.skills is not None else ""
+        return (reminder,) if reminder else ()
+
+    def take_notices(self) -> tuple[str, ...]:
+        """What the model should be told before its next turn; each once."""
+        taken = tuple(self._notices)
+        self._notices.clear()
+        return taken

@@ -1,0 +1,358 @@
+"""One server's live session: started once, shared by all agents, brought back once when it is lost."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from anyio import (
+    BrokenResourceError,
+    CancelScope,
+    ClosedResourceError,
+    Event,
+    current_time,
+    fail_after,
+    move_on_after,
+    sleep,
+    to_thread,
+)
+
+from vibe.core.config.models import McpServerConfig, McpTransport
+from vibe.core.tools.mcp.errors import ServerCallError, ServerSettingError
+from vibe.core.tools.mcp.failures import (
+    CLOSED_CODE,
+    MODERN_ONLY_CODES,
+    STATUS_MESSAGES,
+    TIMEOUT_CODE,
+    code_of,
+    innermost,
+    phrase,
+)
+from vibe.core.tools.mcp.http import Exchange, endpoint_transport, shown_url
+from vibe.core.tools.mcp.library import let_handlers_run, load_library, protocol_error
+from vibe.core.tools.mcp.listing import list_tools
+from vibe.core.tools.mcp.remote import RemoteTool
+from vibe.core.tools.mcp.server_log import ServerLog
+from vibe.core.tools.mcp.settings import endpoint_of, launch_of
+from vibe.core.tools.mcp.sieve import SievedTransport
+from vibe.core.tools.mcp.stdio import ServerProcess, server_process
+
+if TYPE_CHECKING:
+    from mcp import Client, MCPError
+    from mcp.client.session import IncomingMessage
+    from mcp.types import CallToolResult
+
+RESTARTS = 1
+"""How often in a row, with no answered call between, a lost session is brought back."""
+BACKOFF_SECONDS = 0.5
+RELIST_SECONDS = 2.0
+"""How long the answer to a call waits for the new list of tools that its server announced before."""
+SESSION_UNKNOWN = 404
+
+logger = logging.getLogger(__name__)
+
+
+class ServerStatus(StrEnum):
+    """How a server stands."""
+
+    STARTING = "starting"
+    READY = "ready"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPlace:
+    """What a server is started in: the user's variables, the workspace, where logs go, and who we say we are."""
+
+    environ: Mapping[str, str]
+    cwd: Path
+    log_dir: Path
+    version: str
+
+
+class OnProgress(Protocol):
+    """Takes what a server says about how far a call has come."""
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        """Take note of it."""
+        ...
+
+
+class ServerConnection:
+    """A server and the one session with it. ``run`` must be under way for anything to happen."""
+
+    def __init__(self, config: McpServerConfig, place: ServerPlace) -> None:
+        self.config = config
+        self.status = ServerStatus.STARTING
+        self.problem = ""
+        self.tools: tuple[RemoteTool, ...] = ()
+        self.unusable: tuple[str, ...] = ()
+        self.log = ServerLog(place.log_dir / f"{_file_name(config.name)}.log")
+        self.on_change: Callable[[], Awaitable[None]] | None = None
+        self.finished = Event()
+        self._place = place
+        self._client: Client | None = None
+        self._settled = Event()
+        self._news = Event()
+        self._closing = False
+        self._lost = False
+        self._stale = False
+        self._relisted: Event | None = None
+        self._unanswered_losses = 0
+        self._refused: list[str] = []
+        self._exchange = Exchange()
+        self._patience = CancelScope()
+        self._process: ServerProcess | None = None
+
+    @property
+    def name(self) -> str:
+        """What users call the server."""
+        return self.config.name
+
+    # --- the session's life ---
+
+    async def run(self) -> None:
+        """Keep the session until ``close``; what goes wrong ends in ``status`` and ``problem``, never in an exception."""
+        try:
+            await self._keep_up()
+        finally:
+            self.finished.set()
+
+    async def _keep_up(self) -> None:
+        # The handshake that every revision until 2026 knows comes first: a server that ignores the newer question would
+        # cost its ten seconds, and on the newer protocol a cancelled call and a changed list are not announced.
+        mode = "legacy"
+        while not self._closing:
+            was_ready = False
+            try:
+                async with self._session(mode):
+                    was_ready = True
+                    await self._serve()
+                    problem = "closed the connection"
+            except TimeoutError:
+                problem = self._too_slow()
+            except ServerSettingError as error:
+                problem = error.problem
+            except Exception as error:
+                # A door: whatever a server or the library comes up with, the run goes on without it.
+                cause = innermost(error)
+                if mode == "legacy" and code_of(cause) in MODERN_ONLY_CODES:
+                    mode = "auto"
+                    continue
+                logger.debug("MCP server %s", self.name, exc_info=error)
+                problem = self._why(cause)
+            self._client = None
+            if self._closing:
+                return
+            if not was_ready or self._unanswered_losses >= RESTARTS:
+                self._fail(problem)
+                return
+            self._unanswered_losses += 1
+            self._begin_again()
+            await sleep(BACKOFF_SECONDS)
+
+    def close(self) -> None:
+        """Let ``run`` end the session in good order; one that is still being started is broken off."""
+        self._closing = True
+        if self._client is None:
+            self._patience.cancel()
+        self._news.set()
+
+    async def settled(self) -> None:
+        """Wait until it is ready or has failed."""
+        while self.status is ServerStatus.STARTING:
+            await self._settled.wait()
+
+    @asynccontextmanager
+    async def _session(self, mode: str) -> AsyncGenerator[None]:
+        """A session that has listed its tools.
+
+        Raises:
+            TimeoutError: it took longer than it may.
+        """
+        self._news, self._lost, self._stale, self._relisted = Event(), False, False, None
+        started = False
+        with CancelScope() as patience:
+            self._patience = patience
+            async with self._transport() as transport:
+                from mcp import Client  # noqa: PLC0415  loaded by _transport, off the loop
+                from mcp.types import Implementation  # noqa: PLC0415  as above
+
+                patience.deadline = current_time() + self.config.startup_timeout_sec
+                info = Implementation(name="vibe", version=self._place.version)
+                timeout = self.config.tool_timeout_sec
+                sieved = SievedTransport(transport, self._refused.append)
+                async with Client(
+                    sieved, mode=mode, client_info=info, read_timeout_seconds=timeout, message_handler=self._hear
+                ) as client:
+                    self.tools = await self._list_tools(client)
+                    patience.deadline, started = math.inf, True
+                    self._client = client
+                    self._settle(ServerStatus.READY)
+                    yield
+        if patience.cancelled_caught and not started:
+            raise TimeoutError
+
+    @asynccontextmanager
+    async def _transport(self) -> AsyncGenerator[Any]:
+        """The way to the server, with the client library loaded: while its process starts, for that takes as long."""
+        config, place = self.config, self._place
+        if config.transport is not McpTransport.STDIO:
+            await to_thread.run_sync(load_library)
+            async with endpoint_transport(endpoint_of(config, place.environ), self._exchange) as transport:
+                yield transport
+            return
+        launch = await to_thread.run_sync(launch_of, config, place.environ, place.cwd)
+        async with server_process(launch, self.log) as (process, transport):
+            self._process = process
+            process.on_end = self._ended
+            await to_thread.run_sync(load_library)
+            yield transport
+
+    async def _serve(self) -> None:
+        """Follow what the server announces until the session is lost or closed."""
+        while not self._closing and not self._lost:
+            await self._news.wait()
+            self._news = Event()
+            while self._stale and self._client is not None and not self._closing:
+                self._stale = False
+                with fail_after(self.config.startup_timeout_sec):
+                    tools = await self._list_tools(self._client)
+                if tools != self.tools:
+                    self.tools = tools
+                    await self._tell_change()
+            if self._relisted is not None:
+                self._relisted.set()
+                self._relisted = None
+
+    async def _list_tools(self, client: Client) -> tuple[RemoteTool, ...]:
+        self._refused.clear()
+        tools = await list_tools(client, self._refused)
+        self.unusable = tuple(self._refused)
+        return tools
+
+    async def _hear(self, message: IncomingMessage) -> None:
+        if getattr(message, "method", "") == "notifications/tools/list_changed":
+            self._stale = True
+            self._relisted = self._relisted or Event()
+            self._news.set()
+
+    async def _tell_change(self) -> None:
+        if self.on_change is not None:
+            await self.on_change()
+
+    # --- calls ---
+
+    async def call(self, tool: RemoteTool, arguments: dict[str, Any], on_progress: OnProgress) -> CallToolResult:
+        """Call a tool; one whose server says that it can be repeated is called again if the session is lost.
+
+        Raises:
+            ServerCallError: there is no session, or no answer; names the server.
+        """
+        try:
+            return await self._call(tool.name, arguments, on_progress)
+        except ServerCallError as error:
+            if not (error.lost and tool.repeatable):
+                raise
+        return await self._call(tool.name, arguments, on_progress)
+
+    async def _call(self, tool: str, arguments: dict[str, Any], on_progress: OnProgress) -> CallToolResult:
+        await self.settled()
+        client = self._client
+        if client is None:
+            raise ServerCallError(self.name, f"{self.problem or 'has been closed'}; go on without it")
+        self._exchange.refused = None
+        try:
+            result = await client.call_tool(tool, arguments, progress_callback=on_progress)
+        except (ClosedResourceError, BrokenResourceError) as error:
+            raise self._lost_call(client, tool) from error
+        except (ValueError, RuntimeError, OSError) as error:
+            raise ServerCallError(self.name, self._why(error)) from error
+        except protocol_error() as error:
+            raise self._refused_call(client, tool, error) from error
+        self._unanswered_losses = 0
+        await let_handlers_run()
+        if self._relisted is not None:
+            # The call has changed what there is to call: have it there for the turn that follows.
+            with move_on_after(RELIST_SECONDS):
+                await self._relisted.wait()
+        return result
+
+    def _refused_call(self, client: Client, tool: str, error: MCPError) -> ServerCallError:
+        if error.code == TIMEOUT_CODE:
+            limit = self.config.tool_timeout_sec
+            return ServerCallError(self.name, f"did not answer {tool} within {limit:g} s (tool_timeout_sec)")
+        # An HTTP server that was restarted knows our session no more, and says so with 404.
+        if error.code == CLOSED_CODE or self._exchange.refused == SESSION_UNKNOWN:
+            return self._lost_call(client, tool)
+        return ServerCallError(self.name, self._why(error))
+
+    def _lost_call(self, client: Client, tool: str) -> ServerCallError:
+        why = self._gone()
+        self._lose(client)
+        return ServerCallError(
+            self.name, f"{why} while {tool} ran: whether the call took effect is not known", lost=True
+        )
+
+    def _ended(self) -> None:
+        if self._client is not None:
+            self._lose(self._client)
+
+    def _lose(self, client: Client) -> None:
+        """Have the session brought back, unless that has begun."""
+        if self._client is client:
+            self._client = None
+            self._begin_again()
+            self._lost = True
+            self._news.set()
+
+    # --- how it stands ---
+
+    def _begin_again(self) -> None:
+        if self.status is not ServerStatus.STARTING:
+            self.status, self._settled = ServerStatus.STARTING, Event()
+
+    def _settle(self, status: ServerStatus, problem: str = "") -> None:
+        self.status, self.problem = status, problem
+        self._settled.set()
+
+    def _fail(self, problem: str) -> None:
+        logged = f"; its output is in {self.log.path}" if self.log.last_line else ""
+        self._settle(ServerStatus.FAILED, f"{problem}{logged}")
+
+    def _gone(self) -> str:
+        code = self._process.exit_code if self._process else None
+        if code is None:
+            return "closed the connection"
+        last_words = f": {self.log.last_line}" if self.log.last_line else ""
+        return f"died ({f'exit code {code}' if code >= 0 else f'signal {-code}'}){last_words}"
+
+    def _why(self, error: BaseException) -> str:
+        if self._process is not None and self._process.flaw:
+            return f"is broken: {self._process.flaw}"
+        if code_of(error) == CLOSED_CODE and self._process is not None:
+            return self._gone()
+        stands_for_status = str(error) in STATUS_MESSAGES
+        return phrase(error, self._where(), self._exchange.refused if stands_for_status else None)
+
+    def _where(self) -> str:
+        if self.config.transport is McpTransport.STDIO:
+            command = self.config.command
+            return repr(command if isinstance(command, str) else " ".join(command))
+        return shown_url(self.config.url)
+
+    def _too_slow(self) -> str:
+        rubbish = self._process.rubbish if self._process else 0
+        printed = f"; it printed {rubbish} lines that are no MCP messages" if rubbish else ""
+        limit = self.config.startup_timeout_sec
+        return f"did not start within {limit:g} s (startup_timeout_sec){printed}"
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in name)[:64]

@@ -1,0 +1,110 @@
+"""What a server offers, made fit for a model: names, descriptions and argument schemas within bounds. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+NAME_LENGTH = 64
+DESCRIPTION_LENGTH = 2_000
+SCHEMA_BYTES = 8_000
+"""A longer argument schema loses its descriptions; one that is still too long is refused."""
+LONGEST_SCHEMA = 32_000
+
+_PROSE = frozenset({"description", "title", "examples", "$comment", "default"})
+_NAMED_SCHEMAS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords whose keys are names of the author's, not keywords."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteTool:
+    """A tool as its server lists it. ``schema`` is the argument schema as JSON.
+
+    ``read_only`` and ``repeatable`` are the server's word: good for scheduling, never for permission.
+    """
+
+    name: str
+    description: str
+    schema: str
+    read_only: bool = False
+    repeatable: bool = False
+
+
+class UnusableToolError(ValueError):
+    """A listed tool that can't be offered; the text says why."""
+
+
+def remote_tool(name: str, description: str | None, schema: Mapping[str, Any], hints: Mapping[str, Any]) -> RemoteTool:
+    """A listed tool within our bounds.
+
+    Raises:
+        UnusableToolError: its name is empty, or its schema is no object's or too long.
+    """
+    if not name.strip():
+        raise UnusableToolError("a tool without a name")
+    text = " ".join((description or "").split(" ")).strip()
+    return RemoteTool(
+        name=name,
+        description=text if len(text) <= DESCRIPTION_LENGTH else text[: DESCRIPTION_LENGTH - 1] + "…",
+        schema=_bounded(name, schema),
+        read_only=hints.get("readOnlyHint") is True,
+        repeatable=hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True,
+    )
+
+
+def proxy_names(tools: Iterable[tuple[str, str]], taken: Iterable[str] = ()) -> dict[tuple[str, str], str]:
+    """A name for each (server, tool): ``server_tool`` in the letters every provider takes, none twice, none taken."""
+    used = set(taken)
+    names: dict[tuple[str, str], str] = {}
+    for server, tool in tools:
+        plain = re.sub(r"[^A-Za-z0-9_-]", "_", f"{server}_{tool}")
+        name = plain if len(plain) <= NAME_LENGTH and plain not in used else _told_apart(plain, server, tool)
+        used.add(name)
+        names[server, tool] = name
+    return names
+
+
+def _told_apart(plain: str, server: str, tool: str) -> str:
+    digest = hashlib.blake2b(f"{server}\0{tool}".encode(), digest_size=4).hexdigest()
+    return f"{plain[: NAME_LENGTH - len(digest) - 1]}_{digest}"
+
+
+def _bounded(name: str, schema: Mapping[str, Any]) -> str:
+    if schema.get("type", "object") != "object":
+        raise UnusableToolError(f"{name!r} takes {schema['type']!r} where only an object can be sent")
+    whole: dict[str, Any] = {
+        "type": "object",
+        "properties": {},
+        **{key: value for key, value in schema.items() if key != "$schema"},
+    }
+    if not isinstance(whole["properties"], dict):
+        raise UnusableToolError(f"{name!r} has a schema whose properties are no table")
+    text = _json(whole)
+    if len(text.encode()) > SCHEMA_BYTES:
+        text = _json(_without_prose(whole))
+    if len(text.encode()) > LONGEST_SCHEMA:
+        raise UnusableToolError(f"{name!r} has an argument schema of {len(text.encode())} bytes")
+    return text
+
+
+def _without_prose(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_prose(item) for item in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    table = cast("dict[str, Any]", schema)
+    return {key: _value_without_prose(key, value) for key, value in table.items() if key not in _PROSE}
+
+
+def _value_without_prose(key: str, value: Any) -> Any:
+    if key in _NAMED_SCHEMAS and isinstance(value, dict):
+        return {name: _without_prose(inner) for name, inner in cast("dict[str, Any]", value).items()}
+    return value if key in {"enum", "const", "required"} else _without_prose(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,101 @@
+"""What a server answered, as a model can read it: text stays, data goes into files."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import mimetypes
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
+
+from anyio import to_thread
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult, ContentBlock
+
+
+class MCPToolResult(BaseModel):
+    """The answer to a call. ``text`` is what the model reads; ``structured`` what the server gave as data."""
+
+    ok: bool
+    server: str
+    tool: str
+    text: str
+    structured: Any = None
+
+
+class ResultReader:
+    """Reads the answers to one call; data in them is saved below ``folder`` (None: it is not kept)."""
+
+    def __init__(self, server: str, tool: str, call_id: str, folder: Path | None) -> None:
+        self._server = server
+        self._tool = tool
+        self._call_id = re.sub(r"[^A-Za-z0-9_-]", "_", call_id)[:48] or "call"
+        self._folder = folder
+
+    async def read(self, answer: CallToolResult) -> MCPToolResult:
+        """The whole answer, in the order the server gave it."""
+        parts = [await self._part(block) for block in answer.content]
+        structured = answer.structured_content
+        if structured is not None and not any(_same(part, structured) for part in parts):
+            parts.append(json.dumps(structured, ensure_ascii=False, default=str))
+        text = "\n".join(part for part in parts if part)
+        return MCPToolResult(
+            ok=not answer.is_error, server=self._server, tool=self._tool, text=text, structured=structured
+        )
+
+    async def _part(self, block: ContentBlock) -> str:
+        match block.type:
+            case "text":
+                return block.text
+            case "image" | "audio":
+                return await self._data(block.type, block.data, block.mime_type)
+            case "resource_link":
+                about = "; ".join(filter(None, (block.title or block.name, block.mime_type, block.description)))
+                return f"[link to {block.uri}: {about}]"
+            case "resource":
+                resource = block.resource
+                text = getattr(resource, "text", None)
+                if isinstance(text, str):
+                    return f"[resource {resource.uri}]\n{text}"
+                blob = str(getattr(resource, "blob", ""))
+                return await self._data(f"resource {resource.uri}", blob, resource.mime_type or "unknown type")
+
+    async def _data(self, what: str, encoded: str, mime_type: str) -> str:
+        try:
+            data = base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError):
+            return f"[{what}, {mime_type}: its data is not valid base64]"
+        return f"[{what}, {mime_type}, {len(data)} bytes; {await self._keep(data, mime_type)}]"
+
+    async def _keep(self, data: bytes, mime_type: str) -> str:
+        if self._folder is None:
+            return "not kept"
+        suffix = mimetypes.guess_extension(mime_type.partition(";")[0].strip()) or ".bin"
+        path = self._folder / f"{self._call_id}-{uuid4().hex[:8]}{suffix}"
+        try:
+            await to_thread.run_sync(_write, path, data)
+        except OSError as error:
+            return f"it could not be saved ({error.strerror})"
+        return f"saved as {path}"
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def _same(text: str, structured: Any) -> bool:
+    """Whether ``text`` says the structured answer already: as JSON, as the protocol asks, or as its only value."""
+    if isinstance(structured, dict):
+        values = list(cast("dict[str, Any]", structured).values())
+        if values == [text]:
+            return True
+    try:
+        return json.loads(text) == structured
+    except ValueError:
+        return False

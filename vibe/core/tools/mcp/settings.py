@@ -1,0 +1,97 @@
+"""From an entry of ``mcp_servers`` to what is run or called: argv, variables, headers."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vibe.core.config.models import McpServerConfig
+from vibe.core.tools.mcp.errors import ServerSettingError
+
+INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+"""The variables a server gets without being named in its ``env``."""
+
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+TOKEN = "{token}"  # noqa: S105  a place holder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A server's process: ``argv`` with the program's path first, and all the variables it gets."""
+
+    argv: tuple[str, ...]
+    environ: Mapping[str, str]
+    cwd: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A server on the network."""
+
+    url: str
+    headers: Mapping[str, str]
+
+
+def launch_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) -> Launch:
+    """How a stdio server is started; looks the program up.
+
+    Raises:
+        ServerSettingError: there is no such program, or a variable is not set.
+    """
+    given = {name: _expanded(config.name, f"env.{name}", value, environ) for name, value in config.env.items()}
+    variables = {name: environ[name] for name in INHERITED if name in environ} | given
+    program, *rest = _argv(config)
+    found = _program(program, variables.get("PATH"), cwd)
+    if found is None:
+        raise ServerSettingError(
+            config.name, f"can't be started: there is no command {program!r}; install it, or correct `command`"
+        )
+    return Launch(argv=(found, *rest), environ=variables, cwd=cwd)
+
+
+def endpoint_of(config: McpServerConfig, environ: Mapping[str, str]) -> Endpoint:
+    """How a server on the network is called.
+
+    Raises:
+        ServerSettingError: a variable it names is not set.
+    """
+    headers = {name: _expanded(config.name, f"headers.{name}", text, environ) for name, text in config.headers.items()}
+    if config.api_key_env and config.api_key_header.lower() not in {name.lower() for name in headers}:
+        key = environ.get(config.api_key_env)
+        if not key:
+            raise ServerSettingError(config.name, f"needs the environment variable {config.api_key_env}: set it")
+        headers[config.api_key_header] = config.api_key_format.replace(TOKEN, key)
+    return Endpoint(url=config.url, headers=headers)
+
+
+def _argv(config: McpServerConfig) -> list[str]:
+    command = config.command
+    try:
+        words = shlex.split(command) if isinstance(command, str) else list(command)
+    except ValueError as error:
+        raise ServerSettingError(config.name, f"has a `command` that can't be split into words: {error}") from error
+    return [*words, *config.args] if words and words[0] else ["", *config.args]
+
+
+def _program(name: str, search_path: str | None, cwd: Path) -> str | None:
+    if os.sep not in name:
+        return shutil.which(name, path=search_path) if name else None
+    path = Path(os.path.normpath(cwd / Path(name).expanduser()))
+    return str(path) if path.is_file() and os.access(path, os.X_OK) else None
+
+
+def _expanded(server: str, key: str, text: str, environ: Mapping[str, str]) -> str:
+    """``text`` with the variables it names in place of ``${NAME}``."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in environ:
+            raise ServerSettingError(server, f"needs the environment variable {name} for {key}: set it")
+        return environ[name]
+
+    return _REFERENCE.sub(value, text)

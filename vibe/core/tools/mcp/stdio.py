@@ -1,0 +1,235 @@
+"""A server as a child process: one line of JSON a message, in a session of its own that ends when we do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from anyio import (
+    BrokenResourceError,
+    CancelScope,
+    ClosedResourceError,
+    Event,
+    create_memory_object_stream,
+    create_task_group,
+    move_on_after,
+    open_process,
+    to_thread,
+    wait_readable,
+    wait_writable,
+)
+from anyio.abc import Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from vibe.core.tools._session import end_session
+from vibe.core.tools.mcp.library import load_library
+from vibe.core.tools.mcp.server_log import ServerLog
+from vibe.core.tools.mcp.settings import Launch
+
+if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
+
+    Inbound: TypeAlias = SessionMessage | Exception
+
+CHUNK_BYTES = 64 * 1024
+LONGEST_MESSAGE = 32 * 1024 * 1024
+"""Bytes. A server that sends a longer line is taken for broken."""
+RUBBISH_SHOWN = 400
+
+EXIT_CODE_SECONDS = 0.5
+FLUSH_SECONDS = 0.5
+"""How long messages already on their way may take to leave when a session ends."""
+GOODBYE_SECONDS = 1.0
+"""How long a server has to end by itself once its standard input is closed."""
+LAST_EXIT_SECONDS = 2.0
+
+# The guard is a grandchild in the server's session. It reads a pipe whose other end only we hold: when we die, however
+# we die, it reads the end of the file and kills the session. A server that ignores the end of its input goes too.
+_GUARDED = (
+    'exec 3</dev/fd/"$1"; shift; '
+    '( { read -r _; pkill -KILL -s "$$"; kill -KILL 0; } <&3 >/dev/null 2>&1 & ); exec "$@" 3<&-'
+)
+
+
+class ServerProcess:
+    """A running server. ``flaw`` says what was wrong with what it printed; ``rubbish`` counts lines that are no message.
+
+    ``on_end`` is called when nothing more will come from it.
+    """
+
+    def __init__(self, process: Process, pipes: tuple[int, int, int, int], log: ServerLog) -> None:
+        self._process = process
+        self._lifeline, self._stdin, self._stdout, self._stderr = pipes
+        self._log = log
+        self.rubbish = 0
+        self.flaw = ""
+        self.on_end: Callable[[], None] | None = None
+        self._sending = CancelScope()
+        self._sent = Event()
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+        return self._process.returncode
+
+    async def receive(self, into: MemoryObjectSendStream[Inbound]) -> None:
+        """Hand on its messages until it closes its output; goes on reading, into the void, once nobody listens."""
+        pending = bytearray()
+        async with into:
+            await to_thread.run_sync(load_library)
+            while chunk := await _read(self._stdout):
+                *lines, rest = chunk.split(b"\n")
+                for line in lines:
+                    pending += line
+                    await self._deliver(bytes(pending), into)
+                    pending.clear()
+                pending += rest
+                if len(pending) > LONGEST_MESSAGE:
+                    self.flaw = f"it sent a message of more than {LONGEST_MESSAGE} bytes"
+                    break
+            else:
+                # Who ends closes its output first: a moment later there is an exit code to tell.
+                with move_on_after(EXIT_CODE_SECONDS):
+                    await self._process.wait()
+        if self.on_end is not None:
+            self.on_end()
+        while await _read(self._stdout):
+            pass
+
+    async def _deliver(self, line: bytes, into: MemoryObjectSendStream[Inbound]) -> None:
+        from mcp.shared.message import SessionMessage  # noqa: PLC0415  loaded by receive, off the loop
+        from mcp.types import jsonrpc_message_adapter  # noqa: PLC0415  as above
+
+        if not line.strip():
+            return
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            self.rubbish += 1
+            await self._log.write(b"[stdout, no MCP message] " + line[:RUBBISH_SHOWN] + b"\n")
+            return
+        with suppress(ClosedResourceError, BrokenResourceError):
+            await into.send(SessionMessage(message))
+
+    async def send(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        """Write what the session sends until it closes; then the server's input closes too."""
+        try:
+            with self._sending, messages:
+                async for item in messages:
+                    text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    await _write(self._stdin, text.encode() + b"\n")
+        except OSError:
+            return  # it has ended, which `receive` finds out too
+        finally:
+            os.close(self._stdin)
+            self._sent.set()
+
+    async def log_stderr(self) -> None:
+        """Keep what it prints for people."""
+        while chunk := await _read(self._stderr):
+            await self._log.write(chunk)
+
+    async def say_goodbye(self) -> None:
+        """Close its input, which asks it to end, and make it end if it does not; needs ``receive`` still reading."""
+        with CancelScope(shield=True):
+            with move_on_after(FLUSH_SECONDS):
+                await self._sent.wait()
+            self._sending.cancel()
+            with move_on_after(GOODBYE_SECONDS):
+                await self._process.wait()
+            await end_session(self._process.pid)
+            with move_on_after(LAST_EXIT_SECONDS):
+                await self._process.wait()
+
+    async def release(self) -> None:
+        """Give back what is left of it."""
+        for descriptor in (self._lifeline, self._stdout, self._stderr):
+            os.close(descriptor)
+        if self._process.returncode is not None:
+            with CancelScope(shield=True):
+                await self._process.aclose()
+
+
+@asynccontextmanager
+async def server_process(launch: Launch, log: ServerLog) -> AsyncGenerator[tuple[ServerProcess, Any]]:
+    """Start a server; yields it and the transport its session talks through. It is gone when the block ends.
+
+    Raises:
+        OSError: the system refuses the process.
+    """
+    process = await _start(launch, log)
+    to_session, inbox = create_memory_object_stream["Inbound"](0)
+    outbox, from_session = create_memory_object_stream["SessionMessage"](0)
+    try:
+        async with create_task_group() as pumps:
+            pumps.start_soon(process.receive, to_session)
+            pumps.start_soon(process.log_stderr)
+            pumps.start_soon(process.send, from_session)
+            try:
+                yield process, _Transport(inbox, outbox)
+            finally:
+                inbox.close()
+                outbox.close()
+                await process.say_goodbye()
+                pumps.cancel_scope.cancel()
+    finally:
+        await process.release()
+
+
+class _Transport:
+    """The two streams in the shape the client wants; they belong to ``server_process``."""
+
+    def __init__(self, inbox: Any, outbox: Any) -> None:
+        self._streams = (inbox, outbox)
+
+    async def __aenter__(self) -> tuple[Any, Any]:
+        return self._streams
+
+    async def __aexit__(self, *_: object) -> None:
+        for stream in self._streams:
+            stream.close()
+
+
+async def _start(launch: Launch, log: ServerLog) -> ServerProcess:
+    alive, lifeline = os.pipe()
+    child_in, stdin = os.pipe()
+    stdout, child_out = os.pipe()
+    stderr, child_err = os.pipe()
+    ours, theirs = (lifeline, stdin, stdout, stderr), (alive, child_in, child_out, child_err)
+    for descriptor in (stdin, stdout, stderr):
+        os.set_blocking(descriptor, False)
+    try:
+        process = await open_process(
+            ["/bin/sh", "-c", _GUARDED, "sh", str(alive), *launch.argv],
+            stdin=child_in, stdout=child_out, stderr=child_err, cwd=launch.cwd, env=launch.environ,
+            start_new_session=True, pass_fds=(alive,),
+        )  # fmt: skip
+    except BaseException:
+        for descriptor in ours:
+            os.close(descriptor)
+        raise
+    finally:
+        for descriptor in theirs:
+            os.close(descriptor)
+    return ServerProcess(process, ours, log)
+
+
+async def _read(descriptor: int) -> bytes:
+    """What is there to read; empty at the end of the file."""
+    while True:
+        await wait_readable(descriptor)
+        try:
+            return os.read(descriptor, CHUNK_BYTES)
+        except BlockingIOError:
+            continue
+
+
+async def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:
+            await wait_writable(descriptor)

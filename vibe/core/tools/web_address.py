@@ -1,0 +1,147 @@
+"""Which URLs may be fetched: the form of the address, and whether where it leads is public. No I/O."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from urllib.parse import urljoin, urlsplit
+
+from vibe.core.tools.errors import ToolError
+
+_UNSAFE = re.compile(r"[\x00-\x20\x7f\\<>\"]")
+_NUMERIC = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)(?:\.(?:0x[0-9a-f]*|[0-9]+))*\.?", re.IGNORECASE)
+_NAME = re.compile(r"(?=.{1,253}$)(?!-)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*", re.IGNORECASE)
+_LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa", ".onion")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class UrlError(ToolError):
+    """A URL that is not fetched."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(f"{url[:200]!r} {problem}")
+        self.url = url
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebUrl:
+    """A checked URL. ``host`` is in lower case and ASCII, without brackets; ``target`` is what the server is asked for."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == _DEFAULT_PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{host}{port}{self.target}"
+
+    def join(self, location: str) -> WebUrl:
+        """Where a redirect from here leads.
+
+        Raises:
+            UrlError: to something that is not fetched.
+        """
+        return parse_url(urljoin(str(self), location.strip()))
+
+
+def parse_url(text: str) -> WebUrl:
+    """Take a URL apart.
+
+    Raises:
+        UrlError: it is not http(s), holds a name or password, or names its host in an unusual way.
+    """
+    if _UNSAFE.search(text):
+        raise UrlError(text, "holds white space or characters no URL has; encode them")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise UrlError(text, f"is no URL ({error}); give one such as https://example.com/page") from error
+    if parts.scheme.lower() not in _DEFAULT_PORTS:
+        raise UrlError(text, "is not http or https; give a URL such as https://example.com/page")
+    if parts.username is not None or parts.password is not None:
+        raise UrlError(text, "holds a name or password; leave them out")
+    scheme = parts.scheme.lower()
+    return WebUrl(
+        scheme=scheme,
+        host=_host(text, parts.hostname or ""),
+        port=port or _DEFAULT_PORTS[scheme],
+        target=_target(parts.path, parts.query),
+    )
+
+
+def refusal(address: str) -> str | None:
+    """Why an IP address is not connected to, as a phrase; None if it is public."""
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return "is no IP address"
+    ip = _embedded(ip)
+    if ip.is_unspecified:
+        return "means this machine"
+    for is_so, kind in (
+        (ip.is_loopback, "is a loopback address"),
+        (ip.is_link_local, "is a link-local address"),
+        (ip.is_multicast, "is a multicast address"),
+        (ip.is_private, "is a private address"),
+        (not ip.is_global, "is no public address"),
+        (ip.is_reserved, "is a reserved address"),
+        (isinstance(ip, IPv6Address) and ip.is_site_local, "is a private address"),
+    ):
+        if is_so:
+            return kind
+    return None
+
+
+def _host(url: str, name: str) -> str:
+    if not name:
+        raise UrlError(url, "names no host; give a URL such as https://example.com/page")
+    if ":" in name:
+        return _literal(url, name)
+    try:
+        ascii_name = name.encode("idna").decode("ascii").lower().removesuffix(".")
+    except UnicodeError as error:
+        raise UrlError(url, "names a host that can't be; check its spelling") from error
+    if _NUMERIC.fullmatch(ascii_name):
+        return _literal(url, ascii_name)
+    if not _NAME.fullmatch(ascii_name):
+        raise UrlError(url, "names a host that can't be; check its spelling")
+    if ascii_name == "localhost" or ascii_name.endswith(_LOCAL_SUFFIXES):
+        raise UrlError(url, "names a host of this machine or network; only public pages are fetched")
+    return ascii_name
+
+
+def _literal(url: str, name: str) -> str:
+    """An IP address in its one usual form; 127.1, 0x7f000001 and the like are tricks."""
+    if "%" in name:
+        raise UrlError(url, "names an address of this network; only public pages are fetched")
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError as error:
+        raise UrlError(url, "writes an IP address in an unusual way; give the host's name") from error
+
+
+def _target(path: str, query: str) -> str:
+    quoted = "".join(char if char.isascii() else _percent(char) for char in (path or "/"))
+    asked = "".join(char if char.isascii() else _percent(char) for char in query)
+    return f"{quoted}?{asked}" if asked else quoted
+
+
+def _percent(char: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "replace"))
+
+
+def _embedded(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """The IPv4 address that an IPv6 address stands for (mapped, 6to4, NAT64, Teredo's client), else the address."""
+    if isinstance(ip, IPv4Address):
+        return ip
+    if ip in _NAT64 or (int(ip) >> 32 == 0 and int(ip) > 1):
+        return IPv4Address(int(ip) & 0xFFFF_FFFF)
+    teredo = ip.teredo
+    return ip.ipv4_mapped or ip.sixtofour or (teredo[1] if teredo else None) or ip
