@@ -1,8 +1,8 @@
 """What grep, read_file and search_replace take in a tree of 100 000 files, beside ripgrep itself in the same run.
 
-``python -m tests.benchmarks.bench_grep [--json] [--rounds N] [--files N]``; exits 1 if the best of the rounds is over its bound:
-1.2 times ripgrep and 10 ms. ``rg`` is asked for the same answer: sorted by path, hidden files too. How long it takes
-when it may answer in any order, with a thread a processor, is shown beside it.
+``python -m tests.benchmarks.bench_grep [--json] [--rounds N] [--files N]``; exits 1 if the best of the rounds is
+over its bound: 1.2 times ripgrep and 10 ms. ``rg`` is asked for the same answer: sorted by path, hidden files too. How
+long it takes when it may answer in any order, with a thread a processor, is shown beside it.
 """
 
 from __future__ import annotations

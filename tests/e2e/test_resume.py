@@ -18,7 +18,7 @@ from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall
 
 WritePlan = Callable[..., str]
 
-USAGE = {"prompt_tokens": 1_900, "completion_tokens": 100}
+USAGE = {"prompt_tokens": 4_900, "completion_tokens": 100}
 CALL_TOKENS = 5_000
 SLOW = "echo ran >> log; touch started; while [ ! -e go ]; do sleep 0.05; done"
 
