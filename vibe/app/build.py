@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from vibe.app.host import Host
+from vibe.app.lasting_approvals import approvals_for
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
@@ -16,7 +18,10 @@ from vibe.core.guidance import Guidance
 from vibe.core.guidance_loader import GuidanceRequest, load_guidance
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.sandbox.confinement import Confinement
+from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.permissions import ApprovalMode
+from vibe.core.tools.ports import Approver
 
 REPLAY = "replay"
 """The name of the provider and the model that a demonstration's script stands for."""
@@ -38,7 +43,11 @@ class EngineRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """The parts agents are made of. ``warnings`` are sentences for the user."""
+    """The parts agents are made of.
+
+    ``approvals`` makes a run's approvals from its mode and whoever can be asked (None: nobody). ``warnings`` are
+    sentences for the user.
+    """
 
     loaded: LoadedConfig
     models: ModelCatalog
@@ -47,6 +56,7 @@ class Engine:
     guidance: Guidance
     base_prompt: str
     confinement: Confinement
+    approvals: Callable[[ApprovalMode, Approver | None], Approvals]
     warnings: tuple[str, ...]
 
     @property
@@ -102,6 +112,7 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         guidance=guidance,
         base_prompt=guidance.library.load(config.system_prompt_id),
         confinement=_confinement(host, loaded),
+        approvals=partial(approvals_for, host, config, request.workdir),
         warnings=(
             *loaded.warnings,
             # Where servers are still to come, what is wrong with the tools is known once they have: see tool_servers.

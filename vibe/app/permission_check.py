@@ -11,7 +11,6 @@ from ipc.sink import MemorySink
 from vibe.app.build import EngineRequest, build_engine
 from vibe.app.host import Host
 from vibe.core.errors import UsageError
-from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.errors import NoSuchToolError, PathError, ToolArgumentsError
 from vibe.core.tools.facts import AnyTool, subject_of
 from vibe.core.tools.gate import Gate
@@ -44,7 +43,7 @@ class PermissionCheck:
         profile = engine.agents.main(request.agent or engine.config.default_agent)
         unasked = request.auto_approve or engine.config.auto_approve or profile.auto_approve
         self._workspace = Workspace(root=request.workdir, extra_roots=request.extra_roots)
-        approvals = Approvals(mode=ApprovalMode.ALL if unasked else ApprovalMode.ASK)
+        approvals = engine.approvals(ApprovalMode.ALL if unasked else ApprovalMode.ASK, None)
         self._gate = Gate(self._workspace, approvals, MemorySink())
         try:
             self._tool: AnyTool = profile_view(engine.tools, profile, may_widen=True).get(request.tool)

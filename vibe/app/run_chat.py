@@ -41,7 +41,7 @@ from vibe.core.middleware.reminders import todo_reminders
 from vibe.core.middleware.taught import taught_reminders
 from vibe.core.outcome import Outcome
 from vibe.core.tools.background import BackgroundCommands, background_commands
-from vibe.core.tools.executor import Approvals, Callbacks, ToolExecutor
+from vibe.core.tools.executor import Callbacks, ToolExecutor
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.profile_view import profile_view, unattended
@@ -249,7 +249,7 @@ class _Chat:
             workspace=Workspace(
                 root=request.workdir, extra_roots=request.extra_roots, read_roots=self._session.earlier_outputs
             ),
-            approvals=Approvals(mode=self._approval_mode(), approver=None),
+            approvals=engine.approvals(self._approval_mode(), None),
             sink=self._sink,
             account=self._account,
             base_prompt=engine.base_prompt,

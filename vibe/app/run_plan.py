@@ -41,7 +41,6 @@ from vibe.app.signals import handled_signals
 from vibe.app.tool_servers import tool_servers
 from vibe.core.errors import EnvironmentFailure, UsageError
 from vibe.core.guidance import Guidance
-from vibe.core.tools.executor import Approvals
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver
 from vibe.core.tools.workspace import Workspace
@@ -248,7 +247,7 @@ def _dispatcher(
         default_model=settings.model,
         tools=run.engine.tools,
         workspace=Workspace(root=Path(settings.workspace)),
-        approvals=Approvals(mode=APPROVAL_MODES[settings.approvals], approver=audience.approver),
+        approvals=run.engine.approvals(APPROVAL_MODES[settings.approvals], audience.approver),
         sink=activity,
         account=account,
         base_prompt=run.engine.base_prompt,

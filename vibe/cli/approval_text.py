@@ -15,8 +15,8 @@ PREVIEW_CHARACTERS = 2_000
 FULL = frozenset({"command", "path", "file_path", "url"})
 """Arguments that say what will be done: always shown whole."""
 
-PROMPT = "  [y] once  [s] yes, this session  [n] no, or: n WHY  > "
-UNCLEAR = "  Please answer y, s or n.\n"
+PROMPT = "  [y] once  [s] this session  [a] always here  [n] no, or: n WHY  > "
+UNCLEAR = "  Please answer y, s, a or n.\n"
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -33,18 +33,20 @@ def question_text(request: ApprovalRequest, step_title: str = "") -> str:
     because = f": {visible(request.reason)}" if request.reason else ""
     lines.append(f"  asked by {visible(request.rule)}{because}")
     if request.covers:
-        lines.append(f"  s would allow, for this session: {', '.join(visible(key) for key in request.covers)}")
+        lines.append(f"  s or a would allow: {', '.join(visible(key) for key in request.covers)}")
     return "\n".join(lines) + "\n"
 
 
 def parse_answer(line: str) -> ApprovalAnswer | None:
-    """y, s, n or ``n`` and a reason; None if it is none of them."""
+    """y, s, a, n or ``n`` and a reason; None if it is none of them."""
     word, _, reason = line.strip().partition(" ")
     match word.casefold():
         case "y" | "yes":
             return ApprovalAnswer(allow=True) if not reason else None
         case "s" | "session":
             return ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION) if not reason else None
+        case "a" | "always":
+            return ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS) if not reason else None
         case "n" | "no":
             return ApprovalAnswer(allow=False, reason=reason.strip())
         case _:

@@ -33,7 +33,7 @@ def test_a_command_is_shown_whole_however_long() -> None:
         "      " + "x" * 5_000,
         "      rm -rf build",
         "  asked by permission: the permission is ask",
-        "  s would allow, for this session: bash: rm, bash: echo",
+        "  s or a would allow: bash: rm, bash: echo",
     ]
 
 

@@ -295,6 +295,8 @@ class VibeConfig(Section):
     """Subagents that agents start."""
     sandbox: SandboxConfig = SandboxConfig()
     """Confining commands."""
+    approved: tuple[str, ...] = ()
+    """Calls that need no yes any more, each as FOLDER: CALL; written where you answer a question with "always"."""
     planner: PlannerConfig = PlannerConfig()
     """Plans."""
     ipc: IpcConfig = IpcConfig()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import anyio
 
@@ -17,18 +17,27 @@ class Approvals:
     """How questions about tool calls are answered.
 
     ``approver`` None: nobody is there, so what would be asked is denied. Views of one tree share the approver, the
-    lasting yeses and ``queue``, which is held while a question is open: one at a time.
+    lasting yeses and ``queue``, which is held while a question is open: one at a time. ``remembered`` are the yeses of
+    earlier runs; ``keep`` writes those down that are to last beyond this one (None: they last as long as the run).
     """
 
-    def __init__(self, mode: ApprovalMode = ApprovalMode.ASK, approver: Approver | None = None) -> None:
+    def __init__(
+        self,
+        mode: ApprovalMode = ApprovalMode.ASK,
+        approver: Approver | None = None,
+        *,
+        remembered: Iterable[str] = (),
+        keep: Callable[[Sequence[str]], None] | None = None,
+    ) -> None:
         self.mode = mode
         self.approver = approver
-        self._yeses: set[str] = set()
+        self._yeses = set(remembered)
+        self._keep = keep
         self.queue = anyio.Lock()
 
     def at_most(self, mode: ApprovalMode) -> Approvals:
         """The same approvals for a subagent, with a mode no wider than this one's."""
-        view = Approvals(min(self.mode, mode, key=MODES.index), self.approver)
+        view = Approvals(min(self.mode, mode, key=MODES.index), self.approver, keep=self._keep)
         view._yeses, view.queue = self._yeses, self.queue
         return view
 
@@ -40,3 +49,12 @@ class Approvals:
     def remember(self, keys: Iterable[str]) -> None:
         """Say yes to ``keys`` from now on."""
         self._yeses.update(keys)
+
+    def keep(self, keys: Sequence[str]) -> None:
+        """Write ``keys`` down for later runs, where there is a place for it; blocks.
+
+        Raises:
+            VibeError: they can't be written.
+        """
+        if self._keep is not None:
+            self._keep(keys)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from ipc.events import ApprovalDecisionEvent, ApprovalRequestEvent
+from anyio import to_thread
+
+from ipc.events import ApprovalDecisionEvent, ApprovalRequestEvent, WarningEvent
 from ipc.sink import EventSink
+from vibe.core.errors import VibeError
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.facts import CallSubject, gather
 from vibe.core.tools.permissions import Decision, Verdict, decide
@@ -88,7 +92,16 @@ class Gate:
             return Refusal(by="user", reason=answer.reason or "the user said no")
         if answer.scope is not ApprovalScope.ONCE:
             self._approvals.remember(request.covers)
+        if answer.scope is ApprovalScope.ALWAYS:
+            await self._keep(request.covers)
         return None
+
+    async def _keep(self, keys: Sequence[str]) -> None:
+        try:
+            await to_thread.run_sync(self._approvals.keep, keys)
+        except VibeError as error:
+            message = f"the yes holds for this run only: {error}"
+            self._sink.publish(WarningEvent(code="approval.not_kept", message=message))
 
 
 def _request(subject: CallSubject, question: Question, decision: Decision) -> ApprovalRequest:

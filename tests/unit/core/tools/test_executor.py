@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from ipc.events import (
     ToolCallEvent,
     ToolResultEvent,
     ToolStreamEvent,
+    WarningEvent,
 )
 from tests.fakes.tools import ExecutorRig, Peek, Save, ScriptedApprover, Traffic, call, passing_tools
+from vibe.core.errors import VibeError
 from vibe.core.messages import ToolCall, encode_message
 from vibe.core.tools import base
 from vibe.core.tools.approvals import Approvals
@@ -378,6 +381,31 @@ async def test_once_is_asked_again_and_for_the_session_is_not(tmp_path: Path) ->
     batch = await rigged.executor.run_all([*calls, call("x", "save", path="b.txt")], rigged.record)
     assert [message.status for message in batch.messages] == ["ok", "ok", "ok", "ok", "denied"]
     assert len(approver.asked) == 3
+
+
+ALWAYS = ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS)
+
+
+async def test_always_is_written_down_and_asked_no_more(tmp_path: Path) -> None:
+    kept: list[str] = []
+    approvals = Approvals(approver=ScriptedApprover([ALWAYS]), keep=kept.extend)
+    rigged = await rig(tmp_path, Save, approvals=approvals)
+    calls = [call(str(n), "save", path="a.txt", text=str(n)) for n in range(2)]
+    batch = await rigged.executor.run_all(calls, rigged.record)
+    assert [message.status for message in batch.messages] == ["ok", "ok"]
+    assert kept == [f"save: write {tmp_path / 'a.txt'}"]
+
+
+async def test_an_always_that_cannot_be_written_down_holds_for_the_run_and_is_said(tmp_path: Path) -> None:
+    def refuse(_keys: Sequence[str]) -> None:
+        raise VibeError("the disk is full")
+
+    rigged = await rig(tmp_path, Save, approvals=Approvals(approver=ScriptedApprover([ALWAYS]), keep=refuse))
+    calls = [call(str(n), "save", path="a.txt", text=str(n)) for n in range(2)]
+    batch = await rigged.executor.run_all(calls, rigged.record)
+    assert [message.status for message in batch.messages] == ["ok", "ok"]
+    warnings = [event.message for event in rigged.sink.events if isinstance(event, WarningEvent)]
+    assert warnings == ["the yes holds for this run only: the disk is full"]
 
 
 async def test_a_lasting_yes_reaches_the_whole_tree_and_no_rule_is_moved_by_it(tmp_path: Path) -> None:
