@@ -34,8 +34,8 @@ class Finished:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """Stdout as JSON lines."""
-        return [json.loads(line) for line in self.out.splitlines()]
+        """Stdout as JSON lines; only a line feed ends one, whatever else Unicode calls a line break."""
+        return [json.loads(line) for line in self.out.split("\n") if line]
 
 
 @dataclass

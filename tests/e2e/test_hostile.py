@@ -171,6 +171,17 @@ def test_a_flood_of_output_is_bounded_everywhere(vibe: VibeCommand, write_plan: 
     assert not UNPRINTABLE & set(text)
 
 
+def test_what_unicode_calls_a_line_break_ends_no_line_of_the_stream(vibe: VibeCommand) -> None:
+    command = r"printf 'a\302\205b\342\200\250c\342\200\251d'"
+    vibe.replay(turns({"tool_calls": [tool("bash", command=command)]}, {"text": "ok"}))
+
+    ended = vibe("--yolo", "--output", "streaming", "-p", "go")
+
+    assert ended.code == 0, ended.err
+    assert results(ended)[0]["content"].startswith("a\x85b\u2028c\u2029d")
+    assert ended.lines[-1]["type"] == "result"
+
+
 def configure(vibe: VibeCommand, server: ModelServer) -> None:
     """Make the server the command's only model."""
     vibe.environ["MODEL_KEY"] = "sk-x"

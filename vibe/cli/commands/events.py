@@ -22,6 +22,7 @@ from vibe.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from ipc.codec import Record
+    from ipc.subscriber import Subscription
 
 
 class Subparsers(Protocol):
@@ -64,11 +65,12 @@ def add_arguments(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Carry out ``vibe events ...`` and return its exit code."""
+    code = int(ExitCode.DONE)
     try:
         if args.events_command == "list":
             _list(args.output, env)
         else:
-            _tail(args, env)
+            code = _tail(args, env)
         env.stdout.flush()
     except BrokenPipeError:
         _forget_stdout(env.stdout)
@@ -78,7 +80,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         env.stderr.write(f"vibe events: {error}\n")
         wrong_name = isinstance(error, UnknownSourceError | JournalError) and not isinstance(error, EventsLostError)
         return ExitCode.USAGE if wrong_name else ExitCode.ENVIRONMENT
-    return ExitCode.DONE
+    return code
 
 
 def _list(output: str, env: CliEnvironment) -> None:
@@ -99,7 +101,7 @@ def _entry_line(entry: Entry) -> str:
     return one_line(f"{entry.source}  pid {entry.pid}  since {started}{plan}  {place}  {entry.info.title}", 400)
 
 
-def _tail(args: argparse.Namespace, env: CliEnvironment) -> None:
+def _tail(args: argparse.Namespace, env: CliEnvironment) -> int:
     source: str = args.source or _only_source(env)
     if _is_file(source, env):
         source = str(env.cwd / source)
@@ -108,21 +110,37 @@ def _tail(args: argparse.Namespace, env: CliEnvironment) -> None:
     # A journal without a publisher has no "now": all of it is wanted.
     if args.first is None and "/" in source and "://" not in source:
         after = 0
-    anyio.run(_follow, source, after, tuple(args.topic), write, env)
+    return anyio.run(_follow, source, after, tuple(args.topic), write, env)
 
 
 async def _follow(
     source: str, after: int | str, topics: tuple[str, ...], write: Callable[[Record], None], env: CliEnvironment
-) -> None:
+) -> int:
+    """Write every record until the publisher ends or a signal comes, and return the exit code.
+
+    The signal cancels a scope rather than the loop's main task: a deadline that passes at the same moment can't take
+    that for its own.
+    """
     from ipc.subscriber import subscribe  # noqa: PLC0415  `events list` needs no wire
+    from vibe.app.signals import handled_signals  # noqa: PLC0415  as above
 
     start = "now" if isinstance(after, str) else after
     subscription = subscribe(source, home=env.home, after=start, topics=topics, runtime_dir=env.runtime_dir)
+    scope = anyio.CancelScope()
+    async with handled_signals(lambda _which, _count: scope.cancel()) as signals:
+        with scope:
+            await _write_all(subscription, write)
+    if signals.exit_code is not None:
+        return signals.exit_code
+    if subscription.ended is not None:
+        env.stderr.write(f"publisher {subscription.source or source}: {subscription.ended}\n")
+    return ExitCode.DONE
+
+
+async def _write_all(subscription: Subscription, write: Callable[[Record], None]) -> None:
     async with subscription as records:
         async for record in records:
             write(record)
-    if subscription.ended is not None:
-        env.stderr.write(f"publisher {subscription.source or source}: {subscription.ended}\n")
 
 
 def _write_body(stdout: TextIO, record: Record) -> None:
