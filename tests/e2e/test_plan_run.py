@@ -16,6 +16,9 @@ from tests.e2e.conftest import EXAMPLES, REPOSITORY, VIBE, VibeCommand, command_
 WritePlan = Callable[..., str]
 
 
+MODEL_STEP = {"id": "w", "title": "Write", "mode": "code", "prompt": "Go."}
+
+
 def wait_for(condition: Callable[[], bool], seconds: float = 15) -> None:
     """Until it holds."""
     deadline = time.monotonic() + seconds
@@ -311,7 +314,20 @@ def test_a_dry_run_says_what_would_happen_and_writes_nothing(vibe: VibeCommand, 
     assert ended.code == 0
     assert "Critical path, 2 of 2 steps: a -> b" in ended.out
     assert "a: echo a" in ended.out
+    facts = vibe("plan", "run", "--dry-run", "--output", "json", plan).document
+    assert facts["order"] == [["a"], ["b"]]
+    assert facts["commands"] == [{"step": "a", "command": "echo a"}, {"step": "b", "command": "echo b"}]
     assert not vibe.home.exists()
+
+
+def test_the_setting_auto_approve_holds_for_plans_too(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    call = {"name": "write_file", "arguments": {"path": "a", "content": "x"}}
+    vibe.replay({"agents": {"w": {"turns": [{"tool_calls": [call]}, {"text": "done"}]}}})
+    (vibe.home / "config.toml").write_text("auto_approve = true\n" + (vibe.home / "config.toml").read_text())
+
+    record = vibe("plan", "run", "--output", "json", write_plan(MODEL_STEP)).document
+
+    assert (record["outcome"], (vibe.workdir / "a").read_text()) == ("completed", "x")
 
 
 def test_a_finished_plan_is_listed_shown_and_not_resumed(vibe: VibeCommand, write_plan: WritePlan) -> None:

@@ -140,7 +140,7 @@ def _prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> _Pr
             sample=sample is not None,
             script=str(replay) if replay else None,
             model=options.model,
-            approvals=options.approvals,
+            approvals=ApprovalSetting.AUTO if engine.config.auto_approve else options.approvals,
             max_parallel=options.max_parallel or plan.max_parallel_steps or engine.config.planner.max_parallel_steps,
             decisions=dict(options.decisions),
             fail_fast=options.fail_fast,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 from planner.loader import LoadedPlan
-from planner.model import PlanStatus, Step
+from planner.model import PlanStatus
 from planner.plan_outcome import DECISION_REASON
 from vibe.app.result_record import StepRecord
 from vibe.app.run_plan import PlanRun
@@ -44,18 +44,38 @@ def write_summary(ended: PlanRun, out: TextIO) -> None:
 
 def write_dry_run(loaded: LoadedPlan, out: TextIO) -> None:
     """Order, critical path, the most it may cost, and the commands it would run."""
-    plan, dag = loaded.plan, loaded.dag
-    steps = {step.id: step for step in plan.steps}
-    lines = [one_line(plan.goal, 800), "", "Order (steps of a line could run side by side):"]
-    lines += [f"  {number}. {', '.join(level)}" for number, level in enumerate(dag.levels(), start=1)]
-    path = dag.critical_path()
-    lines += ["", f"Critical path, {len(path)} of {len(steps)} steps: {' -> '.join(path)}"]
-    lines += [f"Side by side at most: {min(dag.width, plan.max_parallel_steps or dag.width)}"]
-    lines += ["", _worst_case(plan.steps, plan.budget.max_tokens if plan.budget else None)]
-    commands = [(step.id, line) for step in plan.steps for line in (step.command, *step.verify) if line]
-    if commands:
-        lines += ["", "Commands that would run:", *(f"  {step_id}: {one_line(line)}" for step_id, line in commands)]
+    facts = dry_run_facts(loaded)
+    lines = [one_line(loaded.plan.goal, 400), "", "Order (steps of a line could run side by side):"]
+    lines += [f"  {number}. {', '.join(level)}" for number, level in enumerate(facts["order"], start=1)]
+    path = facts["critical_path"]
+    lines += ["", f"Critical path, {len(path)} of {len(loaded.plan.steps)} steps: {' -> '.join(path)}"]
+    lines += [f"Side by side at most: {facts['side_by_side']}"]
+    bound = f"{facts['max_tokens']:,} in {facts['model_steps']} model-driven steps"
+    lines += ["", f"Tokens at the very most: {bound}"]
+    if facts["commands"]:
+        lines += ["", "Commands that would run:"]
+        lines += [f"  {one['step']}: {one_line(one['command'])}" for one in facts["commands"]]
     out.write("\n".join(lines) + "\n\nNothing was run.\n")
+
+
+def dry_run_facts(loaded: LoadedPlan) -> dict[str, Any]:
+    """The same as data. ``max_tokens`` is a bound, never a guess: every model step to its limit, as often as it may."""
+    plan, dag = loaded.plan, loaded.dag
+    models = [step for step in plan.steps if step.command is None]
+    bound = sum(step.max_tokens * (1 + step.retries) for step in models)
+    if plan.budget and plan.budget.max_tokens:
+        bound = min(bound, plan.budget.max_tokens)
+    return {
+        "goal": plan.goal,
+        "order": [list(level) for level in dag.levels()],
+        "critical_path": list(dag.critical_path()),
+        "side_by_side": min(dag.width, plan.max_parallel_steps or dag.width),
+        "model_steps": len(models),
+        "max_tokens": bound,
+        "commands": [
+            {"step": step.id, "command": line} for step in plan.steps for line in (step.command, *step.verify) if line
+        ],
+    }
 
 
 def _table(steps: Sequence[StepRecord]) -> list[str]:
@@ -97,11 +117,3 @@ def _way_on(ended: PlanRun) -> list[str]:
         decide = " --decide ID=OPTION" if ended.record.reason == DECISION_REASON else ""
         return [f"go on with: vibe plan resume {ended.record.plan_id}{decide}"]
     return []
-
-
-def _worst_case(steps: Sequence[Step], plan_limit: int | None) -> str:
-    """An upper bound, never a guess: every model step to its limit, as often as it may be tried."""
-    models = [step for step in steps if step.command is None]
-    bound = sum(step.max_tokens * (1 + step.retries) for step in models)
-    limited = f", held to {plan_limit:,} by the plan's budget" if plan_limit and plan_limit < bound else ""
-    return f"Tokens at the very most: {bound:,} in {len(models)} model-driven steps{limited}"

@@ -31,6 +31,7 @@ def add_arguments(subparsers: Any) -> None:
     run.add_argument(
         "file", nargs="?", metavar="FILE", help="the plan; '-': from stdin; default: the built-in demonstration"
     )
+    run.add_argument("--workdir", metavar="DIR", help="work here instead of in the current directory")
     run.add_argument("--dry-run", action="store_true", help="print order, critical path and budget; run nothing")
     _add_run_options(run)
 
@@ -78,6 +79,5 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--fail-fast", action="store_true", help="start nothing more once a step has failed")
     parser.add_argument("--model", metavar="ALIAS", help="model of the steps that name none")
-    parser.add_argument("--workdir", metavar="DIR", help="work here instead of in the current directory")
     parser.add_argument("--bus", metavar="ADDRESS", help="publish events here, e.g. tcp://127.0.0.1:5555")
     parser.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this run")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.examples import quickstart_file
 from vibe.cli.output import TROUBLE, JsonLinesSink, LineSink, write_record
 from vibe.cli.parser import CommandLineError
-from vibe.cli.plan_summary import write_dry_run, write_summary
+from vibe.cli.plan_summary import dry_run_facts, write_dry_run, write_summary
 from vibe.cli.progress import ProgressLines
 from vibe.cli.streams import forgive
 
@@ -34,12 +35,19 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     else:
         loaded = read_plan(args.file, env)
         if args.dry_run:
-            write_dry_run(loaded, env.stdout)
+            _write_dry_run(loaded, args.output, env)
             return 0
         with _audience(args.output, env) as audience:
             ended = anyio.run(run_new_plan, loaded, options, host, audience)
     _print(ended, args.output, env)
     return ended.record.exit_code
+
+
+def _write_dry_run(loaded: LoadedPlan, output: str, env: CliEnvironment) -> None:
+    if output == "text":
+        write_dry_run(loaded, env.stdout)
+    else:
+        env.stdout.write(json.dumps(dry_run_facts(loaded), indent=2 if output == "json" else None) + "\n")
 
 
 def read_plan(file: str | None, env: CliEnvironment) -> LoadedPlan:
@@ -58,7 +66,7 @@ def _options(args: argparse.Namespace, env: CliEnvironment) -> PlanRunOptions:
     file = getattr(args, "file", "-")
     path = quickstart_file() if file is None else env.cwd / Path(file).expanduser()
     return PlanRunOptions(
-        workdir=existing_folder("--workdir", args.workdir, env.cwd),
+        workdir=existing_folder("--workdir", getattr(args, "workdir", None), env.cwd),
         plan_folder=env.cwd if file == "-" else path.parent,
         approvals=approvals,
         max_parallel=args.max_parallel,
