@@ -298,6 +298,7 @@ class SubAgent:
                 environ=around.environ,
                 callbacks=Callbacks(
                     confinement=around.confinement,
+                    sees_images=self._model.sees_images,
                     agent_manager=around.agents,
                     subagents=self._brood,
                     background=self._own.background,

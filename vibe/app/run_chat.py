@@ -277,6 +277,7 @@ class _Chat:
                 environ=engine.environ,
                 callbacks=Callbacks(
                     confinement=around.confinement,
+                    sees_images=self._model.sees_images,
                     agent_manager=engine.agents,
                     subagents=self._brood,
                     background=background,

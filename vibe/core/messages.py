@@ -25,10 +25,18 @@ class SystemMessage(Struct, frozen=True, tag="system", tag_field="role"):
     content: str
 
 
-class UserMessage(Struct, frozen=True, tag="user", tag_field="role"):
+class Image(Struct, frozen=True):
+    """A picture: its media type (``image/png``) and its bytes in base64."""
+
+    media_type: str
+    data: str
+
+
+class UserMessage(Struct, frozen=True, omit_defaults=True, tag="user", tag_field="role"):
     """A prompt, or a notice from the host (budget, repair)."""
 
     content: str
+    images: tuple[Image, ...] = ()
 
 
 class Usage(Struct, frozen=True):
@@ -82,6 +90,7 @@ class ToolMessage(Struct, frozen=True, omit_defaults=True, tag="tool", tag_field
     tool_call_id: str
     name: str
     status: str = "ok"
+    images: tuple[Image, ...] = ()
 
 
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessage

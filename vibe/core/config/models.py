@@ -69,6 +69,8 @@ class ModelConfig(Section):
     """USD per million tokens received; not set: looked up, else unknown."""
     max_output_tokens: PositiveInt | None = None
     """The longest reply, in tokens; not set: the provider decides."""
+    sees_images: bool = False
+    """Whether the model takes images: `read_file` then shows it pictures."""
     context_size: PositiveInt = 128_000
     """How many tokens fit into one call."""
     auto_compact_threshold: NonNegativeInt | None = None

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+from vibe.core.messages import AssistantMessage, Image, Message, SystemMessage, ToolMessage, UserMessage
 
 NO_RESULT = "This call has no result: it was never run."
+
+IMAGES_FOLLOW = "These are the images of the tool results above."
+"""Providers take images from users only, so they come after the results of an answer's calls."""
 
 EMPTY_ANSWER = "(empty answer)"
 
@@ -17,7 +20,7 @@ def normalised(messages: Iterable[Message]) -> list[Message]:
     """The same conversation in a form that no provider refuses.
 
     Calls without a result get one that says so, results without a call are dropped, a system message after the start
-    becomes a user message, and an empty answer says that it is one. What a model said is kept as it said it; backends
+    becomes a user message, images move behind the results they came with, and an empty answer says that it is one. What a model said is kept as it said it; backends
     word arguments that are no JSON.
     """
     source = list(messages)
@@ -44,5 +47,10 @@ def _answered(message: AssistantMessage, answers: dict[str, ToolMessage]) -> Ite
         yield msgspec.structs.replace(message, content=EMPTY_ANSWER)
         return
     yield message
+    images: list[Image] = []
     for call in message.tool_calls:
-        yield answers.get(call.id) or ToolMessage(NO_RESULT, call.id, call.name, status="error")
+        answer = answers.get(call.id) or ToolMessage(NO_RESULT, call.id, call.name, status="error")
+        images += answer.images
+        yield msgspec.structs.replace(answer, images=()) if answer.images else answer
+    if images:
+        yield UserMessage(IMAGES_FOLLOW, tuple(images))

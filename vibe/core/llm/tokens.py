@@ -8,11 +8,13 @@ from typing import Final
 import msgspec
 
 from vibe.core.llm.port import ModelRequest, ToolSchema
-from vibe.core.messages import AssistantMessage, Message, ToolMessage
+from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 
 CHARS_PER_TOKEN: Final = 4
 MESSAGE_OVERHEAD: Final = 4
 """Tokens a chat template spends on the role and the borders of one message."""
+IMAGE_TOKENS: Final = 1_500
+"""What a picture of a screen takes with most providers, about."""
 
 
 def estimate_text(text: str) -> int:
@@ -30,6 +32,8 @@ def estimate_messages(messages: Iterable[Message]) -> int:
             characters += sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
         elif isinstance(message, ToolMessage):
             characters += len(message.name)
+        if isinstance(message, ToolMessage | UserMessage):
+            characters += len(message.images) * IMAGE_TOKENS * CHARS_PER_TOKEN
     return -(-characters // CHARS_PER_TOKEN) + MESSAGE_OVERHEAD * count
 
 

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vibe.core.memory import MemoryDesk
+from vibe.core.messages import Image
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.skills.desk import SkillDesk
 from vibe.core.tools.background import BackgroundCommands
@@ -102,6 +103,7 @@ class InvokeContext:
     file it has seen, ``output_dir`` where a truncated output is kept whole, ``environ`` what child processes get.
     ``skills`` and ``memory`` are None where the agent has none. ``user_input_callback`` None: nobody is there to ask; ``subagents`` None: none can be started; ``background`` None:
     no command can run on after its call. ``confinement`` None: commands run as the user would run them.
+    ``sees_images``: the model takes pictures.
     """
 
     tool_call_id: str
@@ -117,6 +119,7 @@ class InvokeContext:
     skills: SkillDesk | None = None
     memory: MemoryDesk | None = None
     confinement: Confinement | None = None
+    sees_images: bool = False
 
 
 Args = TypeVar("Args", bound=BaseModel)
@@ -268,6 +271,10 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one
 
     def files_changed(self, result: Result) -> tuple[str, ...]:  # noqa: ARG002  overridden by writing tools
         """Workspace-relative paths of the files the call changed."""
+        return ()
+
+    def images(self, result: Result) -> tuple[Image, ...]:  # noqa: ARG002  overridden by tools that show pictures
+        """Pictures the model is to see beside the text."""
         return ()
 
     def denials(self, result: Result) -> tuple[Denial, ...]:  # noqa: ARG002  overridden by tools that start agents

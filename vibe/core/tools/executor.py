@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from ipc.sink import EventSink
 from vibe.core.hooks.models import HookCall
-from vibe.core.messages import ToolCall, ToolMessage
+from vibe.core.messages import Image, ToolCall, ToolMessage
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools import base, ui
 from vibe.core.tools.approvals import Approvals
@@ -65,6 +65,7 @@ class Callbacks:
     background: BackgroundCommands | None = None
     guidance: CallGuidance | None = None
     confinement: Confinement | None = None
+    sees_images: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,6 +87,7 @@ class _Pending:
     message: ToolMessage | None = None
     denial: Denial | None = None
     inner_denials: tuple[Denial, ...] = ()
+    images: tuple[Image, ...] = ()
     paths: tuple[Path, ...] | None = None
     files: tuple[str, ...] = ()
 
@@ -247,10 +249,12 @@ class ToolExecutor:
             skills=self._guidance.skills,
             memory=self._guidance.memory,
             confinement=self._callbacks.confinement,
+            sees_images=self._callbacks.sees_images,
         )
         result = await item.tool.execute(item.args, context, lambda event: self._show(item, event))
         item.files = tuple(map(encodable, item.tool.files_changed(result)))
         item.inner_denials = tuple(item.tool.denials(result))
+        item.images = item.tool.images(result)
         return "ok", item.tool.format_result(result)
 
     def _show(self, item: _Pending, event: base.ToolStreamEvent) -> None:
@@ -268,7 +272,13 @@ class ToolExecutor:
             self._close(item, "cancelled", NOT_STARTED if item.started is None else CANCELLED)
 
     def _close(self, item: _Pending, status: str, content: str) -> None:
-        item.message = ToolMessage(content=content, tool_call_id=item.call.id, name=item.call.name, status=status)
+        item.message = ToolMessage(
+            content=content,
+            tool_call_id=item.call.id,
+            name=item.call.name,
+            status=status,
+            images=item.images if status == "ok" else (),
+        )
         if item.started is None:
             return
         self._sink.publish(

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe.core.llm.history import EMPTY_ANSWER, NO_RESULT, normalised
-from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from vibe.core.llm.history import EMPTY_ANSWER, IMAGES_FOLLOW, NO_RESULT, normalised
+from vibe.core.messages import AssistantMessage, Image, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 
 ids = st.sampled_from(["a", "b", "c"])
 arguments = st.sampled_from(["{}", '{"path": "x"}', "[1]", "{torn", "", "null"])
@@ -48,3 +48,20 @@ def test_nothing_a_person_or_the_model_said_is_lost() -> None:
 
 def test_an_empty_answer_is_marked_as_one() -> None:
     assert normalised([UserMessage("hi"), AssistantMessage("")])[1] == AssistantMessage(EMPTY_ANSWER)
+
+
+def test_images_come_from_the_user_after_all_results_of_an_answer() -> None:
+    picture = Image("image/png", "aGk=")
+    asked = AssistantMessage("", (ToolCall("a", "read_file", "{}"), ToolCall("b", "read_file", "{}")))
+    history: list[Message] = [
+        asked,
+        ToolMessage("a", "a", "read_file", images=(picture,)),
+        ToolMessage("b", "b", "read_file"),
+    ]
+
+    assert normalised(history) == [
+        asked,
+        ToolMessage("a", "a", "read_file"),
+        ToolMessage("b", "b", "read_file"),
+        UserMessage(IMAGES_FOLLOW, (picture,)),
+    ]

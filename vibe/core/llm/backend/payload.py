@@ -12,7 +12,7 @@ import msgspec
 
 from vibe.core.llm.backend.assembly import is_json_object
 from vibe.core.llm.port import ModelRequest, ToolSchema
-from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from vibe.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, UserMessage
 
 MALFORMED_KEY: Final = "malformed_arguments"
 """Key under which arguments that are no JSON object travel back, since providers refuse them as they are."""
@@ -29,7 +29,13 @@ def message_fields(message: Message) -> dict[str, Any]:
         return {"role": role, "content": message.content or None, "tool_calls": calls}
     if isinstance(message, ToolMessage):
         return {"role": role, "tool_call_id": message.tool_call_id, "content": message.content}
+    if isinstance(message, UserMessage) and message.images:
+        return {"role": role, "content": [{"type": "text", "text": message.content}, *map(_image_part, message.images)]}
     return {"role": role, "content": message.content}
+
+
+def _image_part(image: Image) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{image.data}"}}
 
 
 def tool_fields(tool: ToolSchema) -> dict[str, Any]:

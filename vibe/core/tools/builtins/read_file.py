@@ -11,7 +11,9 @@ from typing import Annotated, BinaryIO, ClassVar
 from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
+from vibe.core.messages import Image
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolPermission
+from vibe.core.tools.images import as_image, image_type
 from vibe.core.tools.text_files import FileAccessError, decode, open_file, sniff, whole_characters
 
 WHOLE_BYTES = 10 * 1024 * 1024
@@ -31,7 +33,10 @@ class ReadFileArgs(BaseModel):
 
 
 class ReadFileResult(BaseModel):
-    """The lines. ``next_offset`` is None at the end of the file, ``total_lines`` where they were not counted."""
+    """The lines; of an image ``media_type`` and ``image_base64``.
+
+    ``next_offset`` is None at the end of the file, ``total_lines`` where they were not counted.
+    """
 
     path: str
     content: str
@@ -43,6 +48,8 @@ class ReadFileResult(BaseModel):
     encoding: str = "utf-8"
     crlf: bool = False
     cut_in_line: bool = False
+    media_type: str = ""
+    image_base64: str = ""
 
 
 class ReadFileConfig(BaseToolConfig):
@@ -53,7 +60,7 @@ class ReadFileConfig(BaseToolConfig):
 
 
 class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, BaseToolState]):
-    """Reads text files."""
+    """Reads text files, and pictures for models that see."""
 
     description: ClassVar[str] = "Read a text file, or a window of its lines."
     read_only: ClassVar[bool] = True
@@ -66,6 +73,10 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, BaseToolSt
         """The file."""
         return (PathAccess(path=args.path),)
 
+    def images(self, result: ReadFileResult) -> tuple[Image, ...]:
+        """The picture, if the file is one."""
+        return (Image(result.media_type, result.image_base64),) if result.media_type else ()
+
     def summarize(self, args: ReadFileArgs) -> str:
         """Name and lines: ``read_file src/a.py:11-20``."""
         if not args.offset and args.limit is None:
@@ -74,6 +85,8 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, BaseToolSt
 
     def format_result(self, result: ReadFileResult) -> str:
         """The lines, then in brackets what else there is to know."""
+        if result.media_type:
+            return f"[{result.path}: an image, {result.media_type}]"
         last = result.offset + result.lines_read
         notes: list[str] = []
         if result.offset or result.next_offset is not None:
@@ -111,6 +124,10 @@ def _read(args: ReadFileArgs, ctx: InvokeContext, max_bytes: int) -> ReadFileRes
         if size > WHOLE_BYTES:
             return _read_part(file, size, name, args, max_bytes)
         data = file.read(WHOLE_BYTES + CHUNK_BYTES)
+    media_type = image_type(data) if ctx.sees_images else None
+    if media_type is not None:
+        image = as_image(data, media_type, name)
+        return ReadFileResult(path=name, content="", lines_read=0, media_type=image.media_type, image_base64=image.data)
     decoded = decode(data, name)
     ctx.reads.note(path, data)
     text = decoded.text.replace("\r\n", "\n")

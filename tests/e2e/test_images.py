@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Finished, VibeCommand
+from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall
+
+PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def look_then_say(request: Received) -> Reply:
+    if any(message["role"] == "tool" for message in request.body["messages"]):
+        return Reply(text="A red dot.")
+    return Reply(tool_calls=(ServedCall(name="read_file", arguments=json.dumps({"path": "dot.png"})),))
+
+
+def ask(vibe: VibeCommand, server: ModelServer, backend: str, *, sees: bool) -> Finished:
+    (vibe.workdir / "dot.png").write_bytes(PICTURE)
+    vibe.environ["MODEL_KEY"] = "sk-x"
+    vibe.configure(
+        f'active_model = "m"\n[[providers]]\nname = "here"\nbackend = "{backend}"\napi_base = "{server.api_base}"\n'
+        f'api_key_env_var = "MODEL_KEY"\n[[models]]\nname = "m"\nprovider = "here"\nsees_images = {str(sees).lower()}\n'
+    )
+    return vibe("-p", "what is on dot.png?", "--output", "json")
+
+
+def last_messages(server: ModelServer) -> list[dict[str, Any]]:
+    return server.requests[-1].body["messages"][-2:]
+
+
+@pytest.mark.parametrize(("backend", "shape"), [("generic", "openai"), ("mistral", "mistral")])
+def test_a_model_that_sees_is_shown_the_picture(vibe: VibeCommand, backend: str, shape: Any) -> None:
+    with ModelServer(shape=shape, responder=look_then_say) as server:
+        ended = ask(vibe, server, backend, sees=True)
+        result, shown = last_messages(server)
+
+    assert (ended.code, ended.document["result"].strip()) == (0, "A red dot.")
+    assert result["content"] == "[dot.png: an image, image/png]"
+    assert shown["role"] == "user"
+    address = "data:image/png;base64," + base64.b64encode(PICTURE).decode()
+    assert shown["content"][1] == {"type": "image_url", "image_url": {"url": address}}
+
+
+def test_a_model_that_does_not_see_is_told_what_the_file_is(vibe: VibeCommand) -> None:
+    with ModelServer(responder=look_then_say) as server:
+        ended = ask(vibe, server, "generic", sees=False)
+        _, result = last_messages(server)
+
+    assert ended.code == 0
+    assert "is not text" in result["content"]
