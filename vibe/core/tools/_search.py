@@ -36,7 +36,6 @@ FLAGS = (
     "--no-heading",
     "--null",
     "--color=never",
-    "--sort=path",
     "--hidden",
     "--no-require-git",
     "--no-ignore-global",
@@ -94,8 +93,12 @@ def find_ripgrep(search_path: str | None) -> str | None:
     return str(beside) if os.access(beside, os.X_OK) else shutil.which("rg", path=search_path or os.defpath)
 
 
+IN_ORDER = "--sort=path"
+"""Costs ripgrep its other threads, so it is only asked for where the first matches must be told from the rest."""
+
+
 async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
-    """Search with ``rg``, which is stopped as soon as there is enough.
+    """Search with ``rg``: on all processors, and where that finds more than enough, again in order, up to enough.
 
     Raises:
         BadPatternError: the pattern is no regular expression.
@@ -107,7 +110,20 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
         if (query.root / IGNORE_FILE).is_file():
             ignoring.append(f"--ignore-file={IGNORE_FILE}")
     where = query.start.relative_to(query.root) if query.start.is_relative_to(query.root) else query.start
-    argv = [ripgrep, *FLAGS, *ignoring, f"--regexp={query.pattern}", "--", str(where)]
+    argv = [*ignoring, f"--regexp={query.pattern}", "--", str(where)]
+    found = await _run([ripgrep, *FLAGS, *argv], query)
+    if found.more:
+        return await _run([ripgrep, *FLAGS, IN_ORDER, *argv], query)
+    return Found(matches=tuple(sorted(found.matches, key=_place)), more=False)
+
+
+def _place(match: Match) -> tuple[list[str], int]:
+    """Where a match stands in ripgrep's own order of paths: name by name, then line by line."""
+    return match.path.split("/"), match.number
+
+
+async def _run(argv: list[str], query: Query) -> Found:
+    """What one ``rg`` finds; it is stopped as soon as there is enough."""
     process = await open_process(
         argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, cwd=query.root, env={"LC_ALL": "C.UTF-8"}
     )

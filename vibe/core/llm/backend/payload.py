@@ -86,7 +86,7 @@ class PayloadEncoder:
         self._say = say
         self._options = dict(options)
         self._encoder = msgspec.json.Encoder()
-        self._known: dict[Message, msgspec.Raw] = {}
+        self._known: dict[int, tuple[Message, msgspec.Raw]] = {}  # by identity: hashing them all costs as much
 
     def encode(self, request: ModelRequest) -> bytes:
         """The body of a streaming chat completions request."""
@@ -105,10 +105,11 @@ class PayloadEncoder:
         return self._encoder.encode(body)
 
     def _message(self, message: Message) -> msgspec.Raw:
-        known = self._known.get(message)
-        if known is None:
-            if len(self._known) >= _CACHE_LIMIT:
-                self._known.clear()
-            known = msgspec.Raw(self._encoder.encode(self._say(message)))
-            self._known[message] = known
-        return known
+        known = self._known.get(id(message))
+        if known is not None:
+            return known[1]
+        if len(self._known) >= _CACHE_LIMIT:
+            self._known.clear()
+        raw = msgspec.Raw(self._encoder.encode(self._say(message)))
+        self._known[id(message)] = message, raw  # kept alive here, so that no other message gets its identity
+        return raw
