@@ -27,7 +27,9 @@ class RunSettings(BaseModel):
     """How a plan is run, kept so that a resume runs it the same way (``run.json``).
 
     ``plan_id`` blank: the store chooses one. ``created`` is in unix seconds. ``origin`` says where the plan came from
-    (a file, ``-``, a goal). ``sample`` marks a run on a temporary copy of a demonstration; ``script`` is the file the
+    (a file, ``-``, a goal). ``executor``: whether steps run in this process or in one of their own. ``allow_dirty``: a
+    worktree's base takes the user's uncommitted changes with it. ``only``: the steps to run (none: all). ``reused_from``:
+    the plan whose results were taken over. ``sample`` marks a run on a temporary copy of a demonstration; ``script`` is the file the
     scripted backend replays.
     """
 
@@ -44,6 +46,10 @@ class RunSettings(BaseModel):
     max_parallel: Annotated[int, Field(ge=1)] = 4
     decisions: dict[Slug, tuple[Slug, ...]] = {}
     fail_fast: bool = False
+    executor: Literal["local", "process"] = "local"
+    allow_dirty: bool = False
+    only: tuple[Slug, ...] = ()
+    reused_from: str | None = None
     created: float = 0.0
     origin: str = ""
 

@@ -31,6 +31,8 @@ def build_task(plan: Plan, step: Step, attempt: int, inputs: tuple[StepInput, ..
         timeout_seconds=step.timeout_seconds,
         attempt=attempt,
         inputs=inputs,
+        output_schema=step.output_schema,
+        workspace=step.workspace,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
@@ -68,7 +68,8 @@ class StepInput:
 class StepTask:
     """Everything one attempt at a step needs to know. Times in seconds, price in USD, None: no limit.
 
-    ``writes`` None means unknown: the step may write anything. ``attempt`` counts from 1.
+    ``writes`` None means unknown: the step may write anything. ``attempt`` counts from 1. ``output_schema`` is what the
+    value it must hand in has to fit. ``workdir`` is the root to work in; None: the run's own workspace.
     """
 
     step_id: str
@@ -91,6 +92,9 @@ class StepTask:
     timeout_seconds: float | None = None
     attempt: int = 1
     inputs: tuple[StepInput, ...] = ()
+    output_schema: dict[str, Any] | None = None
+    workspace: Literal["shared", "worktree"] = "shared"
+    workdir: str | None = None
 
 
 class StepExecutor(Protocol):

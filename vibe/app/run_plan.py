@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio.to_thread
@@ -16,11 +16,9 @@ from ipc.sink import EventSink
 from planner.control import PlanControl
 from planner.dispatcher import Dispatcher, DispatchOptions
 from planner.idle import ActivitySink
-from planner.loader import LoadedPlan, load_plan
+from planner.loader import LoadedPlan
 from planner.model import Plan, PlanStatus
-from planner.plan_folder import find_plan
 from planner.records import Approvals as ApprovalSetting
-from planner.records import RunSettings
 from planner.replay import Spending
 from planner.scheduler import Scheduler
 from planner.store import PlanStore
@@ -29,17 +27,15 @@ from subagents.local import LocalExecutor
 from subagents.spawner import SpawnPool
 from subagents.subagent import Surroundings
 from vibe import __version__
-from vibe.app.build import Engine, EngineRequest, build_engine
 from vibe.app.host import Host
 from vibe.app.plan_ledger import earlier_spending
-from vibe.app.plan_preflight import check_decisions, check_surroundings
 from vibe.app.plan_record import broken_off_record, plan_record
+from vibe.app.plan_start import PlanRunOptions, PreparedRun, prepare_new, prepare_resumed
 from vibe.app.publishing import Publishing, publishing
 from vibe.app.result_record import RunRecord
-from vibe.app.sample_project import copy_sample
 from vibe.app.signals import handled_signals
 from vibe.app.tool_servers import tool_servers
-from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.core.errors import EnvironmentFailure
 from vibe.core.guidance import Guidance
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver
@@ -48,8 +44,6 @@ from vibe.core.tools.workspace import Workspace
 TERMINATION_GRACE_SECONDS = 5.0
 """After SIGTERM: how long running steps have to reach the end of their turn. Callers kill after about ten."""
 
-RESUMABLE = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
-
 PAUSING = "pausing: running steps finish their turn first; Ctrl-C again stops them now"
 
 APPROVAL_MODES = {
@@ -57,24 +51,6 @@ APPROVAL_MODES = {
     ApprovalSetting.EDITS: ApprovalMode.EDITS,
     ApprovalSetting.AUTO: ApprovalMode.ALL,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRunOptions:
-    """What a person chose for this run; None: the plan's or the configuration's own.
-
-    ``plan_folder`` is where the plan file lies: a sample's files are found beside it.
-    """
-
-    workdir: Path
-    plan_folder: Path
-    approvals: ApprovalSetting = ApprovalSetting.ASK
-    max_parallel: int | None = None
-    decisions: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    model: str | None = None
-    fail_fast: bool = False
-    trust: bool = False
-    bus_address: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,16 +70,6 @@ class PlanRun:
     workspace: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Prepared:
-    """A run that could start. ``open_store`` makes or opens the plan's folder: the first thing that writes."""
-
-    loaded: LoadedPlan
-    engine: Engine
-    bus_address: str
-    open_store: Callable[[], PlanStore]
-
-
 async def run_new_plan(loaded: LoadedPlan, options: PlanRunOptions, host: Host, audience: Audience) -> PlanRun:
     """Check that the plan can start, make its folder, and run it.
 
@@ -111,7 +77,7 @@ async def run_new_plan(loaded: LoadedPlan, options: PlanRunOptions, host: Host, 
         UsageError: the plan, a flag or the configuration is wrong; nothing was written.
         EnvironmentFailure, ipc.errors.IpcError: key, disk, lock or bus.
     """
-    return await _carry_out(await anyio.to_thread.run_sync(_prepare_new, loaded, options, host), host, audience)
+    return await _carry_out(await anyio.to_thread.run_sync(prepare_new, loaded, options, host), host, audience)
 
 
 async def resume_plan(reference: str, options: PlanRunOptions, host: Host, audience: Audience) -> PlanRun:
@@ -123,71 +89,10 @@ async def resume_plan(reference: str, options: PlanRunOptions, host: Host, audie
         UsageError: no such plan, or it has ended.
         EnvironmentFailure, ipc.errors.IpcError: as ``run_new_plan``.
     """
-    return await _carry_out(await anyio.to_thread.run_sync(_prepare_resumed, reference, options, host), host, audience)
+    return await _carry_out(await anyio.to_thread.run_sync(prepare_resumed, reference, options, host), host, audience)
 
 
-def _prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> _Prepared:
-    plan, sample = loaded.plan, loaded.plan.sample
-    check_decisions(plan, options.decisions)
-    replay = options.plan_folder / sample.replay if sample and sample.replay and options.model is None else None
-    engine = build_engine(host, EngineRequest(workdir=options.workdir, trust=options.trust, replay=replay))
-    check_surroundings(plan, engine, options.model)
-
-    def make_store() -> PlanStore:
-        settings = RunSettings(
-            goal=plan.goal,
-            workspace=str(copy_sample(sample, options.plan_folder) if sample else options.workdir),
-            sample=sample is not None,
-            script=str(replay) if replay else None,
-            model=options.model,
-            approvals=ApprovalSetting.AUTO if engine.config.auto_approve else options.approvals,
-            max_parallel=options.max_parallel or plan.max_parallel_steps or engine.config.planner.max_parallel_steps,
-            decisions=dict(options.decisions),
-            fail_fast=options.fail_fast,
-            origin=loaded.where,
-        )
-        return PlanStore.create(host.home, settings, loaded.source_bytes)
-
-    address = options.bus_address or engine.config.ipc.address
-    return _Prepared(loaded=loaded, engine=engine, bus_address=address, open_store=make_store)
-
-
-def _prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> _Prepared:
-    folder = find_plan(host.home, reference)
-    status = folder.replay().status
-    if status not in RESUMABLE:
-        raise UsageError(f"plan {folder.plan_id} has ended ({status.value}): there is nothing to resume")
-    settings = _resumed_settings(folder.settings(), options)
-    loaded = load_plan(folder.source(), where=settings.origin or "plan.json")
-    check_decisions(loaded.plan, options.decisions)
-    workdir = Path(settings.workspace)
-    if not workdir.is_dir():
-        raise UsageError(f"the workspace of plan {folder.plan_id}, {str(workdir)!r}, is gone: restore it first")
-    replay = Path(settings.script) if settings.script and options.model is None else None
-    engine = build_engine(host, EngineRequest(workdir=workdir, trust=options.trust, replay=replay))
-    check_surroundings(loaded.plan, engine, settings.model)
-
-    def reopen_store() -> PlanStore:
-        store = PlanStore.open(host.home, folder.plan_id)
-        store.settings = settings
-        return store
-
-    address = options.bus_address or engine.config.ipc.address
-    return _Prepared(loaded=loaded, engine=engine, bus_address=address, open_store=reopen_store)
-
-
-def _resumed_settings(settings: RunSettings, options: PlanRunOptions) -> RunSettings:
-    given = {
-        "model": options.model,
-        "max_parallel": options.max_parallel,
-        "approvals": options.approvals if options.approvals is not ApprovalSetting.ASK else None,
-        "fail_fast": options.fail_fast or None,
-        "decisions": {**settings.decisions, **options.decisions},
-    }
-    return settings.model_copy(update={name: value for name, value in given.items() if value is not None})
-
-
-async def _carry_out(run: _Prepared, host: Host, audience: Audience) -> PlanRun:
+async def _carry_out(run: PreparedRun, host: Host, audience: Audience) -> PlanRun:
     """Open the bus, then the plan's folder (an address in use leaves nothing behind), and dispatch."""
     control = PlanControl()
     async with AsyncExitStack() as stack:
@@ -238,7 +143,7 @@ def _open_account(plan: Plan, store: PlanStore) -> Account:
 
 
 def _dispatcher(
-    run: _Prepared, store: PlanStore, channel: Publishing, audience: Audience, account: Account
+    run: PreparedRun, store: PlanStore, channel: Publishing, audience: Audience, account: Account
 ) -> Dispatcher:
     plan, settings, restored = run.loaded.plan, store.settings, store.replay()
     activity = ActivitySink(channel.sink)
