@@ -4,6 +4,7 @@
   ``recv(block=False)`` once the descriptor is readable: nothing here uses it.
 - Both buffers hold 8192 messages, the most NNG allows. A full one drops its oldest message in silence.
 - ``listen`` replaces whatever file is at an ipc path: callers check first.
+- ``recv`` of a message without a byte raises RuntimeError.
 - A forked child hangs in pynng's exit handler and aborts when it closes a socket of its parent: neither happens there.
 """
 
@@ -23,6 +24,7 @@ from ipc.errors import AddressInUseError, BusUnavailableError
 BUFFERED_MESSAGES = 8192
 RECONNECT_MS = 50
 ANSWER_TIMEOUT_MS = 1000
+NEVER = -1
 
 
 @cache
@@ -54,6 +56,10 @@ def _leave_open(_: object) -> None:
     return
 
 
+class ConnectionLostError(Exception):
+    """The other side went away before it answered; who asks says what that means."""
+
+
 class PubSocket:
     """Sends to whoever listens; never blocks."""
 
@@ -74,11 +80,14 @@ class PubSocket:
 
 
 class RepSocket:
-    """Answers requests, one after the other, in a thread of its owner."""
+    """Answers requests, one after the other, in a thread of its owner.
 
-    def __init__(self, address: str) -> None:
+    Who sends a request of more than ``limit`` bytes (0: there is none) is cut off.
+    """
+
+    def __init__(self, address: str, *, limit: int = 0) -> None:
         self._pynng = load()
-        self._socket = self._pynng.Rep0(send_timeout=ANSWER_TIMEOUT_MS)
+        self._socket = self._pynng.Rep0(send_timeout=ANSWER_TIMEOUT_MS, recv_max_size=limit)
         _listen(self._socket, address)
         self.fd: int = self._socket.recv_fd
 
@@ -88,6 +97,8 @@ class RepSocket:
             return self._socket.recv(block=False)
         except self._pynng.TryAgain:
             return None
+        except RuntimeError:  # cffi has no name for the bytes of an empty message
+            return b""
 
     def answer(self, data: bytes) -> None:
         """Answer the request received last. An asker that is gone is no error: it asks again if it still lives."""
@@ -133,17 +144,28 @@ class SubSocket:
 
 
 class ReqSocket:
-    """Asks and waits for the answer; a cancelled question is forgotten."""
+    """Asks and waits for the answer; a cancelled question is forgotten.
 
-    def __init__(self, address: str) -> None:
+    ``once``: a question is never sent a second time, whatever becomes of the connection. NNG otherwise repeats it after
+    a minute, and when the other side comes back.
+    """
+
+    def __init__(self, address: str, *, once: bool = False) -> None:
         self._pynng = load()
         self._socket = self._pynng.Req0(reconnect_time_min=RECONNECT_MS, reconnect_time_max=RECONNECT_MS)
+        if once:
+            self._socket.resend_time = NEVER
         _dial(self._socket, address)
         self._send_fd: int = self._socket.send_fd
         self._recv_fd: int = self._socket.recv_fd
 
     async def ask(self, question: bytes) -> bytes:
-        """The answer. Waits for a listener and for the answer for as long as it takes."""
+        """The answer. Waits for a listener and for the answer for as long as it takes.
+
+        Raises:
+            ConnectionLostError: with ``once``: the other side went away before it answered. NNG tells of that only
+                where it happens before the wait; look yourself whether the other side lives.
+        """
         while True:
             try:
                 self._socket.send(question, block=False)
@@ -155,6 +177,8 @@ class ReqSocket:
                 return self._socket.recv(block=False)
             except self._pynng.TryAgain:
                 await anyio.wait_readable(self._recv_fd)
+            except self._pynng.ConnectionReset as error:
+                raise ConnectionLostError from error
 
     def close(self) -> None:
         """Close; a task that waits is woken with an error."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 import anyio
+import msgspec
 from anyio import to_thread
 
 from ipc._nng import PubSocket, RepSocket, load
@@ -35,6 +36,8 @@ from ipc.registry import Entry, Registry, RunInfo, checked_source
 HEARTBEAT_S = 0.25
 LINGER_S = 0.05
 """How long a closing bus waits for connected subscribers to hear that it ends. NNG itself flushes nothing."""
+
+TOKEN_BYTES = 24
 
 JOURNAL_UNWRITABLE = "journal.unwritable"
 
@@ -170,7 +173,7 @@ class EventBus:
             BusUnavailableError: It can't be written.
         """
         entry = self._entry
-        self._entry = _entry(entry.source, _addresses(entry), Path(entry.journal), info, entry.started)
+        self._entry = msgspec.structs.replace(entry, info=info)
         self._registry.register(self._entry)
 
     def sync(self) -> None:
@@ -294,7 +297,7 @@ async def event_bus(
             await to_thread.run_sync(bus.close)
 
 
-def _entry(source: str, addresses: Addresses, journal: Path, info: RunInfo, started: float | None = None) -> Entry:
+def _entry(source: str, addresses: Addresses, journal: Path, info: RunInfo) -> Entry:
     return Entry(
         source=source,
         events=addresses.events,
@@ -302,13 +305,10 @@ def _entry(source: str, addresses: Addresses, journal: Path, info: RunInfo, star
         control=addresses.control,
         journal=str(journal),
         pid=os.getpid(),
-        started=time.time() if started is None else started,
+        started=time.time(),
         info=info,
+        token=os.urandom(TOKEN_BYTES).hex(),
     )
-
-
-def _addresses(entry: Entry) -> Addresses:
-    return Addresses(events=entry.events, replay=entry.replay, control=entry.control)
 
 
 def _owner(registry: Registry, addresses: Addresses) -> str:

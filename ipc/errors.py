@@ -6,6 +6,8 @@ IpcError                       one sentence: what is wrong, where, what to do
 ├── JournalError               the journal can't be opened, locked, read or written
 ├── SequenceError              an event came to the bus out of order (a defect of the caller)
 ├── CodecError                 bytes that are no event, heartbeat or answer of ours
+├── RequestInvalidError        a wish that no run takes
+├── RunGoneError               a run ended before it answered a wish
 ├── UnknownSourceError         nobody publishes, or published, what a subscriber asked for
 └── EventsLostError            a publisher died with events that its journal does not hold
 """
@@ -71,6 +73,25 @@ class CodecError(IpcError):
         )
         self.what = what
         self.problem = problem
+
+
+class RequestInvalidError(IpcError):
+    """A wish that can't be read, or is too large; nothing was done."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"this is no request that a run takes: {problem}")
+        self.problem = problem
+
+
+class RunGoneError(IpcError):
+    """The run ``source``, process ``pid``, ended before it answered; it may have done what was asked."""
+
+    def __init__(self, source: str, pid: int) -> None:
+        super().__init__(
+            f"run {source} (process {pid}) ended before it answered: look how things stand, and ask again if need be"
+        )
+        self.source = source
+        self.pid = pid
 
 
 class UnknownSourceError(IpcError):

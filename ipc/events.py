@@ -139,21 +139,34 @@ class AnswerEvent(BaseEvent, frozen=True, kw_only=True, tag="question.answered")
 
 
 class StepOutline(Struct, frozen=True, kw_only=True):
-    """A step as a plan announces it."""
+    """A step as a plan announces it. ``reason`` says why it stands so from the start.
+
+    ``reused``: another plan did it, and its result stands; ``only``: this run was not to be about it. ``workspace`` is
+    ``shared``, or ``worktree`` if what it does is merged at its end.
+    """
 
     id: str
     title: str
     mode: str
     depends_on: tuple[str, ...] = ()
     status: str = "pending"
+    reason: str | None = None
+    workspace: str = "shared"
 
 
 class PlanStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.started"):
-    """A plan began to run; ``steps`` outlines the whole DAG."""
+    """A plan began to run; ``steps`` outlines the whole DAG.
+
+    ``note`` says which steps the run is about, if not all; ``reused_from`` is the plan whose results were taken over.
+    ``max_tokens`` is the whole plan's budget (None: no limit).
+    """
 
     goal: str
     steps: tuple[StepOutline, ...]
     max_parallel_steps: int = 1
+    note: str = ""
+    reused_from: str | None = None
+    max_tokens: int | None = None
 
 
 class PlanStepUpdateEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.step"):
@@ -170,13 +183,22 @@ class PlanStepUpdateEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.step")
 
 
 class PlanDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.decision"):
-    """A decision opened (no ``selections``) or was taken. ``by``: ``user``, ``flag``, ``default`` or ``timeout``."""
+    """A decision opened (no ``selections``) or was taken. ``by``: ``user``, ``flag``, ``default`` or ``timeout``.
+
+    ``options`` are ids; ``labels`` and ``descriptions`` say what each stands for. ``default`` is taken when
+    ``timeout_seconds`` (0: never) have passed since it opened.
+    """
 
     decision_id: str
     question: str
     options: tuple[str, ...] = ()
     selections: tuple[str, ...] = ()
     by: str = ""
+    labels: tuple[str, ...] = ()
+    descriptions: tuple[str, ...] = ()
+    multi_select: bool = False
+    default: tuple[str, ...] = ()
+    timeout_seconds: float = 0.0
 
 
 class PlanRevisedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.revised"):
@@ -193,11 +215,16 @@ class PlanPausedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.paused"):
 
 
 class PlanResumedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.resumed"):
-    """A plan goes on after a pause or the end of its process; ``done`` counts the steps already final."""
+    """A plan goes on after a pause or the end of its process; ``done`` counts the steps already final.
+
+    ``tokens`` of ``max_tokens`` (None: no limit) were recorded as spent before.
+    """
 
     goal: str
     steps: tuple[StepOutline, ...]
     done: int
+    tokens: int = 0
+    max_tokens: int | None = None
 
 
 class PlanCompletedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.completed"):

@@ -33,7 +33,11 @@ class RunInfo(Struct, frozen=True, kw_only=True):
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """One publisher. Times are unix seconds; ``ended`` is set once it closed its bus in good order."""
+    """One publisher. Times are unix seconds; ``ended`` is set once it closed its bus in good order.
+
+    ``token`` must be in every request to ``control``; only the file in the vibe home has it, which only the user can
+    read, and which commands of a model can't.
+    """
 
     source: str
     events: str
@@ -45,6 +49,12 @@ class Entry(Struct, frozen=True, kw_only=True):
     info: RunInfo
     ended: float | None = None
     wire: int = WIRE_VERSION
+    token: str = ""
+
+    @property
+    def public(self) -> Entry:
+        """The entry as anybody may see it: without the token."""
+        return msgspec.structs.replace(self, token="")
 
     @property
     def alive(self) -> bool:
@@ -74,10 +84,9 @@ class Registry:
         Raises:
             BusUnavailableError: It can't be written.
         """
-        data = msgspec.json.encode(entry)
         try:
-            _write(self._file(entry.source), data)
-            _write(Path(entry.journal).with_name(PUBLISHER_NAME), data)
+            _write(self._file(entry.source), msgspec.json.encode(entry))
+            _write(Path(entry.journal).with_name(PUBLISHER_NAME), msgspec.json.encode(entry.public))
         except OSError as error:
             raise BusUnavailableError(
                 entry.events,
@@ -90,7 +99,7 @@ class Registry:
         with suppress(OSError):
             _write(
                 Path(entry.journal).with_name(PUBLISHER_NAME),
-                msgspec.json.encode(msgspec.structs.replace(entry, ended=time.time())),
+                msgspec.json.encode(msgspec.structs.replace(entry.public, ended=time.time())),
             )
         with suppress(OSError):
             self._file(entry.source).unlink(missing_ok=True)
@@ -106,7 +115,7 @@ class Registry:
         return sorted(gone, key=lambda entry: entry.started, reverse=True)
 
     def sweep(self, now: float | None = None) -> None:
-        """Forget publishers that died, and delete the folders of runs that ended more than 7 days ago."""
+        """Forget publishers that died and their sockets, and delete the folders of runs that ended more than 7 days ago."""
         for entry in self._registered():
             if not entry.alive:
                 with suppress(OSError):
@@ -114,6 +123,7 @@ class Registry:
         limit = (time.time() if now is None else now) - LEFTOVERS_KEPT_S
         for folder in run_folders(self.home, self.runtime_dir):
             journal = folder / JOURNAL_NAME
+            _drop_sockets(folder)
             with suppress(OSError):
                 if _last_change(folder, journal) < limit and not is_being_written(journal):
                     shutil.rmtree(folder, ignore_errors=True)
@@ -197,6 +207,15 @@ def _matching(entries: list[Entry], name: str) -> list[Entry]:
     return exact or same_plan or [entry for entry in entries if entry.source.startswith(name)]
 
 
+def _drop_sockets(folder: Path) -> None:
+    """Remove what a publisher that died can't answer on any more; one that is only beginning has no entry there yet."""
+    entry = _read(folder / PUBLISHER_NAME)
+    if entry is not None and not entry.alive:
+        with suppress(OSError):
+            for path in folder.glob("*.ipc"):
+                path.unlink(missing_ok=True)
+
+
 def _origin(entry: Entry, *, alive: bool) -> Origin:
     journal = Path(entry.journal)
     if not alive:
@@ -212,10 +231,12 @@ def _read(path: Path) -> Entry | None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """The whole file or the old one."""
+    """The whole file or the old one, for the user's eyes only."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_bytes(data)
+    part.unlink(missing_ok=True)
+    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123  the mode from the start
+        file.write(data)
     part.replace(path)
 
 

@@ -111,6 +111,21 @@ def test_a_dead_publisher_is_swept_and_its_socket_reused(vibe_home: Path) -> Non
     ]
 
 
+def test_the_next_run_removes_the_sockets_of_one_that_was_killed_and_keeps_its_journal(vibe_home: Path) -> None:
+    publisher = start("publish", vibe_home, "first", 1000, 10)
+    assert publisher.stdout is not None
+    publisher.stdout.readline()
+    with open_bus(vibe_home, "beside"):
+        assert len(list((vibe_home / "run" / folder_name("first")).glob("*.ipc"))) == 2, "it lives"
+    publisher.send_signal(signal.SIGKILL)
+    publisher.communicate()
+
+    with open_bus(vibe_home, "next") as bus:
+        sockets = {path.parent for path in (vibe_home / "run").rglob("*.ipc")}
+        assert sockets == {Path(bus.entry.journal).parent}
+    assert (vibe_home / "run" / folder_name("first") / "journal.jsonl").stat().st_size > 0
+
+
 @pytest.mark.parametrize("name", ["own.sock", "own.sock.replay", "own.sock.control"])
 def test_a_file_in_the_way_is_left_alone(vibe_home: Path, name: str) -> None:
     precious = vibe_home / name

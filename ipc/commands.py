@@ -1,0 +1,185 @@
+"""Every wish a front end may send to a run, and the reply: frozen msgspec structs, one JSON object each way.
+
+A request is ``{"type": "pause", "token": "...", ...}`` in one message to the run's ``control`` address (NNG rep0). The
+token is in the run's file in ``$VIBE_HOME/run``, which only its user can read. A field that a wish does not have is
+refused rather than passed over: a wish that is half understood must not be carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, TypeAlias, cast
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ipc.errors import CodecError, RequestInvalidError
+
+COMMAND_VERSION = 1
+"""Grows when a run of the old form could not understand a wish of the new one; new wishes do not change it."""
+
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
+MAX_DEPTH = 64
+"""How deep lists and objects in a request may lie in each other: as deep as in a plan."""
+
+
+class BaseCommand(Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):
+    """What every request carries: the run's ``token``, and the version of this protocol."""
+
+    token: str = ""
+    version: int = COMMAND_VERSION
+
+
+class Ping(BaseCommand, frozen=True, kw_only=True, tag="ping"):
+    """Are you there? Answered with the run's ``source``, ``pid`` and what it serves."""
+
+
+class Pause(BaseCommand, frozen=True, kw_only=True, tag="pause"):
+    """Start nothing more; running steps stop at the end of their turn.
+
+    At the latest after ``grace_seconds`` (0: at once; null: however long the turn takes); they go on with the resume.
+    """
+
+    grace_seconds: Annotated[float, Meta(ge=0)] | None = None
+
+
+class Cancel(BaseCommand, frozen=True, kw_only=True, tag="cancel"):
+    """Stop what runs at once, and give the rest up."""
+
+
+class Decide(BaseCommand, frozen=True, kw_only=True, tag="decide"):
+    """Take a decision; ``selections`` are ids of its options."""
+
+    decision_id: str
+    selections: Annotated[tuple[str, ...], Meta(min_length=1)]
+
+
+class Revise(BaseCommand, frozen=True, kw_only=True, tag="revise"):
+    """Change the plan; each operation is one object as ``plan.revised`` carries it. All of them or none."""
+
+    operations: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1)]
+    reason: str = ""
+
+
+Wish: TypeAlias = Pause | Cancel | Decide | Revise
+"""What a run carries out, or says why not."""
+
+Command: TypeAlias = Ping | Wish
+"""Every request there is; who matches on it ends in ``assert_never``."""
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """What became of a request: ``ok``: it was done, or is being done. ``message`` is one sentence for people.
+
+    ``reason`` says in a stable word why it was not done: ``token``, ``version``, ``unknown`` (no such request), ``invalid``
+    (its form), ``refused`` (the run can't, as things stand), ``late`` (it said nothing in time, and may do it yet),
+    ``ended`` (the run is over) or ``defect``.
+    """
+
+    ok: bool
+    message: str
+    reason: str | None = None
+    data: dict[str, Any] = {}
+    version: int = COMMAND_VERSION
+
+
+class Envelope(Struct, frozen=True):
+    """What is read of a request before anything else of it is believed."""
+
+    type: str
+    token: str = ""
+    version: int = COMMAND_VERSION
+
+
+KINDS: tuple[type[BaseCommand], ...] = (Ping, Pause, Cancel, Decide, Revise)
+
+_encoder = msgspec.json.Encoder()
+_envelope_decoder = msgspec.json.Decoder(Envelope)
+_command_decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
+_reply_decoder = msgspec.json.Decoder(Reply)
+
+
+def tag_of(command: BaseCommand | type[BaseCommand]) -> str:
+    """What a request of this kind has in ``type``."""
+    return str(command.__struct_config__.tag)
+
+
+def encode_command(command: Command) -> bytes:
+    """The bytes of a request.
+
+    Raises:
+        RequestInvalidError: It holds a value that is no JSON, or is larger than a run takes.
+    """
+    try:
+        data = _encoder.encode(command)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise RequestInvalidError(str(error)) from error
+    if len(data) > MAX_REQUEST_BYTES:
+        raise RequestInvalidError(f"it has {len(data):,} bytes, {MAX_REQUEST_BYTES:,} are allowed")
+    return data
+
+
+def decode_envelope(data: bytes) -> Envelope:
+    """The outside of a request, of whatever kind and version.
+
+    Raises:
+        RequestInvalidError: It is too large, or no request at all.
+    """
+    if len(data) > MAX_REQUEST_BYTES:
+        raise RequestInvalidError(f"it has {len(data):,} bytes, {MAX_REQUEST_BYTES:,} are allowed")
+    try:
+        return _envelope_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RequestInvalidError(str(error)) from error
+
+
+def decode_command(data: bytes) -> Command:
+    """The request in some bytes; look at its envelope first.
+
+    Raises:
+        RequestInvalidError: It is no request of this version.
+    """
+    try:
+        command = _command_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RequestInvalidError(str(error)) from error
+    if isinstance(command, Revise) and _is_deeper(command.operations, MAX_DEPTH):
+        raise RequestInvalidError(f"lists and objects lie in each other more than {MAX_DEPTH} deep")
+    return command
+
+
+def encode_reply(reply: Reply) -> bytes:
+    """The bytes of a reply; what is no JSON in its data is left out rather than keeping the asker waiting."""
+    try:
+        return _encoder.encode(reply)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        message = reply.message.encode("utf-8", "replace").decode("utf-8")
+        return _encoder.encode(Reply(ok=reply.ok, message=message, reason=reply.reason))
+
+
+def decode_reply(data: bytes) -> Reply:
+    """The reply in some bytes.
+
+    Raises:
+        CodecError: They hold none.
+    """
+    try:
+        return _reply_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CodecError("reply", str(error)) from error
+
+
+def _is_deeper(value: object, limit: int) -> bool:
+    """Whether containers lie in each other more than ``limit`` deep; looks at one level after the other."""
+    level: list[Any] = [value]
+    for _ in range(limit + 1):
+        level = [inner for item in level for inner in _inside(item)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value).values()
+    return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()

@@ -1,0 +1,127 @@
+"""``vibe plan edit`` with an editor, on a terminal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import VIBE, VibeCommand, command_step, snapshot
+from tests.fakes.terminal import Terminal
+
+WritePlan = Callable[..., str]
+
+SECONDS = 20
+
+
+@pytest.fixture
+def paused(vibe: VibeCommand, write_plan: WritePlan) -> str:
+    """The id of a plan with a step that is still to come."""
+    decision = {"id": "ok", "question": "OK?", "options": [{"id": "y", "label": "Y"}, {"id": "n", "label": "N"}]}
+    plan = write_plan(command_step("a", "echo before", decision="ok"), decisions=[decision])
+    assert vibe("plan", "run", plan).code == 5
+    return vibe.plan_ids()[0]
+
+
+@contextmanager
+def editing(
+    vibe: VibeCommand, terminal: Terminal, plan_id: str, editor: str, **more: str
+) -> Generator[subprocess.Popen[bytes]]:
+    """``vibe plan edit`` with a shell script for an editor; it finds the file in ``$1``."""
+    script = vibe.workdir / "editor"
+    script.write_text(f"#!/bin/sh\necho called >> {vibe.workdir}/calls\n{editor}\n")
+    script.chmod(0o755)
+    variables = {**vibe.variables(), "TERM": "xterm", "EDITOR": f"{script} --flag", **more}
+    with subprocess.Popen(
+        [VIBE, "plan", "edit", plan_id],
+        stdin=terminal.slave,
+        stdout=terminal.slave,
+        stderr=terminal.slave,
+        cwd=vibe.workdir,
+        env=variables,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def calls(vibe: VibeCommand) -> int:
+    return (vibe.workdir / "calls").read_text().count("called")
+
+
+def test_what_is_changed_in_the_editor_is_changed_in_the_plan(vibe: VibeCommand, paused: str) -> None:
+    with Terminal(100, 30) as terminal:
+        with editing(vibe, terminal, paused, 'test "$1" = --flag && sed -i s/before/after/ "$2"') as process:
+            assert process.wait(SECONDS) == 0
+        terminal.wait_for("change step a: command = 'echo after'")
+        terminal.wait_for(f"vibe plan resume {paused}")
+
+    assert vibe("plan", "show", paused, "--output", "json").document["steps"][0]["command"] == "echo after"
+    assert not list(Path(vibe.environ["TMPDIR"]).glob("vibe-edit-*"))
+
+
+def test_an_editor_that_was_closed_without_a_change_changes_nothing(vibe: VibeCommand, paused: str) -> None:
+    before = snapshot(vibe.home / "plans")
+    with Terminal(100, 30) as terminal:
+        with editing(vibe, terminal, paused, "true", VISUAL="true") as process:
+            assert process.wait(SECONDS) == 0
+        terminal.wait_for("nothing to change")
+
+    assert not (vibe.workdir / "calls").exists(), "VISUAL comes first"
+    assert snapshot(vibe.home / "plans") == before
+
+
+def test_what_is_wrong_is_said_and_the_editor_opened_again_with_what_was_written(
+    vibe: VibeCommand, paused: str
+) -> None:
+    editor = """
+    case $(wc -l < calls) in
+      1) sed -i 's/"mode": "run"/"mode": "walk"/' "$2" ;;
+      2) grep -q walk "$2" && sed -i 's/walk/test/' "$2" ;;
+    esac
+    """
+    with Terminal(100, 30) as terminal, editing(vibe, terminal, paused, editor) as process:
+        terminal.wait_for("'walk'")
+        terminal.wait_for("Enter opens the editor again")
+        terminal.type("\n")
+        assert process.wait(SECONDS) == 0
+        terminal.wait_for("1 change made")
+
+    assert calls(vibe) == 2
+
+
+@pytest.mark.parametrize(
+    ("editor", "said"),
+    [("exit 3", "exit code 3"), ("rm -f $2; kill -9 $$", "nothing was changed"), (": > $2", "was not changed")],
+)
+def test_giving_up_changes_nothing(vibe: VibeCommand, paused: str, editor: str, said: str) -> None:
+    before = snapshot(vibe.home / "plans")
+    with Terminal(200, 30) as terminal, editing(vibe, terminal, paused, editor) as process:
+        if said == "was not changed":
+            terminal.wait_for("Enter opens the editor again")
+            terminal.type("q\n")
+        assert process.wait(SECONDS) in {2, 3}
+        terminal.wait_for(said)
+
+    assert snapshot(vibe.home / "plans") == before
+
+
+def test_an_editor_that_is_not_there_is_one_sentence(vibe: VibeCommand, paused: str) -> None:
+    for command in ("no-such-editor", "'"):
+        with Terminal(200, 30) as terminal, editing(vibe, terminal, paused, "true", VISUAL=command) as process:
+            assert process.wait(SECONDS) == 3
+            terminal.wait_for("set VISUAL or EDITOR to another")
+
+
+def test_a_plan_as_the_document_has_it_is_what_the_editor_shows(vibe: VibeCommand, paused: str) -> None:
+    with Terminal(100, 30) as terminal, editing(vibe, terminal, paused, 'cp "$2" seen.json') as process:
+        assert process.wait(SECONDS) == 0
+
+    written = json.loads((vibe.workdir / "plan.json").read_text())
+    assert json.loads((vibe.workdir / "seen.json").read_text()) == written

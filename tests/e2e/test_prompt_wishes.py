@@ -1,0 +1,36 @@
+"""What may be asked of a run that answers a prompt."""
+
+from __future__ import annotations
+
+import json
+
+import anyio
+
+from ipc.commands import Cancel, Command, Pause, Ping, Reply
+from ipc.control import send_command
+from ipc.registry import Entry, Registry
+from tests.e2e.conftest import VibeCommand
+from tests.e2e.test_plan_run import wait_for
+
+
+async def ask(entry: Entry, command: Command) -> Reply:
+    with anyio.fail_after(10):
+        return await send_command(entry, command)
+
+
+def test_a_prompt_can_be_cancelled_and_nothing_else(vibe: VibeCommand) -> None:
+    call = {"name": "bash", "arguments": {"command": "echo $$ > pid; touch started; sleep 60"}}
+    vibe.replay({"agents": {"main": {"turns": [{"tool_calls": [call]}, {"text": "done"}]}}})
+    run = vibe.start("--auto-approve", "--output", "json", "-p", "go")
+    wait_for(lambda: (vibe.workdir / "started").exists() or run.poll() is not None)
+    [entry] = Registry(vibe.home).running()
+
+    assert anyio.run(ask, entry, Ping()).data["pid"] == run.pid
+    refused = anyio.run(ask, entry, Pause())
+    assert (refused.ok, refused.reason) == (False, "refused")
+    assert run.poll() is None
+    assert anyio.run(ask, entry, Cancel()).ok
+    out, err = run.communicate(timeout=20)
+
+    record = json.loads(out)
+    assert (run.returncode, record["outcome"], record["exit_code"]) == (130, "interrupted", 130), err

@@ -1,0 +1,162 @@
+"""Wishes for a plan at the moments that are hard to hit: while its run begins, hangs or ends."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from ipc.bus import EventBus
+from ipc.commands import Cancel, Decide, Pause, Reply, Revise, Wish
+from ipc.control import ControlServer, refusal
+from ipc.registry import RunInfo
+from planner.control import PlanControl
+from planner.model import PlanStatus
+from planner.plan_folder import find_plan
+from planner.records import RunSettings
+from planner.store import PlanStore
+from planner.store_errors import PlanLockedError
+from vibe.app import plan_wishes
+from vibe.app.host import Host
+from vibe.app.plan_wishes import NoAnswerError, WishRefusedError
+from vibe.app.served_wishes import PlanWishes
+
+OPTIONS = [{"id": "yes", "label": "Yes"}, {"id": "no", "label": "No"}]
+PLAN = {
+    "version": 1,
+    "goal": "g",
+    "steps": [{"id": "a", "title": "A", "mode": "run", "command": "true", "decision": "ship"}],
+    "decisions": [{"id": "ship", "question": "?", "options": OPTIONS}],
+}
+DECIDE = Decide(decision_id="ship", selections=("yes",))
+
+
+@pytest.fixture
+def host(vibe_home: Path) -> Host:
+    return Host(home=vibe_home, environ={}, runtime_dir=None)
+
+
+@pytest.fixture
+def store(vibe_home: Path) -> Iterator[PlanStore]:
+    """A plan that this process holds."""
+    settings = RunSettings(goal="g", workspace=str(vibe_home))
+    with PlanStore.create(vibe_home, settings, json.dumps(PLAN).encode()) as store:
+        yield store
+
+
+@pytest.fixture
+def bus(vibe_home: Path, store: PlanStore) -> Iterator[EventBus]:
+    """A run of that plan, as the registry knows it."""
+    info = RunInfo(cwd="/", plan_id=store.plan_id)
+    with EventBus.open(vibe_home, source="run-1", info=info) as bus:
+        yield bus
+
+
+def taken(host: Host, plan_id: str) -> dict[str, tuple[str, ...]]:
+    return dict(find_plan(host.home, plan_id).replay().decisions)
+
+
+def test_a_run_that_is_just_ending_is_waited_for_and_its_folder_changed(
+    host: Host, store: PlanStore, bus: EventBus
+) -> None:
+    asked: list[Wish] = []
+
+    def ending(wish: Wish) -> Reply:
+        asked.append(wish)
+        threading.Thread(target=end).start()
+        return refusal("ended", "the run is over")
+
+    def end() -> None:
+        store.close()
+        server.close()
+        bus.close()
+
+    server = ControlServer(bus.entry, ending)
+    done = anyio.run(plan_wishes.decide, host, store.plan_id, "ship", ["yes"])
+
+    assert (done.running, len(asked)) == (False, 1)
+    assert taken(host, store.plan_id) == {"ship": ("yes",)}
+
+
+def test_a_run_that_says_no_is_quoted_and_nothing_is_changed(host: Host, store: PlanStore, bus: EventBus) -> None:
+    says_no = ControlServer(bus.entry, lambda _: refusal("refused", "not on a Friday"))
+    with says_no, pytest.raises(WishRefusedError, match="not on a Friday"):
+        anyio.run(plan_wishes.decide, host, store.plan_id, "ship", ["yes"])
+
+    assert taken(host, store.plan_id) == {}
+
+
+def test_a_run_that_hangs_is_said_after_a_while(
+    host: Host, store: PlanStore, bus: EventBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_wishes, "ANSWER_SECONDS", 0.2)
+    goes_on = threading.Event()
+
+    def hanging(_: Wish) -> Reply:
+        goes_on.wait(10)
+        return Reply(ok=True, message="")
+
+    with ControlServer(bus.entry, hanging):
+        with pytest.raises(NoAnswerError, match=f"process {bus.entry.pid}"):
+            anyio.run(plan_wishes.pause, host, store.plan_id)
+        goes_on.set()
+
+
+def test_a_process_that_holds_the_plan_and_is_no_run_is_named_after_a_while(
+    host: Host, store: PlanStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_wishes, "SETTLING_SECONDS", 0.2)
+
+    with pytest.raises(PlanLockedError):
+        anyio.run(plan_wishes.cancel, host, store.plan_id)
+
+
+def test_a_lock_that_is_given_back_meanwhile_is_no_hindrance(host: Host, store: PlanStore) -> None:
+    threading.Timer(0.2, store.close).start()
+
+    assert anyio.run(plan_wishes.cancel, host, store.plan_id).message == "cancelled; nobody was running it"
+    assert find_plan(host.home, store.plan_id).replay().status is PlanStatus.CANCELLED
+
+
+async def test_a_run_that_has_not_begun_says_that_it_said_nothing() -> None:
+    wishes = PlanWishes(PlanControl(), patience_s=0.05)
+
+    reply = await to_thread.run_sync(wishes, DECIDE)
+
+    assert (reply.ok, reply.reason) == (False, "late")
+
+
+async def test_a_run_that_is_over_says_so() -> None:
+    control = PlanControl()
+    control.attach(lambda _: None)
+    control.detach()
+    wishes = PlanWishes(control)
+    remove = Revise(operations=({"op": "remove_step", "id": "a"},))
+
+    for wish in (DECIDE, remove):
+        reply = await to_thread.run_sync(wishes, wish)
+        assert (reply.ok, reply.reason) == (False, "ended")
+
+
+async def test_operations_that_are_none_never_reach_the_run() -> None:
+    control = PlanControl()
+    control.attach(lambda request: pytest.fail(f"{request} was handed over"))
+
+    reply = await to_thread.run_sync(PlanWishes(control), Revise(operations=({"op": "fly"},)))
+
+    assert (reply.ok, reply.reason) == (False, "refused")
+    assert "fly" in reply.message
+
+
+async def test_pause_and_cancel_are_answered_at_once() -> None:
+    control = PlanControl()
+    wishes = PlanWishes(control)
+
+    assert wishes(Pause(grace_seconds=0)).ok
+    assert wishes(Cancel()).ok
+    assert control.stop.requested

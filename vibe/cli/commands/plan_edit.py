@@ -1,0 +1,127 @@
+"""``vibe plan edit``: change the steps of a plan that was begun, while it runs or between two runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+
+from planner.loader import LoadedPlan, read_plan_file
+from planner.problems import PlanInvalidError
+from planner.revision import Operation, operation_text, operations_between, read_operations
+from planner.strict_json import MAX_BYTES, JsonRefused, decode, parse
+from vibe.app import plan_wishes as wishes
+from vibe.app.host import Host
+from vibe.app.plan_wishes import WishRefusedError
+from vibe.cli.commands.plan_wishes import write_done
+from vibe.cli.describe import harmless, one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.parser import CommandLineError
+from vibe.core.errors import EnvironmentFailure, UsageError
+
+OPERATION_LENGTH = 400
+
+
+class EditorError(EnvironmentFailure):
+    """The editor could not be used."""
+
+    def __init__(self, command: str, problem: str) -> None:
+        super().__init__(
+            f"the editor {command!r} {problem}: set VISUAL or EDITOR to another, or give --operations or --file"
+        )
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Find out what is to change, have it changed, and print it."""
+    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    if args.operations is not None:
+        operations = _read_operations(args.operations, env)
+        return _apply(host, args, operations, env)
+    current = wishes.plan_as_it_stands(host, args.plan)
+    if args.file is not None:
+        operations = operations_between(current.plan, read_plan_file(env.cwd / Path(args.file).expanduser()).plan)
+        return _apply(host, args, operations, env)
+    if not (env.stdin.isatty() and env.stdout.isatty()):
+        raise CommandLineError("there is no terminal for an editor: give --operations FILE or --file FILE")
+    return _edit(host, args, current, env)
+
+
+def _read_operations(name: str, env: CliEnvironment) -> tuple[Operation, ...]:
+    where = "standard input" if name == "-" else name
+    try:
+        if name == "-":
+            source = env.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            source = (env.cwd / Path(name).expanduser()).read_bytes()
+    except (OSError, RuntimeError) as error:
+        problem = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{where} can't be read ({problem}): give a file with a JSON list of operations") from error
+    try:
+        return read_operations(parse(decode(source)))
+    except JsonRefused as error:
+        raise PlanInvalidError(where, error.problems) from None
+
+
+def _apply(host: Host, args: argparse.Namespace, operations: Sequence[Operation], env: CliEnvironment) -> int:
+    done = anyio.run(wishes.revise, host, args.plan, operations, args.reason)
+    lines = tuple(f"  {one_line(operation_text(operation), OPERATION_LENGTH)}" for operation in operations)
+    write_done(done, args.output, env, lines)
+    return ExitCode.DONE
+
+
+# --- in an editor -------------------------------------------------------------------------------------------------
+
+
+def _edit(host: Host, args: argparse.Namespace, current: LoadedPlan, env: CliEnvironment) -> int:
+    """Open the plan in an editor; again, with its text as it was left, for as long as something is wrong with it."""
+    text = json.dumps(json.loads(current.source_bytes), indent=2, ensure_ascii=False) + "\n"
+    with tempfile.TemporaryDirectory(prefix="vibe-edit-") as folder:
+        path = Path(folder) / "plan.json"
+        path.write_text(text, encoding="utf-8")
+        while True:
+            _open_editor(path, env)
+            problem = _apply_file(host, args, path, current, env)
+            if problem is None:
+                return ExitCode.DONE
+            env.stderr.write(f"{harmless(problem)}\n")
+            if not _wants_another_try(env):
+                raise UsageError(f"plan {args.plan} was not changed")
+
+
+def _apply_file(
+    host: Host, args: argparse.Namespace, path: Path, current: LoadedPlan, env: CliEnvironment
+) -> str | None:
+    """Carry out what was changed in a file; what is the matter with it, if anything."""
+    try:
+        _apply(host, args, operations_between(current.plan, read_plan_file(path).plan), env)
+    except (PlanInvalidError, WishRefusedError) as error:
+        return str(error)
+    return None
+
+
+def _open_editor(path: Path, env: CliEnvironment) -> None:
+    command = env.environ.get("VISUAL") or env.environ.get("EDITOR") or "vi"
+    env.stdout.flush()
+    try:
+        words = shlex.split(command)
+        code = subprocess.run([*words, str(path)], check=False).returncode  # noqa: S603  the user's own editor
+    except ValueError as error:
+        raise EditorError(command, f"is no command ({error})") from error
+    except OSError as error:
+        raise EditorError(command, f"can't be started ({error.strerror})") from error
+    if code != 0:
+        raise EditorError(command, f"ended with exit code {code}, so nothing was changed")
+
+
+def _wants_another_try(env: CliEnvironment) -> bool:
+    env.stderr.write("Enter opens the editor again, q gives up: ")
+    env.stderr.flush()
+    answer = env.stdin.readline()
+    return bool(answer) and answer.strip().lower() not in {"q", "quit"}

@@ -1,0 +1,50 @@
+"""The decisions a plan waits for, as people read them and as data, each with the command that takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from ipc.events import Event, PlanDecisionEvent
+from planner.model import Decision
+from vibe.cli.describe import one_line
+
+QUESTION_LENGTH = 400
+
+
+def decide_command(plan_id: str, decision: Decision) -> str:
+    """What takes the decision, but for the option."""
+    return f"vibe plan decide {plan_id} {decision.id} {'OPTION...' if decision.multi_select else 'OPTION'}"
+
+
+def decision_lines(plan_id: str, decisions: Sequence[Decision]) -> list[str]:
+    """Question, options and command of each."""
+    lines: list[str] = []
+    for decision in decisions:
+        width = max(len(option.id) for option in decision.options)
+        lines.append(f"decision {decision.id}: {one_line(decision.question, QUESTION_LENGTH)}")
+        for option in decision.options:
+            described = f": {option.description}" if option.description else ""
+            lines.append(f"  {option.id:<{width}}  {one_line(option.label + described, QUESTION_LENGTH)}")
+        lines.append(f"  take it with: {decide_command(plan_id, decision)}")
+    return lines
+
+
+def decision_documents(plan_id: str, decisions: Sequence[Decision]) -> list[dict[str, Any]]:
+    """The same as data."""
+    return [
+        {**decision.model_dump(mode="json"), "command": decide_command(plan_id, decision)} for decision in decisions
+    ]
+
+
+class DecisionHints:
+    """An EventSink that writes, beneath each decision that opens, what takes it from another terminal."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def publish(self, event: Event) -> None:
+        """Write a line if a decision opened."""
+        if isinstance(event, PlanDecisionEvent) and not event.selections:
+            self._out.write(f"  take it with: vibe plan decide {event.plan_id} {one_line(event.decision_id)} OPTION\n")
+            self._out.flush()
