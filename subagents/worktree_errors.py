@@ -1,0 +1,70 @@
+"""What can be the matter with worktrees.
+
+VibeError
+├── UsageError
+│   └── WorktreeRefusedError    the repository is in no state for worktree steps; nothing was done
+└── EnvironmentFailure
+    └── WorktreeError           a worktree can't be made, committed or merged
+        ├── GitFailedError      a git command failed
+        ├── StaleTreeError      the user's files are not what the merge was worked out for
+        └── MergeRefusedError   a step's work may not be merged
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from vibe.core.errors import EnvironmentFailure, UsageError
+
+NAMES_SHOWN = 5
+
+
+class WorktreeRefusedError(UsageError):
+    """The workspace can't have worktree steps now."""
+
+    def __init__(self, workspace: Path, problem: str, fix: str) -> None:
+        super().__init__(f"steps with workspace 'worktree' can't run in {str(workspace)!r}: {problem}; {fix}")
+        self.workspace = workspace
+        self.problem = problem
+        self.fix = fix
+
+
+class WorktreeError(EnvironmentFailure):
+    """Something with a worktree went wrong."""
+
+
+class GitFailedError(WorktreeError):
+    """A git command failed; ``problem`` is what it said."""
+
+    def __init__(self, words: Sequence[str], folder: Path, problem: str) -> None:
+        super().__init__(f"git {words[0]} failed in {str(folder)!r}: {problem}")
+        self.words = tuple(words)
+        self.folder = folder
+        self.problem = problem
+
+
+class StaleTreeError(WorktreeError):
+    """Files on disk are neither what git said they were nor what they are to become."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        super().__init__(
+            f"{name_some(paths)} would be overwritten though git does not know what is in there (ignored, marked as "
+            "unchanged, or changed this very moment): move it away and merge the branch"
+        )
+        self.paths = tuple(paths)
+
+
+class MergeRefusedError(WorktreeError):
+    """The step's work must not be merged as things are; ``problem`` says why and what to do."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+def name_some(paths: Sequence[str]) -> str:
+    """Paths for a sentence: some of them by name, quoted."""
+    shown = ", ".join(repr(path) for path in paths[:NAMES_SHOWN])
+    more = len(paths) - NAMES_SHOWN
+    return shown if more <= 0 else f"{shown} and {more} more"

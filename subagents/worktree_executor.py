@@ -1,0 +1,290 @@
+"""WorktreeExecutor: gives steps with workspace ``worktree`` a worktree of their own, and merges what they did there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Self, TypeVar
+
+import anyio
+from anyio import CancelScope, to_thread
+from anyio.abc import TaskGroup
+from msgspec import structs
+
+from ipc.events import WarningEvent
+from ipc.sink import EventSink
+from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
+from subagents.worktree_apply import scratch_folder
+from subagents.worktree_conflict import Resolving, check_task, joined, other_side
+from subagents.worktree_errors import MergeRefusedError, WorktreeError, WorktreeRefusedError, name_some
+from subagents.worktree_folder import PUT_AWAY, remove_folder
+from subagents.worktree_lock import RepositoryLock
+from subagents.worktree_record import Phase, WorktreeRecord, read_record
+from subagents.worktree_repository import Repository
+from subagents.worktree_steps import ENDED, Attempt, StepWorktree
+from vibe.core.outcome import Outcome
+
+T = TypeVar("T")
+
+LOCK_POLL_SECONDS = 0.005
+
+MOST_TRIES = 2
+"""How often a subagent is set to one conflict: a second time, if marks are left or the step's checks fail."""
+
+LEFT_OUT = (
+    "{files} held changes that were not committed where step {step} changed it: what the step did there is in your working "
+    "tree, but in no commit"
+)
+
+OWN_TREE = (
+    "You work in a git worktree of your own: a copy of the project in which nobody else writes. Ignored files are not in it. "
+    "Do not commit, push or switch branches: when you are done the host commits what the files hold and merges it."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorktreePlace:
+    """A plan's place for worktrees: ``folder`` holds them, ``step_folder`` says where a step's record is kept.
+
+    ``open_repository`` is called, in a thread, when the first step needs it.
+    """
+
+    open_repository: Callable[[], Repository]
+    plan_id: str
+    folder: Path
+    step_folder: Callable[[str], Path]
+
+
+class WorktreeExecutor:
+    """Has ``inner`` do the steps; see ``StepExecutor``. It runs in the process that has the plan.
+
+    What changes the user's repository is done by one step at a time, also among several plans. A step whose process was
+    killed is gone on with where it was: at work, being merged, or merged.
+    """
+
+    def __init__(self, inner: StepExecutor, place: WorktreePlace, sink: EventSink) -> None:
+        self._inner = inner
+        self._place = place
+        self._sink = sink
+        self._lock = anyio.Lock()
+        self._opened: Repository | None = None
+        self._janitors: TaskGroup | None = None
+
+    async def __aenter__(self) -> Self:
+        """Have the files of merged worktrees deleted beside the steps that follow, not before them."""
+        self._janitors = anyio.create_task_group()
+        await self._janitors.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Wait until they are gone."""
+        janitors, self._janitors = self._janitors, None
+        if janitors is not None:
+            await janitors.__aexit__(None, None, None)  # they raise nothing, and what ended the block is not theirs
+
+    async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
+        """Do one attempt at a step, and merge its work if it completes."""
+        if task.workspace != "worktree":
+            return await self._inner.run(task, stop)
+        try:
+            step = await self._worktree(task.step_id, task.attempt, task.title)
+            record = await self._alone(step.open)
+        except (WorktreeError, WorktreeRefusedError) as error:
+            return StepResult(outcome=Outcome.FAILED, reason="workspace", detail=str(error))
+        if record.phase is Phase.WORKING:
+            result = await self._inner.run(_in_worktree(task, step), stop)
+            if _goes_on(result):
+                return result
+            record = await self._finish(step, result)
+        return await self._merge(task, stop, step, record)
+
+    async def recover(self) -> None:
+        """Carry to its end what a killed process was merging; before any step starts.
+
+        Raises:
+            WorktreeError, WorktreeRefusedError: git or the disk refuses.
+        """
+        await to_thread.run_sync(self._delete_rest)
+        for step_id in await to_thread.run_sync(self._left):
+            record = await to_thread.run_sync(read_record, self._place.step_folder(step_id))
+            if record is not None and record.phase is Phase.MERGING:
+                await self._alone((await self._worktree(step_id, record.attempt)).recover)
+
+    async def clear(self, step_ids: Collection[str]) -> None:
+        """Remove the worktrees of steps that will not be gone on with; what was not merged is kept on their branches.
+
+        Raises:
+            WorktreeError, WorktreeRefusedError: git or the disk refuses.
+        """
+        for step_id in await to_thread.run_sync(self._left):
+            record = await to_thread.run_sync(read_record, self._place.step_folder(step_id))
+            if record is not None and step_id in step_ids:
+                await self._alone((await self._worktree(step_id, record.attempt)).clear)
+
+    def _left(self) -> list[str]:
+        """The steps that have a worktree now."""
+        try:
+            found = list(self._place.folder.iterdir())
+        except OSError:
+            return []
+        return sorted({path.name.partition(".")[0] for path in found if not path.name.startswith(PUT_AWAY)})
+
+    def _delete_rest(self) -> None:
+        """Delete what a killed process had put away."""
+        for path in self._place.folder.glob(f"{PUT_AWAY}*"):
+            remove_folder(path)
+
+    async def _delete(self, rest: Path) -> None:
+        if self._janitors is not None:
+            self._janitors.start_soon(_shielded, partial(remove_folder, rest))
+        else:
+            await _shielded(partial(remove_folder, rest))
+
+    async def _finish(self, step: StepWorktree, result: StepResult) -> WorktreeRecord:
+        """Commit what the attempt left; what did not complete is kept on its branch, and nothing is merged."""
+        if result.outcome is Outcome.COMPLETED:
+            try:
+                return await _shielded(partial(step.finish, result))
+            except WorktreeError as error:
+                result = _refused(result, error)
+        return await self._alone(partial(step.drop, result=result))
+
+    async def _merge(self, task: StepTask, stop: StopSignal, step: StepWorktree, record: WorktreeRecord) -> StepResult:
+        """Merge, and have conflicts resolved, until the work is in the user's tree or can't get there."""
+        try:
+            merged = await self._until_merged(task, stop, step, record)
+        except WorktreeError as error:
+            record = await to_thread.run_sync(step.read) or record
+            result = record.result or StepResult(outcome=Outcome.FAILED)
+            merged = await self._alone(partial(step.drop, result=_refused(result, error)))
+        if isinstance(merged, StepResult):
+            return merged
+        if merged.phase is Phase.MERGED:
+            await self._delete(await self._alone(step.clean_up))
+            if merged.left_out:
+                self._warn(task, LEFT_OUT.format(files=name_some(merged.left_out), step=repr(task.step_id)))
+        return merged.result or StepResult(outcome=Outcome.FAILED, reason="merge", detail="its result is gone")
+
+    async def _until_merged(
+        self, task: StepTask, stop: StopSignal, step: StepWorktree, record: WorktreeRecord
+    ) -> WorktreeRecord | StepResult:
+        while record.phase not in ENDED:
+            if record.phase is Phase.RESOLVING:
+                resolved = await self._resolve(task, stop, step, record)
+                if isinstance(resolved, StepResult):
+                    return resolved
+            record = await self._alone(step.merge)
+        return record
+
+    async def _resolve(
+        self, task: StepTask, stop: StopSignal, step: StepWorktree, record: WorktreeRecord
+    ) -> WorktreeRecord | StepResult:
+        """Have a subagent resolve the conflict, then the checks run again; a result if all this is to go on later."""
+        conflict = await self._alone(step.begin_conflict)
+        theirs = await to_thread.run_sync(other_side, await self._repository(), record.base, conflict)
+        resolving = Resolving(conflict=conflict, round=record.rounds, theirs=theirs)
+        so_far = record.result or StepResult(outcome=Outcome.FAILED)
+        clash = f"the conflicts in {name_some(conflict.paths)}"
+        self._warn(task, f"merging step {task.step_id!r} found {clash}: a subagent resolves them")
+        task, problem = _in_worktree(task, step), ""
+        checks = await to_thread.run_sync(step.checks, task)
+        for tries in range(1, MOST_TRIES + 1):
+            job = resolving.task(task, so_far, tries, problem)
+            if job is None:
+                problem = problem or "no budget is left for it"
+                break
+            done = await self._inner.run(job, stop)
+            so_far = joined(so_far, done)
+            if _goes_on(done):
+                return _paused(so_far, done)
+            if done.outcome is not Outcome.COMPLETED:
+                problem = done.detail or done.reason or done.outcome.value
+                break
+            problem = await to_thread.run_sync(step.unresolved, conflict, checks)
+            if not problem and task.verify:
+                checked = await self._inner.run(check_task(task), stop)
+                if _goes_on(checked):
+                    return _paused(so_far, checked)
+                problem = (
+                    f"{checked.detail}\n{checked.summary}".strip() if checked.outcome is not Outcome.COMPLETED else ""
+                )
+            if not problem:
+                return await _shielded(partial(step.end_conflict, conflict, so_far))
+        refused = _refused(so_far, MergeRefusedError(f"{clash} are not resolved: {problem.splitlines()[0]}"))
+        return await self._alone(partial(step.drop, result=refused))
+
+    async def _repository(self) -> Repository:
+        if self._opened is None:
+            self._opened = await to_thread.run_sync(self._place.open_repository)
+        return self._opened
+
+    async def _alone(self, act: Callable[[Repository], T]) -> T:
+        """Do something in a thread while nobody else, in this process or another, changes the repository."""
+        repository = await self._repository()
+        async with self._lock:
+            while True:
+                lock = await to_thread.run_sync(RepositoryLock.try_acquire, repository.common_dir)
+                if lock is not None:
+                    break
+                await anyio.sleep(LOCK_POLL_SECONDS)
+            return await _shielded(partial(_locked, repository, lock, act))
+
+    async def _worktree(self, step_id: str, attempt: int, title: str = "") -> StepWorktree:
+        place = self._place
+        whose = Attempt(
+            plan_id=place.plan_id,
+            step_id=step_id,
+            title=title,
+            number=attempt,
+            folder=place.folder,
+            step_folder=await to_thread.run_sync(place.step_folder, step_id),
+        )
+        return StepWorktree(whose, await self._repository())
+
+    def _warn(self, task: StepTask, message: str) -> None:
+        self._sink.publish(WarningEvent(code="merge", message=message, subagent_step_id=task.step_id))
+
+
+def _locked(repository: Repository, lock: RepositoryLock, act: Callable[[Repository], T]) -> T:
+    try:
+        held = repository.holding(lock.descriptor)
+        with scratch_folder(held):
+            return act(held)
+    finally:
+        lock.release()
+
+
+async def _shielded(act: Callable[[], T]) -> T:
+    """Do something short in a thread, to its end even if the step is cancelled meanwhile."""
+    scope = CancelScope(shield=True)
+    with scope:
+        return await to_thread.run_sync(act)
+    raise AssertionError(f"{scope} has no deadline")
+
+
+def _in_worktree(task: StepTask, step: StepWorktree) -> StepTask:
+    prompt = task.prompt if task.command else f"{task.prompt}\n\n{OWN_TREE}"
+    return replace(task, workdir=str(step.folder.workdir), prompt=prompt)
+
+
+def _goes_on(result: StepResult) -> bool:
+    """Whether the attempt will be gone on with, in the same worktree."""
+    return result.outcome is Outcome.INTERRUPTED or (
+        result.provider_refused and result.outcome is not Outcome.COMPLETED
+    )
+
+
+def _paused(so_far: StepResult, last: StepResult) -> StepResult:
+    """What stopped in the middle of a merge that will be gone on with."""
+    return structs.replace(
+        so_far, outcome=last.outcome, reason=last.reason, detail=last.detail, provider_refused=last.provider_refused
+    )
+
+
+def _refused(result: StepResult, error: WorktreeError) -> StepResult:
+    """A step that is done and can't be merged."""
+    return structs.replace(
+        result, outcome=Outcome.FAILED, reason="merge", detail=f"it is done, but could not be merged: {error}"
+    )

@@ -1,0 +1,266 @@
+"""WorktreeFolder: one attempt's worktree on disk and its branch: made, committed, brought into conflict, removed."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import signal
+import sys
+from collections.abc import Generator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from subagents.worktree_errors import GitFailedError, MergeRefusedError, WorktreeError, name_some
+from subagents.worktree_git import Git
+from subagents.worktree_merge import Conflict
+from subagents.worktree_repository import GITLINK, Base, Change, Repository
+
+SEPARATOR = "======="
+OUR_LABEL = "HEAD"
+"""What git calls the step's side of a conflict; the other side is called by its commit."""
+
+
+AHEAD_NS = 2_000_000_000
+WRITTEN = "vibe-written"
+"""In git's folder of the worktree: when its index was written, in nanoseconds."""
+
+PUT_AWAY = ".removed-"
+"""How the names of folders begin that are only still to be deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorktreeFolder:
+    """Everything here blocks: call it in a thread. What changes the repository's list of worktrees needs its lock."""
+
+    repository: Repository
+    path: Path
+    branch: str
+
+    @property
+    def workdir(self) -> Path:
+        """The folder that stands for the workspace."""
+        return self.path / self.repository.prefix
+
+    @property
+    def ref(self) -> str:
+        """The branch's full name."""
+        return f"refs/heads/{self.branch}"
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it can be worked in."""
+        folder = self._admin_folder()
+        return folder is not None and folder.is_dir() and self.workdir.is_dir()
+
+    def create(self, base: Base) -> None:
+        """Make it anew, from ``base``; what was in its place goes.
+
+        Raises:
+            WorktreeError: git or the disk refuses.
+        """
+        if self.path.exists():
+            self.remove()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WorktreeError(f"{str(self.path.parent)!r} can't be made: {error.strerror}") from error
+        # Forced: also where git remembers one that is gone, as after a kill.
+        words = ("worktree", "add", "--quiet", "--force", "--force", "--no-track", "-B", self.branch)
+        self.repository.git(*words, str(self.path), base.commit)
+        self._date_index_ahead()
+        self.workdir.mkdir(parents=True, exist_ok=True)  # a workspace of which nothing was ever committed
+
+    def remove(self) -> None:
+        """Remove it, its processes first; the branch stays. It need not be there, or be whole."""
+        remove_folder(self.put_away())
+
+    def put_away(self) -> Path:
+        """As ``remove``, but that the files are left for ``remove_folder``, under a name nobody knows."""
+        self.end_processes()
+        rest = self.path.with_name(f"{PUT_AWAY}{self.path.name}.{secrets.token_hex(4)}")
+        with suppress(FileNotFoundError):
+            self.path.rename(rest)
+        # Of one that is gone git forgets what it knew.
+        self.repository.git.ask("worktree", "remove", "--force", "--force", str(self.path))
+        return rest
+
+    def delete_branch(self) -> None:
+        """Delete the branch, if there is one."""
+        self.repository.git("update-ref", "-d", self.ref)
+
+    def commit(self, base: Base, message: str) -> tuple[str, tuple[Change, ...]] | None:
+        """Commit all that it holds on its branch, as one commit on ``base``, with what it changes; None if that is nothing.
+
+        Commits that were made in it become part of it.
+
+        Raises:
+            MergeRefusedError: it holds a repository of its own.
+            GitFailedError: git refuses.
+        """
+        tree = self._tree()
+        changes = self.repository.changes(base.commit, tree)
+        if not changes:
+            return None
+        inner = [change.path for change in changes if change.new_mode == GITLINK]
+        if inner:
+            raise MergeRefusedError(f"the step made a git repository at {name_some(inner)}, which can't be committed")
+        commit = self.repository.commit(tree, [base.commit], message)
+        self._git("update-ref", self.ref, commit)
+        return commit, changes
+
+    def begin_conflict(self, work: str, conflict: Conflict) -> None:
+        """Merge what is there now into the step's work, as far as it goes, and leave the rest marked."""
+        if self._merge_head() == conflict.onto:
+            return
+        self._git("symbolic-ref", "HEAD", self.ref)
+        self._git("update-ref", self.ref, work)
+        self._git("read-tree", "--reset", "-u", work)
+        words = ("merge", "--no-commit", "--no-ff", "--no-verify", "--strategy=ort", conflict.onto)
+        answer = self._git.ask(*words)
+        if answer.code not in (0, 1) or self._merge_head() != conflict.onto:
+            raise GitFailedError(words, self.path, answer.problem)
+        for path in self._unmerged():
+            if not _is_marked(self.path / path, conflict.onto):
+                self._explain(path, conflict.onto)
+
+    def unresolved(self, conflict: Conflict) -> str:
+        """What stands against committing the resolution, or nothing."""
+        if self._merge_head() != conflict.onto and not self._holds(conflict.onto):
+            return "the merge was given up in the worktree"
+        paths = dict.fromkeys((*conflict.paths, *self._unmerged()))
+        marked = [path for path in paths if _is_marked(self.path / path, conflict.onto)]
+        return f"marks of conflicts are left in {name_some(marked)}" if marked else ""
+
+    def end_conflict(self, conflict: Conflict, message: str) -> str:
+        """Commit the resolution on what it was merged with, and end the merge."""
+        commit = self.repository.commit(self._tree(), [conflict.onto], message)
+        self._git("symbolic-ref", "HEAD", self.ref)
+        self._git("update-ref", self.ref, commit)
+        self._git("merge", "--quit")
+        return commit
+
+    def end_processes(self) -> None:
+        """Kill what still runs in it, but for a person's own terminal. What a step started is gone by now, if it did not hide."""
+        if not sys.platform.startswith("linux"):
+            return
+        for entry in os.scandir("/proc"):
+            if entry.name.isdigit() and int(entry.name) != os.getpid() and _works_in(entry.path, str(self.path)):
+                with suppress(OSError):
+                    os.kill(int(entry.name), signal.SIGKILL)
+
+    @property
+    def _git(self) -> Git:
+        return self.repository.git.at(self.path)
+
+    def _tree(self) -> str:
+        self._touch_changed()
+        self._git("add", "--all", "--", ":/")
+        admin = self._admin_folder()
+        if admin is not None:
+            _date_ahead(admin / "index")
+        return self._git("write-tree").text
+
+    def _date_index_ahead(self) -> None:
+        """Have git take files for unchanged that were written in the same second as its index, as all of them were.
+
+        It would read every one of them again, twice; ``_touch_changed`` makes up for what it could miss.
+        """
+        admin = self._admin_folder()
+        if admin is None:
+            return
+        (admin / WRITTEN).write_text(str(_date_ahead(admin / "index")))
+
+    def _touch_changed(self) -> None:
+        """Give files that changed right after the checkout another date: git, counting in seconds, might miss them."""
+        admin = self._admin_folder()
+        try:
+            since = int((admin / WRITTEN).read_text()) if admin is not None else 0
+        except (OSError, ValueError):
+            return
+        stamp = since + 2 * AHEAD_NS
+        for entry in _files_below(self.path):
+            if since <= entry.stat(follow_symlinks=False).st_ctime_ns < since + AHEAD_NS:
+                os.utime(entry.path, ns=(stamp, stamp), follow_symlinks=False)
+
+    def _admin_folder(self) -> Path | None:
+        try:
+            text = (self.path / ".git").read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError:
+            return None
+        return Path(text.removeprefix("gitdir:").strip())
+
+    def _merge_head(self) -> str:
+        admin = self._admin_folder()
+        try:
+            return (admin / "MERGE_HEAD").read_text().strip() if admin else ""
+        except OSError:
+            return ""
+
+    def _holds(self, commit: str) -> bool:
+        return self._git.ask("merge-base", "--is-ancestor", commit, "HEAD").code == 0
+
+    def _unmerged(self) -> list[str]:
+        items = self._git("ls-files", "-u", "-z").items
+        return list(dict.fromkeys(item.partition("\t")[2] for item in items))
+
+    def _explain(self, path: str, onto: str) -> None:
+        """Where git leaves no marks in a file (binary, deleted, another kind), put some that say what to choose from."""
+        items = self._git("ls-files", "-u", "-z", "--", f":(top,literal){path}").items
+        sides = {item.split(" ", 2)[2][0]: item.split(" ", 2)[1] for item in items}
+        ours, theirs = _side(sides.get("2")), _side(sides.get("3"))
+        file = self.path / path
+        with suppress(OSError):  # a folder of the other side is in its place, which git has said
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.unlink(missing_ok=True)
+            file.write_text(f"<<<<<<< {OUR_LABEL}\n{ours}\n{SEPARATOR}\n{theirs}\n>>>>>>> {onto}\n")
+
+
+def _date_ahead(index: Path) -> int:
+    """Date an index ahead; when it was written, in nanoseconds."""
+    written = index.stat().st_mtime_ns
+    os.utime(index, ns=(written + AHEAD_NS, written + AHEAD_NS))
+    return written
+
+
+def _files_below(folder: Path | str) -> Generator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files_below(entry.path)
+            else:
+                yield entry
+
+
+def _is_marked(file: Path, onto: str) -> bool:
+    """Whether a file has marks that git, or we, put there for this merge."""
+    marks = rb"^(?:<{7,} %s|>{7,} %s)\s*$" % (OUR_LABEL.encode(), onto.encode())
+    try:
+        return not file.is_symlink() and bool(re.search(marks, file.read_bytes(), re.MULTILINE))
+    except OSError:
+        return False  # it was deleted, which settles it
+
+
+def _side(oid: str | None) -> str:
+    return f"this side has the content that `git cat-file blob {oid}` prints" if oid else "this side deleted the file"
+
+
+def _works_in(process: str, folder: str) -> bool:
+    try:
+        where = os.readlink(f"{process}/cwd")  # noqa: PTH115  text: hundreds of them
+        if where != folder and not where.startswith(f"{folder}/"):
+            return False
+        with open(f"{process}/stat", "rb") as file:  # noqa: PTH123  as above
+            terminal = file.read().rpartition(b")")[2].split()[4]
+    except OSError:
+        return False
+    return terminal == b"0"
+
+
+def remove_folder(rest: Path) -> None:
+    """Delete what is left of a worktree, and the plan's folder for them with the last one."""
+    shutil.rmtree(rest, ignore_errors=True)
+    with suppress(OSError):
+        rest.parent.rmdir()

@@ -1,0 +1,82 @@
+"""What a plan's worktree steps left in a repository, found by name, and removed."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from subagents.worktree_apply import scratch_folder
+from subagents.worktree_errors import WorktreeError
+from subagents.worktree_folder import PUT_AWAY, WorktreeFolder
+from subagents.worktree_lock import POLL_SECONDS, RepositoryLock
+from subagents.worktree_repository import Repository
+from subagents.worktree_steps import plan_branches
+
+LOCK_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftovers:
+    """Worktrees and branches of one plan."""
+
+    worktrees: tuple[Path, ...] = ()
+    branches: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.worktrees or self.branches)
+
+
+def find_leftovers(repository: Repository | None, folder: Path, plan_id: str) -> Leftovers:
+    """What there is of a plan whose worktrees are in ``folder``; None: its repository is gone. Blocks.
+
+    Raises:
+        WorktreeError: git refuses.
+    """
+    found: dict[Path, None] = {}
+    with suppress(OSError):
+        found.update(dict.fromkeys(sorted(folder.iterdir())))
+    if repository is None:
+        return Leftovers(worktrees=tuple(found))
+    listed = repository.git("worktree", "list", "--porcelain", "-z").items
+    known = (Path(item.removeprefix("worktree ")) for item in listed if item.startswith("worktree "))
+    found.update(dict.fromkeys(path for path in known if path.parent == folder))
+    refs = repository.git("for-each-ref", "--format=%(refname)", f"refs/heads/{plan_branches(plan_id)}").text
+    branches = tuple(ref.removeprefix("refs/heads/") for ref in refs.splitlines())
+    return Leftovers(worktrees=tuple(found), branches=branches)
+
+
+def remove_leftovers(repository: Repository | None, folder: Path, leftovers: Leftovers) -> None:
+    """Remove them. Blocks.
+
+    Raises:
+        WorktreeError: git refuses, or another process does not let go of the repository.
+    """
+    if repository is not None:
+        with _alone(repository) as held:
+            for path in (path for path in leftovers.worktrees if not path.name.startswith(PUT_AWAY)):
+                WorktreeFolder(repository=held, path=path, branch="").remove()
+            for branch in leftovers.branches:
+                WorktreeFolder(repository=held, path=folder, branch=branch).delete_branch()
+    for path in leftovers.worktrees:
+        shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError):
+        folder.rmdir()
+
+
+@contextmanager
+def _alone(repository: Repository) -> Generator[Repository]:
+    deadline = time.monotonic() + LOCK_SECONDS
+    while (lock := RepositoryLock.try_acquire(repository.common_dir)) is None:
+        if time.monotonic() > deadline:
+            raise WorktreeError(f"another run is at work in {str(repository.top)!r}: try again when it has ended")
+        time.sleep(POLL_SECONDS)
+    try:
+        held = repository.holding(lock.descriptor)
+        with scratch_folder(held):
+            yield held
+    finally:
+        lock.release()

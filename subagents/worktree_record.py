@@ -1,0 +1,86 @@
+"""What is known of a step's worktree, kept beside its conversation so that a process that was killed can be followed."""
+
+from __future__ import annotations
+
+import json
+import os
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from subagents.executor import StepResult
+from subagents.worktree_errors import WorktreeError
+from subagents.worktree_merge import Conflict, MergePlan
+from subagents.worktree_repository import Base
+
+RECORD_FILE = "worktree.json"
+
+
+class Phase(StrEnum):
+    """How far an attempt has come."""
+
+    CREATING = "creating"
+    WORKING = "working"
+    FINISHED = "finished"
+    """The work is done and committed on its branch; ``result`` and ``work`` tell."""
+    RESOLVING = "resolving"
+    """A subagent resolves ``conflict``."""
+    MERGING = "merging"
+    """``plan`` is being carried out in the user's files."""
+    MERGED = "merged"
+    DROPPED = "dropped"
+    """It ended without a merge; what there was is on the branch."""
+
+
+class WorktreeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One attempt's worktree. ``rounds`` counts the conflicts so far, ``left_out`` are paths that were not committed."""
+
+    attempt: int
+    branch: str
+    folder: str
+    base: Base
+    phase: Phase
+    work: str | None = None
+    result: StepResult | None = None
+    conflict: Conflict | None = None
+    rounds: int = 0
+    plan: MergePlan | None = None
+    files_changed: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def read_record(step_folder: Path) -> WorktreeRecord | None:
+    """The record of a step's latest worktree; None if it never had one.
+
+    Raises:
+        WorktreeError: it can't be read back.
+    """
+    path = step_folder / RECORD_FILE
+    try:
+        return msgspec.convert(json.loads(path.read_bytes()), WorktreeRecord)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise WorktreeError(f"{str(path)!r} can't be read: {error}; its branch still holds the step's work") from error
+
+
+def write_record(step_folder: Path, record: WorktreeRecord, *, sync: bool = True) -> WorktreeRecord:
+    """Replace the record, on disk when this returns if ``sync``.
+
+    Raises:
+        WorktreeError: the disk is full or refuses.
+    """
+    path, draft = step_folder / RECORD_FILE, step_folder / f"{RECORD_FILE}.new"
+    try:
+        with draft.open("wb") as file:
+            # Names of files need not be text: only this module writes what no encoding knows in a form it reads back.
+            file.write(json.dumps(msgspec.to_builtins(record)).encode())
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        raise WorktreeError(f"{str(path)!r} can't be written: {error.strerror}") from error
+    return record

@@ -1,0 +1,257 @@
+"""Repository: the user's repository as worktree steps see it: where it is, how it stands, and what its files come to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from msgspec import Struct
+
+from subagents.worktree_errors import GitFailedError, WorktreeRefusedError, name_some
+from subagents.worktree_git import OLDEST, Git, git_environ, git_version
+
+UNDER_WAY = (
+    ("MERGE_HEAD", "a merge"), ("rebase-merge", "a rebase"), ("rebase-apply", "a rebase"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick"), ("REVERT_HEAD", "a revert"), ("BISECT_LOG", "a bisect"),
+)  # fmt: skip
+
+SCRATCH = "vibe-merge"
+"""A folder of ours in the repository's own, while a merge is under way."""
+
+SNAPSHOT_TRIES = 3
+"""Files come and go while they are recorded: a step in the shared workspace may be at work."""
+
+DETACHED = ""
+ABSENT = "000000"
+GITLINK = "160000"
+
+
+class Base(Struct, frozen=True, kw_only=True):
+    """What a step started from: ``commit``, made on the commit ``head`` that ``ref`` (blank: a detached HEAD) was at.
+
+    They are the same commit unless the working tree held what was not committed.
+    """
+
+    commit: str
+    head: str
+    ref: str
+
+
+class Change(Struct, frozen=True, array_like=True):
+    """A path whose entry goes from one mode and object to others; mode ``000000``: there is none."""
+
+    path: str
+    old_mode: str
+    old: str
+    new_mode: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where HEAD is, and which paths differ from it: in the index (``staged``), and anywhere (``dirty``).
+
+    A folder of which git knows nothing stands for what is in it, with a ``/`` at its end.
+    """
+
+    head: str
+    ref: str
+    staged: frozenset[str]
+    dirty: tuple[str, ...]
+    unmerged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """A repository and the workspace in it. Everything here blocks: call it in a thread.
+
+    ``prefix`` is the workspace's path from ``top``, with a ``/`` at its end if it is not the top itself. ``outside``
+    are pathspecs of what is no part of the user's work though it lies below ``top``.
+    """
+
+    git: Git
+    workspace: Path
+    top: Path
+    git_dir: Path
+    common_dir: Path
+    prefix: str
+    hash_name: str
+    outside: tuple[str, ...] = ()
+
+    @property
+    def scratch(self) -> Path:
+        """Our folder in the repository's own."""
+        return self.git_dir / SCRATCH
+
+    def holding(self, descriptor: int) -> Repository:
+        """The same repository, whose commands keep a lock's descriptor open."""
+        return replace(self, git=self.git.holding(descriptor))
+
+    def standing(self) -> Standing:
+        """How it stands now."""
+        words = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--no-renames")
+        return parse_status(self.git(*words, "--ignore-submodules=dirty", "--", ":/", *self.outside).items)
+
+    def busy_with(self) -> str:
+        """What the user is in the middle of, or nothing."""
+        return next((words for name, words in UNDER_WAY if (self.git_dir / name).exists()), "")
+
+    def snapshot(self) -> str:
+        """The tree of all files as they are now, but for ignored ones; the user's index is only read."""
+        index = self.scratch / "snapshot"
+        for tries in range(1, SNAPSHOT_TRIES + 1):
+            if (self.git_dir / "index").is_file():
+                shutil.copyfile(self.git_dir / "index", index)
+            try:
+                self.git("add", "--all", "--", ":/", *self.outside, index=index)
+            except GitFailedError:
+                if tries == SNAPSHOT_TRIES:
+                    raise
+            else:
+                break
+        return self.git("write-tree", index=index).text
+
+    def changes(self, before: str, after: str) -> tuple[Change, ...]:
+        """What differs between two trees (or commits)."""
+        words = self.git("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", before, after).items
+        return tuple(_change(raw, path) for raw, path in zip(words[0::2], words[1::2], strict=True))
+
+    def commit(self, tree: str, parents: Sequence[str], message: str) -> str:
+        """Write a commit; no branch moves."""
+        words = [word for parent in parents for word in ("-p", parent)]
+        return self.git("commit-tree", tree, *words, "-F", "-", stdin=message.encode()).text
+
+    def update_index(self, index: Path, changes: Sequence[Change]) -> None:
+        """Put the new entries of ``changes`` into an index file; what goes, goes first, to make room."""
+        ordered = sorted(changes, key=lambda change: change.new_mode != ABSENT)
+        lines = (b"%s %s\t%s\0" % (c.new_mode.encode(), c.new.encode(), os.fsencode(c.path)) for c in ordered)
+        self.git("update-index", "-z", "--index-info", stdin=b"".join(lines), index=index)
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        """Whether ``newer`` is ``older`` or came after it."""
+        return older == newer or self.git.ask("merge-base", "--is-ancestor", older, newer).code == 0
+
+    def from_workspace(self, path: str) -> str:
+        """A path from the top as it is called in the workspace."""
+        return path.removeprefix(self.prefix) if path.startswith(self.prefix) else os.path.relpath(path, self.prefix)
+
+
+def open_repository(workspace: Path, environ: Mapping[str, str], *, not_work: Sequence[Path] = ()) -> Repository:
+    """The repository of a workspace, if worktree steps can run there; ``not_work`` are folders that hold no work.
+
+    Raises:
+        WorktreeRefusedError: no git, no repository, none with a working tree, or no commit yet.
+    """
+    if not shutil.which("git", path=environ.get("PATH")):
+        raise WorktreeRefusedError(workspace, "git is not installed", f"install git {OLDEST[0]}.{OLDEST[1]} or later")
+    git = Git(folder=workspace, environ=git_environ(environ))
+    version = git_version(git)
+    if version < OLDEST:
+        found = ".".join(map(str, version)) or "of an unknown version"
+        raise WorktreeRefusedError(workspace, f"git {found} is too old", f"install {OLDEST[0]}.{OLDEST[1]} or later")
+    names = ("--is-bare-repository", "--is-inside-work-tree", "--absolute-git-dir", "--git-common-dir")
+    facts = git.ask("rev-parse", *names, "--show-object-format")
+    lines = facts.text.splitlines()
+    if facts.code != 0 or len(lines) != 5:
+        fix = "make it a git repository with a commit, or use workspace 'shared'"
+        raise WorktreeRefusedError(workspace, f"it is no git repository ({facts.problem.partition(' (or')[0]})", fix)
+    if lines[0] == "true" or lines[1] != "true":
+        problem = "it is a bare repository" if lines[0] == "true" else "it is inside a repository's own folder"
+        raise WorktreeRefusedError(workspace, problem, "run the plan in a working tree")
+    where = git("rev-parse", "--show-toplevel", "--show-prefix").out.split(b"\n")
+    if git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}").code != 0:
+        raise WorktreeRefusedError(workspace, "the repository has no commit yet", "commit once")
+    top = Path(os.fsdecode(where[0]))
+    return Repository(
+        git=replace(git, folder=top, environ={**git.environ, **_identity(git)}),
+        workspace=workspace,
+        top=top,
+        git_dir=Path(lines[2]),
+        common_dir=Path(os.path.normpath(workspace / lines[3])),
+        prefix=os.fsdecode(where[1]),
+        hash_name=lines[4],
+        outside=tuple(f":(top,exclude,literal){path}" for path in _below(top, not_work)),
+    )
+
+
+def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: Sequence[Path] = ()) -> None:
+    """See that a plan with worktree steps may start; ``not_counted`` are files whose being new is no matter.
+
+    Raises:
+        WorktreeRefusedError: something is under way, or there are changes that nobody said may be carried along.
+    """
+    workspace, busy = repository.workspace, repository.busy_with()
+    if busy:
+        raise WorktreeRefusedError(workspace, f"{busy} is under way in the repository", "finish or abort it first")
+    standing = repository.standing()
+    if standing.unmerged:
+        raise WorktreeRefusedError(workspace, "the repository has unresolved conflicts", "resolve them first")
+    dirty = [path for path in standing.dirty if path not in set(_below(repository.top, not_counted))]
+    if dirty and not allow_dirty:
+        fix = "commit or stash what is not committed, or let the steps start from it with --allow-dirty"
+        raise WorktreeRefusedError(workspace, f"the working tree is not clean ({name_some(dirty)})", fix)
+
+
+def take_base(repository: Repository) -> Base:
+    """The state of the user's files at this moment, as a commit to start from; with the repository's lock held."""
+    standing = repository.standing()
+    head = Base(commit=standing.head, head=standing.head, ref=standing.ref)
+    if not standing.dirty:
+        return head
+    tree = repository.snapshot()
+    if not repository.changes(standing.head, tree):
+        return head
+    commit = repository.commit(tree, [standing.head], "What the working tree held when a step of a plan started\n")
+    return Base(commit=commit, head=standing.head, ref=standing.ref)
+
+
+def parse_status(items: Sequence[str]) -> Standing:
+    """The answer of ``git status --porcelain=v2 --branch -z --no-renames``."""
+    head, ref = "", DETACHED
+    staged: set[str] = set()
+    dirty: list[str] = []
+    unmerged = False
+    for item in items:
+        kind, _, rest = item.partition(" ")
+        match kind:
+            case "#":
+                name, _, value = rest.partition(" ")
+                head = value if name == "branch.oid" else head
+                ref = f"refs/heads/{value}" if name == "branch.head" and value != "(detached)" else ref
+            case "?":
+                dirty.append(rest)
+            case "u":
+                unmerged = True
+                dirty.append(item.split(" ", 10)[10])
+            case _:
+                path = item.split(" ", 8)[8]
+                dirty.append(path)
+                if rest[0] != ".":
+                    staged.add(path)
+    return Standing(head=head, ref=ref, staged=frozenset(staged), dirty=tuple(dirty), unmerged=unmerged)
+
+
+def _change(raw: str, path: str) -> Change:
+    old_mode, new_mode, old, new, _ = raw.removeprefix(":").split(" ")
+    return Change(path=path, old_mode=old_mode, old=old, new_mode=new_mode, new=new)
+
+
+def _identity(git: Git) -> dict[str, str]:
+    """Who commits: the user as git knows them, or else ``vibe``."""
+    answer = git.ask("config", "-z", "--get-regexp", r"^user\.(name|email)$").items
+    known = dict(item.split("\n", 1) for item in answer if "\n" in item)
+    name, email = known.get("user.name") or "vibe", known.get("user.email") or "vibe@localhost"
+    defaults = {
+        f"GIT_{who}_{what}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for what, value in (("NAME", name), ("EMAIL", email))
+    }
+    return {variable: git.environ.get(variable) or value for variable, value in defaults.items()}
+
+
+def _below(top: Path, paths: Sequence[Path]) -> list[str]:
+    resolved = (Path(os.path.realpath(path)) for path in paths)
+    return [path.relative_to(top).as_posix() for path in resolved if path != top and path.is_relative_to(top)]

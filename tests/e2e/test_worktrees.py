@@ -1,0 +1,266 @@
+"""Steps in worktrees of their own, run by the installed command in real repositories."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import VibeCommand
+from tests.e2e.test_docs import blocks
+from tests.e2e.test_plan_run import wait_for
+
+CODE = "def greet():\n    return 'hello'\n\n\ndef part():\n    return 'bye'\n"
+
+
+def git(folder: Path, *words: str) -> str:
+    """Git in a folder, as the tests' user."""
+    ended = subprocess.run(["git", *words], cwd=folder, capture_output=True, check=True, env=None)
+    return ended.stdout.decode("utf-8", "surrogateescape")
+
+
+@pytest.fixture
+def repo(vibe: VibeCommand) -> Path:
+    """A repository with two files, committed; the command's workspace."""
+    root = vibe.workdir
+    git(root, "init", "-q", "-b", "main")
+    git(root, "config", "user.name", "Ada")
+    git(root, "config", "user.email", "ada@example.org")
+    (root / "app.py").write_text(CODE)
+    (root / "notes.txt").write_text("one\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "start")
+    return root
+
+
+def worktree_step(step_id: str, command: str | None = None, **fields: Any) -> dict[str, Any]:
+    """A step with a worktree: a command, or an agent's."""
+    own = {"mode": "run", "command": command} if command else {"mode": "code", "prompt": f"Do {step_id}."}
+    return {"id": step_id, "title": f"Step {step_id}", "workspace": "worktree", **own, **fields}
+
+
+def plan_file(vibe: VibeCommand, *steps: dict[str, Any], **fields: Any) -> str:
+    """A plan beside the workspace, which stays clean."""
+    path = vibe.workdir.parent / "plan.json"
+    path.write_text(json.dumps({"version": 1, "goal": "Try worktrees", "steps": list(steps), **fields}))
+    return str(path)
+
+
+def nothing_is_left(vibe: VibeCommand) -> None:
+    """No worktree, branch, lock or folder of ours."""
+    root = vibe.workdir
+    assert git(root, "worktree", "list").count("\n") == 1
+    assert git(root, "for-each-ref", "refs/heads/vibe") == ""
+    assert not list((root / ".git").glob("vibe*"))
+    assert not (root / ".git" / "index.lock").exists()
+    assert not list(vibe.home.glob("plans/*/worktrees"))
+
+
+def test_steps_side_by_side_are_merged_into_the_branch(vibe: VibeCommand, repo: Path) -> None:
+    plan = plan_file(
+        vibe,
+        worktree_step("a", "sed -i s/hello/hi/ app.py"),
+        worktree_step("b", "sed -i s/bye/ciao/ app.py; echo new > new.txt"),
+        worktree_step("c", "cat app.py new.txt > seen.txt", depends_on=["a", "b"]),
+    )
+
+    ended = vibe("plan", "run", "--output", "json", plan)
+
+    assert ended.code == 0, ended.out + ended.err
+    assert (repo / "app.py").read_text() == CODE.replace("hello", "hi").replace("bye", "ciao")
+    assert (repo / "seen.txt").read_text() == (repo / "app.py").read_text() + "new\n"
+    assert git(repo, "status", "--porcelain") == ""
+    assert [step["files_changed"] for step in ended.document["steps"]] == [
+        ["app.py"],
+        ["app.py", "new.txt"],
+        ["seen.txt"],
+    ]
+    assert git(repo, "log", "--merges", "--format=%an").split() == ["Ada"] * 3
+    nothing_is_left(vibe)
+
+
+def editing(path: str, content: str, **extra: Any) -> dict[str, Any]:
+    """An agent that reads a file, writes it whole, and says so."""
+    return {
+        "turns": [
+            {"tool_calls": [{"name": "read_file", "arguments": {"path": path}}], **extra},
+            {
+                "tool_calls": [
+                    {"name": "write_file", "arguments": {"path": path, "content": content, "overwrite": True}}
+                ]
+            },
+            {"text": f"{path} is written."},
+        ]
+    }
+
+
+HI = CODE.replace("hello", "hi")
+HEY = CODE.replace("hello", "hey")
+BOTH = CODE.replace("hello", "hi, hey")
+
+
+def test_a_conflict_is_resolved_by_a_subagent_and_other_changes_are_let_be(vibe: VibeCommand, repo: Path) -> None:
+    vibe.replay({
+        "agents": {
+            "a": editing("app.py", HI),
+            "b": editing("app.py", HEY),
+            "*:merge1": editing("app.py", BOTH),
+        }
+    })
+    (repo / "notes.txt").write_text("one\nmine\n")
+    (repo / "staged.txt").write_text("mine too\n")
+    git(repo, "add", "staged.txt")
+    check = "grep -q hi app.py || grep -q hey app.py"
+    plan = plan_file(vibe, worktree_step("a", verify=[check]), worktree_step("b", verify=[check]))
+
+    refused = vibe("plan", "run", "--auto-approve", plan)
+    ended = vibe("plan", "run", "--auto-approve", "--allow-dirty", "--output", "streaming", plan)
+
+    assert (refused.code, "'notes.txt', 'staged.txt'" in refused.err, "--allow-dirty" in refused.err) == (2, True, True)
+    assert ended.code == 0, ended.out + ended.err
+    assert (repo / "app.py").read_text() == BOTH
+    assert git(repo, "status", "--porcelain") == " M notes.txt\nA  staged.txt\n"
+    assert (repo / "notes.txt").read_text() == "one\nmine\n"
+    assert git(repo, "show", "HEAD:app.py") == BOTH
+    assert git(repo, "show", "HEAD:notes.txt") == "one\n"
+    assert git(repo, "log", "--format=", "--name-only", "-m", "HEAD~2..HEAD").split() == ["app.py"] * 4
+    prompts = [line["text"] for line in ended.lines if line["type"] == "user.message"]
+    resolving = next(prompt for prompt in prompts if "clashes" in prompt)
+    assert "- 'app.py'" in resolving
+    assert "Step a" in resolving
+    assert "Step b" in resolving
+    assert sum(agent["usage"]["calls"] for agent in ended.lines[-1]["agents"]) == ended.lines[-1]["usage"]["calls"] == 9
+    nothing_is_left(vibe)
+
+
+@pytest.mark.parametrize("kind", ["marks are left", "the checks fail", "nobody resolves it"])
+def test_a_conflict_that_stays_fails_the_step_and_keeps_its_branch(vibe: VibeCommand, repo: Path, kind: str) -> None:
+    resolver = {
+        "marks are left": {"turns": [{"text": "I had rather not."}]},
+        "the checks fail": editing("app.py", CODE),
+        "nobody resolves it": {"turns": [{"fault": {"error": "request"}}]},
+    }[kind]
+    vibe.replay({"agents": {"a": editing("app.py", HI), "b": editing("app.py", HEY), "*:merge*": resolver}})
+    check = "grep -q hi app.py || grep -q hey app.py"
+    plan = plan_file(vibe, worktree_step("a", verify=[check]), worktree_step("b", verify=[check]))
+
+    ended = vibe("plan", "run", "--auto-approve", "--output", "json", plan)
+
+    first, last = sorted(ended.document["steps"], key=lambda step: step["status"])
+    plan_id = ended.document["plan_id"]
+    assert (ended.code, first["status"], last["status"]) == (1, "completed", "failed")
+    assert last["reason"] == "merge"
+    assert f"its work is kept on branch vibe/{plan_id}/{last['id']}" in last["detail"]
+    merged, kept = (HI, HEY) if first["id"] == "a" else (HEY, HI)
+    assert (repo / "app.py").read_text() == merged
+    assert git(repo, "status", "--porcelain") == ""
+    assert git(repo, "show", f"vibe/{plan_id}/{last['id']}:app.py") == kept
+    assert git(repo, "worktree", "list").count("\n") == 1
+
+    shown = vibe("plan", "clean", "--all", "--dry-run")
+    assert f"vibe/{plan_id}/{last['id']}" in shown.out
+    assert git(repo, "branch", "--list", "vibe/*") != ""
+    cleaned = vibe("plan", "clean", plan_id)
+    assert (cleaned.code, f"vibe/{plan_id}/{last['id']}" in cleaned.out) == (0, True), cleaned.err
+    nothing_is_left(vibe)
+
+
+def test_a_command_that_clashes_has_its_conflict_resolved_too(vibe: VibeCommand, repo: Path) -> None:
+    vibe.replay({"agents": {"*:merge1": editing("app.py", BOTH)}})
+    plan = plan_file(
+        vibe, worktree_step("a", "sed -i s/hello/hi/ app.py"), worktree_step("b", "sed -i s/hello/hey/ app.py")
+    )
+
+    ended = vibe("plan", "run", "--auto-approve", "--output", "json", plan)
+
+    assert ended.code == 0, ended.out + ended.err
+    assert (repo / "app.py").read_text() == BOTH
+    nothing_is_left(vibe)
+
+
+def test_two_plans_at_once_in_one_repository(vibe: VibeCommand, repo: Path) -> None:
+    steps = [worktree_step(f"s{n}", f"echo $$ > {{}}{n}.txt") for n in range(4)]
+    plans: list[str] = []
+    for name in "xy":
+        path = vibe.workdir.parent / f"{name}.json"
+        own = [{**step, "command": step["command"].format(name)} for step in steps]
+        path.write_text(json.dumps({"version": 1, "goal": name, "steps": own}))
+        plans.append(str(path))
+
+    running = [vibe.start("plan", "run", "--allow-dirty", "--output", "json", plan) for plan in plans]
+    ends = [process.communicate(timeout=60) for process in running]
+
+    assert [process.returncode for process in running] == [0, 0], ends
+    assert sorted(path.name for path in repo.glob("[xy]*.txt")) == sorted(f"{p}{n}.txt" for p in "xy" for n in range(4))
+    assert git(repo, "status", "--porcelain") == ""
+    assert git(repo, "log", "--merges", "--oneline").count("\n") == 8
+    nothing_is_left(vibe)
+
+
+def test_a_killed_run_goes_on_in_the_same_worktree_and_leaves_nothing(vibe: VibeCommand, repo: Path) -> None:
+    started, go = vibe.workdir.parent / "started", vibe.workdir.parent / "go"
+    slow = f"touch {started}; while [ ! -e {go} ]; do sleep 0.05; done"
+    vibe.replay({
+        "agents": {
+            "a": {
+                "turns": [
+                    {"tool_calls": [{"name": "write_file", "arguments": {"path": "new.txt", "content": "kept\n"}}]},
+                    {"tool_calls": [{"name": "bash", "arguments": {"command": slow}}]},
+                    {"text": "Done."},
+                ]
+            }
+        }
+    })
+    plan = plan_file(vibe, worktree_step("a", verify=["grep -q kept new.txt"]))
+    vibe.configure((vibe.home / "config.toml").read_text() + '[sandbox]\nmode = "off"\n')
+    process = vibe.start("plan", "run", "--auto-approve", plan)
+    wait_for(lambda: started.exists() or process.poll() is not None)
+    process.kill()
+    process.wait()
+    go.touch()
+    (plan_id,) = vibe.plan_ids()
+    assert not (repo / "new.txt").exists()
+
+    ended = vibe("plan", "resume", plan_id, "--output", "json")
+
+    assert ended.code == 0, ended.out + ended.err
+    assert ended.document["usage"]["calls"] == 4, "the call that was cut off is asked for again, nothing before it"
+    assert (repo / "new.txt").read_text() == "kept\n"
+    assert git(repo, "log", "--merges", "--oneline").count("\n") == 1
+    nothing_is_left(vibe)
+
+
+def test_a_paused_plan_keeps_its_worktree_and_is_not_cleaned(vibe: VibeCommand, repo: Path) -> None:
+    started = vibe.workdir.parent / "started"
+    plan = plan_file(vibe, worktree_step("a", f"echo half > half.txt; touch {started}; exec sleep 600"))
+    process = vibe.start("plan", "run", plan)
+    wait_for(lambda: started.exists() or process.poll() is not None)
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=30)
+    (plan_id,) = vibe.plan_ids()
+
+    refused = vibe("plan", "clean", plan_id)
+    everything = vibe("plan", "clean", "--all")
+
+    assert (refused.code, "can be gone on with" in refused.err) == (2, True), refused.err
+    assert (everything.code, f"{plan_id}: left alone" in everything.out) == (0, True)
+    assert (vibe.home / "plans" / plan_id / "worktrees" / "a" / "half.txt").exists()
+    assert git(repo, "status", "--porcelain") == ""
+    assert vibe("plan", "cancel", plan_id).code == 0
+    assert vibe("plan", "clean", plan_id).code == 0
+    nothing_is_left(vibe)
+
+
+def test_the_guides_plan_runs(vibe: VibeCommand, repo: Path) -> None:
+    plan = vibe.workdir.parent / "plan.json"
+    plan.write_text(blocks("docs/guide/worktrees.md", "json")[0].text)
+
+    ended = vibe("plan", "run", str(plan))
+
+    assert ended.code == 0, ended.out + ended.err
+    assert "greeting" in (repo / "app.py").read_text()
+    assert vibe("plan", "clean", "--all").out == "nothing to clean\n"

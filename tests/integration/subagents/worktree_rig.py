@@ -1,0 +1,193 @@
+"""A repository, and a WorktreeExecutor in it whose steps edit files as a table says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from anyio import to_thread
+
+from ipc.sink import MemorySink
+from subagents.executor import StepResult, StepTask, StopSignal
+from subagents.worktree_executor import WorktreeExecutor, WorktreePlace
+from subagents.worktree_repository import Repository, open_repository
+from vibe.core.modes import ExecutionMode
+from vibe.core.outcome import Outcome
+from vibe.core.stop import NeverStop
+
+Edit: TypeAlias = Callable[[Path], "StepResult | None"]
+"""Changes a worktree; what it returns, if anything, is the step's result."""
+
+
+def git(folder: Path, *words: str, stdin: bytes = b"") -> str:
+    """Git as a user would call it."""
+    ended = subprocess.run(["git", *words], cwd=folder, env=environment(), input=stdin, capture_output=True, check=True)
+    return ended.stdout.decode("utf-8", "surrogateescape")
+
+
+def environment() -> dict[str, str]:
+    """Variables without the settings of whoever runs the tests."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return {**kept, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+
+
+class EditingExecutor:
+    """Does steps by editing files; conversations besides the step's own are in the table as ``step:conversation``."""
+
+    def __init__(self, edits: Mapping[str, Edit]) -> None:
+        self._edits = edits
+        self.tasks: list[StepTask] = []
+
+    async def run(self, task: StepTask, stop: StopSignal) -> StepResult:  # noqa: ARG002  the port
+        """Edit, in a thread."""
+        self.tasks.append(task)
+        name = f"{task.step_id}:{task.conversation}" if task.conversation else task.step_id
+        done = StepResult(outcome=Outcome.COMPLETED, summary=f"{name} is done")
+        if task.command or task.workdir is None:
+            return done
+        return await to_thread.run_sync(self._edits[name], Path(task.workdir)) or done
+
+
+@dataclass
+class Rig:
+    """A repository at ``root``, with a commit, and all that belongs to a plan below ``home``."""
+
+    base: Path
+    sink: MemorySink = field(default_factory=MemorySink)
+    workspace: str = "."
+
+    @property
+    def root(self) -> Path:
+        """The repository."""
+        return self.base / "repo"
+
+    @property
+    def home(self) -> Path:
+        """The plan's folder."""
+        return self.base / "plan"
+
+    def create(self, files: Mapping[str, str | bytes]) -> Rig:
+        """Make the repository with these files committed."""
+        self.root.mkdir(parents=True)
+        git(self.root, "init", "-q", "-b", "main")
+        git(self.root, "config", "user.name", "Ada")
+        git(self.root, "config", "user.email", "ada@example.org")
+        self.write(files)
+        self.commit("start")
+        return self
+
+    def write(self, files: Mapping[str, str | bytes]) -> None:
+        """Write files of the user's."""
+        for name, content in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    def commit(self, message: str) -> str:
+        """Commit everything, as the user."""
+        git(self.root, "add", "-A")
+        git(self.root, "commit", "-qm", message)
+        return git(self.root, "rev-parse", "HEAD").strip()
+
+    def read(self, name: str) -> str:
+        """A file of the user's."""
+        return (self.root / name).read_text()
+
+    def status(self) -> list[str]:
+        """What ``git status`` says, a line each."""
+        return [part for part in git(self.root, "status", "--porcelain", "-z").split("\0") if part]
+
+    def repository(self) -> Repository:
+        """The repository as steps see it."""
+        return open_repository(self.root / self.workspace, environment())
+
+    def step_folder(self, step_id: str) -> Path:
+        """Where a step's record is kept."""
+        path = self.home / "steps" / step_id
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def executor(self, inner: EditingExecutor, plan_id: str = "p") -> WorktreeExecutor:
+        """An executor, as a new process would make it."""
+        place = WorktreePlace(
+            open_repository=self.repository,
+            plan_id=plan_id,
+            folder=self.home / "worktrees",
+            step_folder=self.step_folder,
+        )
+        return WorktreeExecutor(inner, place, self.sink)
+
+    def leftovers(self) -> list[str]:
+        """What should not be there when all is over."""
+        found = git(self.root, "worktree", "list").splitlines()[1:]
+        found += git(self.root, "for-each-ref", "refs/heads/vibe").splitlines()
+        inside = ("vibe*", "index.lock", "worktrees/*", "refs/heads/vibe", "logs/refs/heads/vibe")
+        found += [str(path) for name in inside for path in (self.root / ".git").glob(name)]
+        return found + [str(path) for path in self.home.glob("worktrees")]
+
+
+def worktree_task(step_id: str, attempt: int = 1, **fields: Any) -> StepTask:
+    """A step with a worktree."""
+    return StepTask(
+        step_id=step_id,
+        title=f"Step {step_id}",
+        mode=ExecutionMode.CODE,
+        goal="try",
+        context="",
+        prompt="Do it.",
+        workspace="worktree",
+        attempt=attempt,
+        **fields,
+    )
+
+
+LINES = "".join(f"{number}\n" for number in range(1, 21))
+FILES = {"a.txt": LINES, "b.txt": "b\n", "dir/c.txt": "c\n"}
+
+
+def line(old: int, new: str, text: str = LINES) -> str:
+    """The text with one line replaced."""
+    return text.replace(f"\n{old}\n", f"\n{new}\n")
+
+
+async def run(rig: Rig, *edits: Edit, step_id: str = "s") -> StepResult:
+    """One step that edits in its worktree."""
+
+    def all_of_them(folder: Path) -> None:
+        for edit in edits:
+            edit(folder)
+
+    executor = rig.executor(EditingExecutor({step_id: all_of_them}))
+    return await executor.run(worktree_task(step_id), NeverStop())
+
+
+def writes(name: str, text: str | bytes) -> Edit:
+    """Write a file of the worktree."""
+
+    def edit(folder: Path) -> None:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    return edit
+
+
+def shell(command: str) -> Edit:
+    """Run a command in the worktree."""
+
+    def edit(folder: Path) -> None:
+        subprocess.run(["bash", "-c", command], cwd=folder, check=True, capture_output=True)
+
+    return edit
+
+
+def user_does(rig: Rig, act: Callable[[Rig], object]) -> Edit:
+    """The user does something while the step is at work."""
+
+    def edit(_: Path) -> None:
+        act(rig)
+
+    return edit

@@ -1,0 +1,69 @@
+"""Removes what the worktree steps of ended plans left: worktrees, and branches with work that was not merged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from planner.plan_folder import PlanFolder, PlanSummary, find_plan, list_plans, plans_folder
+from subagents.worktree_errors import WorktreeRefusedError
+from subagents.worktree_leftovers import Leftovers, find_leftovers, remove_leftovers
+from subagents.worktree_repository import Repository, open_repository
+from vibe.app.host import Host
+from vibe.app.plan_start import RESUMABLE
+from vibe.app.plan_worktrees import worktrees_folder
+from vibe.core.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaned:
+    """What was found of one plan; ``kept_because`` says why it was left (blank: it was removed, or would be)."""
+
+    plan_id: str
+    found: Leftovers
+    kept_because: str = ""
+
+
+def clean_plans(host: Host, references: Sequence[str], *, dry_run: bool) -> list[Cleaned]:
+    """Clean the plans named, or all that have ended where none is; plans with nothing left are not in the answer. Blocks.
+
+    Raises:
+        UsageError: no such plan, or one that was named is running or can be gone on with; nothing was removed.
+        EnvironmentFailure: git or the disk refuses.
+    """
+    folders = [find_plan(host.home, reference) for reference in references]
+    for folder in folders:
+        why = _kept_because(folder.summary())
+        if why:
+            raise UsageError(f"plan {folder.plan_id} is not cleaned: {why}")
+    root = plans_folder(host.home)
+    if not folders:
+        folders = [PlanFolder(root / plan.plan_id) for plan in list_plans(host.home) if plan.problem is None]
+    cleaned = (_clean(folder, host, dry_run=dry_run) for folder in folders)
+    return [one for one in cleaned if one.found]
+
+
+def _clean(folder: PlanFolder, host: Host, *, dry_run: bool) -> Cleaned:
+    repository = _repository(Path(folder.settings().workspace), host)
+    place = worktrees_folder(folder)
+    found = find_leftovers(repository, place, folder.plan_id)
+    why = _kept_because(folder.summary())
+    if found and not why and not dry_run:
+        remove_leftovers(repository, place, found)
+    return Cleaned(plan_id=folder.plan_id, found=found, kept_because=why)
+
+
+def _kept_because(plan: PlanSummary) -> str:
+    if plan.holder is not None:
+        return f"process {plan.holder} runs it"
+    if plan.status in RESUMABLE:
+        return f"it can be gone on with; `vibe plan cancel {plan.plan_id}` gives it up"
+    return ""
+
+
+def _repository(workspace: Path, host: Host) -> Repository | None:
+    try:
+        return open_repository(workspace, host.environ) if workspace.is_dir() else None
+    except WorktreeRefusedError:
+        return None

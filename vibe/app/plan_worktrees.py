@@ -1,0 +1,77 @@
+"""Worktrees of a plan's run: seen to before it starts, put round the executor, and cleared when it has ended."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from ipc.events import WarningEvent
+from ipc.sink import EventSink
+from planner.model import Plan
+from planner.plan_folder import PlanFolder
+from planner.plan_outcome import PlanOutcome
+from planner.store import PlanStore
+from subagents.executor import StepExecutor
+from subagents.worktree_errors import WorktreeError, WorktreeRefusedError
+from subagents.worktree_executor import WorktreeExecutor, WorktreePlace
+from subagents.worktree_repository import check_startable, open_repository
+from vibe.app.build import Engine
+from vibe.app.host import Host
+from vibe.core.errors import UsageError
+
+
+def worktrees_folder(folder: PlanFolder) -> Path:
+    """Where a plan has its worktrees."""
+    return folder.path / "worktrees"
+
+
+def check_worktrees(plan: Plan, workspace: Path, host: Host, engine: Engine, *, allow_dirty: bool, where: str) -> None:
+    """See that the steps that want worktrees can have them; ``where`` is the plan's file, which may be new in the repository.
+
+    Raises:
+        UsageError: there is no repository, something is under way in it, or it holds what is not committed.
+    """
+    if not _wants_worktrees(plan):
+        return
+    if plan.sample is not None:
+        raise UsageError(
+            "a demonstration runs on a copy of its files, which is no git repository: use workspace 'shared'"
+        )
+    repository = open_repository(workspace, engine.environ, not_work=[host.home])
+    check_startable(repository, allow_dirty=allow_dirty, not_counted=[Path(where)] if Path(where).is_absolute() else [])
+
+
+def check_worktrees_again(plan: Plan, workspace: Path, host: Host, engine: Engine) -> None:
+    """See that a plan can be gone on with; what is not committed by now may well be its own work.
+
+    Raises:
+        UsageError: as ``check_worktrees``.
+    """
+    if _wants_worktrees(plan):
+        check_startable(open_repository(workspace, engine.environ, not_work=[host.home]), allow_dirty=True)
+
+
+def worktree_executor(
+    inner: StepExecutor, store: PlanStore, engine: Engine, host: Host, sink: EventSink
+) -> WorktreeExecutor:
+    """The executor that gives worktrees to the steps that want them; no repository is needed as long as none does."""
+    workspace = Path(store.settings.workspace)
+    place = WorktreePlace(
+        open_repository=partial(open_repository, workspace, engine.environ, not_work=[host.home]),
+        plan_id=store.plan_id,
+        folder=worktrees_folder(store.folder),
+        step_folder=store.step_folder,
+    )
+    return WorktreeExecutor(inner, place, sink)
+
+
+async def clear_worktrees(worktrees: WorktreeExecutor, outcome: PlanOutcome, sink: EventSink) -> None:
+    """Remove the worktrees of steps that will not be gone on with; that it can't be done changes nothing of the outcome."""
+    try:
+        await worktrees.clear({step.step_id for step in outcome.steps if step.status.is_final})
+    except (WorktreeError, WorktreeRefusedError) as error:
+        sink.publish(WarningEvent(code="worktree.left", message=f"{error}; `vibe plan clean` removes what is left"))
+
+
+def _wants_worktrees(plan: Plan) -> bool:
+    return any(step.workspace == "worktree" for step in plan.steps)

@@ -1,0 +1,45 @@
+"""``vibe plan clean``: remove the worktrees and branches that ended plans left."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from vibe.app.host import Host
+from vibe.app.plan_clean import Cleaned, clean_plans
+from vibe.cli.describe import one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.parser import CommandLineError
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Clean the plans named, or all, and list what went."""
+    if bool(args.plans) == args.all:
+        raise CommandLineError("name the plans to clean, or say --all")
+    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    cleaned = clean_plans(host, args.plans, dry_run=args.dry_run)
+    if args.output == "json":
+        env.stdout.write(json.dumps([_document(one) for one in cleaned], indent=2, ensure_ascii=False) + "\n")
+        return ExitCode.DONE
+    for one in cleaned:
+        if one.kept_because:
+            env.stdout.write(f"{one.plan_id}: left alone, {one.kept_because}\n")
+            continue
+        verb = "would remove" if args.dry_run else "removed"
+        for path in one.found.worktrees:
+            env.stdout.write(f"{one.plan_id}: {verb} worktree {one_line(str(path), 1_000)}\n")
+        for branch in one.found.branches:
+            env.stdout.write(f"{one.plan_id}: {verb} branch {one_line(branch, 1_000)}\n")
+    if not cleaned:
+        env.stdout.write("nothing to clean\n")
+    return ExitCode.DONE
+
+
+def _document(one: Cleaned) -> dict[str, object]:
+    return {
+        "plan_id": one.plan_id,
+        "worktrees": [str(path) for path in one.found.worktrees],
+        "branches": list(one.found.branches),
+        "kept_because": one.kept_because or None,
+    }
