@@ -1,0 +1,266 @@
+"""Plans whose agents work in processes of their own, and what becomes of them when those or the run are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import EXAMPLES, VibeCommand, command_step, leftovers
+from tests.e2e.test_plan_run import wait_for
+
+WritePlan = Callable[..., str]
+
+IN_PROCESSES = ("plan", "run", "--executor", "process", "--auto-approve", "--output", "json")
+
+CRASHING_TOOL = """
+import os
+import time
+from pathlib import Path
+
+from vibe.core.tools.base import BaseTool, BaseToolConfig
+
+
+class Crash(BaseTool[BaseToolConfig]):
+    \"\"\"Ends its process the first time.\"\"\"
+
+    async def run(self, folder: str) -> str:
+        mark = Path(folder) / "crashed"
+        if not mark.exists():
+            mark.touch()
+            os.abort()
+        return "not this time"
+
+
+class Freeze(BaseTool[BaseToolConfig]):
+    \"\"\"Holds up everything in its process.\"\"\"
+
+    async def run(self) -> str:
+        time.sleep(600)
+        return "woken"
+"""
+
+
+def call(tool: str, **arguments: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"name": tool, "arguments": arguments}]}
+
+
+def slow(step_id: str) -> dict[str, Any]:
+    """An agent that waits for a file in a command, and leaves a process in a session of its own."""
+    wait = f"touch started-{step_id}; while [ ! -e go ]; do sleep 0.05; done"
+    command = f"echo ran >> log-{step_id}; (setsid sleep 300 &); {wait}"
+    return {"turns": [call("bash", command=command), {"text": f"{step_id} is done"}]}
+
+
+def agent_step(step_id: str, **fields: Any) -> dict[str, Any]:
+    return {"id": step_id, "title": f"Step {step_id}", "mode": "test", "prompt": "Go.", "writes": [], **fields}
+
+
+def add_tools(vibe: VibeCommand) -> None:
+    (vibe.home / "tools").mkdir(parents=True)
+    (vibe.home / "tools" / "faulty.py").write_text(CRASHING_TOOL)
+
+
+def step_processes(vibe: VibeCommand) -> set[int]:
+    """The processes of steps that run in this home, those that wait for one included."""
+    found: set[int] = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            ours = b"vibe.app.step_process" in (folder / "cmdline").read_bytes()
+            if ours and f"VIBE_HOME={vibe.home}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.add(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def process_of(vibe: VibeCommand, step_id: str) -> int:
+    """The process below which a step's command runs."""
+    for shell in Path("/proc").glob("[0-9]*"):
+        try:
+            is_it = f"log-{step_id}".encode() in (shell / "cmdline").read_bytes()
+        except OSError:
+            continue
+        pid = int(shell.name)
+        while is_it and pid > 1:
+            if pid in step_processes(vibe):
+                return pid
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    raise AssertionError(f"no process does {step_id}")
+
+
+def started(
+    vibe: VibeCommand, plan: str, *step_ids: str, words: tuple[str, ...] = IN_PROCESSES
+) -> subprocess.Popen[bytes]:
+    """A run in the middle of the slow commands of some steps."""
+    process = vibe.start(*words, plan)
+    wait_for(lambda: process.poll() is not None or all((vibe.workdir / f"started-{one}").exists() for one in step_ids))
+    assert process.poll() is None, process.communicate()
+    return process
+
+
+def steps_of(out: bytes | str) -> dict[str, dict[str, Any]]:
+    return {step["id"]: step for step in json.loads(out)["steps"]}
+
+
+def test_the_quickstart_comes_to_the_same_in_processes(vibe: VibeCommand, tmp_path: Path) -> None:
+    folder = tmp_path / "examples"
+    shutil.copytree(EXAMPLES, folder)
+    script = folder / "quickstart" / "replay.yaml"
+    script.write_text(re.sub(r"delay_seconds: [0-9.]+", "delay_seconds: 0.02", script.read_text()))
+    words = ("plan", "run", "--approve", "edits", "--output", "streaming", str(folder / "quickstart.json"))
+
+    here, there = vibe(*words, "--executor", "local"), vibe(*words, "--executor", "process")
+
+    assert (here.code, there.code) == (0, 0), there.err
+    record, other = here.lines[-1], there.lines[-1]
+    told = ("id", "status", "attempts", "files_changed", "usage")
+    assert [[step[key] for key in told] for step in other["steps"]] == [
+        [step[key] for key in told] for step in record["steps"]
+    ]
+    assert other["usage"] == record["usage"]
+    kinds = [
+        Counter((line["type"], line.get("subagent_step_id")) for line in lines) for lines in (here.lines, there.lines)
+    ]
+    assert kinds[0] == kinds[1], "every event arrives, and once"
+    numbers = [line["seq"] for line in there.lines if line.get("seq")]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert step_processes(vibe) == set()
+
+
+def test_killing_a_steps_process_fails_the_step_and_not_the_plan(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    vibe.replay({"agents": {"victim": slow("victim"), "other": slow("other")}})
+    plan = write_plan(
+        agent_step("victim"), agent_step("other"), command_step("after", "echo fine", depends_on=["other"])
+    )
+    process = started(vibe, plan, "victim", "other")
+    victim = process_of(vibe, "victim")
+
+    os.kill(victim, signal.SIGKILL)
+    wait_for(lambda: not Path(f"/proc/{victim}").exists())
+    (vibe.workdir / "go").touch()
+    out, _ = process.communicate(timeout=30)
+
+    steps = steps_of(out)
+    assert (steps["victim"]["status"], steps["victim"]["reason"]) == ("failed", "crashed")
+    assert "killed by SIGKILL" in steps["victim"]["detail"]
+    assert (steps["other"]["status"], steps["after"]["status"]) == ("completed", "completed")
+    assert steps["victim"]["usage"]["calls"] == 1, "what it had used is known"
+    wait_for(lambda: not leftovers(vibe.workdir))
+
+
+def test_a_tool_that_crashes_its_process_takes_one_attempt_with_it(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    vibe.replay({
+        "agents": {
+            "fragile": {"turns": [call("crash", folder=str(vibe.workdir)), {"text": "done"}]},
+            "other": {"turns": [{"text": "fine"}]},
+        }
+    })
+    add_tools(vibe)
+    fragile = agent_step("fragile", retries=1, allowed_tools=["crash"])
+
+    ended = vibe(*IN_PROCESSES, write_plan(fragile, agent_step("other")))
+
+    steps = steps_of(ended.out)
+    assert (ended.code, steps["fragile"]["status"], steps["fragile"]["attempts"]) == (0, "completed", 2)
+
+
+def test_a_frozen_process_is_ended_for_being_idle(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    vibe.replay({"agents": {"frozen": {"turns": [call("freeze")]}, "other": {"turns": [{"text": "fine"}]}}})
+    add_tools(vibe)
+    plan = write_plan(agent_step("frozen", idle_seconds=2, allowed_tools=["freeze"]), agent_step("other"))
+
+    steps = steps_of(vibe(*IN_PROCESSES, plan).out)
+
+    assert (steps["frozen"]["status"], steps["frozen"]["reason"]) == ("failed", "idle")
+    assert steps["other"]["status"] == "completed"
+    assert step_processes(vibe) == set()
+
+
+def test_nothing_outlives_a_run_that_is_killed_and_a_resume_goes_on_in_processes(
+    vibe: VibeCommand, write_plan: WritePlan
+) -> None:
+    vibe.replay({"agents": {"s": slow("s")}})
+    process = started(vibe, write_plan(agent_step("s"), budget={"max_tokens": 100_000}), "s")
+    assert step_processes(vibe)
+
+    process.kill()
+    process.wait()
+
+    wait_for(lambda: not step_processes(vibe), 5)
+    wait_for(lambda: not [one for one in leftovers(vibe.workdir) if "while" in one], 5)
+    (vibe.workdir / "go").touch()
+    record = vibe("plan", "resume", vibe.plan_ids()[0], "--output", "json").document
+    assert record["outcome"] == "completed"
+    transcript = (vibe.home / "plans" / vibe.plan_ids()[0] / "steps" / "s" / "messages.jsonl").read_text()
+    assert "This call was interrupted" in transcript, "the conversation of the killed process is gone on with"
+    settings = json.loads((vibe.home / "plans" / vibe.plan_ids()[0] / "run.json").read_text())
+    assert settings["executor"] == "process"
+
+
+@pytest.mark.parametrize("interrupts", [1, 2])
+def test_an_interrupt_pauses_and_a_resume_goes_on(vibe: VibeCommand, write_plan: WritePlan, interrupts: int) -> None:
+    vibe.replay({"agents": {"s": slow("s")}})
+    process = started(vibe, write_plan(agent_step("s")), "s")
+
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    assert b"pausing" in process.stderr.readline()
+    if interrupts == 2:
+        process.send_signal(signal.SIGINT)
+    else:
+        (vibe.workdir / "go").touch()
+    out, err = process.communicate(timeout=20)
+
+    assert process.returncode == 130, err
+    assert (json.loads(out)["outcome"], step_processes(vibe)) == ("interrupted", set())
+    wait_for(lambda: not leftovers(vibe.workdir))
+    record = vibe("plan", "resume", vibe.plan_ids()[0], "--output", "json").document
+    assert record["outcome"] == "completed"
+    assert (vibe.workdir / "log-s").read_text() == "ran\n"
+
+
+def test_a_plan_in_processes_ends_in_good_time_when_told_to(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    vibe.replay({"agents": {"s": slow("s")}})
+    process = started(vibe, write_plan(agent_step("s")), "s")
+
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=20)
+
+    assert (process.returncode, json.loads(out)["outcome"]) == (143, "interrupted"), err
+    assert step_processes(vibe) == set()
+    wait_for(lambda: not leftovers(vibe.workdir))
+
+
+def test_the_plans_budget_holds_over_all_processes(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    usage = {"prompt_tokens": 900, "completion_tokens": 50}
+    turns = [{**call("bash", command=f"echo {number}"), "usage": usage} for number in range(5)]
+    vibe.replay({"agents": {"*": {"turns": [*turns, {"text": "done"}]}}})
+    steps = [agent_step(f"s{number}") for number in range(4)]
+    plan = write_plan(*steps, budget={"max_tokens": 4_000})
+
+    tight = vibe(*IN_PROCESSES, plan)
+
+    assert (tight.code, tight.document["outcome"]) == (4, "limit")
+    assert tight.document["usage"]["prompt_tokens"] < 4_000 + 4 * 950
+    assert {step.get("reason") for step in tight.document["steps"]} == {"budget"}
+
+
+def test_what_nobody_is_there_to_approve_is_denied_in_a_process_too(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    turns = [call("write_file", path="a.txt", content="x"), {"text": "done"}]
+    vibe.replay({"agents": {"s": {"turns": turns}}})
+    plan = write_plan(agent_step("s", mode="code", writes=["a.txt"]))
+
+    ended = vibe("plan", "run", "--executor", "process", "--output", "json", plan)
+
+    assert (ended.code, ended.document["steps"][0]["reason"]) == (5, "blocked")
+    assert not (vibe.workdir / "a.txt").exists()

@@ -1,0 +1,142 @@
+"""A run and the processes of its steps, in one event loop: both ends of the link over a real socket."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio import wait_readable
+
+from ipc.sink import MemorySink
+from subagents.budget import Account, Limits
+from subagents.executor import StepTask
+from subagents.link import Lines, ToStep, encode
+from subagents.link_run import Shared, StepDesk
+from subagents.link_step import StepLink
+from subagents.spawner import SpawnPool
+from vibe.core.agents.manager import AgentManager, AgentSources
+from vibe.core.config.models import SubagentsConfig
+from vibe.core.llm.limiter import ProviderLimiter
+from vibe.core.modes import ExecutionMode
+from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
+from vibe.core.tools.questions import Answer, Question
+
+NO_AGENTS = AgentManager(AgentSources(user_home=Path("/nobody")))
+
+
+def step_task(step_id: str = "s", **fields: Any) -> StepTask:
+    """A task for an agent."""
+    task = StepTask(step_id=step_id, title="A step", mode=ExecutionMode.CODE, goal="", context="", prompt="Go.")
+    return replace(task, **fields)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until it holds."""
+    with anyio.fail_after(10):
+        while not condition():  # noqa: ASYNC110  what happens in a process sets no event
+            await anyio.sleep(0.002)
+
+
+class Person:
+    """Answers what is asked, one question at a time; ``asked`` are the questions so far, ``most`` at once."""
+
+    def __init__(self, scope: ApprovalScope = ApprovalScope.ONCE) -> None:
+        self.scope = scope
+        self.asked: list[ApprovalRequest] = []
+        self.withdrawn: list[str] = []
+        self.most = 0
+        self.may_answer = anyio.Event()
+        self._open = 0
+
+    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Yes, once the person may answer."""
+        self.asked.append(request)
+        self._open += 1
+        self.most = max(self.most, self._open)
+        try:
+            await self.may_answer.wait()
+        except BaseException:
+            self.withdrawn.append(request.request_id)
+            raise
+        finally:
+            self._open -= 1
+        return ApprovalAnswer(allow=True, scope=self.scope, reason="fine")
+
+    async def reply(self, questions: Sequence[Question]) -> Sequence[Answer] | None:
+        """The first option of each question."""
+        return [Answer(question=question.question, answer=question.options[0].label) for question in questions]
+
+
+def shared_of_a_run(
+    *, limits: Limits | None = None, person: Person | None = None, most_subagents: int = 20, slots: int = 4
+) -> Shared:
+    """What is one for a run; every provider has ``slots``."""
+    limiters: dict[str, ProviderLimiter] = {}
+
+    def limiter_of(provider: str) -> ProviderLimiter:
+        if provider == "nobody":
+            raise KeyError(provider)
+        return limiters.setdefault(provider, ProviderLimiter(max_concurrency=slots, max_pause_seconds=60))
+
+    return Shared(
+        account=Account("the plan", limits or Limits()),
+        approvals=Approvals(approver=person),
+        spawning=SpawnPool(NO_AGENTS, SubagentsConfig(max_spawned=most_subagents)),
+        limiter_of=limiter_of,
+        sink=MemorySink(),
+    )
+
+
+@dataclass
+class LinkedStep:
+    """A step's process as both ends see it; ``link`` is its own, ``desk`` the run's."""
+
+    link: StepLink
+    desk: StepDesk
+    ours: socket.socket
+    theirs: socket.socket
+    lines: Lines = field(default_factory=Lines)
+    arrived: deque[bytes] = field(default_factory=deque[bytes])
+
+    def die(self) -> None:
+        """As a process that is killed."""
+        self.theirs.close()
+
+    async def next_line(self) -> bytes | None:
+        """The next line for the desk."""
+        while not self.arrived:
+            await wait_readable(self.ours)
+            data = self.ours.recv(65536)
+            if not data:
+                return None
+            self.arrived += self.lines.feed(data)
+        return self.arrived.popleft()
+
+
+@asynccontextmanager
+async def linked_step(shared: Shared) -> AsyncGenerator[LinkedStep]:
+    """A step that is served; its process is gone, and everything given back, when the block ends."""
+    ours, theirs = socket.socketpair()
+    ours.settimeout(0)
+
+    async def send(message: ToStep) -> None:
+        try:
+            ours.send(encode(message))
+        except BrokenPipeError:
+            return
+
+    step = LinkedStep(link=StepLink(theirs), desk=StepDesk(shared, send), ours=ours, theirs=theirs)
+    with ours, theirs:
+        async with anyio.create_task_group() as served, anyio.create_task_group() as process:
+            served.start_soon(step.desk.serve, step.next_line)
+            process.start_soon(step.link.attend)
+            yield step
+            process.cancel_scope.cancel()
+            theirs.shutdown(socket.SHUT_RDWR)
