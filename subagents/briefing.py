@@ -1,16 +1,31 @@
-"""What a step's subagent is told: goal, context, its own prompt, what the steps before it found, and failed checks."""
+"""What a step's subagent is told: goal, context, its own prompt, what the steps before it found, and failed checks.
+
+All but the step's own prompt is bounded, by a share of the step's tokens and by a number of characters. What is cut is
+said, and is whole in the result file of the step it comes from.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from subagents.executor import StepInput, StepTask
+from subagents.host_commands import ending_of
+from vibe.core.tools.hand_in import HAND_IN
 from vibe.core.tools.process import CommandResult
 
-MAX_CONTEXT = 8_000
-MAX_INPUT = 6_000
-MAX_INPUTS = 24_000
-"""Characters; about a quarter of that in tokens. What is cut is said, and is whole in the step's result file."""
+CHARACTERS_PER_TOKEN = 4
+GOAL_SHARE, MAX_GOAL = 0.02, 4_000
+CONTEXT_SHARE, MAX_CONTEXT = 0.04, 8_000
+INPUTS_SHARE, MAX_INPUTS = 0.12, 24_000
+"""Of the step's ``max_tokens``, and characters: the smaller counts."""
+SMALLEST_SHARE = 1_000
+"""Characters; no part is cut below that, and an input that would get less is only named."""
+OVERHEAD = 600
+"""Characters of an input's share for its heading, and for where the whole of it is."""
+MAX_TITLE = 120
+NAMES_SHARE = 0.2
+"""Of the room for inputs: what the names of those may take that are only named."""
 
 REPAIR_HEADING = "The host ran this step's checks and one failed."
 MAX_CHECK_OUTPUT = 6_000
@@ -18,47 +33,88 @@ MAX_CHECK_OUTPUT = 6_000
 
 def first_message(task: StepTask) -> str:
     """The prompt that opens a step."""
-    parts = [f"# Goal of the whole plan\n{task.goal}"]
+    parts = [f"# Goal of the whole plan\n{_cut(task.goal, _room(task, GOAL_SHARE, MAX_GOAL))}"]
     if task.context:
-        parts.append(f"# Context\n{_cut(task.context, MAX_CONTEXT)}")
+        parts.append(f"# Context\n{_cut(task.context, _room(task, CONTEXT_SHARE, MAX_CONTEXT))}")
     if task.inputs:
-        parts.append(_inputs(task.inputs))
+        told = _inputs(task.inputs, _room(task, INPUTS_SHARE, MAX_INPUTS))
+        parts.append(f"# What the steps before this one report\n{told}")
     parts.append(f"# Your step: {task.title}\n{task.prompt}")
     if task.writes is not None:
         parts.append("You may write only these files: " + (", ".join(task.writes) or "none") + ".")
     if task.verify:
         checks = "\n".join(f"- `{command}`" for command in task.verify)
-        parts.append(f"When you are done, the host runs these checks; each must exit with 0:\n{checks}")
-    parts.append("Do this step only. End with a short summary that the steps after you can work from.")
+        parts.append(
+            f"When you are done, the host runs these checks; each must exit with 0:\n{checks}\n"
+            "Leave the files they name as they are, unless you are told to write them."
+        )
+    parts.append(f"Do this step only. {_ending(task)}")
     return "\n\n".join(parts)
 
 
-def repair_message(command: str, result: CommandResult) -> str:
+def repair_message(task: StepTask, command: str, result: CommandResult) -> str:
     """The prompt that hands a failed check back."""
     output = _cut_middle((result.stdout + result.stderr).strip() or "(no output)", MAX_CHECK_OUTPUT)
-    ended = "ran out of time" if result.timed_out else f"exited with {result.exit_code}"
+    again = "When it is mended, hand in the result again." if task.output_schema is not None else _ending(task)
+    return f"{REPAIR_HEADING} Mend the work, not the check.\n\n`{command}` {ending_of(result)}:\n\n{output}\n\n{again}"
+
+
+def result_files(task: StepTask) -> tuple[str, ...]:
+    """The files outside the workspace that ``first_message`` may refer to."""
+    return tuple(one.result_file for one in task.inputs if one.result_file is not None)
+
+
+def _ending(task: StepTask) -> str:
+    if task.output_schema is None:
+        return "End with a short summary that the steps after you can work from."
     return (
-        f"{REPAIR_HEADING} Mend the work, not the check.\n\n`{command}` {ended}:\n\n{output}\n\n"
-        "End with a short summary when it is mended."
+        f"End by calling `{HAND_IN}` with your result as `value`, which must fit its schema, and with a short `summary`: "
+        "the steps after you get both."
     )
 
 
-def _inputs(inputs: tuple[StepInput, ...]) -> str:
-    share = min(MAX_INPUT, MAX_INPUTS // len(inputs))
-    return "# What the steps before this one report\n" + "\n\n".join(_input(one, share) for one in inputs)
+def _room(task: StepTask, share: float, most: int) -> int:
+    return max(SMALLEST_SHARE, min(most, int(task.max_tokens * share) * CHARACTERS_PER_TOKEN))
 
 
-def _input(one: StepInput, share: int) -> str:
-    lines = [f"## {one.title} ({one.step_id}, {one.status})", _cut(one.summary or "(no summary)", share)]
-    if one.output is not None:
-        lines.append("Output: " + _cut(json.dumps(one.output, ensure_ascii=False), share))
-    if one.files_changed:
-        lines.append("Files changed: " + _cut(", ".join(one.files_changed), 1_000))
+def _inputs(inputs: Sequence[StepInput], room: int) -> str:
+    """As many as there is room for, each with a fair share of it; the others are named."""
+    told = inputs if room >= SMALLEST_SHARE * len(inputs) else inputs[: int(room * (1 - NAMES_SHARE)) // SMALLEST_SHARE]
+    parts = [_input(one, room // len(told) - OVERHEAD) for one in told]
+    if others := inputs[len(told) :]:
+        parts.append(_others(others, int(room * NAMES_SHARE)))
+    return "\n\n".join(parts)
+
+
+def _input(one: StepInput, room: int) -> str:
+    """One result in ``room`` characters; its output as a whole or not at all, for half of it is no JSON."""
+    files = _cut(", ".join(one.files_changed), room // 4, _place(one, "files_changed"))
+    output = "" if one.output is None else json.dumps(one.output, ensure_ascii=False)
+    whole = output if len(output) <= room // 2 else ""
+    summary = _cut(
+        one.summary or "(no summary)", room - len(whole) - min(len(files), room // 4), _place(one, "summary")
+    )
+    lines = [f"## {_cut(one.title, MAX_TITLE)} ({one.step_id}, {one.status})", summary]
+    if output:
+        lines.append(f"Output: {whole or f'{len(output)} characters of JSON' + _place(one, 'output')}")
+    if files:
+        lines.append(f"Files changed: {files}")
     return "\n".join(lines)
 
 
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]} [... {len(text) - limit} characters left out]"
+def _others(others: Sequence[StepInput], room: int) -> str:
+    names = _cut(", ".join(f"{one.step_id} ({one.status})" for one in others), room)
+    place = next((one.result_file for one in others if one.result_file is not None), None)
+    whole = f" What each reports is in a file such as {place}." if place is not None else ""
+    return f"## {len(others)} more steps\n{names}{whole}"
+
+
+def _place(one: StepInput, field: str) -> str:
+    return f", whole as `{field}` in {one.result_file}" if one.result_file is not None else ""
+
+
+def _cut(text: str, limit: int, place: str = "") -> str:
+    return text if len(text) <= limit else f"{text[:limit]} [... {len(text) - limit} characters left out{place}]"
 
 
 def _cut_middle(text: str, limit: int) -> str:

@@ -1,21 +1,28 @@
 """One ledger for a whole tree of agents: room is reserved before each call and settled after it.
 
-Accounts form a tree (plan -> step). A reservation stands on the account it was made on and on all above it, so that
-whatever the fan-out, a limit is passed by no more than what one call's prompt was underestimated by.
+Accounts form a tree (plan -> step). A reservation stands on the account it was made on and on all above it. Providers
+count prompts their own way and may answer at more length than they were asked to, so calls under way are expected to take
+twice what they were given: as long as none takes more than that, a limit is passed by no more than one call's reservation,
+whatever the fan-out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import anyio
 
-from vibe.core.budget import BudgetExhaustedError
+from vibe.core.budget import BudgetExhaustedError, Reservation
 from vibe.core.config.models import ModelConfig
 from vibe.core.messages import Usage
 
 SMALLEST_ANSWER = 64
 """An answer with less room than this many tokens is not worth its prompt."""
+FAIR_ANSWER = 1_024
+"""With less room than this, a call waits for what others hold and may give back."""
+HELD_WEIGHT = 2
+"""What a call under way may take, as a multiple of what was set aside for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +51,8 @@ class _Purse:
 
     def free_room(self, model: ModelConfig, prompt_tokens: int) -> float:
         """How many tokens of answer fit beside what is held."""
-        return self._room(model, prompt_tokens + self.held_tokens, self.held_price + _price(model, prompt_tokens))
+        tokens, price = HELD_WEIGHT * self.held_tokens, HELD_WEIGHT * self.held_price
+        return self._room(model, prompt_tokens + tokens, price + _price(model, prompt_tokens))
 
     def room_at_best(self, model: ModelConfig, prompt_tokens: int) -> float:
         """How many would fit if all that is held were given back."""
@@ -77,10 +85,19 @@ class _Purse:
         return room
 
 
-class _Tree:
-    """What all accounts of a tree share: the signal that something was given back."""
+class Upstream(Protocol):
+    """The ledger above a tree whose root is an account of another process."""
 
-    def __init__(self) -> None:
+    async def reserve(self, model: ModelConfig, prompt_tokens: int, wanted_tokens: int) -> Reservation:
+        """Room on that account; see ``vibe.core.budget.Budget``."""
+        ...
+
+
+class _Tree:
+    """What all accounts of a tree share: what is above them, and the signal that something was given back."""
+
+    def __init__(self, upstream: Upstream | None = None) -> None:
+        self.upstream = upstream
         self._freed = anyio.Event()
 
     def announce(self) -> None:
@@ -92,11 +109,14 @@ class _Tree:
 
 
 class Account:
-    """What one part of the tree has spent and set aside."""
+    """What one part of the tree has spent and set aside.
 
-    def __init__(self, name: str, limits: Limits) -> None:
+    ``upstream`` says that this one mirrors an account of another process, where each call needs room, too.
+    """
+
+    def __init__(self, name: str, limits: Limits, upstream: Upstream | None = None) -> None:
         self._purses = (_Purse(name=name, limits=limits),)
-        self._tree = _Tree()
+        self._tree = _Tree(upstream)
 
     def open(self, name: str, limits: Limits, *, spent: Usage | None = None, cost_usd: float | None = 0.0) -> Account:
         """A new account below this one; ``spent`` was booked above it in an earlier run."""
@@ -130,17 +150,36 @@ class Account:
         for purse in self._purses:
             purse.book(usage, cost_usd)
 
+    def show(self, usage: Usage, cost_usd: float | None) -> None:
+        """Have the account at the root say what the one it mirrors says."""
+        self._purses[-1].usage, self._purses[-1].cost_usd = usage, cost_usd
+
     async def reserve(self, model: ModelConfig, prompt_tokens: int, wanted_tokens: int) -> CallReservation:
         """Set room aside for a prompt and an answer; see ``vibe.core.budget.Budget``."""
         needed = min(wanted_tokens, SMALLEST_ANSWER)
         while True:
-            room = min(purse.free_room(model, prompt_tokens) for purse in self._purses)
-            if room >= needed:
-                return CallReservation(self, model, prompt_tokens, int(min(room, wanted_tokens)))
+            best = float("inf")
             for purse in self._purses:
-                if purse.room_at_best(model, prompt_tokens) < needed:
+                best = min(best, purse.room_at_best(model, prompt_tokens))
+                if best < needed:
                     raise purse.exhausted(prompt_tokens)
+            room = min(purse.free_room(model, prompt_tokens) for purse in self._purses)
+            if room >= min(wanted_tokens, FAIR_ANSWER, best):
+                held = CallReservation(self, model, prompt_tokens, int(min(room, wanted_tokens)))
+                return await self._covered(held, model, prompt_tokens)
             await self._tree.something_freed()
+
+    async def _covered(self, held: CallReservation, model: ModelConfig, prompt_tokens: int) -> CallReservation:
+        """The same room on what is above the tree, too; where that gives less, it is less."""
+        upstream = self._tree.upstream
+        if upstream is None:
+            return held
+        try:
+            held.extend(await upstream.reserve(model, prompt_tokens, held.max_completion_tokens))
+        except BaseException:
+            held.release()
+            raise
+        return held
 
     def hold(self, tokens: int, price: float) -> None:
         """Set aside (or, below 0, give back) on this account and all above it."""
@@ -157,13 +196,21 @@ class CallReservation:
     def __init__(self, account: Account, model: ModelConfig, prompt_tokens: int, completion_tokens: int) -> None:
         self.max_completion_tokens = completion_tokens
         self._account = account
+        self._above: Reservation | None = None
         self._tokens = prompt_tokens + completion_tokens
         self._price = _price(model, prompt_tokens, completion_tokens)
         account.hold(self._tokens, self._price)
 
+    def extend(self, above: Reservation) -> None:
+        """Take in the room that was found above the tree: it ends with this one."""
+        self._above = above
+        self.max_completion_tokens = min(self.max_completion_tokens, above.max_completion_tokens)
+
     def settle(self, usage: Usage, cost_usd: float | None) -> None:
         """Book what the call took and give back the rest."""
         self._account.book(usage, cost_usd)
+        if self._above is not None:
+            self._above.settle(usage, cost_usd)
         self.release()
 
     def release(self) -> None:
@@ -171,6 +218,8 @@ class CallReservation:
         if self._tokens:
             self._account.hold(-self._tokens, -self._price)
             self._tokens = 0
+            if self._above is not None:
+                self._above.release()
 
 
 def _price(model: ModelConfig, prompt_tokens: int, completion_tokens: int = 0) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from subagents.executor import StepResult, StepTask
-from subagents.host_commands import HostCommands, Purpose, output_of
+from subagents.host_commands import HostCommands, Purpose, ending_of, output_of
 from vibe.core.outcome import Outcome
 
 SUMMARY_CHARACTERS = 2_000
@@ -27,11 +27,11 @@ class CommandStep:
             ended = await self._commands.run(command, purpose=purpose)
             output = output_of(ended)[-SUMMARY_CHARACTERS:]
             summary = summary or output
-            if ended.exit_code != 0:
+            if ended.timed_out or ended.exit_code != 0:
                 self.result = StepResult(
                     outcome=Outcome.FAILED,
                     reason="exit_code" if purpose is Purpose.STEP else "verify",
-                    detail=f"`{command}` exited with {ended.exit_code}",
+                    detail=f"`{command}` {ending_of(ended)}",
                     summary=output,
                 )
                 return

@@ -30,9 +30,9 @@ class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one attempt at a step came to.
 
     ``outcome`` COMPLETED, FAILED, BLOCKED or LIMIT is final for the attempt; INTERRUPTED means the step stopped at a
-    turn's end and goes on from there. ``reason`` is a stable word (``budget``, ``verify``, ``exit_code``,
-    ``timeout``, ``blocked``, ``provider`` ...), ``detail`` a sentence for people. ``cost_usd`` is None if unknown.
-    ``provider_refused`` says the key, quota or credit was the matter: no other step would fare better. ``usage`` counts
+    turn's end and goes on from there. ``reason`` is a stable word (``budget``, ``verify``, ``output``, ``exit_code``,
+    ``timeout``, ``blocked``, ``provider`` ...), ``detail`` a sentence for people. ``output`` is what was handed in, if
+    the step has a schema for that and completed. ``cost_usd`` is None if unknown. ``provider_refused`` says the key, quota or credit was the matter: no other step would fare better. ``usage`` counts
     the subagents the step's agent started, too; ``agents`` tells them apart, with the step's own agent first.
     """
 
@@ -54,7 +54,7 @@ class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepInput:
-    """The result of a direct dependency, as its dependant is told."""
+    """The result of a direct dependency, as its dependant is told; ``result_file`` is where the whole of it is."""
 
     step_id: str
     title: str
@@ -62,6 +62,7 @@ class StepInput:
     summary: str
     output: Any = None
     files_changed: tuple[str, ...] = ()
+    result_file: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,8 @@ class StepTask:
     """Everything one attempt at a step needs to know. Times in seconds, price in USD, None: no limit.
 
     ``writes`` None means unknown: the step may write anything. ``attempt`` counts from 1. ``output_schema`` is what the
-    value it must hand in has to fit. ``workdir`` is the root to work in; None: the run's own workspace.
+    value it must hand in has to fit. ``workdir`` is the root to work in; None: the run's own workspace. ``conversation``
+    names one that the attempt has besides its own (blank), as for resolving a conflict.
     """
 
     step_id: str
@@ -95,6 +97,7 @@ class StepTask:
     output_schema: dict[str, Any] | None = None
     workspace: Literal["shared", "worktree"] = "shared"
     workdir: str | None = None
+    conversation: str = ""
 
 
 class StepExecutor(Protocol):

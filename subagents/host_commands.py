@@ -14,6 +14,8 @@ from vibe.core.tools.process import NOT_INTERACTIVE, CommandResult, child_enviro
 from vibe.core.tools.shell_command import shell_command
 
 TOOL_NAME = "command"
+VERIFY_SECONDS = 600.0
+"""How long a check may take, unless the settings say otherwise."""
 MAX_EVENT_OUTPUT = 16_000
 """Characters of output in the closing event: its end."""
 
@@ -26,11 +28,18 @@ class Purpose(StrEnum):
 
 
 class HostCommands:
-    """Runs shell commands in one folder and tells ``sink`` about each."""
+    """Runs shell commands in one folder and tells ``sink`` about each. A check may take ``verify_seconds``."""
 
     def __init__(
-        self, root: Path, environ: Mapping[str, str], sink: EventSink, confinement: Confinement | None = None
+        self,
+        root: Path,
+        environ: Mapping[str, str],
+        sink: EventSink,
+        confinement: Confinement | None = None,
+        *,
+        verify_seconds: float = VERIFY_SECONDS,
     ) -> None:
+        self._verify_seconds = verify_seconds
         self._root = root
         self._environ = environ
         self._sink = sink
@@ -40,7 +49,8 @@ class HostCommands:
         """Run one command to its end.
 
         A step's own command gets the user's whole environment, as ``make`` would give it, and is confined only where
-        everything must be; a check, which executes what a model wrote, gets no secrets and is confined where that can be.
+        everything must be; a check, which executes what a model wrote, gets no secrets, is confined where that can be and
+        has a time limit.
         Cancelling kills everything it started before it returns.
         """
         call_id = uuid4().hex
@@ -62,12 +72,19 @@ class HostCommands:
         shell = await shell_command(
             command, environ, self._confinement if confines else None, Place(roots=(self._root,))
         )
-        result = shell.annotated(await run_command(shell.argv, cwd=self._root, environ=shell.environ, on_output=stream))
+        ended = await run_command(
+            shell.argv,
+            cwd=self._root,
+            environ=shell.environ,
+            timeout=None if own else self._verify_seconds,
+            on_output=stream,
+        )
+        result = shell.annotated(ended)
         self._sink.publish(
             ToolResultEvent(
                 tool_call_id=call_id,
                 tool=TOOL_NAME,
-                status="ok" if result.exit_code == 0 else "error",
+                status="ok" if result.exit_code == 0 and not result.timed_out else "error",
                 content=output_of(result)[-MAX_EVENT_OUTPUT:],
                 duration_s=result.duration_s,
             )
@@ -78,3 +95,8 @@ class HostCommands:
 def output_of(result: CommandResult) -> str:
     """Both streams, standard output first."""
     return "\n".join(part.strip("\n") for part in (result.stdout, result.stderr) if part.strip())
+
+
+def ending_of(result: CommandResult) -> str:
+    """How a command ended, as a phrase."""
+    return f"was stopped after {result.duration_s:.0f} s" if result.timed_out else f"exited with {result.exit_code}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +12,20 @@ from msgspec import structs
 
 from ipc.sink import TaggingSink
 from subagents.agent_step import AgentStep
+from subagents.briefing import result_files
 from subagents.command_step import CommandStep
 from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.host_commands import HostCommands
-from subagents.subagent import Belongings, SubAgent, SubAgentConfig, Surroundings
+from subagents.subagent import Belongings, SubAgent, SubAgentConfig
+from subagents.surroundings import Surroundings
+from subagents.verification import Neighbours, Verification, record_name
 from vibe.core.agents.errors import UnknownAgentError
 from vibe.core.agents.profiles import AgentProfile
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.background import BackgroundCommands, background_commands
+from vibe.core.tools.hand_in import HandIn
+
+HAND_IN_TEXT = "Hand in the result of your step. This ends it: call it once all else is done."
 
 
 class LocalExecutor:
@@ -28,6 +34,7 @@ class LocalExecutor:
     def __init__(self, surroundings: Surroundings, step_folder: Callable[[str], Path]) -> None:
         self._around = surroundings
         self._step_folder = step_folder
+        self._neighbours = Neighbours()
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do one attempt at a step within its time; see ``StepExecutor``."""
@@ -42,33 +49,40 @@ class LocalExecutor:
         return step.result
 
     async def _run_agent(self, task: StepTask, stop: StopSignal) -> StepResult:
-        async with background_commands() as background:
-            agent = await anyio.to_thread.run_sync(self._agent, task, background)
-            step = AgentStep(task, agent, self._commands(task))
-            try:
-                with anyio.move_on_after(task.timeout_seconds):
-                    await step.do(stop)
-            finally:
-                agent.finish(step.result.outcome.value, step.result.reason)
-        return step.result
+        root = self._root(task)
+        with self._neighbours.beside(task, root) as others:
+            verification = await anyio.to_thread.run_sync(self._verification, task, root, others)
+            async with background_commands() as background:
+                agent = await anyio.to_thread.run_sync(self._agent, task, verification, background)
+                return await _ended(AgentStep(task, agent, self._commands(task), verification), task, stop)
 
-    def _agent(self, task: StepTask, background: BackgroundCommands) -> SubAgent:
+    def _verification(self, task: StepTask, root: Path, others: Callable[[], Sequence[str]]) -> Verification:
+        return Verification(task, root, self._step_folder(task.step_id) / record_name(task), others)
+
+    def _agent(self, task: StepTask, verification: Verification, background: BackgroundCommands) -> SubAgent:
         """The attempt's subagent, with the conversation it had if it was interrupted; reads and makes files."""
         folder = self._step_folder(task.step_id)
-        conversation = Transcript.open(folder / transcript_name(task.attempt))
-        belongings = Belongings(
-            outputs=folder / "outputs", subagents=folder / subagents_name(task.attempt), background=background
-        )
-        return SubAgent(self._config(task), self._surroundings_of(task), conversation, belongings)
+        conversation = Transcript.open(folder / transcript_name(task.attempt, task.conversation))
+        subagents = folder / subagents_name(task.attempt, task.conversation)
+        belongings = Belongings(outputs=folder / "outputs", subagents=subagents, background=background)
+        return SubAgent(self._config(task), self._surroundings_of(task, verification), conversation, belongings)
 
     def _commands(self, task: StepTask) -> HostCommands:
         sink = TaggingSink(self._around.sink, subagent_step_id=task.step_id)
         around = self._around
-        return HostCommands(around.workspace.root, around.environ, sink, around.confinement)
+        return HostCommands(
+            self._root(task), around.environ, sink, around.confinement, verify_seconds=around.verify_seconds
+        )
 
-    def _surroundings_of(self, task: StepTask) -> Surroundings:
-        """The run's surroundings with the step's own claim on files as its boundary."""
-        return replace(self._around, workspace=replace(self._around.workspace, writes=task.writes))
+    def _root(self, task: StepTask) -> Path:
+        return self._around.workspace.root if task.workdir is None else Path(task.workdir)
+
+    def _surroundings_of(self, task: StepTask, verification: Verification) -> Surroundings:
+        """The run's surroundings in the folder the step works in, with its own claim on files as its boundary."""
+        workspace = replace(
+            self._around.workspace, root=self._root(task), writes=task.writes, held=verification.held
+        ).granting([Path(file) for file in result_files(task)], write=False)
+        return replace(self._around, workspace=workspace)
 
     def _profile(self, task: StepTask) -> AgentProfile | None:
         """The profile the step names. A plan that names one was checked before it started."""
@@ -90,14 +104,30 @@ class LocalExecutor:
             max_price=task.max_price,
             model=task.model,
             profile=self._profile(task),
+            caller=f"{task.step_id}:{task.conversation}" if task.conversation else "",
+            hand_in=None if task.output_schema is None else HandIn(schema=task.output_schema, description=HAND_IN_TEXT),
         )
 
 
-def subagents_name(attempt: int) -> str:
-    """Where the subagents of an attempt have their folders."""
-    return "subagents" if attempt == 1 else f"subagents.{attempt}"
+async def _ended(step: AgentStep, task: StepTask, stop: StopSignal) -> StepResult:
+    """What an agent's step comes to within its time; its end is announced whatever happens."""
+    try:
+        with anyio.move_on_after(task.timeout_seconds):
+            await step.do(stop)
+    finally:
+        step.agent.finish(step.result.outcome.value, step.result.reason)
+    return step.result
 
 
-def transcript_name(attempt: int) -> str:
-    """Each attempt has a conversation of its own; an interrupted attempt finds its own again."""
-    return "messages.jsonl" if attempt == 1 else f"messages.{attempt}.jsonl"
+def subagents_name(attempt: int, conversation: str = "") -> str:
+    """Where the subagents of a conversation have their folders."""
+    return _name("subagents", attempt, conversation)
+
+
+def transcript_name(attempt: int, conversation: str = "") -> str:
+    """Each attempt has a conversation of its own, and may have more; an interrupted attempt finds them again."""
+    return f"{_name('messages', attempt, conversation)}.jsonl"
+
+
+def _name(kind: str, attempt: int, conversation: str) -> str:
+    return ".".join((kind, *([str(attempt)] if attempt > 1 else []), *([conversation] if conversation else [])))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,7 +12,9 @@ import anyio
 import anyio.to_thread
 
 from subagents.executor import AgentUsage
-from subagents.subagent import TASK_TOOL, Belongings, Parent, SubAgent, SubAgentConfig, SubAgentResult
+from subagents.kit import TASK_TOOL
+from subagents.subagent import Belongings, SubAgent, SubAgentConfig, SubAgentResult
+from subagents.surroundings import Parent
 from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.profiles import AgentProfile, AgentSafety
 from vibe.core.config.models import SubagentsConfig
@@ -36,13 +39,16 @@ class SpawnError(ToolError):
 
 
 class SpawnPool:
-    """What all agents of one run share: how many subagents they have started, and how many may work at once."""
+    """What all agents of one run share: how many subagents they have started, and how many may work at once.
 
-    def __init__(self, agents: AgentManager, limits: SubagentsConfig) -> None:
+    ``spawned`` is how many of them earlier runs of the same plan started.
+    """
+
+    def __init__(self, agents: AgentManager, limits: SubagentsConfig, *, spawned: int = 0) -> None:
         self.agents = agents
         self.limits = limits
         self.slots = anyio.Semaphore(limits.max_parallel)
-        self._spawned = 0
+        self._spawned = spawned
 
     def below(self, parent: Parent) -> Spawner:
         """Who starts subagents for one agent."""
@@ -51,6 +57,17 @@ class SpawnPool:
     def earlier(self, folder: Path) -> tuple[AgentUsage, ...]:
         """What the subagents in a folder used; reads files."""
         return tuple(earlier_subagents(folder, ""))
+
+    @asynccontextmanager
+    async def place(self) -> AsyncGenerator[None, None]:
+        """Count one more subagent and wait until it may work; it may while the block lasts.
+
+        Raises:
+            SpawnError: that would be one too many.
+        """
+        self.take_one()
+        async with self.slots:
+            yield
 
     def take_one(self) -> None:
         """Count one more.
@@ -98,8 +115,7 @@ class Spawner:
             profile = self._pool.agents.subagent(order.agent)
         except VibeError as error:
             raise SpawnError(str(error)) from error
-        self._pool.take_one()
-        async with self._pool.slots, background_commands() as background:
+        async with self._pool.place(), background_commands() as background:
             agent = await anyio.to_thread.run_sync(self._make, order, profile, background)
             self._mine.append(agent)
             acted = SubAgentResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the end")
@@ -169,6 +185,11 @@ class Spawner:
         draft = folder / f"{RESULT_FILE}.new"
         draft.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", errors="replace")
         draft.replace(folder / RESULT_FILE)
+
+
+def started_subagents(steps: Path) -> int:
+    """How many subagents the steps with folders in ``steps`` have started so far; reads files."""
+    return sum(1 for path in steps.glob("*/subagents*/*") if path.is_dir())
 
 
 def earlier_subagents(folder: Path, parent_id: str) -> Iterable[AgentUsage]:

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 from uuid import uuid4
 
 from ipc.events import SubAgentFinishedEvent, SubAgentStartedEvent, WarningEvent
-from ipc.sink import EventSink, TaggingSink
-from subagents.budget import Account, Limits
+from ipc.sink import TaggingSink
+from subagents.budget import Limits
 from subagents.executor import AgentUsage
+from subagents.kit import TASK_TOOL, AgentParts, agent_kit
+from subagents.surroundings import Brood, Parent, Surroundings
 from subagents.tool_policy import step_tools
 from vibe.core.agent_loop import ActResult, AgentLoop
-from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.profiles import AgentProfile
 from vibe.core.config.models import ModelConfig
-from vibe.core.guidance import AgentPlace, AgentPrompt, Guidance
-from vibe.core.llm.factory import ModelCatalog
+from vibe.core.guidance import AgentPlace
 from vibe.core.messages import AssistantMessage, Usage
-from vibe.core.middleware.reminders import todo_reminders
-from vibe.core.middleware.taught import taught_reminders
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
-from vibe.core.sandbox.confinement import Confinement
 from vibe.core.session.transcript import Transcript
 from vibe.core.stop import NeverStop, StopSignal
 from vibe.core.tools.background import BackgroundCommands
-from vibe.core.tools.executor import Approvals, Callbacks, ToolExecutor
+from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.manager import ToolManager
-from vibe.core.tools.ports import SubagentSpawner
 from vibe.core.tools.profile_view import profile_view
-from vibe.core.tools.workspace import Workspace
 from vibe.core.turn import AgentKit
 
 
@@ -41,7 +34,7 @@ class SubAgentConfig:
     """One subagent's orders and limits. Tokens are prompt plus completion over all turns, price in USD.
 
     ``profile`` bounds what it may do. ``step_id`` is empty and ``parent_id`` set for one that an agent started;
-    ``caller`` is the name replays and logs know it by, if not the step's id.
+    ``caller`` is the name replays and logs know it by, if not the step's id. ``hand_in`` is what it must end with.
     """
 
     step_id: str
@@ -56,64 +49,7 @@ class SubAgentConfig:
     profile: AgentProfile | None = None
     parent_id: str | None = None
     caller: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What all subagents of a run share.
-
-    ``default_model`` is for those that name none (None: the configured one). ``account`` is the plan's; ``environ`` is
-    for the processes they start. ``agents`` are the profiles there are; ``spawning`` None: none of them may start others;
-    ``confinement`` None: nothing confines commands.
-    ``guidance`` is what the user and the project teach them.
-    """
-
-    models: ModelCatalog
-    default_model: str | None = None
-    tools: ToolManager
-    workspace: Workspace
-    approvals: Approvals
-    sink: EventSink
-    account: Account
-    base_prompt: str
-    environ: Mapping[str, str] = field(default_factory=dict[str, str])
-    clock: Callable[[], float] = time.monotonic
-    agents: AgentManager | None = None
-    spawning: Spawning | None = None
-    confinement: Confinement | None = None
-    guidance: Guidance = field(default_factory=Guidance)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parent:
-    """An agent that may start others: they get its ``surroundings``, and a folder each in ``folder``."""
-
-    agent_id: str
-    surroundings: Surroundings
-    folder: Path
-
-
-class Brood(SubagentSpawner, Protocol):
-    """Starts the subagents of one agent. ``stop`` reaches them; ``agents`` is what each has used."""
-
-    stop: StopSignal
-
-    @property
-    def agents(self) -> tuple[AgentUsage, ...]:
-        """What each subagent has used."""
-        ...
-
-
-class Spawning(Protocol):
-    """Lets the agents of one run start subagents."""
-
-    def below(self, parent: Parent) -> Brood:
-        """Who starts the subagents of one agent; reads files."""
-        ...
-
-    def earlier(self, folder: Path) -> tuple[AgentUsage, ...]:
-        """What the subagents in a folder used, in an earlier run; reads files."""
-        ...
+    hand_in: HandIn | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +65,6 @@ class Belongings:
     subagents: Path | None = None
     background: BackgroundCommands | None = None
 
-
-TASK_TOOL = "task"
 
 SubAgentResult = ActResult
 """What a subagent came to: an ``ActResult`` over its whole conversation."""
@@ -157,6 +91,7 @@ class SubAgent:
         self._sink = TaggingSink(surroundings.sink, subagent_id=self.subagent_id, subagent_step_id=config.step_id)
         self._model = self._resolve_model()
         self._tools = self._choose_tools()
+        self._offered = self._tools if config.hand_in is None else self._tools.with_tool(config.hand_in.tool_class())
         self._taught = surroundings.guidance.for_agent(self._place())
         before = self._spent_before()
         self._account = surroundings.account.open(
@@ -167,7 +102,7 @@ class SubAgent:
         )
         self._brood = self._spawner()
         self._loop = AgentLoop(self._kit(), max_turns=config.max_turns)
-        self._started = surroundings.clock()
+        self._started: float | None = None
 
     async def execute(self, prompt: str, stop: StopSignal | None = None) -> SubAgentResult:
         """Do the step, or go on with it where its conversation was cut off."""
@@ -187,7 +122,9 @@ class SubAgent:
         return await self._loop.act(prompt, stop)
 
     def finish(self, outcome: str, reason: str | None) -> None:
-        """Announce the end; the caller knows the checks' verdict, the conversation does not."""
+        """Announce the end, if it has begun; the caller knows the checks' verdict, the conversation does not."""
+        if self._started is None:
+            return
         self._sink.publish(
             SubAgentFinishedEvent(
                 outcome=outcome,
@@ -232,7 +169,9 @@ class SubAgent:
         config, tools = self.config, self._around.tools
         if config.profile is not None:
             tools = profile_view(tools, config.profile, may_widen=False)
-        patterns = step_tools(config.mode, config.allowed_tools, config.denied_tools)
+        patterns = step_tools(
+            config.mode, config.allowed_tools, config.denied_tools, attended=self._around.user_input is not None
+        )
         spawns = self._around.spawning is not None and self._own.subagents is not None
         chosen = tools.filtered(patterns.allowed, patterns.denied if spawns else (*patterns.denied, TASK_TOOL))
         return self._around.guidance.tools(chosen)
@@ -285,45 +224,25 @@ class SubAgent:
         return models.resolve_priced(alias) if priced else models.resolve(alias)
 
     def _kit(self) -> AgentKit:
-        around, profile = self._around, self.config.profile
-        return AgentKit(
-            model=self._model,
-            backend=around.models.backend(self._model),
-            tools=ToolExecutor(
-                tools=self._tools,
-                workspace=around.workspace,
-                approvals=around.approvals,
+        config, own = self.config, self._own
+        return agent_kit(
+            self._around,
+            AgentParts(
+                model=self._model,
+                profile=config.profile,
+                tools=self._offered,
+                taught=self._taught,
+                transcript=self.conversation,
                 sink=self._sink,
-                output_dir=self._own.outputs,
-                environ=around.environ,
-                callbacks=Callbacks(
-                    confinement=around.confinement,
-                    sees_images=self._model.sees_images,
-                    agent_manager=around.agents,
-                    subagents=self._brood,
-                    background=self._own.background,
-                    guidance=self._taught.calls,
-                ),
+                account=self._account,
+                caller=config.caller or config.step_id,
+                role=MODE_CATALOG[config.mode].subagent_guidance,
+                lean=True,
+                outputs=own.outputs,
+                subagents=self._brood,
+                background=own.background,
+                hand_in=config.hand_in,
             ),
-            schemas=self._tools.schemas(),
-            offered=self._tools.schemas,
-            system_prompt=around.guidance.system_prompt(
-                around.guidance.base_prompt(profile and profile.system_prompt_id, around.base_prompt),
-                AgentPrompt(
-                    workspace=around.workspace.root,
-                    model=self._model.name,
-                    tool_prompts=tuple(self._tools.prompts().values()),
-                    subagents=subagent_list(around.agents, self._tools),
-                    role=MODE_CATALOG[self.config.mode].subagent_guidance,
-                    lean=True,
-                ),
-            ),
-            middleware=self._taught.middleware,
-            transcript=self.conversation,
-            sink=self._sink,
-            budget=self._account,
-            caller=self.config.caller or self.config.step_id,
-            reminders=taught_reminders(self._taught.calls, todo_reminders(self._tools)),
         )
 
     def _announce_start(self) -> None:
@@ -332,7 +251,7 @@ class SubAgent:
                 title=self.config.title,
                 mode=self.config.mode.value,
                 model=self._model.key,
-                tools=tuple(schema.name for schema in self._tools.schemas()),
+                tools=tuple(schema.name for schema in self._offered.schemas()),
                 max_tokens=self.config.max_tokens,
                 max_turns=self.config.max_turns,
                 parent_id=self.config.parent_id,
@@ -348,10 +267,3 @@ def total_usage(agents: Iterable[AgentUsage]) -> tuple[Usage, float | None]:
         known = known and (agent.cost_usd is not None or not agent.usage.calls)
         cost += agent.cost_usd or 0.0
     return usage, cost if known else None
-
-
-def subagent_list(agents: AgentManager | None, tools: ToolManager) -> dict[str, str]:
-    """Name and description of the subagents an agent with these tools can start; none if it can start none."""
-    if agents is None or TASK_TOOL not in tools.available:
-        return {}
-    return {profile.name: profile.description for profile in agents.subagents()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
 
 INTERACTIVE_TOOLS = ("ask_user_question",)
-"""Tools that need a person at the prompt; a step has none."""
+"""Tools that need a person at the prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +19,17 @@ class ToolPatterns:
 
 
 def step_tools(
-    mode: ExecutionMode, allowed: tuple[str, ...] | None = None, denied: tuple[str, ...] = ()
+    mode: ExecutionMode,
+    allowed: tuple[str, ...] | None = None,
+    denied: tuple[str, ...] = (),
+    *,
+    attended: bool = False,
 ) -> ToolPatterns:
-    """The patterns of one step: its own ``allowed`` list if it has one, else its mode's; denials always add up."""
+    """The patterns of one step: its own ``allowed`` list if it has one, else its mode's; denials always add up.
+
+    ``attended``: a person is at the prompt, so that they can be asked.
+    """
     return ToolPatterns(
-        allowed=MODE_CATALOG[mode].default_tools if allowed is None else allowed,
-        denied=(*denied, *INTERACTIVE_TOOLS),
+        allowed=(*MODE_CATALOG[mode].default_tools, *INTERACTIVE_TOOLS) if allowed is None else allowed,
+        denied=denied if attended else (*denied, *INTERACTIVE_TOOLS),
     )

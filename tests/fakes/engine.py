@@ -18,6 +18,7 @@ from vibe.core.middleware.port import Middleware
 from vibe.core.middleware.reminders import todo_reminders
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.executor import Approvals, ToolExecutor
+from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.workspace import Workspace
@@ -39,12 +40,15 @@ class Bench:
     transcript: Transcript = field(default_factory=Transcript)
     model_config: ModelConfig = MODEL
     middleware: tuple[Middleware, ...] = ()
+    hand_in: HandIn | None = None
 
     def __post_init__(self) -> None:
         self.sink = MemorySink()
         self.model = FakeModel(self.answers)
         self.account = Account("this run", self.limits)
         tools = BUILTIN_TOOLS.filtered(None)
+        if self.hand_in is not None:
+            tools = tools.with_tool(self.hand_in.tool_class())
         self.kit = AgentKit(
             model=self.model_config,
             backend=self.model,
@@ -61,7 +65,8 @@ class Bench:
             sink=self.sink,
             budget=self.account,
             middleware=self.middleware,
-            reminders=todo_reminders(tools),
+            reminders=todo_reminders(tools, self.transcript),
+            hand_in=self.hand_in,
         )
         self.loop = AgentLoop(self.kit, max_turns=self.max_turns)
 

@@ -14,7 +14,7 @@ from typing import Self
 import anyio
 
 SECONDS = 15.0
-_SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b\][^\x07]*\x07|[\r\n]|[^\x1b\r\n]+|\x1b")
+_SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b\][^\x07]*\x07|\x1b[78]|[\r\n]|[^\x1b\r\n]+|\x1b")
 
 
 class Terminal:
@@ -78,7 +78,7 @@ class Terminal:
 
 def shown(sent: str) -> list[str]:
     """The lines a terminal shows, scrolled out ones first, after text with the sequences our programs write."""
-    lines, row, column = [""], 0, 0
+    lines, row, column, kept = [""], 0, 0, (0, 0)
     for match in _SEQUENCE.finditer(sent):
         text, numbers, letter = match.group(), match.group(1) or "", match.group(2)
         count = int(numbers) if numbers.isdigit() else 1
@@ -92,6 +92,10 @@ def shown(sent: str) -> list[str]:
                 row = max(0, row - count)
             case "K":
                 lines[row] = "" if numbers == "2" else lines[row][:column]
+            case "\x1b7":
+                kept = (row, column)
+            case "\x1b8":
+                row, column = kept
             case "m" | "h" | "l" | "\x1b":
                 continue
             case _:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import assert_never
+from itertools import takewhile
+from typing import Any, assert_never
 
 from ipc.events import ErrorEvent, UserMessageEvent, WarningEvent
 from vibe.core.budget import BudgetExhaustedError
@@ -16,10 +18,11 @@ from vibe.core.middleware.context_warning import ContextWarning
 from vibe.core.middleware.loops import LoopDetection
 from vibe.core.middleware.pipeline import MiddlewarePipeline
 from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Notice, Stop, Verdict, Warn
-from vibe.core.middleware.spending import SpendingNotice
+from vibe.core.middleware.spending import SUMMARISE, SpendingNotice
 from vibe.core.middleware.turns import TurnLimit
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop, StopSignal
+from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.permissions import Denial
 from vibe.core.turn import AgentKit, TurnResult, TurnRunner
 
@@ -27,6 +30,10 @@ QUOTA_STATUSES = frozenset({402, 429})
 """The provider's credit or quota is used up: a limit, not a fault."""
 
 EMPTY_NOTICE = f"{HOST_NOTICE}your last answer was empty. Go on with the work, or end with your closing summary."
+UNHANDED_NOTICE = (
+    f"{HOST_NOTICE}the work counts only once its result is handed in, and it is not. Call the tool {{tool!r}} now, with a "
+    "value that fits its schema."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +41,8 @@ class ActResult:
     """What came of a prompt.
 
     ``reason`` is a stable word: ``turns``, ``budget``, ``loop``, ``empty``, ``context``, ``provider``, ``model``,
-    ``blocked``, ``stopped``, ``timeout``, ``environment``; None if completed. ``detail`` says it for people.
-    ``cost_usd`` None: unknown.
+    ``blocked``, ``stopped``, ``timeout``, ``environment``, ``output``; None if completed. ``detail`` says it for people.
+    ``cost_usd`` None: unknown. ``output`` is the value that was handed in.
     """
 
     outcome: Outcome
@@ -48,15 +55,19 @@ class ActResult:
     denied: tuple[Denial, ...] = ()
     files_changed: tuple[str, ...] = ()
     error: ModelError | None = None
+    output: Any = None
 
 
 class AgentLoop:
-    """One agent in its conversation. ``max_turns`` counts model calls over the whole transcript."""
+    """One agent in its conversation. ``max_turns`` counts model calls over the transcript, ``turns_before`` left out."""
 
-    def __init__(self, kit: AgentKit, *, max_turns: int | None = None) -> None:
+    def __init__(self, kit: AgentKit, *, max_turns: int | None = None, turns_before: int = 0) -> None:
         self._kit = kit
         self._threshold = compaction_threshold(kit.model)
-        self._pipeline = MiddlewarePipeline(_own_middleware(max_turns, self._threshold) + kit.middleware)
+        ending = SUMMARISE if kit.hand_in is None else f"hand in your result with {kit.hand_in.name}"
+        limit = () if max_turns is None else (TurnLimit(max_turns, turns_before),)
+        spending = SpendingNotice(max_turns, turns_before, ending=ending)
+        self._pipeline = MiddlewarePipeline((*limit, spending, *_own_middleware(self._threshold), *kit.middleware))
         self._turns = TurnRunner(kit, self._pipeline)
         self._compactor = Compactor(
             model=kit.model,
@@ -74,6 +85,8 @@ class AgentLoop:
 
     async def act(self, prompt: str, stop: StopSignal | None = None) -> ActResult:
         """Answer a prompt, using tools as needed. What goes wrong is a result; only a cancellation is raised."""
+        if self._kit.hand_in is not None:
+            self._kit.hand_in.renew()
         self._kit.transcript.append(UserMessage(prompt))
         self._kit.sink.publish(UserMessageEvent(text=prompt))
         return await self._until_done(stop or NeverStop())
@@ -82,8 +95,11 @@ class AgentLoop:
         """Go on with a conversation that was cut off, from its last complete turn."""
         transcript = self._kit.transcript
         transcript.close_dangling_calls()
-        last = transcript.messages[-1]
-        if isinstance(last, AssistantMessage) and last.content.strip():
+        last, hand_in = transcript.messages[-1], self._kit.hand_in
+        if hand_in is not None:
+            if hand_in.restore(transcript.messages):
+                return self._result(Outcome.COMPLETED, text=hand_in.summary)
+        elif isinstance(last, AssistantMessage) and last.content.strip():
             return self._result(Outcome.COMPLETED, text=last.content)
         return await self._until_done(stop or NeverStop())
 
@@ -158,18 +174,42 @@ class AgentLoop:
 
     async def _ending(self, turn: TurnResult, *, empty_before: bool) -> ActResult | None:
         """The result, if this turn was the last."""
-        message = turn.completion.message
+        message, hand_in = turn.completion.message, self._kit.hand_in
+        if hand_in is not None and hand_in.accepted:
+            return await self._ended_with(hand_in.summary or message.content)
         if message.tool_calls:
             return await self._heed(await self._pipeline.after_turn(self._turns.moment()))
         if message.content.strip():
-            verdicts = await self._pipeline.before_end(self._turns.moment(), message.content)
-            await self._heed(verdicts)
-            goes_on = any(isinstance(verdict, Notice) for verdict in verdicts)
-            return None if goes_on else self._result(Outcome.COMPLETED, text=message.content)
+            return await self._ended_with(message.content) if hand_in is None else self._unhanded(hand_in)
         if empty_before:
             return self._result(Outcome.FAILED, "empty", "the model answered with nothing, twice")
         self._kit.transcript.append(UserMessage(EMPTY_NOTICE))
         return None
+
+    async def _ended_with(self, text: str) -> ActResult | None:
+        """The result with this closing text, unless the middleware has the agent go on."""
+        verdicts = await self._pipeline.before_end(self._turns.moment(), text)
+        await self._heed(verdicts)
+        if not any(isinstance(verdict, Notice) for verdict in verdicts):
+            return self._result(Outcome.COMPLETED, text=text)
+        if self._kit.hand_in is not None:
+            self._kit.hand_in.renew()
+        return None
+
+    def _unhanded(self, hand_in: HandIn) -> ActResult | None:
+        """Remind an agent that would end without handing in; the result, if it was reminded of it already."""
+        reminder = UNHANDED_NOTICE.format(tool=hand_in.name)
+        said = takewhile(lambda text: text.startswith(HOST_NOTICE), self._prompts_backwards())
+        if reminder in said:
+            refused = f"; the last value was refused: {hand_in.last_problem}" if hand_in.last_problem else ""
+            ended = f"the agent ended without handing in its result with {hand_in.name}{refused}"
+            return self._result(Outcome.FAILED, "output", ended)
+        self._kit.transcript.append(UserMessage(reminder))
+        return None
+
+    def _prompts_backwards(self) -> Iterator[str]:
+        """What was said to the agent, the last first; the transcript knows, so a resume does not start anew."""
+        return (prompt.content for prompt in reversed(self._kit.transcript.prompts))
 
     def _failed(self, reason: str, error: ModelError) -> ActResult:
         self._kit.sink.publish(ErrorEvent(code=f"model.{reason}", message=str(error)))
@@ -201,11 +241,11 @@ class AgentLoop:
             denied=tuple(self._denied),
             files_changed=tuple(self._files_changed),
             error=error,
+            output=self._kit.hand_in.value if self._kit.hand_in is not None else None,
         )
 
 
-def _own_middleware(max_turns: int | None, threshold: int | None) -> tuple[Middleware, ...]:
-    """What guards every agent, in the order it is asked."""
-    limit = () if max_turns is None else (TurnLimit(max_turns),)
+def _own_middleware(threshold: int | None) -> tuple[Middleware, ...]:
+    """What guards every agent besides its limits, in the order it is asked."""
     room = () if threshold is None else (ContextWarning(threshold), AutoCompact(threshold))
-    return (*limit, SpendingNotice(), *room, LoopDetection())
+    return (*room, LoopDetection())

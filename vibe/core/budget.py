@@ -16,6 +16,7 @@ class BudgetExhaustedError(VibeError):
         super().__init__(f"the budget of {account} is used up: {limit}, {spent} spent")
         self.account = account
         self.limit = limit
+        self.spent = spent
 
 
 class Reservation(Protocol):

@@ -36,6 +36,7 @@ from vibe.core.middleware.pipeline import MiddlewarePipeline
 from vibe.core.middleware.port import Middleware, Moment
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
+from vibe.core.tools.hand_in import HandIn
 
 DEFAULT_ANSWER_TOKENS = 8_192
 """How much room an answer is given where the model's own limit is not configured."""
@@ -52,7 +53,7 @@ class AgentKit:
 
     ``offered`` is asked before each turn where the tools may become others meanwhile (None: they stay ``schemas``).
     ``middleware`` is asked after the loop's own. After the conversation was summarised, ``reminders`` are put into it
-    and ``fork`` says where it goes on.
+    and ``fork`` says where it goes on. ``hand_in`` is what it must end with, beside the ``tools``.
     """
 
     model: ModelConfig
@@ -69,6 +70,7 @@ class AgentKit:
     middleware: tuple[Middleware, ...] = ()
     reminders: Reminders = no_reminders
     fork: Fork = in_place
+    hand_in: HandIn | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import anyio
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from subagents.budget import Account, Limits
 from vibe.core.budget import BudgetExhaustedError
@@ -94,14 +98,30 @@ async def test_a_call_waits_for_what_others_hold_and_may_give_back() -> None:
 
 async def test_releasing_twice_gives_back_once() -> None:
     plan = Account("plan", Limits(max_tokens=1_000))
-    reservation = await plan.reserve(MODEL, 100, 400)
-    other = await plan.reserve(MODEL, 100, 200)
+    reservation = await plan.reserve(MODEL, 50, 200)
+    await plan.reserve(MODEL, 50, 50)
 
     reservation.release()
     reservation.release()
 
-    assert (await plan.reserve(MODEL, 100, 10_000)).max_completion_tokens == 600
-    other.release()
+    assert (await plan.reserve(MODEL, 100, 600)).max_completion_tokens == 600
+
+
+async def test_a_call_rather_waits_than_takes_a_corner() -> None:
+    plan = Account("plan", Limits(max_tokens=4_000))
+    first = await plan.reserve(MODEL, 100, 1_500)
+    granted: list[int] = []
+
+    async def second() -> None:
+        granted.append((await plan.reserve(MODEL, 100, 8_000)).max_completion_tokens)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(second)
+        await anyio.wait_all_tasks_blocked()
+        assert granted == []  # 700 tokens would be free, though
+        first.settle(used(100, 100), 0.0)
+
+    assert granted == [3_700]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -126,3 +146,52 @@ async def test_whatever_the_fan_out_a_tree_never_spends_more_than_its_limit(seed
             group.start_soon(agent, f"step {number}")
 
     assert 19_000 <= plan.usage.total_tokens <= 20_000
+
+
+@dataclass(kw_only=True)
+class Ledger:
+    """A tree of accounts with calls under way, and what the largest of them was given."""
+
+    limit: int
+    largest: int = 0
+
+    def __post_init__(self) -> None:
+        self.plan = Account("plan", Limits(max_tokens=self.limit))
+
+    async def agent(self, account: Account, calls: Sequence[tuple[int, int, float, int]]) -> None:
+        """Make calls (prompt, wanted, how many times what was given they take, steps until the answer)."""
+        for prompt, wanted, times, steps in calls:
+            try:
+                reservation = await account.reserve(MODEL, prompt, wanted)
+            except BudgetExhaustedError:
+                return
+            given = prompt + reservation.max_completion_tokens
+            self.largest = max(self.largest, given)
+            for _ in range(steps):
+                await anyio.lowlevel.checkpoint()
+            taken = int(times * given)
+            reservation.settle(used(taken // 2, taken - taken // 2), 0.0)
+
+
+CALLS = st.lists(
+    st.tuples(st.integers(1, 900), st.integers(1, 9_000), st.floats(0.01, 2.0), st.integers(0, 5)), max_size=6
+)
+
+
+@given(limit=st.integers(100, 60_000), agents=st.lists(st.tuples(CALLS, CALLS), min_size=1, max_size=20))
+@settings(max_examples=150, deadline=None)
+def test_a_tree_passes_its_limit_by_no_more_than_one_call(
+    limit: int, agents: list[tuple[list[tuple[int, int, float, int]], list[tuple[int, int, float, int]]]]
+) -> None:
+    ledger = Ledger(limit=limit)
+
+    async def run() -> None:
+        async with anyio.create_task_group() as group:
+            for own, childs in agents:
+                account = ledger.plan.open("step", Limits())
+                group.start_soon(ledger.agent, account, own)
+                group.start_soon(ledger.agent, account.open("child", Limits()), childs)
+
+    anyio.run(run)
+
+    assert ledger.plan.usage.total_tokens <= limit + ledger.largest

@@ -83,17 +83,35 @@ class ModelConfig(Section):
 
 
 class PlannerConfig(Section):
-    """Defaults of plans that do not say otherwise."""
+    """How plans are made, and defaults of plans that do not say otherwise."""
 
+    enabled: bool = True
+    """Whether a model may write and revise plans; false: `vibe plan new` and `on_failure: replan` are refused."""
+    auto_run: bool = False
+    """Run the commands of a plan that a model wrote without showing them and asking first."""
     max_parallel_steps: PositiveInt = 4
     """How many steps may run at once."""
+    verify_timeout_seconds: PositiveSeconds = 600.0
+    """How long one `verify` command of a step may take, in seconds."""
+    decision_timeout_seconds: NonNegativeFloat = 0.0
+    """How long decisions that name no time of their own wait, in seconds; 0: for ever."""
+    max_turns: PositiveInt = 30
+    """How many model calls one plan, or one revision of it, may take."""
+    max_tokens: PositiveInt = 200_000
+    """How many tokens one plan, or one revision of it, may take."""
+    max_context_tokens: PositiveInt = 100_000
+    """How long the planner's conversation may get, in tokens; a longer one is summarised."""
+    max_replans: NonNegativeInt = 3
+    """How often a plan may be revised because a step failed."""
+    enable_persistence: Literal[True] = True
+    """Plans are always kept: what a resume reads is what a run writes."""
 
 
 class SubagentsConfig(Section):
     """What agents may start with the `task` tool."""
 
     max_spawned: PositiveInt = 16
-    """How many subagents one run may start, all agents together."""
+    """How many subagents one run may start, all agents together; a plan's resumes count with its first run."""
     max_parallel: PositiveInt = 4
     """How many of them may work at once."""
     max_turns: PositiveInt = 30

@@ -30,13 +30,6 @@ UNSUPPORTED = MappingProxyType({
         "vim_keybindings",
         "workdir",
     }),
-    "planner": frozenset({
-        "auto_run",
-        "decision_timeout_seconds",
-        "enable_persistence",
-        "enabled",
-        "max_context_tokens",
-    }),
     "models": frozenset({"thinking"}),
 })
 """Keys users know that have no effect here, by the table they stand in."""

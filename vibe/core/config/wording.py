@@ -30,13 +30,14 @@ def wording(details: ErrorDetails) -> str:
     if kind in _EXPECTED:
         return f"must be {_EXPECTED[kind]}, not {got}"
     if kind in {"enum", "literal_error"}:
-        return f"must be {context['expected']}, not {got}"
+        return f"must be {_IN_TOML.get(context['expected'], context['expected'])}, not {got}"
     bound = next((name for name in ("ge", "gt", "le") if name in context), None)
     if bound is not None:
         return f"must be {_BOUNDS[bound]} {context[bound]:g}, not {got}"
     return f"{details['msg']}, not {got}"
 
 
+_IN_TOML = {"True": "true", "False": "false"}
 _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most"}
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.errors import ConfigError, EnvironmentFailure, MissingKeyError, UsageError
-from vibe.core.llm.limiter import LimitedBackend, ProviderLimiter
+from vibe.core.llm.limiter import CallLimiter, LimitedBackend, ProviderLimiter
 from vibe.core.llm.port import ModelBackend
 from vibe.core.llm.pricing import PricedBackend, rates
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
@@ -19,11 +19,16 @@ CONFIG_FILE = "config.toml"
 class ModelCatalog:
     """The models of a configuration. Backends are shared: one a provider, however many agents use it.
 
-    ``environ`` is where keys are looked up.
+    ``environ`` is where keys are looked up. ``limiter_of`` a provider's name is what lets its calls begin, where that is
+    not this catalog's own doing.
     """
 
-    def __init__(self, config: VibeConfig, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, config: VibeConfig, environ: Mapping[str, str], limiter_of: Callable[[str], CallLimiter] | None = None
+    ) -> None:
         self._config = config
+        self._limiter_of = limiter_of
+        self._limiters: dict[str, CallLimiter] = {}
         self._environ = environ
         self._providers = {provider.name: provider for provider in config.providers}
         self._backends: dict[str, ModelBackend] = {}
@@ -93,6 +98,23 @@ class ModelCatalog:
             self._backends[provider.name] = self._wrap(provider, self._build(provider))
         return self._backends[provider.name]
 
+    def limiter(self, provider_name: str) -> CallLimiter:
+        """What lets calls to a provider begin, one for all who call it.
+
+        Raises:
+            KeyError: no provider has that name.
+        """
+        if provider_name not in self._limiters:
+            provider = self._providers[provider_name]
+            self._limiters[provider_name] = (
+                self._limiter_of(provider_name)
+                if self._limiter_of is not None
+                else ProviderLimiter(
+                    max_concurrency=provider.max_concurrency, max_pause_seconds=provider.retry_max_seconds
+                )
+            )
+        return self._limiters[provider_name]
+
     async def aclose(self) -> None:
         """Close all connections."""
         backends, self._backends = self._backends, {}
@@ -100,9 +122,7 @@ class ModelCatalog:
             await backend.aclose()
 
     def _wrap(self, provider: ProviderConfig, backend: ModelBackend) -> ModelBackend:
-        limiter = ProviderLimiter(
-            max_concurrency=provider.max_concurrency, max_pause_seconds=provider.retry_max_seconds
-        )
+        limiter = self.limiter(provider.name)
         policy = RetryPolicy(max_total_seconds=provider.retry_max_seconds)
         return PricedBackend(RetryingBackend(LimitedBackend(backend, limiter), policy), provider)
 

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
 
 import anyio
 
 from vibe.core.llm.errors import ModelError
 from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest
+
+
+class CallLimiter(Protocol):
+    """Lets calls to one provider begin."""
+
+    def slot(self) -> AbstractAsyncContextManager[None]:
+        """Wait for a place and hold it."""
+        ...
+
+    def pause(self, seconds: float) -> None:
+        """Let no call begin for so long."""
+        ...
 
 
 class ProviderLimiter:
@@ -49,7 +62,7 @@ class ProviderLimiter:
 class LimitedBackend:
     """Wraps a backend in its provider's limiter."""
 
-    def __init__(self, inner: ModelBackend, limiter: ProviderLimiter) -> None:
+    def __init__(self, inner: ModelBackend, limiter: CallLimiter) -> None:
         self._inner = inner
         self._limiter = limiter
 

@@ -87,11 +87,20 @@ class RetryingBackend:
             misunderstood += isinstance(failure, ModelProtocolError)
             wait = self._policy.wait(attempt, failure.retry_after, self._rng)
             hopeless = not failure.retryable or misunderstood > self._policy.protocol_retries
-            if hopeless or self._clock() + wait > deadline:
+            if hopeless:
                 raise _last(failure, attempt)
+            if self._clock() + wait > deadline:
+                raise _last(failure, attempt, self._unheeded(failure))
             observer.retry(RetryNotice(attempt=attempt, wait_seconds=wait, reason=str(failure)))
             await self._sleep(wait)
             attempt += 1
+
+    def _unheeded(self, failure: ModelError) -> str:
+        """What the provider asked for that would take too long; empty if it asked for nothing."""
+        if failure.retry_after is None:
+            return ""
+        longest = self._policy.max_total_seconds
+        return f"; it asks to wait {failure.retry_after:g} s, and retry_max_seconds allows {longest:g} s in all"
 
     async def count_tokens(self, request: ModelRequest) -> int:
         """What the inner backend says."""
@@ -102,11 +111,12 @@ class RetryingBackend:
         await self._inner.aclose()
 
 
-def _last(failure: ModelError, attempts: int) -> ModelError:
-    if attempts == 1:
+def _last(failure: ModelError, attempts: int, unheeded: str = "") -> ModelError:
+    tried = f" (tried {attempts} times)" if attempts > 1 else ""
+    if not tried and not unheeded:
         return failure
     final = type(failure)(
-        f"{failure} (tried {attempts} times)",
+        f"{failure}{tried}{unheeded}",
         provider=failure.provider,
         status=failure.status,
         retry_after=failure.retry_after,

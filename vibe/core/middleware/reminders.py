@@ -1,25 +1,76 @@
-"""What an agent is reminded of after its conversation was shortened, read from where it is kept."""
+"""What an agent must not lose when its conversation is shortened or taken up again: its list of things to do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
+from vibe.core.messages import AssistantMessage, ToolMessage
 from vibe.core.middleware.compactor import Reminders
-from vibe.core.tools.builtins.todo import Todo, TodoResult
+from vibe.core.session.transcript import Transcript
+from vibe.core.tools.arguments import parse_arguments
+from vibe.core.tools.builtins.todo import Todo, TodoAction, TodoItem, TodoResult
+from vibe.core.tools.errors import ToolError
 from vibe.core.tools.manager import ToolManager
 
 TODO = "todo"
+OK = "ok"
+
+_items = TypeAdapter(list[TodoItem])
 
 
-def todo_reminders(tools: ToolManager) -> Reminders:
-    """Reminds an agent of its list of things to do; ``tools`` is the view whose instances it uses."""
+def todo_reminders(tools: ToolManager, transcript: Transcript) -> Reminders:
+    """Reminds an agent of its list of things to do; ``tools`` is the view whose instances it uses.
+
+    The list is the one the conversation left: a conversation that goes on, goes on with it.
+    """
+    tool = tools.get(TODO) if TODO in tools.available else None
+    if not isinstance(tool, Todo):
+        return lambda: ()
+    if transcript.messages:
+        tool.state.todos = _left_by(transcript, tool)
+    transcript.memories = lambda: _memory(tool, transcript)
 
     def read() -> Sequence[str]:
-        tool = tools.get(TODO) if TODO in tools.available else None
-        if not isinstance(tool, Todo) or not tool.state.todos:
-            return ()
         todos = list(tool.state.todos)
+        if not todos:
+            return ()
         result = TodoResult(message="Your list of things to do", todos=todos, total_count=len(todos))
         return (tool.format_result(result),)
 
     return read
+
+
+def _memory(tool: Todo, transcript: Transcript) -> Mapping[str, Any]:
+    return {**transcript.remembered, TODO: _items.dump_python(tool.state.todos, mode="json")}
+
+
+def _left_by(transcript: Transcript, tool: Todo) -> list[TodoItem]:
+    """The list of the last call that wrote one, else what was remembered when the conversation was shortened."""
+    done: set[str] = set()
+    for message in reversed(transcript.messages):
+        if isinstance(message, ToolMessage):
+            if message.status == OK:
+                done.add(message.tool_call_id)
+            continue
+        calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
+        for call in reversed(calls):
+            written = _written(call.arguments, tool) if call.name == TODO and call.id in done else None
+            if written is not None:
+                return written
+        done.clear()  # ids are only unique within an answer
+    try:
+        return _items.validate_python(transcript.remembered.get(TODO, []))
+    except ValidationError:  # of another version
+        return []
+
+
+def _written(arguments: str, tool: Todo) -> list[TodoItem] | None:
+    """The list a call wrote; None: it only read, or this version would not take it."""
+    try:
+        args = tool.parse(parse_arguments(TODO, arguments, tool.get_parameters()))
+    except ToolError:
+        return None
+    return list(args.todos or ()) if args.action is TodoAction.WRITE else None

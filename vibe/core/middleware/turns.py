@@ -9,14 +9,15 @@ from vibe.core.outcome import Outcome
 
 
 class TurnLimit(Middleware):
-    """Counts model calls over the whole transcript, so that a resumed agent gets no new allowance."""
+    """Counts model calls over the whole transcript but the ``before`` first ones, so that a resume brings no new allowance."""
 
-    def __init__(self, max_turns: int) -> None:
+    def __init__(self, max_turns: int, before: int = 0) -> None:
         self._max_turns = max_turns
+        self._before = before
 
     async def before_turn(self, moment: Moment) -> Sequence[Verdict]:
         """Stop once the limit is reached."""
-        if moment.transcript.turns < self._max_turns:
+        if moment.transcript.turns - self._before < self._max_turns:
             return ()
         detail = f"the limit of {self._max_turns} turns is reached"
         return (Stop(outcome=Outcome.LIMIT, reason="turns", detail=detail),)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from vibe.core.sandbox.port import Confined, Network, SandboxPolicy
 from vibe.core.sandbox.secrets import EMPTY, confined_environ, prepare_temp
+from vibe.core.sandbox.temporary import brief_folder
 
 PROBE_SECONDS = 10
 SHARED_TEMP = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108  they are what is replaced
@@ -94,8 +94,8 @@ def _version(program: Path) -> str:
 
 def _failure(candidate: Bubblewrap) -> str:
     """Why it can't confine a program that does nothing, or nothing."""
-    with tempfile.TemporaryDirectory(prefix="vibe-probe-") as temp:
-        confined = candidate.wrap(["/bin/true"], {}, SandboxPolicy(writable=(), temp=Path(temp)))
+    with brief_folder() as temp:
+        confined = candidate.wrap(["/bin/true"], {}, SandboxPolicy(writable=(), temp=temp))
         try:
             ended = subprocess.run(  # noqa: S603  as above, with /bin/true
                 confined.argv, env=confined.environ, capture_output=True, timeout=PROBE_SECONDS, check=False, text=True

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
-import tempfile
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +13,7 @@ from vibe.core.sandbox.choose import BACKENDS, Choice, choose_sandbox
 from vibe.core.sandbox.port import Confined, SandboxPolicy
 from vibe.core.sandbox.refusals import refusal_note
 from vibe.core.sandbox.secrets import hidden_paths
+from vibe.core.sandbox.temporary import temporary_folder
 
 FROZEN = (".git/hooks", ".git/config", ".git/info/attributes", ".vibe")
 """Below the workspace: who could write there would decide what runs later, outside."""
@@ -92,7 +90,10 @@ class Confinement:
 
     def policy(self, place: Place) -> SandboxPolicy:
         """What a command there may do. Reads files."""
-        repositories = [folder for root in place.roots for folder in _repository_of_worktree(root)]
+        # A worktree that we made for a step is committed by us: what runs in it needs no hand on the user's repository.
+        own = Path(os.path.realpath(self._vibe_home))
+        theirs = [root for root in place.roots if not Path(os.path.realpath(root)).is_relative_to(own)]
+        repositories = [folder for root in theirs for folder in _repository_of_worktree(root)]
         roots = (*place.roots, *repositories, *map(_expanded, self._config.writable))
         for root in place.roots:
             if (root / ".git").is_dir():
@@ -114,10 +115,8 @@ class Confinement:
     def _temporary(self) -> Path:
         with self._lock:
             if self._temp is None:
-                made = tempfile.mkdtemp(prefix="vibe-", dir=self._environ.get("TMPDIR") or None)
-                self._temp = Path(os.path.realpath(made))
+                self._temp = temporary_folder(self._environ.get("TMPDIR"))
                 self._hidden = hidden_paths(self._environ, [self._vibe_home])
-                atexit.register(shutil.rmtree, self._temp, ignore_errors=True)
             return self._temp
 
 

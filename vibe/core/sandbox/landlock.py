@@ -7,13 +7,13 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from vibe.core.sandbox import _launch
 from vibe.core.sandbox.port import Confined, SandboxPolicy
 from vibe.core.sandbox.secrets import confined_environ, prepare_temp
+from vibe.core.sandbox.temporary import brief_folder
 
 PROBE_SECONDS = 10
 LIMITS = "the modes of files outside can be changed, git hooks in the workspace written, and no Unix sockets opened"
@@ -63,11 +63,11 @@ def find_landlock() -> Landlock | str:
     version = _launch.landlock_version()
     if version == 0:
         return "Landlock is not part of this kernel"
-    with tempfile.TemporaryDirectory(prefix="vibe-probe-") as temp:
+    with brief_folder() as temp:
         connecting = (
             "import socket; a = socket.create_server(('127.0.0.1', 0)); socket.create_connection(a.getsockname())"
         )
-        policy = SandboxPolicy(writable=(), temp=Path(temp))
+        policy = SandboxPolicy(writable=(), temp=temp)
         found = Landlock(version, loopback=True)
         failure = _failure(found, policy, ["/bin/true"])
         if failure:

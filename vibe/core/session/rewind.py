@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,21 +12,12 @@ from uuid import uuid4
 from msgspec import structs
 
 from vibe.core.messages import Message, ToolMessage
-from vibe.core.session.errors import NoSuchMessageError, SnapshotError
+from vibe.core.session.errors import NoSuchMessageError
 from vibe.core.session.folder import SessionFolder
 from vibe.core.session.loader import SavedSession
+from vibe.core.session.restoring import Blame, Conflict, Restoration, Restored, aside_folder
 from vibe.core.session.snapshots import Snapshot, Snapshots
 from vibe.core.session.transcript import Transcript
-
-SET_ASIDE = "set-aside"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
-    """A file that the agent and someone else changed since; ``saved_as`` is a copy of what it held."""
-
-    path: str
-    saved_as: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +61,17 @@ class RewindManager:
             raise NoSuchMessageError(message_index, allowed)
         restoring = self._restoring(session, message_index) if files else None
         session_id = self._fork(session, conversation, message_index)
-        report = RewindReport(session_id=session_id, messages=message_index)
-        return report if restoring is None else restoring.carry_out(report)
+        done = Restored() if restoring is None else restoring.carry_out()
+        return RewindReport(
+            session_id=session_id,
+            messages=message_index,
+            restored=done.restored,
+            deleted=done.deleted,
+            conflicts=done.conflicts,
+            skipped=done.skipped,
+        )
 
-    def _restoring(self, session: SavedSession, message_index: int) -> _Restoring | None:
+    def _restoring(self, session: SavedSession, message_index: int) -> Restoration | None:
         """What has to be done to the files; None: nothing, since no call changed any after that."""
         snapshots = Snapshots(Path(session.meta.workspace), session.folder.path, self._environ)
         taken = snapshots.taken()
@@ -84,17 +81,12 @@ class RewindManager:
         current = snapshots.current_tree()
         since = [*taken[taken.index(target) :], Snapshot(-1, current, found=True)]
         by_agent, by_others = _who_changed_what(snapshots, since)
-        changes = [change for change in snapshots.changes(current, target.tree) if change.path in by_agent]
-        wanted = [change.path for change in changes if change.status != "D"]
-        filtered = snapshots.filtered_paths(wanted) if wanted else set[str]()
-        return _Restoring(
-            snapshots=snapshots,
-            tree=target.tree,
-            restored=tuple(path for path in wanted if path not in filtered),
-            deleted=tuple(change.path for change in changes if change.status == "D"),
-            skipped=tuple(sorted(filtered)),
-            changed_outside=frozenset(by_others),
-            aside=session.folder.path / SET_ASIDE / time.strftime("%Y%m%d-%H%M%S", time.localtime(self._clock())),
+        return Restoration.prepare(
+            snapshots,
+            current,
+            target.tree,
+            Blame(mine=by_agent, others=by_others),
+            aside_folder(session.folder.path, self._clock()),
         )
 
     def _fork(self, session: SavedSession, conversation: Transcript, message_index: int) -> str:
@@ -111,44 +103,6 @@ class RewindManager:
         folder = SessionFolder.begin(self._sessions, meta)
         conversation.restart(conversation.messages[:message_index], folder.transcript)
         return session_id
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Restoring:
-    """The files of a rewind, worked out before anything is touched."""
-
-    snapshots: Snapshots
-    tree: str
-    restored: tuple[str, ...]
-    deleted: tuple[str, ...]
-    skipped: tuple[str, ...]
-    changed_outside: frozenset[str]
-    aside: Path
-
-    def carry_out(self, report: RewindReport) -> RewindReport:
-        top = self.snapshots.top
-        try:
-            conflicts = tuple(
-                Conflict(path=path, saved_as=_set_aside(top / path, self.aside / path))
-                for path in (*self.restored, *self.deleted)
-                if path in self.changed_outside and _exists(top / path)
-            )
-            for path in self.deleted:
-                _remove(top / path, self.snapshots.workspace)
-        except OSError as error:
-            raise SnapshotError(
-                f"{error.filename}: can't be put back ({error.strerror}); mend that and rewind again"
-            ) from error
-        if self.restored:
-            self.snapshots.write_files(self.tree, self.restored)
-        return RewindReport(
-            session_id=report.session_id,
-            messages=report.messages,
-            restored=self.restored,
-            deleted=self.deleted,
-            conflicts=conflicts,
-            skipped=self.skipped,
-        )
 
 
 def turn_starts(messages: Sequence[Message]) -> list[int]:
@@ -180,22 +134,3 @@ def _who_changed_what(snapshots: Snapshots, since: Sequence[Snapshot]) -> tuple[
         if after.found:
             by_others |= paths
     return by_agent, by_others
-
-
-def _set_aside(path: Path, copy: Path) -> Path:
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(path, copy, follow_symlinks=False)
-    return copy
-
-
-def _exists(path: Path) -> bool:
-    return path.is_symlink() or path.exists()
-
-
-def _remove(path: Path, workspace: Path) -> None:
-    """Remove a file, and the folders it leaves empty."""
-    path.unlink(missing_ok=True)
-    for parent in path.parents:
-        if parent == workspace or not parent.is_relative_to(workspace) or any(parent.iterdir()):
-            return
-        parent.rmdir()

@@ -8,9 +8,9 @@ another, has a checkpoint line: the messages that stand in for everything before
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -34,12 +34,16 @@ CANCELLED_RESULT = "The call was cancelled before it started."
 
 
 class Checkpoint(Struct, frozen=True, tag="checkpoint", tag_field="role"):
-    """A line that stands in for all before it; ``usage``, ``cost_usd`` and ``turns`` are what it took to get there."""
+    """A line that stands in for all before it; ``usage``, ``cost_usd`` and ``turns`` are what it took to get there.
+
+    ``remembered`` is what tools knew then, as JSON values by tool: the calls that told are gone.
+    """
 
     messages: tuple[Message, ...]
     usage: Usage = Usage()
     cost_usd: float | None = 0.0
     turns: int = 0
+    remembered: dict[str, Any] = {}
 
 
 Record: TypeAlias = Message | Checkpoint
@@ -62,7 +66,8 @@ class Transcript:
 
     ``messages`` is another list once the conversation was restarted. ``path`` None keeps them in memory only.
     ``dropped_bytes`` is the length of a torn tail cut at opening; ``prompts`` are what was ever said to the
-    agent, whatever was shortened since.
+    agent, whatever was shortened since. ``remembered`` is what tools knew when that was last done, ``memories`` what they
+    know now (None: nobody can tell).
     """
 
     def __init__(self, records: Sequence[Record] = (), *, path: Path | None = None, dropped_bytes: int = 0) -> None:
@@ -72,6 +77,8 @@ class Transcript:
         self.usage = Usage()
         self.cost_usd: float | None = 0.0
         self.turns = 0
+        self.remembered: Mapping[str, Any] = {}
+        self.memories: Callable[[], Mapping[str, Any]] | None = None
         self._path = path
         for record in records:
             self._remember(record)
@@ -122,7 +129,10 @@ class Transcript:
         Raises:
             TranscriptError: the disk refuses; nothing has changed.
         """
-        checkpoint = Checkpoint(tuple(messages), usage=self.usage, cost_usd=self.cost_usd, turns=self.turns)
+        known = self.remembered if self.memories is None else self.memories()
+        checkpoint = Checkpoint(
+            tuple(messages), usage=self.usage, cost_usd=self.cost_usd, turns=self.turns, remembered=dict(known)
+        )
         target = path or self._path
         if target is not None:
             _add_line(target, _encoder.encode(checkpoint))
@@ -153,6 +163,7 @@ class Transcript:
         if isinstance(record, Checkpoint):
             self.messages = list(record.messages)
             self.usage, self.cost_usd, self.turns = record.usage, record.cost_usd, record.turns
+            self.remembered = record.remembered
             return
         self.messages.append(record)
         if isinstance(record, UserMessage):

@@ -124,9 +124,7 @@ def _place(match: Match) -> tuple[list[str], int]:
 
 async def _run(argv: list[str], query: Query) -> Found:
     """What one ``rg`` finds; it is stopped as soon as there is enough."""
-    process = await open_process(
-        argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, cwd=query.root, env={"LC_ALL": "C.UTF-8"}
-    )
+    process = await _start(argv, query)
     try:
         found = await _read_matches(process, query)
         problem = "" if found.matches or found.more else await _read_problem(process)
@@ -139,6 +137,14 @@ async def _run(argv: list[str], query: Query) -> Found:
             raise BadPatternError(query.pattern, _last_line(problem))
         raise ToolError(f"the search failed: {_last_line(problem)}; try another path or pattern")
     return found
+
+
+async def _start(argv: list[str], query: Query) -> Process:
+    """Shielded, for a process that is just being started could not be ended."""
+    with CancelScope(shield=True):
+        environ = {"LC_ALL": "C.UTF-8"}
+        return await open_process(argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, cwd=query.root, env=environ)
+    raise AssertionError
 
 
 def _kill(process: Process) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 
 import anyio
 
@@ -33,7 +34,7 @@ class Approvals:
         self.approver = approver
         self._yeses = set(remembered)
         self._keep = keep
-        self.queue = anyio.Lock()
+        self.queue: AbstractAsyncContextManager[object] = anyio.Lock()
 
     def at_most(self, mode: ApprovalMode) -> Approvals:
         """The same approvals for a subagent, with a mode no wider than this one's."""
@@ -45,6 +46,11 @@ class Approvals:
         """Whether lasting yeses cover all of ``keys`` (and there are any)."""
         wanted = set(keys)
         return bool(wanted) and wanted <= self._yeses
+
+    @property
+    def yeses(self) -> tuple[str, ...]:
+        """Everything a lasting yes was given to, sorted."""
+        return tuple(sorted(self._yeses))
 
     def remember(self, keys: Iterable[str]) -> None:
         """Say yes to ``keys`` from now on."""

@@ -132,13 +132,15 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one
     """A tool. ``BaseTool[Config]`` is short for arguments from the signature, a text result and no state.
 
     ``read_only`` tools of one turn run side by side, and ``safe`` agents have no others; nor have they any that
-    ``uses_network``. ``interactive`` tools exist only where a person can answer.
+    ``uses_network``. ``interactive`` tools exist only where a person can answer. A tool that ``ends_work`` is given to an
+    agent by the host and can't be taken away by a skill.
     """
 
     description: ClassVar[str] = ""
     read_only: ClassVar[bool] = False
     uses_network: ClassVar[bool] = False
     interactive: ClassVar[bool] = False
+    ends_work: ClassVar[bool] = False
 
     def __init__(self, config: Config, state: State) -> None:
         self.config = config

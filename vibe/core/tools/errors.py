@@ -6,7 +6,8 @@ VibeError
 │   ├── NoSuchToolError        no tool of that name is offered
 │   └── PathError              a path that leads nowhere
 │       ├── PathOutsideError   a path that leads out of the workspace
-│       └── PathNotClaimedError  a path the agent did not say it would write
+│       ├── PathNotClaimedError  a path the agent did not say it would write
+│       └── PathHeldError      a file the agent's work is checked with
 └── UsageError
     └── ToolConfigError        a ``[tools.*]`` table is wrong
 """
@@ -66,6 +67,13 @@ class PathNotClaimedError(PathError):
     def __init__(self, path: str, writes: Sequence[str]) -> None:
         super().__init__(path, f"is not among the paths this step may write ({', '.join(writes) or 'none'})")
         self.writes = tuple(writes)
+
+
+class PathHeldError(PathError):
+    """A file the agent's work is checked with."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "belongs to the checks of this step, which must not change it")
 
 
 class ToolConfigError(UsageError):

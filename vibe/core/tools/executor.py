@@ -223,7 +223,7 @@ class ToolExecutor:
         """
         if item.problem or item.tool is None or item.args is None:
             return "error", item.problem
-        restriction = self._guidance.restriction(item.name, item.arguments)
+        restriction = None if item.tool.ends_work else self._guidance.restriction(item.name, item.arguments)
         if restriction is not None:
             return "denied", self._deny(item, Refusal(by="rule", reason=restriction))
         subject = subject_of(item.tool, item.args, self._workspace)

@@ -14,7 +14,6 @@ from pydantic import BaseModel
 
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import BaseTool, ToolPermission
-from vibe.core.tools.errors import PathNotClaimedError
 from vibe.core.tools.permissions import CallFacts, is_control, is_sensitive
 from vibe.core.tools.workspace import Workspace
 
@@ -88,8 +87,9 @@ def gather(subject: CallSubject, workspace: Workspace, approvals: Approvals) -> 
 
 def _unclaimed(accesses: Sequence[ResolvedAccess], workspace: Workspace) -> str:
     for access in accesses:
-        if access.write and not workspace.claims(access.path):
-            return str(PathNotClaimedError(access.written, workspace.writes or ()))
+        problem = workspace.claim_problem(access.written, access.path) if access.write else None
+        if problem is not None:
+            return str(problem)
     return ""
 
 

@@ -168,6 +168,23 @@ class ToolManager:
 
         return self._view(derive)
 
+    def with_tool(self, cls: ToolClass) -> ToolManager:
+        """A new view with one tool more, which the host gives to this agent alone, with fresh instances."""
+        name = cls.get_name()
+
+        def derive(base: _Holding) -> _Holding:
+            known = base.catalogue
+            catalogue = replace(
+                known,
+                classes={**known.classes, name: cls},
+                configs={**known.configs, name: cls.config_class()()},
+                prompts={key: text for key, text in known.prompts.items() if key != name},
+                origins={**known.origins, name: BUILTIN},
+            )
+            return replace(base, catalogue=catalogue, names=tuple(sorted({*base.names, name})))
+
+        return self._view(derive)
+
     def reconfigured(self, change: Callable[[ToolClass, BaseToolConfig], BaseToolConfig]) -> ToolManager:
         """A new view with the same tools, each with the settings ``change`` makes of its own, with fresh instances."""
 

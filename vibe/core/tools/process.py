@@ -53,9 +53,12 @@ LAST_OUTPUT_SECONDS = 0.5
 CHUNK_BYTES = 64 * 1024
 
 # The guard is a grandchild in the command's session. It reads a pipe whose other end only we hold: when we die, however
-# we die, it reads the end of the file and kills the session. What replaces the shell can't tell that it exists.
+# we die, it reads the end of the file and kills the session. What the shell runs can't tell that it exists. The shell
+# stays between us and the command: a command that kills its parent ends itself, not us. What the shell would say of
+# that is nobody's output, and a signal that ends the session leaves the command's own exit code to be told.
 _GUARDED = (
-    'exec 3<&0 </dev/null; ( { read -r _; pkill -KILL -s "$$"; kill -KILL 0; } <&3 >/dev/null 2>&1 & ); exec "$@" 3<&-'
+    'exec 3<&0 </dev/null 4>&2 2>/dev/null; ( { read -r _; pkill -KILL -s "$$"; kill -KILL 0; } <&3 >/dev/null 4>&- & ); '
+    'trap : TERM INT HUP; "$@" 2>&4 3<&- 4>&-; exit $?'
 )
 
 

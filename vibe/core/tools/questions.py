@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Protocol
 from uuid import uuid4
 
-import anyio
 from pydantic import BaseModel, ConfigDict, Field
 
 from ipc.events import AnswerEvent, QuestionEvent
@@ -56,7 +56,7 @@ class UserInput(Protocol):
 class AnnouncedInput:
     """Asks through ``ask``, one call of the whole tree at a time, and announces question and answer."""
 
-    def __init__(self, ask: UserInput, sink: EventSink, queue: anyio.Lock) -> None:
+    def __init__(self, ask: UserInput, sink: EventSink, queue: AbstractAsyncContextManager[object]) -> None:
         self._ask = ask
         self._sink = sink
         self._queue = queue

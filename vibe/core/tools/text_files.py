@@ -68,6 +68,9 @@ KINDS = (
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_DESCRIPTORS = Path("/proc/self/fd")
+"""Where a file without a name can be reached to give it one."""
+_UNNAMED = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC if hasattr(os, "O_TMPFILE") and _DESCRIPTORS.is_dir() else None
 
 
 class FileAccessError(ToolError):
@@ -192,16 +195,16 @@ def create_file(path: Path, name: str, data: bytes) -> None:
     Raises:
         FileAccessError: something is there, or it can't be written.
     """
-    with _folder(path, name, make=True) as folder, _written(folder, path, name, data) as (temporary, _):
+    with _folder(path, name, make=True) as folder, _written(folder, path, name, data) as draft:
         try:
-            os.link(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+            draft.link(path.name)
         except FileExistsError:
             raise FileAccessError(name, "exists by now", "read it first, then set overwrite") from None
         except OSError:
             # No hard links on this file system: the check and the rename are two steps then.
             if _stat(path.name, folder) is not None:
                 raise FileAccessError(name, "exists by now", "read it first, then set overwrite") from None
-            os.rename(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            draft.rename(path.name)
 
 
 def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None:
@@ -210,7 +213,7 @@ def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None
     Raises:
         FileAccessError: its bytes are no longer ``previous``, or it can't be written.
     """
-    with _folder(path, name) as folder, _written(folder, path, name, data) as (temporary, descriptor):
+    with _folder(path, name) as folder, _written(folder, path, name, data) as draft:
         with open_file(path, name) as file:
             if file.read(len(previous) + 1) != previous:
                 raise FileAccessError(name, "has changed meanwhile", "read it again")
@@ -218,30 +221,75 @@ def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None
         if not os.access(path.name, os.W_OK, dir_fd=folder):
             raise FileAccessError(name, "is write-protected", "leave it, or have its mode changed")
         with suppress(PermissionError):
-            os.fchown(descriptor, old.st_uid, old.st_gid)
-        os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
-        os.rename(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.fchown(draft.descriptor, old.st_uid, old.st_gid)
+        os.fchmod(draft.descriptor, stat.S_IMODE(old.st_mode))
+        draft.rename(path.name)
+
+
+class _Draft:
+    """A file that is being written, in the folder of the one it will be; where the system can do that it has no name yet.
+
+    So a process that is killed leaves nothing behind.
+    """
+
+    def __init__(self, folder: int, path: Path) -> None:
+        self._folder = folder
+        self._temporary = f".{path.name[:100]}.{secrets.token_hex(6)}.tmp"
+        unnamed = _open_unnamed(folder)
+        self._named = unnamed is None
+        self.descriptor = os.open(self._temporary, _CREATE, 0o666, dir_fd=folder) if unnamed is None else unnamed
+
+    def link(self, name: str) -> None:
+        """Give it a name that nothing has.
+
+        Raises:
+            OSError: something has it (FileExistsError), or the file system knows no links.
+        """
+        own = self._temporary if self._named else f"{_DESCRIPTORS}/{self.descriptor}"
+        os.link(own, name, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=not self._named)
+
+    def rename(self, name: str) -> None:
+        """Give it a name, in place of what has it.
+
+        Raises:
+            OSError: it can't be done.
+        """
+        if not self._named:
+            self.link(self._temporary)
+            self._named = True
+        os.rename(self._temporary, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+
+    def drop(self) -> None:
+        """Take the temporary name away, if it has one still."""
+        if self._named:
+            with suppress(FileNotFoundError):
+                os.unlink(self._temporary, dir_fd=self._folder)
+
+
+def _open_unnamed(folder: int) -> int | None:
+    """A new file in a folder, under no name; None where there is no such thing."""
+    with suppress(OSError):
+        return None if _UNNAMED is None else os.open(".", _UNNAMED, 0o666, dir_fd=folder)
+    return None
 
 
 @contextmanager
-def _written(folder: int, path: Path, name: str, data: bytes) -> Generator[tuple[str, int], None, None]:
-    """A temporary file in the same folder with ``data`` on disk; gone afterwards unless it was renamed."""
-    temporary = f".{path.name[:100]}.{secrets.token_hex(6)}.tmp"
+def _written(folder: int, path: Path, name: str, data: bytes) -> Generator[_Draft, None, None]:
+    """A draft in the same folder with ``data`` on disk; gone afterwards unless it was given a name."""
     try:
-        descriptor = os.open(temporary, _CREATE, 0o666, dir_fd=folder)
+        draft = _Draft(folder, path)
     except OSError as error:
         raise _access_error(error, path, name) from error
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with os.fdopen(draft.descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(descriptor)
-            yield temporary, descriptor
+            os.fsync(draft.descriptor)
+            yield draft
     except OSError as error:
         raise _access_error(error, path, name) from error
     finally:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
+        draft.drop()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from vibe.core.tools.errors import PathError, PathNotClaimedError, PathOutsideError
+from vibe.core.tools.errors import PathError, PathHeldError, PathNotClaimedError, PathOutsideError
 
 MAX_PATH_BYTES = 4_095
 """The longest path the system takes."""
@@ -23,6 +23,7 @@ class Workspace:
 
     ``extra_roots`` are as good as ``root``; below ``read_roots`` nothing may be written. ``writes`` are the globs
     (relative to ``root``; ``*`` within a name, ``**`` across folders) of what may be written; None: anything inside.
+    ``held`` are resolved files that may not be written all the same: the work is checked with them.
     Paths are resolved at the moment of use. A hard link can't be told from the file it shares, so a link that someone
     made inside the root to a file outside it counts as inside.
     """
@@ -31,6 +32,7 @@ class Workspace:
     extra_roots: tuple[Path, ...] = ()
     writes: tuple[str, ...] | None = None
     read_roots: tuple[Path, ...] = ()
+    held: frozenset[Path] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "root", _real(self.root))
@@ -65,9 +67,13 @@ class Workspace:
         roots = (self.root, *self.extra_roots) if write else (self.root, *self.extra_roots, *self.read_roots)
         return any(resolved == root or root in resolved.parents for root in roots)
 
-    def claims(self, resolved: Path) -> bool:
-        """Whether ``writes`` covers a resolved path."""
-        return self.writes is None or matches_any(self.relative(resolved), self.writes)
+    def claim_problem(self, path: str, resolved: Path) -> PathError | None:
+        """Why what was written as ``path`` may not be written by this agent, inside or not; None: it may."""
+        if resolved in self.held:
+            return PathHeldError(path)
+        if self.writes is None or matches_any(self.relative(resolved), self.writes):
+            return None
+        return PathNotClaimedError(path, self.writes)
 
     def readable(self, path: str) -> Path:
         """The resolved path, which is inside.
@@ -88,12 +94,14 @@ class Workspace:
             PathError: see ``resolve``.
             PathOutsideError: it leads outside the workspace.
             PathNotClaimedError: it is not among the paths this agent said it would write.
+            PathHeldError: the work is checked with it.
         """
         resolved = self.resolve(path)
         if not self.contains(resolved, write=True):
             raise PathOutsideError(path, self.root)
-        if not self.claims(resolved):
-            raise PathNotClaimedError(path, self.writes or ())
+        problem = self.claim_problem(path, resolved)
+        if problem is not None:
+            raise problem
         return resolved
 
     def relative(self, path: Path) -> str:

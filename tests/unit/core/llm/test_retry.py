@@ -65,7 +65,9 @@ async def test_it_gives_up_within_the_cap_and_says_how_often_it_tried() -> None:
 async def test_a_wait_beyond_the_cap_is_not_begun() -> None:
     clock = FakeClock()
     inner = ListBackend([ModelOverloadedError("busy", retry_after=3600.0), completion()])
-    with pytest.raises(ModelOverloadedError):
+    with pytest.raises(
+        ModelOverloadedError, match=r"busy; it asks to wait 3600 s, and retry_max_seconds allows 300 s in all"
+    ):
         await retrying(inner, clock).complete(request(), MemoryObserver())
     assert clock.slept == []
 

@@ -11,7 +11,7 @@ from vibe.core.middleware.auto_compact import AutoCompact, compaction_threshold
 from vibe.core.middleware.context_warning import ContextWarning
 from vibe.core.middleware.loops import LoopDetection
 from vibe.core.middleware.pipeline import MiddlewarePipeline
-from vibe.core.middleware.port import Compact, Middleware, Moment, Notice, Stop, Verdict, Warn
+from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Moment, Notice, Stop, Verdict, Warn
 from vibe.core.middleware.read_only import ReadOnly
 from vibe.core.middleware.spending import SpendingNotice
 from vibe.core.middleware.turns import TurnLimit
@@ -40,6 +40,36 @@ async def test_spending_is_said_once_at_four_fifths() -> None:
     (said,) = await notice.before_turn(Talk(spent=800, limit=1000).moment)
     assert isinstance(said, Notice)
     assert await notice.before_turn(Talk(spent=900, limit=1000).moment) == ()
+
+
+async def test_the_last_fifth_of_the_turns_is_said_once_too() -> None:
+    notice = SpendingNotice(10)
+
+    assert await notice.before_turn(Talk(messages=[m for n in range(7) for m in turn(n)]).moment) == ()
+    (said,) = await notice.before_turn(Talk(messages=[m for n in range(8) for m in turn(n)]).moment)
+    assert isinstance(said, Notice)
+    assert await notice.before_turn(Talk(messages=[m for n in range(9) for m in turn(n)]).moment) == ()
+
+
+async def test_a_single_turn_is_not_begun_with_a_warning_and_one_of_two_is() -> None:
+    assert await SpendingNotice(1).before_turn(Talk().moment) == ()
+    assert len(await SpendingNotice(2).before_turn(Talk(messages=turn(1)).moment)) == 1
+
+
+async def test_turns_of_earlier_prompts_do_not_count() -> None:
+    talk = Talk(messages=[m for n in range(100) for m in turn(n)])
+
+    assert await SpendingNotice(10, 99).before_turn(talk.moment) == ()
+    assert await TurnLimit(10, 91).before_turn(talk.moment) == ()
+    assert len(await TurnLimit(10, 90).before_turn(talk.moment)) == 1
+
+
+async def test_who_was_told_before_a_kill_is_not_told_again() -> None:
+    (said,) = await SpendingNotice().before_turn(Talk(spent=800, limit=1000).moment)
+    assert isinstance(said, Notice)
+    told = [UserMessage("go"), *turn(1), UserMessage(HOST_NOTICE + said.text), *turn(2)]
+
+    assert await SpendingNotice().before_turn(Talk(messages=told, spent=900, limit=1000).moment) == ()
 
 
 async def test_without_a_limit_nothing_is_said_about_spending() -> None:

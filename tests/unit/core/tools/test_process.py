@@ -32,6 +32,12 @@ async def test_a_signal_is_128_and_its_number(tmp_path: Path) -> None:
     assert result.exit_code == 128 + signal.SIGSEGV
 
 
+async def test_a_command_that_kills_its_parent_ends_itself_alone(tmp_path: Path) -> None:
+    result = await run_command("echo out; kill -9 $PPID; sleep 60; echo never", cwd=tmp_path, environ=ENVIRON)
+
+    assert (result.exit_code, result.stdout, result.stderr) == (137, "out\n", "")
+
+
 async def test_a_missing_program_is_127(tmp_path: Path) -> None:
     result = await run_command(["no-such-program-here"], cwd=tmp_path, environ=ENVIRON)
     assert result.exit_code == 127

@@ -11,8 +11,8 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolPermission
+from vibe.core.tools.builtins._folders import folder_at, shown_lines
 from vibe.core.tools.ignore import walk_files
-from vibe.core.tools.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace, matches_any
 
 LONGEST_WALK_SECONDS = 20.0
@@ -54,7 +54,7 @@ class Glob(BaseTool[GlobArgs, GlobResult, GlobConfig, BaseToolState]):
         Raises:
             FileAccessError: the folder is missing.
         """
-        start = await to_thread.run_sync(_folder, ctx.workspace, args.path)
+        start = await to_thread.run_sync(folder_at, ctx.workspace, args.path)
         most = self.config.max_results
         paths, finished = await to_thread.run_sync(_find, ctx.workspace, start, args, most, abandon_on_cancel=True)
         return GlobResult(paths=paths[:most], was_truncated=len(paths) > most or not finished)
@@ -70,15 +70,7 @@ class Glob(BaseTool[GlobArgs, GlobResult, GlobConfig, BaseToolState]):
     def format_result(self, result: GlobResult) -> str:
         """A path a line, and whether there are more."""
         more = f"[first {len(result.paths)} files; narrow the pattern or the path]" if result.was_truncated else ""
-        return "\n".join(filter(None, [*result.paths, more])) or "no files match"
-
-
-def _folder(workspace: Workspace, path: str) -> Path:
-    start = workspace.readable(path)
-    if not start.is_dir():
-        problem = "is no folder" if start.exists() else "does not exist"
-        raise FileAccessError(workspace.relative(start), problem, "give a folder, such as '.'")
-    return start
+        return shown_lines(result.paths, more=more, none="no files match")
 
 
 def _find(workspace: Workspace, start: Path, args: GlobArgs, most: int) -> tuple[list[str], bool]:

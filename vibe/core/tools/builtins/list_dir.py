@@ -9,6 +9,7 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolPermission
+from vibe.core.tools.builtins._folders import folder_at, shown_lines
 from vibe.core.tools.ignore import list_entries
 from vibe.core.tools.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
@@ -61,18 +62,15 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, ListDirConfig, BaseToolState]
     def format_result(self, result: ListDirResult) -> str:
         """An entry a line, and whether there are more."""
         more = f"[first {len(result.entries)} of {result.total} entries]" if result.was_truncated else ""
-        return "\n".join(filter(None, [*result.entries, more])) or "the folder is empty, or all in it is ignored"
+        return shown_lines(result.entries, more=more, none="the folder is empty, or all in it is ignored")
 
 
 def _lines(workspace: Workspace, args: ListDirArgs) -> list[str]:
-    folder = workspace.readable(args.path)
-    shown = workspace.relative(folder)
-    if not folder.is_dir():
-        raise FileAccessError(shown, "is no folder" if folder.exists() else "does not exist", "list '.' instead")
+    folder = folder_at(workspace, args.path)
     try:
         found = list_entries(workspace.root, folder, use_ignores=args.use_default_ignore)
     except OSError as error:
-        raise FileAccessError(shown, f"can't be read ({error.strerror})") from error
+        raise FileAccessError(workspace.relative(folder), f"can't be read ({error.strerror})") from error
     return [_line(entry) for entry in found]
 
 

@@ -1,0 +1,3 @@
+"""Steps at work on real files and repositories."""
+
+from __future__ import annotations

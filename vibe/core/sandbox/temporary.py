@@ -1,0 +1,83 @@
+"""The folder for temporary files of one run: it goes with the process, however that ends."""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+PREFIX = "vibe-run-"
+_NEW = "vibe-new-"
+
+
+def temporary_folder(base: str | None = None) -> Path:
+    """Make one, below ``base`` or where the system wants it, and remove those of processes that were killed.
+
+    A process holds a lock on its own folder for as long as it lives, so that nobody else's is ever taken for dead.
+    """
+    folder, held = _make(base)
+    atexit.register(_end, folder, held)
+    remove_abandoned(base)
+    return folder
+
+
+def remove_abandoned(base: str | None = None) -> None:
+    """Remove the folders of processes that were killed, below ``base`` or where the system wants them."""
+    for folder in Path(base or tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        _remove_if_dead(folder)
+
+
+@contextmanager
+def brief_folder(base: str | None = None) -> Generator[Path]:
+    """One that goes with the block; if the process is killed in it, as ``temporary_folder``."""
+    folder, held = _make(base)
+    try:
+        yield folder
+    finally:
+        _end(folder, held)
+
+
+def _make(base: str | None) -> tuple[Path, int | None]:
+    new = Path(os.path.realpath(tempfile.mkdtemp(prefix=_NEW, dir=base or None)))
+    # The lock comes before the name by which others look for the dead; it is let go with the process.
+    held = _lock(new)
+    return new.rename(new.with_name(new.name.replace(_NEW, PREFIX, 1))), held
+
+
+def _end(folder: Path, held: int | None) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if held is not None:
+        os.close(held)
+
+
+def _remove_if_dead(folder: Path) -> None:
+    held = _lock(folder) if _is_ours(folder) else None
+    if held is not None:
+        _end(folder, held)
+
+
+def _is_ours(folder: Path) -> bool:
+    with suppress(OSError):
+        found = folder.lstat()
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    return False
+
+
+def _lock(folder: Path) -> int | None:
+    """The descriptor that holds the lock; None if somebody else has it, or the file system knows no locks."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd

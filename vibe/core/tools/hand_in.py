@@ -1,0 +1,212 @@
+"""HandIn: the tool by which an agent ends its work with a value that fits a schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Any, ClassVar, cast
+
+import msgspec
+from anyio import to_thread
+from pydantic import BaseModel, ConfigDict
+
+from vibe.core.messages import AssistantMessage, Message, ToolMessage
+from vibe.core.tools.base import (
+    SUMMARY_LENGTH,
+    BaseTool,
+    BaseToolConfig,
+    BaseToolState,
+    InvokeContext,
+    ToolError,
+    ToolPermission,
+)
+from vibe.core.tools.json_schema import rooted_at, value_problems
+from vibe.core.tools.loading import ToolClass
+
+HAND_IN = "hand_in"
+MAX_BYTES = 256 * 1024
+"""How long a value may be, as JSON text."""
+MAX_DEPTH = 64
+UNFINISHED = frozenset({"interrupted", "cancelled"})
+
+Check = Callable[[Any], str | None]
+
+
+class HandInArgs(BaseModel):
+    """``value`` is the result itself; ``summary`` says in prose what whoever uses it should know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    value: Any
+    summary: str = ""
+
+
+class HandInResult(BaseModel):
+    """The value was taken."""
+
+    text: str = "Accepted: the work is done."
+
+
+class HandInConfig(BaseToolConfig):
+    """Nobody need be asked: nothing leaves the run."""
+
+    permission: ToolPermission = ToolPermission.ALWAYS
+
+
+class HandIn:
+    """One agent's duty to end with a value, and the value once it is ``accepted``.
+
+    The model is given ``schema`` as the argument ``value``. A value must fit it, be JSON of at most ``max_bytes`` and
+    pass ``check``, which says what is wrong (None: nothing) and may take its time: it runs in a thread. Every problem
+    goes back to the model. One object serves one agent.
+    """
+
+    def __init__(
+        self,
+        *,
+        schema: Mapping[str, Any],
+        name: str = HAND_IN,
+        description: str = "Hand in the result of your work. This ends it.",
+        check: Check | None = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self.name = name
+        self.description = description
+        self.schema = schema
+        self.max_bytes = max_bytes
+        self.accepted = False
+        self.value: Any = None
+        self.summary = ""
+        self.last_problem = ""
+        self._check = check
+
+    def renew(self) -> None:
+        """Forget what was handed in: a new prompt wants a value anew."""
+        self.accepted, self.value, self.summary, self.last_problem = False, None, "", ""
+
+    def offer(self, value: Any, summary: str = "") -> str | None:
+        """Take a value, or say everything that is wrong with it; blocks."""
+        problem = self._size_problem(value)
+        if problem is None:
+            problem = "; ".join(value_problems(self.schema, value)) or None
+        if problem is None and self._check is not None:
+            problem = self._check(value)
+        if problem is None:
+            self.accepted, self.value, self.summary, self.last_problem = True, value, summary.strip(), ""
+        else:
+            self.last_problem = problem
+        return problem
+
+    def restore(self, messages: Sequence[Message]) -> bool:
+        """Whether the last turn of a conversation handed the value in; then it is there again."""
+        results: dict[str, ToolMessage] = {}
+        for message in reversed(messages):
+            if isinstance(message, ToolMessage):
+                results[message.tool_call_id] = message
+            elif isinstance(message, AssistantMessage):
+                return self._restore_from(message, results)
+            else:
+                return False
+        return False
+
+    def tool_class(self) -> ToolClass:
+        """The tool the agent is given."""
+        wanted = rooted_at(self.schema, "#/properties/value")
+        parameters = {
+            "type": "object",
+            "properties": {
+                "value": wanted,
+                "summary": {
+                    "type": "string",
+                    "description": "What whoever uses the value should know, in a few lines.",
+                },
+            },
+            "required": ["value"],
+            "additionalProperties": False,
+        }
+        members = {"description": self.description, "duty": self, "parameters": parameters, "__module__": __name__}
+        return cast("ToolClass", type("HandInTool", (_HandInTool,), members))
+
+    def _restore_from(self, answer: AssistantMessage, results: Mapping[str, ToolMessage]) -> bool:
+        if any(result.status in UNFINISHED for result in results.values()):
+            return False  # what else the answer asked for must be looked at first
+        for call in answer.tool_calls:
+            result = results.get(call.id)
+            if call.name != self.name or result is None or result.status != "ok":
+                continue
+            given = HandInArgs.model_validate(json.loads(call.arguments))
+            return self.offer(given.value, given.summary) is None
+        return False
+
+    def _size_problem(self, value: Any) -> str | None:
+        if _depth(value) > MAX_DEPTH:
+            return f"value: is nested deeper than {MAX_DEPTH} levels"
+        try:
+            encoded = msgspec.json.encode(value)
+            kept = msgspec.json.decode(encoded) == value
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            return f"value: is no JSON that can be kept: {error}"
+        if not kept:
+            return "value: holds a number that is too large to be kept"
+        if len(encoded) > self.max_bytes:
+            return f"value: is {len(encoded)} bytes long, {self.max_bytes} at most; write what is long to a file and name that"
+        return None
+
+
+class _HandInTool(BaseTool[HandInArgs, HandInResult, HandInConfig, BaseToolState]):
+    """What the tools of all duties have in common; ``HandIn.tool_class`` makes one of it for each."""
+
+    ends_work: ClassVar[bool] = True
+
+    duty: ClassVar[HandIn]
+    parameters: ClassVar[dict[str, Any]]
+
+    async def run(self, args: HandInArgs, ctx: InvokeContext) -> AsyncGenerator[HandInResult, None]:  # noqa: ARG002  the interface
+        """Take the value.
+
+        Raises:
+            ToolError: it does not fit; names every problem.
+        """
+        problem = await to_thread.run_sync(self.duty.offer, args.value, args.summary)
+        if problem is not None:
+            raise ToolError(f"{self.get_name()}: not accepted: {problem}")
+        yield HandInResult()
+
+    @classmethod
+    def get_name(cls) -> str:
+        """The duty's name."""
+        return cls.duty.name
+
+    @classmethod
+    def get_parameters(cls) -> dict[str, Any]:
+        """The duty's schema, as the argument ``value``."""
+        return cls.parameters
+
+    @classmethod
+    def get_tool_prompt(cls) -> str | None:
+        """None: the description says it all."""
+        return None
+
+    def summarize(self, args: HandInArgs) -> str:
+        """The name, and the summary as far as it fits on a line."""
+        line = " ".join(f"{self.get_name()} {args.summary}".split())
+        return line if len(line) <= SUMMARY_LENGTH else line[: SUMMARY_LENGTH - 1] + "…"
+
+    def format_result(self, result: HandInResult) -> str:
+        """The sentence alone."""
+        return result.text
+
+
+def _depth(value: Any) -> int:
+    """How many levels of lists and objects there are; looks no deeper than what is too deep anyway."""
+    depth, level = 0, [value]
+    while level and depth <= MAX_DEPTH:
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner.extend(cast("dict[str, Any]", item).values())
+            elif isinstance(item, list):
+                inner.extend(cast("list[Any]", item))
+        depth += any(isinstance(item, (dict, list)) for item in level)
+        level = inner
+    return depth

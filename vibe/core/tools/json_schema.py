@@ -1,0 +1,164 @@
+"""JSON Schemas that plans name: whether one is a schema at all, and what is wrong with a value that should fit it.
+
+Nothing is ever fetched: a ``$ref`` that leads out of the schema is a problem.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+JsonPath = tuple[str | int, ...]
+
+SHOWN_PROBLEMS = 30
+"""How many problems of a value are told; what comes after is counted."""
+MESSAGE_LENGTH = 300
+_DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
+"""What stands below these is data, whatever it looks like."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaProblem:
+    """One thing wrong with a schema, and where in it."""
+
+    path: JsonPath
+    message: str
+
+
+def schema_problems(schema: Mapping[str, Any]) -> tuple[SchemaProblem, ...]:
+    """Everything that keeps ``schema`` from being used; none if it is a JSON Schema (draft 2020-12 unless it says)."""
+    from jsonschema.exceptions import SchemaError  # noqa: PLC0415  heavy: only where a schema is used
+    from jsonschema.validators import validator_for  # noqa: PLC0415  as above
+
+    declared = schema.get("$schema", "")
+    if not isinstance(declared, str) or (declared and cast("Any", validator_for)(schema, default=None) is None):
+        return (SchemaProblem(path=("$schema",), message=f"{_short(declared)} is no dialect known here"),)
+    try:
+        _dialect(schema).check_schema(schema)
+    except SchemaError as error:
+        return (SchemaProblem(path=tuple(error.path), message=_cut(error.message)),)
+    except RecursionError:
+        return (SchemaProblem(path=(), message="is nested too deeply"),)
+    dangling = tuple(_dangling(schema))
+    return dangling or tuple(_endless(_validator(schema)))
+
+
+def value_problems(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
+    """One phrase for each thing wrong with ``value``, opening with its path: ``value.files[0]: 3 is not a string``."""
+    try:
+        errors = sorted(_validator(schema).iter_errors(value), key=lambda error: [str(part) for part in error.path])
+    except RecursionError:
+        return ("value: the schema refers to itself without end",)
+    except Exception as error:
+        if not _is_unresolvable(error):
+            raise
+        return (f"value: {_cut(str(error))}",)
+    told = [f"{_shown(error.absolute_path)}: {_phrase(error)}" for error in errors[:SHOWN_PROBLEMS]]
+    more = len(errors) - len(told)
+    return (*told, f"and {more} more") if more else tuple(told)
+
+
+def rooted_at(schema: Mapping[str, Any], pointer: str) -> dict[str, Any]:
+    """The same schema for a place inside another one: its references to itself lead to ``pointer`` (``#/a/b``)."""
+
+    def moved(node: Any, *, is_data: bool) -> Any:
+        if isinstance(node, dict):
+            found = cast("dict[str, Any]", node)
+            return {
+                name: pointer + part[1:]
+                if name in {"$ref", "$dynamicRef"} and isinstance(part, str) and (part == "#" or part.startswith("#/"))
+                else moved(part, is_data=is_data or name in _DATA_KEYWORDS)
+                for name, part in found.items()
+            }
+        if isinstance(node, list):
+            return [moved(part, is_data=is_data) for part in cast("list[Any]", node)]
+        return node
+
+    return cast("dict[str, Any]", moved({k: v for k, v in schema.items() if k != "$schema"}, is_data=False))
+
+
+def _validator(schema: Mapping[str, Any]) -> Validator:
+    from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415  heavy
+
+    return cast("Validator", _dialect(schema)(schema, registry=EMPTY_REGISTRY))
+
+
+def _dialect(schema: Mapping[str, Any]) -> Any:
+    """The class that knows the draft the schema is written in."""
+    from jsonschema.validators import Draft202012Validator, validator_for  # noqa: PLC0415  heavy
+
+    return cast("Any", validator_for)(schema, default=Draft202012Validator)
+
+
+def _dangling(schema: Mapping[str, Any]) -> Iterator[SchemaProblem]:
+    """References that lead nowhere in the schema."""
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415  heavy
+    from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY  # noqa: PLC0415  heavy
+
+    resource = DRAFT202012.create_resource(cast("Any", schema))
+    base = str(schema.get("$id", ""))
+    registry = EMPTY_REGISTRY.with_resource(base, resource)
+    for path, target in _references(schema, ()):
+        try:
+            registry.resolver(base).lookup(target)
+        except (Unresolvable, ValueError):
+            yield SchemaProblem(path=path, message=f"{_short(target)} leads nowhere in this schema")
+
+
+def _references(node: Any, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
+    if isinstance(node, dict):
+        for name, part in cast("dict[str, Any]", node).items():
+            if name == "$ref" and isinstance(part, str):
+                yield (*path, name), part
+            elif name not in _DATA_KEYWORDS:
+                yield from _references(part, (*path, name))
+    elif isinstance(node, list):
+        for index, part in enumerate(cast("list[Any]", node)):
+            yield from _references(part, (*path, index))
+
+
+def _endless(validator: Validator) -> Iterator[SchemaProblem]:
+    """A schema that refers to itself before it has looked at anything."""
+    try:
+        validator.is_valid(None)
+    except RecursionError:
+        yield SchemaProblem(path=(), message="refers to itself without end")
+
+
+def _is_unresolvable(error: Exception) -> bool:
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415  heavy
+
+    return isinstance(error, Unresolvable)
+
+
+def _phrase(error: ValidationError) -> str:
+    """What is wrong; of several ways a value could have fitted, what keeps it from the closest one."""
+    from jsonschema import exceptions  # noqa: PLC0415  heavy
+
+    best_match = cast("Callable[..., ValidationError | None]", cast("Any", exceptions).best_match)
+    closest = best_match(error.context or ())
+    told = _cut(error.message)
+    return told if closest is None else f"{told} (closest: {_shown(closest.absolute_path)}: {_cut(closest.message)})"
+
+
+def _shown(path: Iterable[str | int]) -> str:
+    parts = (f"[{part}]" if isinstance(part, int) or not _PLAIN.fullmatch(part) else f".{part}" for part in path)
+    return "value" + "".join(parts)
+
+
+_PLAIN = re.compile(r"[\w-]+")
+
+
+def _short(value: object) -> str:
+    return _cut(repr(value), 80)
+
+
+def _cut(text: str, limit: int = MESSAGE_LENGTH) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit // 2]} ... {line[-limit // 2 :]}"
