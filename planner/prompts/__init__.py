@@ -1,0 +1,3 @@
+"""What the planner is told, as Markdown."""
+
+from __future__ import annotations

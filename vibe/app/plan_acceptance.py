@@ -1,0 +1,56 @@
+"""Whether the command lines of a plan that a model wrote may run: somebody must have read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.model import Plan
+from planner.repair import MODEL_ORIGIN, ORIGIN
+from vibe.core.errors import VibeError
+
+SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandLine:
+    """A line that the host would run. ``check``: after the step's agent, to see whether its work is good."""
+
+    step_id: str
+    line: str
+    check: bool
+
+
+class PlanNotAcceptedError(VibeError):
+    """A model wrote the plan, and nobody has accepted the commands in it; nothing was run or written."""
+
+    def __init__(self, where: str, lines: tuple[CommandLine, ...]) -> None:
+        shown = ", ".join(f"{one.step_id}: {one.line!r}" for one in lines[:SHOWN])
+        more = f" and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
+        super().__init__(
+            f"{where}: a model wrote this plan, and nobody has accepted the commands it would run ({shown}{more}): "
+            "read them with --dry-run and give --accept-commands, or run it on a terminal to be asked"
+        )
+        self.lines = lines
+
+
+def model_commands(plan: Plan) -> tuple[CommandLine, ...]:
+    """The command lines of a plan that says a model wrote it, in the plan's order; none of any other plan."""
+    if plan.metadata.get(ORIGIN) != MODEL_ORIGIN:
+        return ()
+    return tuple(
+        CommandLine(step_id=step.id, line=line, check=line != step.command)
+        for step in plan.steps
+        for line in (step.command, *step.verify)
+        if line
+    )
+
+
+def check_accepted(plan: Plan, where: str, *, accepted: bool) -> None:
+    """See that a person, or a setting of theirs, said yes to a model's commands.
+
+    Raises:
+        PlanNotAcceptedError: nobody did.
+    """
+    lines = () if accepted else model_commands(plan)
+    if lines:
+        raise PlanNotAcceptedError(where, lines)

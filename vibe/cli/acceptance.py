@@ -1,0 +1,30 @@
+"""The commands of a plan that a model wrote, shown to the person at the terminal, who says whether they may run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import anyio
+
+from vibe.app.plan_acceptance import CommandLine
+from vibe.cli.approval_text import visible
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.terminal_desk import TerminalDesk
+
+YES = frozenset({"y", "yes"})
+
+
+def accept_commands(lines: Sequence[CommandLine], env: CliEnvironment) -> bool:
+    """Show them all and ask; False where nobody is at a terminal, or the answer is anything but yes."""
+    if not (env.stdin.isatty() and env.stdout.isatty()):
+        return False
+    return anyio.run(partial(_ask, lines, env))
+
+
+async def _ask(lines: Sequence[CommandLine], env: CliEnvironment) -> bool:
+    shown = "".join(f"  {one.step_id}{' (check)' if one.check else ''}: {visible(one.line)}\n" for one in lines)
+    text = f"A model wrote this plan. It would run these commands without asking again:\n{shown}"
+    async with TerminalDesk(env).conversation(text) as conversation:
+        answer = await conversation.answer("Run them? [y/N] > ")
+    return (answer or "").strip().lower() in YES

@@ -1,0 +1,138 @@
+"""``vibe plan new GOAL``: have a plan written, and say what it would take to run it; nothing is run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import anyio
+
+from ipc.events import ToolCallEvent
+from planner.graph_text import tree
+from planner.loader import LoadedPlan
+from planner.repair import Repaired
+from vibe.app.host import Host
+from vibe.app.new_plan import NewPlan, NewPlanRequest, new_plan
+from vibe.app.plan_acceptance import model_commands
+from vibe.app.result_record import RunRecord
+from vibe.cli.arguments import existing_folder
+from vibe.cli.describe import harmless, one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.output import TROUBLE, LineSink
+from vibe.cli.parser import CommandLineError
+from vibe.cli.streams import forgive
+from vibe.core.tools.questions import UserInput
+
+REASON_LENGTH = 1_000
+NOTE_LENGTH = 400
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Write the plan to the file, or to stdout, and return the exit code of the record."""
+    target = _target(args.to, env)
+    request = NewPlanRequest(
+        goal=_goal(args.goal, env),
+        workdir=existing_folder("--workdir", args.workdir, env.cwd),
+        model=args.model,
+        max_tokens=args.max_tokens,
+        max_price=args.max_price,
+        trust=args.trust,
+        bus_address=args.bus,
+    )
+    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    forgive(env.stdout)
+    watched = args.output == "text" and env.stderr.isatty()  # whoever waits for minutes should see that it works
+    listener = LineSink(env.stderr, (*TROUBLE, ToolCallEvent) if watched else TROUBLE)
+    made = anyio.run(new_plan, request, host, [listener], _person(args.output, env))
+    unsaved = None if made.plan is None or target is None else _save(made.plan, target)
+    if args.output == "json":
+        _write_json(made, None if unsaved else target, env)
+    else:
+        _write_text(made, None if unsaved else target, env)
+    if unsaved is not None:
+        env.stderr.write(f"vibe: {target} can't be written ({unsaved.strerror}); the plan is on standard output\n")
+        return ExitCode.ENVIRONMENT
+    return made.record.exit_code
+
+
+def _goal(words: list[str], env: CliEnvironment) -> str:
+    goal = env.stdin.read() if words == ["-"] else " ".join(words)
+    if not goal.strip():
+        raise CommandLineError("the goal is empty: say what the plan must achieve")
+    return goal.strip()
+
+
+def _target(name: str | None, env: CliEnvironment) -> Path | None:
+    """Where the plan goes; seen to before anything is spent on it."""
+    if name is None or name == "-":
+        return None
+    path = env.cwd / Path(name).expanduser()
+    if path.exists() or path.is_symlink():
+        raise CommandLineError(f"-o {name}: is there already; remove it or name another file")
+    if not path.parent.is_dir():
+        raise CommandLineError(f"-o {name}: there is no folder {str(path.parent)!r}; make it first")
+    return path
+
+
+def _person(output: str, env: CliEnvironment) -> UserInput | None:
+    """Who answers the planner's question: somebody at a terminal, if stdout is theirs, too."""
+    if output != "text" or not (env.stdout.isatty() and env.stdin.isatty()):
+        return None
+    from vibe.cli.terminal_desk import TerminalDesk  # noqa: PLC0415  only for a terminal
+    from vibe.cli.terminal_questions import TerminalUserInput  # noqa: PLC0415  as above
+
+    return TerminalUserInput(TerminalDesk(env))
+
+
+def _save(plan: Repaired, path: Path) -> OSError | None:
+    try:
+        with path.open("xb") as file:
+            file.write(plan.loaded.source_bytes)
+    except OSError as error:
+        return error
+    return None
+
+
+def _write_json(made: NewPlan, target: Path | None, env: CliEnvironment) -> None:
+    document = made.record.as_document()
+    document["plan"] = json.loads(made.plan.loaded.source_bytes) if made.plan else None
+    document["file"] = str(target) if target and made.plan else None
+    document["notes"] = list(made.notes)
+    env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def _write_text(made: NewPlan, target: Path | None, env: CliEnvironment) -> None:
+    if made.plan is None:
+        record = made.record
+        why = record.detail or record.reason or "no reason given"
+        env.stderr.write(f"vibe: no plan: {one_line(why, REASON_LENGTH)}\n")
+        env.stderr.write(_spent(record) + "\n")
+        return
+    loaded = made.plan.loaded
+    about = [*(f"note: {one_line(note, NOTE_LENGTH)}" for note in made.notes), _spent(made.record)]
+    if target is None:
+        text = loaded.source_bytes.decode()
+        env.stdout.write(harmless(text) if env.stdout.isatty() else text)
+        env.stderr.write("\n".join(about) + "\n")
+        return
+    env.stdout.write("\n".join(_picture(loaded, target)) + "\n")
+    env.stdout.flush()
+    env.stderr.write("\n".join(about) + "\n")
+
+
+def _picture(loaded: LoadedPlan, target: Path) -> list[str]:
+    """The steps, and the commands they would run, which a person should read before they do."""
+    lines = [harmless(tree(loaded.plan, loaded.dag))]
+    commands = model_commands(loaded.plan)
+    if commands:
+        lines += ["", "Commands it would run:"]
+        lines += [f"  {one.step_id}: {one_line(one.line, NOTE_LENGTH)}" for one in commands]
+    name = one_line(str(target), NOTE_LENGTH)
+    return [*lines, "", f"written to {name}; run it with: vibe plan run {name}"]
+
+
+def _spent(record: RunRecord) -> str:
+    cost = "at an unknown price" if record.cost_usd is None else f"${record.cost_usd:.4f}"
+    return f"planning took {record.usage.total_tokens:,} tokens in {record.usage.calls} calls, {cost}"
