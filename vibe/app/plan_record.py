@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from planner.model import PlanStatus, StepStatus
 from planner.plan_outcome import PlanOutcome, StepReport
 from planner.replay import Spending
-from subagents.executor import StepResult
+from subagents.executor import AgentUsage, StepResult
 from vibe.app.publishing import Publishing
 from vibe.app.result_record import EXIT_CODES, AgentRecord, RunRecord, StepRecord
 from vibe.core.errors import EnvironmentFailure
@@ -19,9 +19,16 @@ record of it is not whole."""
 
 
 def plan_record(
-    outcome: PlanOutcome, channel: Publishing, warnings: Sequence[str], signal_exit: int | None
+    outcome: PlanOutcome,
+    channel: Publishing,
+    warnings: Sequence[str],
+    signal_exit: int | None,
+    mended: Sequence[tuple[str, AgentUsage]] = (),
 ) -> RunRecord:
-    """What a run prints at its end. A signal's exit code stands for an interruption only, never for a finished plan."""
+    """What a run prints at its end. A signal's exit code stands for an interruption only, never for a finished plan.
+
+    ``mended``: who revised the plan after which step had failed.
+    """
     exit_code = EXIT_CODES[outcome.outcome]
     if outcome.outcome is Outcome.INTERRUPTED and signal_exit is not None:
         exit_code = signal_exit
@@ -37,7 +44,10 @@ def plan_record(
         plan_id=outcome.plan_id,
         result=_closing_words(outcome),
         steps=[_step(step) for step in outcome.steps],
-        agents=[record for step in outcome.steps if step.result for record in _agents(step.step_id, step.result)],
+        agents=[
+            *(record for step in outcome.steps if step.result for record in _agents(step.step_id, step.result.agents)),
+            *(record for step_id, agent in mended for record in _agents(step_id, [agent])),
+        ],
         usage=outcome.usage,
         cost_usd=outcome.cost_usd,
         duration_s=outcome.duration_s,
@@ -81,8 +91,8 @@ def _step(report: StepReport) -> StepRecord:
     )
 
 
-def _agents(step_id: str, result: StepResult) -> list[AgentRecord]:
-    """The step's agent and those it started."""
+def _agents(step_id: str, agents: Sequence[AgentUsage]) -> list[AgentRecord]:
+    """Those that worked for a step, its own first."""
     return [
         AgentRecord(
             agent_id=agent.agent_id,
@@ -91,7 +101,7 @@ def _agents(step_id: str, result: StepResult) -> list[AgentRecord]:
             usage=agent.usage,
             cost_usd=agent.cost_usd,
         )
-        for agent in result.agents
+        for agent in agents
     ]
 
 

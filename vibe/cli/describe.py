@@ -124,7 +124,8 @@ def _requests(event: _Requests) -> str:
 def _planning(event: _Planning) -> str:
     match event:
         case e.PlanStartedEvent():
-            return f"plan started: {event.goal} ({len(event.steps)} steps, {event.max_parallel_steps} at once)"
+            note = f"; {event.note}" if event.note else ""
+            return f"plan started: {event.goal} ({len(event.steps)} steps, {event.max_parallel_steps} at once){note}"
         case e.PlanStepUpdateEvent():
             again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
             why = _because(": ".join(filter(None, (event.reason, event.detail))))

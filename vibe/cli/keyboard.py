@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import termios
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -14,8 +15,12 @@ import anyio
 
 CHUNK = 4096
 TERMINAL_DEVICE = "/dev/tty"
-_LOCAL_FLAGS = 3
-"""Where termios keeps ECHO in the list of a terminal's attributes."""
+ESCAPE = "\x1b"
+SEQUENCE_SECONDS = 0.05
+"""A key such as an arrow sends escape and more at once; what comes later was typed by itself."""
+_SEQUENCE = re.compile(rb"[\[O][0-9;?]*[A-Za-z~]")
+_LOCAL_FLAGS, _CONTROL_CHARACTERS = 3, 6
+"""Where termios keeps ECHO and the control characters in the list of a terminal's attributes."""
 
 
 class KeyboardGoneError(OSError):
@@ -26,11 +31,14 @@ class Keyboard:
     """Reads a terminal through a descriptor of its own; a context manager.
 
     A descriptor of its own, because reading must not block and ``O_NONBLOCK`` would otherwise be shared with
-    everything that writes to the same terminal, the user's shell included.
+    everything that writes to the same terminal, the user's shell included. With ``escape`` the Esc key ends a line,
+    too: ``line`` is then ESCAPE, whatever was typed before it.
     """
 
-    def __init__(self, terminal: int) -> None:
+    def __init__(self, terminal: int, *, escape: bool = False) -> None:
         self._terminal = terminal
+        self._escape = escape
+        self._before: list[Any] | None = None
         self._fd = -1
         self._held = b""
 
@@ -45,6 +53,8 @@ class Keyboard:
             self._fd = os.open(self._device(), flags)
         except OSError as error:
             raise KeyboardGoneError(*error.args) from error
+        if self._escape:
+            self._end_lines_at_escape()
         return self
 
     def __exit__(
@@ -53,6 +63,8 @@ class Keyboard:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._before is not None:
+            _set(self._fd, self._before)
         os.close(self._fd)
 
     def forget(self) -> None:
@@ -75,17 +87,58 @@ class Keyboard:
         """
         while b"\n" not in self._held:
             await anyio.wait_readable(self._fd)
-            try:
-                piece = os.read(self._fd, CHUNK)
-            except BlockingIOError:
+            piece = self._read()
+            if piece is None:
                 continue
-            except OSError as error:
-                raise KeyboardGoneError(*error.args) from error
             if not piece:
                 return None
             self._held += piece
+            if self._before is not None and piece.endswith(b"\x1b"):
+                behind = await self._behind_sequence()
+                if behind is None:
+                    self._held = b""
+                    return ESCAPE
+                self._held = self._held[:-1] + behind
         line, _, self._held = self._held.partition(b"\n")
         return line.decode(errors="replace")
+
+    def _read(self) -> bytes | None:
+        """What there is to read; None: nothing yet.
+
+        Raises:
+            KeyboardGoneError: the terminal has been closed.
+        """
+        try:
+            return os.read(self._fd, CHUNK)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            raise KeyboardGoneError(*error.args) from error
+
+    def _end_lines_at_escape(self) -> None:
+        if _is_in_background(self._fd):
+            return
+        self._before = termios.tcgetattr(self._fd)
+        changed = list(self._before)
+        changed[_CONTROL_CHARACTERS] = list(changed[_CONTROL_CHARACTERS])
+        changed[_CONTROL_CHARACTERS][termios.VEOL] = ESCAPE.encode()
+        _set(self._fd, changed)
+
+    async def _behind_sequence(self) -> bytes | None:
+        """What was typed behind the sequence of another key, an arrow for one; None: it was the Esc key itself.
+
+        Only a terminal that does not wait for the end of a line hands over what came behind.
+        """
+        with_lines = termios.tcgetattr(self._fd)
+        at_once = list(with_lines)
+        at_once[_LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO)
+        _set(self._fd, at_once)
+        try:
+            await anyio.sleep(SEQUENCE_SECONDS)
+            sequence = _SEQUENCE.match(typed := self._read() or b"")
+            return None if sequence is None else typed[sequence.end() :]
+        finally:
+            _set(self._fd, with_lines)
 
     def _device(self) -> str:
         try:
@@ -122,6 +175,13 @@ def _foreground(out: TextIO) -> int | None:
         fd = out.fileno()
         return fd if os.tcgetpgrp(fd) == os.getpgrp() else None
     return None
+
+
+def _is_in_background(fd: int) -> bool:
+    """Whether changing the terminal would stop this process."""
+    with suppress(OSError):
+        return os.tcgetpgrp(fd) != os.getpgrp()
+    return False
 
 
 def _set(fd: int, attributes: list[Any]) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 from ipc.events import Event
 from vibe.cli.describe import one_line
 from vibe.cli.keyboard import hushed
-from vibe.cli.run_state import Notice, RunState
+from vibe.cli.run_state import WAITS_FOR_ANSWER, Notice, RunState
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SECONDS_PER_FRAME = 0.125
 FALLBACK_SIZE = (80, 24)
 NOTICE_LENGTH = 600
+NOTICE_STYLES = {"warning": "yellow", "error": "red", "note": "cyan"}
 
 
 class LiveTree:
@@ -103,6 +104,13 @@ class LiveTree:
             self._take_in()
             return next((step.title for step in self._state.running.values() if request_id in step.requests), "")
 
+    def questioned_step(self) -> str:
+        """Title of the step whose agent asks the person something; empty if none does. May wait as ``pause`` does."""
+        with self._drawing:
+            self._take_in()
+            running = self._state.running.values()
+            return next((step.title for step in running if WAITS_FOR_ANSWER in step.requests.values()), "")
+
     def _draw_until_the_end(self) -> None:
         while not self._ended.wait(SECONDS_PER_FRAME):
             with self._drawing:
@@ -133,8 +141,7 @@ class LiveTree:
         notices, self._state.notices = self._state.notices, []
         for notice in notices:
             if self._console is not None:
-                style = "yellow" if notice.kind == "warning" else "red"
-                self._console.print(Text(_sentence(notice), style=style))
+                self._console.print(Text(_sentence(notice), style=NOTICE_STYLES.get(notice.kind, "")))
 
     def _show(self) -> None:
         from rich.live import Live  # noqa: PLC0415  as above
@@ -188,4 +195,5 @@ def _shows_anything(out: TextIO) -> Generator[None]:
 
 def _sentence(notice: Notice) -> str:
     where = f"{notice.step_id}: " if notice.step_id else ""
-    return one_line(f"{notice.kind}: {where}{notice.message}", NOTICE_LENGTH)
+    kind = "" if notice.kind == "note" else f"{notice.kind}: "
+    return one_line(f"{kind}{where}{notice.message}", NOTICE_LENGTH)

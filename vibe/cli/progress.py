@@ -18,11 +18,10 @@ from ipc.events import (
 )
 from vibe.cli.describe import LINE_LENGTH, describe, one_line
 from vibe.cli.output import SENTENCE_LENGTH, TROUBLE
+from vibe.cli.step_view import CHECK, HOST_TOOL
 
 SUMMARISED = frozenset({"start", "journal.torn"})
 """Codes of warnings that the summary at the end repeats."""
-HOST_TOOL = "command"
-CHECK = "verify"
 
 
 class ProgressLines:
@@ -40,7 +39,7 @@ class ProgressLines:
         if line:
             step_id = event.step_id if isinstance(event, PlanStepUpdateEvent) else event.subagent_step_id
             prefix = f"[{one_line(step_id)}] " if step_id else ""
-            limit = SENTENCE_LENGTH if isinstance(event, TROUBLE) else LINE_LENGTH
+            limit = SENTENCE_LENGTH if isinstance(event, (*TROUBLE, PlanStartedEvent)) else LINE_LENGTH
             self._out.write(f"{prefix}{one_line(line, limit)}\n")
             self._out.flush()
 
@@ -111,7 +110,8 @@ def _beginning(event: PlanStartedEvent | PlanResumedEvent) -> str:
     if isinstance(event, PlanStartedEvent):
         steps = f"{len(event.steps)} step{'' if len(event.steps) == 1 else 's'}"
         how = f"{steps}, at most {event.max_parallel_steps} side by side"
-        return f"plan {event.plan_id} started: {event.goal} ({how})"
+        note = f"; {event.note}" if event.note else ""
+        return f"plan {event.plan_id} started: {event.goal} ({how}){note}"
     return f"plan {event.plan_id} resumed: {event.goal} ({event.done} of {len(event.steps)} steps done)"
 
 

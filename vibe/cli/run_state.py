@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import TypeAlias, assert_never
 
 from ipc import events as e
+from vibe.cli.run_revision import revise_views, revision_text
 from vibe.cli.step_view import StepView
 
 RUNNING = "in_progress"
 ACTIVE = "active"
 PAUSED = "paused"
+REUSED = "reused"
+WAITS_FOR_ANSWER = "waits for your answer"
 
 _Plan: TypeAlias = (
     e.PlanStartedEvent
@@ -41,7 +44,7 @@ _Request: TypeAlias = e.ApprovalRequestEvent | e.ApprovalDecisionEvent | e.Quest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Something to be said once, above everything that moves. ``kind``: ``warning`` or ``error``."""
+    """Something to be said once, above everything that moves. ``kind``: ``note``, ``warning`` or ``error``."""
 
     kind: str
     message: str
@@ -54,7 +57,9 @@ class RunState:
     Mutable on purpose: a plan may have 10 000 steps and a step hundreds of events a second; a copy of the table, or
     a persistent map, for each would cost more than all the rest. What a reader sees between two events is whole.
 
-    ``steps`` are in plan order, ``running`` and ``failed`` in the order they became so. ``cost_usd`` is None once
+    ``steps`` are in plan order, ``running`` and ``failed`` in the order they became so; for those in ``replanning`` a
+    better plan is looked for. ``tokens`` are this run's, ``tokens_before`` those of earlier runs, and ``max_tokens`` what
+    all of them may use (None: no limit). ``cost_usd`` is None once
     the price of any call is unknown. ``started_at`` and ``ended_at`` are in unix seconds. ``notices`` and
     ``decisions`` (open ones, by id) grow and shrink as the run goes; whoever shows the notices takes them out.
     """
@@ -66,10 +71,12 @@ class RunState:
         self.steps: dict[str, StepView] = {}
         self.running: dict[str, StepView] = {}
         self.failed: dict[str, StepView] = {}
+        self.replanning: dict[str, StepView] = {}
         self.counts: dict[str, int] = {}
         self.decisions: dict[str, e.PlanDecisionEvent] = {}
         self.notices: list[Notice] = []
-        self.tokens = 0
+        self.tokens = self.tokens_before = 0
+        self.max_tokens: int | None = None
         self.cost_usd: float | None = 0.0
         self.calls = 0
         self._helpers: set[str | None] = set()
@@ -125,7 +132,7 @@ class RunState:
     def _plan(self, event: _Plan) -> None:
         match event:
             case e.PlanStartedEvent() | e.PlanResumedEvent():
-                self._begin(event.goal, event.steps)
+                self._begin(event)
             case e.PlanStepUpdateEvent():
                 self._move(event)
             case e.PlanDecisionEvent():
@@ -134,9 +141,7 @@ class RunState:
                 else:
                     self.decisions[event.decision_id] = event
             case e.PlanRevisedEvent():
-                why = f": {event.reason}" if event.reason else ""
-                message = f"the plan was revised by {len(event.operations)} operations{why}"
-                self.notices.append(Notice(kind="warning", message=message, step_id=None))
+                self._revise(event)
             case e.PlanPausedEvent():
                 self.status, self.reason, self.ended_at = PAUSED, event.reason, event.ts
             case e.PlanCompletedEvent():
@@ -144,9 +149,15 @@ class RunState:
             case _:
                 assert_never(event)
 
-    def _begin(self, goal: str, outlines: Sequence[e.StepOutline]) -> None:
-        levels = _levels(outlines)
-        self.goal, self.status, self.reason, self.ended_at = goal, ACTIVE, "", None
+    def _begin(self, event: e.PlanStartedEvent | e.PlanResumedEvent) -> None:
+        outlines = event.steps
+        levels = _levels({outline.id: outline.depends_on for outline in outlines})
+        self.goal, self.status, self.reason, self.ended_at = event.goal, ACTIVE, "", None
+        self.max_tokens = event.max_tokens
+        if isinstance(event, e.PlanResumedEvent):
+            self.tokens_before = event.tokens
+        elif event.note:
+            self.notices.append(Notice(kind="note", message=event.note, step_id=None))
         self.steps = {
             outline.id: StepView(
                 id=outline.id,
@@ -155,14 +166,30 @@ class RunState:
                 depends_on=outline.depends_on,
                 status=outline.status,
                 level=levels[outline.id],
+                reason=outline.reason or "",
+                reused=outline.reason == REUSED,
+                merges=outline.workspace == "worktree",
             )
             for outline in outlines
         }
+        self._count()
+
+    def _revise(self, event: e.PlanRevisedEvent) -> None:
+        revise_views(self.steps, event.operations)
+        levels = _levels({step.id: step.depends_on for step in self.steps.values()})
+        for step in self.steps.values():
+            step.level = levels[step.id]
+        self._count()
+        message = revision_text(event.operations, event.reason)
+        self.notices.append(Notice(kind="note", message=message, step_id=None))
+
+    def _count(self) -> None:
         self.counts = {}
         for step in self.steps.values():
             self.counts[step.status] = self.counts.get(step.status, 0) + 1
         self.running = {step.id: step for step in self.steps.values() if step.status == RUNNING}
         self.failed = {step.id: step for step in self.steps.values() if step.status == "failed"}
+        self.replanning = {step.id: step for step in self.steps.values() if step.replanning}
 
     def _move(self, event: e.PlanStepUpdateEvent) -> None:
         step = self.steps.get(event.step_id)
@@ -173,6 +200,7 @@ class RunState:
             self.counts[step.status] -= 1
         self.running.pop(step.id, None)
         self.failed.pop(step.id, None)
+        self.replanning.pop(step.id, None)
         step.move(event)
         self.counts[step.status] = self.counts.get(step.status, 0) + 1
         if step.status == RUNNING:
@@ -200,8 +228,10 @@ class RunState:
                 step.activity = f"summarising {event.context_tokens:,} tokens of history"
             case e.SubAgentStartedEvent():
                 step.subagent_started(event.max_tokens)
+                self.replanning |= {step.id: step} if step.replanning else {}
             case e.SubAgentFinishedEvent():
-                step.budget_used = event.tokens
+                step.subagent_finished(event.tokens)
+                self.replanning.pop(step.id, None)
             case _:
                 assert_never(event)
 
@@ -232,7 +262,7 @@ class RunState:
             case e.ApprovalRequestEvent():
                 step.requests[event.request_id] = f"waits for your yes to {event.tool}"
             case e.QuestionEvent():
-                step.requests[event.request_id] = "waits for your answer"
+                step.requests[event.request_id] = WAITS_FOR_ANSWER
             case e.ApprovalDecisionEvent() | e.AnswerEvent():
                 step.requests.pop(event.request_id, None)
             case _:
@@ -250,9 +280,8 @@ def _plus(sum_so_far: float | None, cost: float | None) -> float | None:
     return None if sum_so_far is None or cost is None else sum_so_far + cost
 
 
-def _levels(outlines: Sequence[e.StepOutline]) -> dict[str, int]:
+def _levels(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
     """How deep each step is indented: one more where a step fans out, one less where several come together."""
-    parents = {step.id: step.depends_on for step in outlines}
     known = {step_id: [parent for parent in above if parent in parents] for step_id, above in parents.items()}
     fan: dict[str, int] = {}
     for above in known.values():

@@ -10,6 +10,10 @@ from ipc.events import PlanStepUpdateEvent, ToolCallEvent, ToolResultEvent, Tool
 KEPT_CHARACTERS = 400
 """Of a summary, a line of output or an answer: more than a line of a terminal shows."""
 
+HOST_TOOL = "command"
+"""The host's own commands: a step's ``command`` and its checks."""
+CHECK = "verify"
+
 FINAL = frozenset({"completed", "failed", "skipped", "cancelled"})
 WAITING = frozenset({"pending", "blocked", "needs_decision"})
 
@@ -23,7 +27,8 @@ class StepView:
     ``tokens`` (prompt plus completion), ``calls`` and ``cost_usd`` are of all attempts of this run; ``cost_usd`` is
     None once the price of a call is unknown. ``budget_used`` of ``max_tokens`` is the present subagent's;
     ``max_tokens`` is None before one has started. ``started_at`` is in unix seconds, ``duration_s`` is set when the
-    step stops running. ``level`` is its depth in the outline. Nothing here is safe to print as it is.
+    step stops running. ``level`` is its depth in the outline. ``reused``: another plan did it; ``merges``: what it does is
+    merged at its end; ``replanning``: it failed, and a better plan is looked for. Nothing here is safe to print as it is.
     """
 
     id: str
@@ -43,6 +48,9 @@ class StepView:
     turns: int = 0
     budget_used: int = 0
     max_tokens: int | None = None
+    reused: bool = False
+    merges: bool = False
+    replanning: bool = False
     requests: dict[str, str] = field(default_factory=dict[str, str])
     open_calls: dict[str, str] = field(default_factory=dict[str, str])
     _output: str = ""
@@ -70,6 +78,7 @@ class StepView:
         self.status, self.attempt = event.status, event.attempt
         self.reason = ": ".join(filter(None, (event.reason, event.detail)))
         self.activity = self._output = self._said = ""
+        self.reused = self.replanning = False
         self.open_calls.clear()
         self.requests.clear()
         if event.status == "in_progress":
@@ -82,7 +91,13 @@ class StepView:
     def subagent_started(self, max_tokens: int) -> None:
         """A subagent took it, with a budget of its own."""
         self.max_tokens, self.budget_used, self.turns = max_tokens, 0, 0
+        self.replanning = self.status != "in_progress"
         self.activity = "waiting for the model"
+
+    def subagent_finished(self, tokens: int) -> None:
+        """Its subagent is done; the step may not be."""
+        self.budget_used, self.replanning = tokens, False
+        self.activity = "its work is being merged" if self.merges else "has answered"
 
     def says(self, message_id: str, attempt: int, text: str) -> None:
         """A piece of its model's answer; another message or a repeated one starts from nothing."""
@@ -96,7 +111,7 @@ class StepView:
         """A tool of its was called, said something or ended."""
         match event:
             case ToolCallEvent():
-                self.open_calls[event.tool_call_id] = (event.summary or event.tool)[:KEPT_CHARACTERS]
+                self.open_calls[event.tool_call_id] = _called(event)[:KEPT_CHARACTERS]
                 self._output = ""
             case ToolStreamEvent():
                 tail = event.text[-KEPT_CHARACTERS:].rstrip()
@@ -109,3 +124,11 @@ class StepView:
                 self.activity = f"{call}: {verdict}"
             case _:
                 assert_never(event)
+
+
+def _called(event: ToolCallEvent) -> str:
+    """What is at work; the host's own commands as a shell would show them."""
+    command = event.arguments.get("command") if event.tool == HOST_TOOL else None
+    if command is None:
+        return event.summary or event.tool
+    return f"{'check' if event.arguments.get('purpose') == CHECK else '$'} {command}"

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from planner.status_marks import MARKS, REUSED_MARK
 from vibe.cli.describe import one_line
-from vibe.cli.plan_summary import MARKS
 from vibe.cli.run_state import ACTIVE, RunState
 from vibe.cli.step_view import FINAL, WAITING, StepView
 from vibe.cli.tree_layout import TreeLayout, lay_out, unmet
@@ -27,6 +27,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉█"
 BAR = 8
 TOTAL_BAR = 12
 MODE, ELAPSED, TOKENS = 10, 6, 10
+LEFT_OUT = "only"
 DEEPEST = 5
 """Levels beyond it are drawn at this one: what a step is called matters more than how deep it lies."""
 BAR_FROM, TOKENS_FROM, MODE_FROM = 72, 52, 40
@@ -71,8 +72,8 @@ def _step(step: StepView, state: RunState, now: float, width: int, *, crowded: b
     style = STYLES.get(step.status, "")
     line = Text(no_wrap=True)
     line.append(_indent(step))
-    mark = MARKS.get(step.status, "·")
-    if step.status == "in_progress":
+    mark = REUSED_MARK if step.reused else MARKS.get(step.status, "·")
+    if step.status == "in_progress" or step.replanning:
         mark = "?" if step.requests else SPINNER[int(now * 8) % len(SPINNER)]
     line.append(mark + " ", style="yellow" if step.requests else style)
     again = f" (attempt {step.attempt})" if step.attempt > 1 else ""
@@ -111,8 +112,8 @@ def _columns(step: StepView, state: RunState, now: float, width: int) -> Text:
 
 def _hint(step: StepView, state: RunState) -> str:
     """Why a step does not run: what it waits for, or why it never will."""
-    if step.status == "needs_decision":
-        return "waits for a decision"
+    if known := _standing(step):
+        return known
     if step.status in {"skipped", "cancelled"} and step.duration_s is None:
         return one_line(f"{step.status}: {step.reason}" if step.reason else step.status)
     if step.status in FINAL or step.status == "in_progress" or step.duration_s is not None:
@@ -124,7 +125,18 @@ def _hint(step: StepView, state: RunState) -> str:
     return one_line("held up by " + ", ".join(lost)) if lost and step.status == "blocked" else "next"
 
 
+def _standing(step: StepView) -> str:
+    """What is to be said of a step before anything else."""
+    if step.status == "needs_decision":
+        return "waits for a decision"
+    if step.reused:
+        return "taken over"
+    return "left out" if step.reason == LEFT_OUT else ""
+
+
 def _second_row(step: StepView) -> str:
+    if step.replanning:
+        return one_line(f"replanning › {step.doing()}", 400)  # noqa: RUF001  a mark
     if step.status == "in_progress":
         return one_line(step.doing(), 400)
     return one_line(step.reason, 400) if step.status == "failed" else ""
@@ -133,10 +145,13 @@ def _second_row(step: StepView) -> str:
 def _budget_bar(step: StepView) -> Text:
     if not step.max_tokens:
         return Text(" " * BAR)
-    share = step.budget_used / step.max_tokens
+    return _filled(step.budget_used / step.max_tokens, live=step.status == "in_progress")
+
+
+def _filled(share: float, *, live: bool) -> Text:
+    """A bar in the colour of how much is used; what does not move any more is dim."""
     style = "red" if share >= 0.9 else "yellow" if share >= 0.7 else "green"
-    full = bar(share, BAR)
-    return Text.assemble((full, style if step.status == "in_progress" else "dim"))
+    return Text(bar(share, BAR), style=style if live else "dim")
 
 
 def bar(share: float, cells: int) -> str:
@@ -163,6 +178,8 @@ def _totals(state: RunState, now: float, width: int) -> Text:
         text.append("━" * done, style="green").append("━" * lost, style="red")
         text.append("─" * (TOTAL_BAR - done - lost) + "  ", style="dim")
     text.append(totals, style="bold")
+    if state.max_tokens and width >= text.cell_len + BAR + 1:
+        text.append(" ").append_text(_filled((state.tokens + state.tokens_before) / state.max_tokens, live=True))
     text.truncate(width, overflow="ellipsis")
     return text
 
@@ -177,12 +194,16 @@ def _said_in_total(state: RunState, now: float) -> dict[str, str]:
         for status in ("failed", "skipped", "cancelled")
         if state.counts.get(status)
     }
+    if state.replanning:
+        said["replanning"] = f"{len(state.replanning)} replanning"
     if state.decisions:
         said["undecided"] = f"{len(state.decisions)} undecided"
-    if state.calls:
-        said["tokens"] = f"{_short(state.tokens)} tok"
-        if state.cost_usd is not None:
-            said["cost"] = f"${state.cost_usd:.2f}"
+    spent = state.tokens + state.tokens_before
+    if state.calls or state.max_tokens:
+        most = f"/{_short(state.max_tokens)}" if state.max_tokens else ""
+        said["tokens"] = f"{_short(spent)}{most} tok"
+    if state.calls and state.cost_usd is not None:
+        said["cost"] = f"${state.cost_usd:.2f}"
     said["time"] = f"{_clock(state.elapsed(now)):>05}"
     if state.status not in {ACTIVE, "idle"}:
         said["status"] = state.status

@@ -26,13 +26,14 @@ class TreeLayout:
 
 def lay_out(state: RunState, rows: int) -> TreeLayout:
     """Choose what to show in at most ``rows`` rows, the line that counts the rest included."""
-    second_rows = len(state.running) + len(state.failed)
+    busy = len(state.running) + len(state.replanning)
+    second_rows = busy + len(state.failed)
     if state.total + second_rows <= rows:
         return TreeLayout(steps=tuple(state.steps.values()), roomy=True, hidden={})
     if state.total <= rows:
         return TreeLayout(steps=tuple(state.steps.values()), roomy=False, hidden={})
     room = max(0, rows - 1)
-    roomy = 2 * len(state.running) + len(state.failed) + NEXT <= room
+    roomy = 2 * busy + len(state.failed) + NEXT <= room
     chosen: dict[str, StepView] = {}
     for step in _by_interest(state):
         cost = 2 if roomy and _has_second_row(step) else 1
@@ -57,12 +58,13 @@ def unmet(step: StepView, state: RunState) -> list[str]:
 
 
 def _has_second_row(step: StepView) -> bool:
-    return step.status in {"in_progress", "failed"}
+    return step.replanning or step.status in {"in_progress", "failed"}
 
 
 def _by_interest(state: RunState) -> Iterator[StepView]:
     """What somebody wants to see, most wanted first; a step may come twice."""
     yield from state.running.values()
+    yield from state.replanning.values()
     yield from reversed(state.failed.values())
     waiting = [step for step in state.steps.values() if step.status in WAITING]
     yield from (step for step in waiting if step.status == "needs_decision")

@@ -16,6 +16,7 @@ from tests.fakes.terminal import Terminal
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.live_tree import LiveTree
 from vibe.cli.terminal_approver import TerminalApprover
+from vibe.cli.terminal_desk import TerminalDesk
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
 
 PROMPT = "or: n WHY  > "
@@ -47,7 +48,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         LiveTree(out, environ={"TERM": "xterm"}) as tree,
     ):
         env = CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=keys)
-        yield Desk(terminal=terminal, tree=tree, approver=TerminalApprover(tree, env))
+        yield Desk(terminal=terminal, tree=tree, approver=TerminalApprover(TerminalDesk(env, tree), tree.asking_step))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,8 @@ async def test_a_terminal_that_is_gone_is_a_no(tmp_path: Path) -> None:
 
     out = Nothing()
     env = CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=out)
-    terminal_less = TerminalApprover(LiveTree(out, environ={}), env)
+    tree = LiveTree(out, environ={})
+    terminal_less = TerminalApprover(TerminalDesk(env, tree), tree.asking_step)
     answer = await terminal_less.approve(REQUEST)
     assert not answer.allow
     assert "terminal" in answer.reason

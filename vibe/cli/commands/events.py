@@ -86,7 +86,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
 def _list(output: str, env: CliEnvironment) -> None:
     entries = Registry(env.home, env.runtime_dir).running()
     if output == "json":
-        env.stdout.write(msgspec.json.format(msgspec.json.encode(entries)).decode() + "\n")
+        env.stdout.write(msgspec.json.format(msgspec.json.encode([entry.public for entry in entries])).decode() + "\n")
         return
     if not entries:
         env.stdout.write("no run publishes events now\n")

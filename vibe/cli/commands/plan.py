@@ -6,19 +6,29 @@ import argparse
 import importlib
 from typing import Any
 
-from vibe.cli.arguments import positive_int
+from vibe.cli.arguments import positive_int, positive_number
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.parser import OUTPUTS
 
 SERVED_BY = {
+    "new": "vibe.cli.commands.plan_new",
     "run": "vibe.cli.commands.plan_run",
     "resume": "vibe.cli.commands.plan_run",
     "validate": "vibe.cli.commands.plan_files",
     "show": "vibe.cli.commands.plan_files",
     "graph": "vibe.cli.commands.plan_files",
     "schema": "vibe.cli.commands.plan_files",
+    "report": "vibe.cli.commands.plan_report",
+    "diff": "vibe.cli.commands.plan_diff",
     "list": "vibe.cli.commands.plan_folders",
     "status": "vibe.cli.commands.plan_folders",
+    "pause": "vibe.cli.commands.plan_wishes",
+    "cancel": "vibe.cli.commands.plan_wishes",
+    "decide": "vibe.cli.commands.plan_wishes",
+    "retry": "vibe.cli.commands.plan_wishes",
+    "rewind": "vibe.cli.commands.plan_rewind",
+    "edit": "vibe.cli.commands.plan_edit",
+    "clean": "vibe.cli.commands.plan_clean",
 }
 
 
@@ -27,12 +37,31 @@ def add_arguments(subparsers: Any) -> None:
     parser = subparsers.add_parser("plan", help="run plans and look at them")
     commands = parser.add_subparsers(dest="plan_command", required=True, metavar="COMMAND")
 
+    _add_new(commands)
     run = commands.add_parser("run", help="run a plan file")
     run.add_argument(
         "file", nargs="?", metavar="FILE", help="the plan; '-': from stdin; default: the built-in demonstration"
     )
     run.add_argument("--workdir", metavar="DIR", help="work here instead of in the current directory")
     run.add_argument("--dry-run", action="store_true", help="print order, critical path and budget; run nothing")
+    run.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="STEP",
+        help="run this step and what it depends on; repeatable, or A,B",
+    )
+    run.add_argument("--reuse", metavar="ID", help="take over the results of that plan's steps that are unchanged")
+    run.add_argument(
+        "--accept-commands",
+        action="store_true",
+        help="you have read the commands of this plan that a model wrote: let them run",
+    )
+    run.add_argument(
+        "--allow-dirty",
+        action="store_true",
+        help="let steps with a worktree start from what is not committed in the workspace, too",
+    )
     _add_run_options(run)
 
     resume = commands.add_parser("resume", help="go on with a plan that was paused or killed")
@@ -47,7 +76,9 @@ def add_arguments(subparsers: Any) -> None:
         command = commands.add_parser(name, help=words)
         command.add_argument("plan", metavar="FILE|ID" if name != "validate" else "FILE", help="'-': from stdin")
         if name == "graph":
-            command.add_argument("--format", choices=("tree", "mermaid", "dot"), default="tree", help="default: tree")
+            command.add_argument(
+                "--format", choices=("tree", "mermaid", "dot", "svg"), default="tree", help="default: tree"
+            )
         else:
             _add_output(command)
     commands.add_parser("schema", help="print the JSON Schema of plan files")
@@ -55,12 +86,79 @@ def add_arguments(subparsers: Any) -> None:
     status = commands.add_parser("status", help="how a plan stands")
     status.add_argument("plan", metavar="ID", help="the plan's id or its beginning")
     _add_output(status)
+    _add_report(commands)
+    _add_clean(commands)
+    _add_wishes(commands)
+
+
+def _add_wishes(commands: Any) -> None:
+    """What may be done to a plan that was begun, whether it runs or not."""
+    words = {
+        "pause": "have a running plan paused: its steps stop at the end of their turn",
+        "cancel": "give a plan up; what runs is stopped",
+        "decide": "take a decision that a plan waits for",
+        "retry": "have a step, and what depends on it, done again by the next resume",
+        "rewind": "as retry, on the files as they were before the step",
+        "edit": "change a plan's steps, while it runs or between two runs; default: in an editor",
+    }
+    parsers = {name: commands.add_parser(name, help=text) for name, text in words.items()}
+    for parser in parsers.values():
+        parser.add_argument("plan", metavar="ID", help="the plan's id or its beginning")
+    parsers["pause"].add_argument(
+        "--now", action="store_true", help="stop running steps at once, not at their turn's end"
+    )
+    parsers["decide"].add_argument("decision", metavar="DECISION", help="as `vibe plan status ID` lists it")
+    parsers["decide"].add_argument("options", metavar="OPTION", nargs="+", help="what to choose")
+    for name in ("retry", "rewind"):
+        parsers[name].add_argument("step", metavar="STEP", help="its id")
+    source = parsers["edit"].add_mutually_exclusive_group()
+    source.add_argument("--operations", metavar="FILE", help="a JSON list of operations; '-': from stdin")
+    source.add_argument("--file", metavar="FILE", help="the plan as it is to be; what differs is changed")
+    parsers["edit"].add_argument(
+        "--reason", default="", metavar="TEXT", help="why, for whoever reads the plan's history"
+    )
+    for parser in parsers.values():
+        _add_output(parser)
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Hand over to the command's module."""
     module = importlib.import_module(SERVED_BY[args.plan_command])
     return int(module.run(args, env))
+
+
+def _add_report(commands: Any) -> None:
+    report = commands.add_parser("report", help="what a plan came to: steps, time, cost, decisions, changes")
+    report.add_argument("plan", metavar="ID", help="the plan's id or its beginning")
+    report.add_argument(
+        "--format", choices=("md", "html", "json"), help="default: what the name of FILE ends with, else md"
+    )
+    report.add_argument("-o", dest="file", metavar="FILE", help="write it to this file")
+    diff = commands.add_parser("diff", help="which steps of two plans are the same, and why the others are not")
+    diff.add_argument("one", metavar="A", help="a plan file or a plan's id")
+    diff.add_argument("other", metavar="B", help="a plan file or a plan's id")
+    _add_output(diff)
+
+
+def _add_new(commands: Any) -> None:
+    new = commands.add_parser("new", help="have a plan written for a goal; nothing is run")
+    new.add_argument("goal", nargs="+", metavar="GOAL", help="what the plan must achieve; '-': from stdin")
+    new.add_argument("-o", dest="to", metavar="FILE", help="write the plan here; default: to stdout")
+    new.add_argument("--workdir", metavar="DIR", help="plan for this folder instead of the current directory")
+    _add_output(new)
+    new.add_argument("--model", metavar="ALIAS", help="model that plans")
+    new.add_argument("--max-tokens", type=positive_int, metavar="N", help="stop before more tokens are used")
+    new.add_argument("--max-price", type=positive_number, metavar="USD", help="stop before more is spent")
+    new.add_argument("--bus", metavar="ADDRESS", help="publish events here, e.g. tcp://127.0.0.1:5555")
+    new.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this run")
+
+
+def _add_clean(commands: Any) -> None:
+    clean = commands.add_parser("clean", help="remove the worktrees and branches that ended plans left")
+    clean.add_argument("plans", nargs="*", metavar="ID", help="a plan's id or its beginning")
+    clean.add_argument("--all", action="store_true", help="of all plans that have ended")
+    clean.add_argument("--dry-run", action="store_true", help="say what there is; remove nothing")
+    _add_output(clean)
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +175,16 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--auto-approve", "--yolo", action="store_true", help="let steps do whatever no rule denies, without asking"
     )
+    parser.add_argument(
+        "--wait", action="store_true", help="wait for decisions: `vibe plan decide` takes them from another terminal"
+    )
     parser.add_argument("--fail-fast", action="store_true", help="start nothing more once a step has failed")
+    parser.add_argument(
+        "--executor",
+        choices=("local", "process"),
+        help="where agents work: all in this process, or each step in its own (default: local; resume: as before)",
+    )
     parser.add_argument("--model", metavar="ALIAS", help="model of the steps that name none")
     parser.add_argument("--bus", metavar="ADDRESS", help="publish events here, e.g. tcp://127.0.0.1:5555")
     parser.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this run")
+    parser.add_argument("--report", metavar="FILE", help="leave a report here at the end: .md, .html or .json")

@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from planner.effective import effective_plan
 from planner.graph_text import dot, mermaid, tree
-from planner.loader import LoadedPlan, load_plan, plan_json_schema
-from planner.model import Step, StepStatus
-from planner.plan_folder import find_plan
+from planner.loader import LoadedPlan, plan_json_schema
+from planner.model import Decision, Step, StepStatus
 from planner.problems import PlanInvalidError
-from planner.store_errors import UnknownPlanError
+from planner.replay import RestoredPlan
+from planner.standing import standing_of
+from planner.status_marks import MARKS, REUSED_MARK
 from vibe.cli.commands.plan_run import read_plan
 from vibe.cli.describe import harmless, one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.plan_summary import MARKS
+from vibe.cli.open_decisions import decision_documents, decision_lines
+from vibe.cli.plan_reference import folder_of
+from vibe.cli.revision_text import revision_documents, revision_lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A plan, and how it stands if it has been run."""
+
+    loaded: LoadedPlan
+    statuses: Mapping[str, StepStatus] = field(default_factory=dict[str, StepStatus])
+    plan_id: str = ""
+    open_decisions: tuple[Decision, ...] = ()
+    restored: RestoredPlan | None = None
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
@@ -28,20 +44,24 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         case "validate":
             return _validate(args, env)
         case "graph":
-            loaded, statuses = _find(args.plan, env)
-            env.stdout.write(harmless(_draw(args.format, loaded, statuses)).rstrip("\n") + "\n")
+            found = _find(args.plan, env)
+            env.stdout.write(harmless(_draw(args.format, found)).rstrip("\n") + "\n")
         case _:
-            loaded, statuses = _find(args.plan, env)
-            _show(loaded, statuses, args.output, env)
+            _show(_find(args.plan, env), args.output, env)
     return ExitCode.DONE
 
 
-def _draw(form: str, loaded: LoadedPlan, known: dict[str, StepStatus]) -> str:
-    statuses = known or None
+def _draw(form: str, found: _Found) -> str:
+    loaded, statuses = found.loaded, found.statuses or None
     if form == "mermaid":
         return mermaid(loaded.plan, statuses)
     if form == "dot":
         return dot(loaded.plan, statuses)
+    if form == "svg":
+        from planner.graph_svg import Shown, svg  # noqa: PLC0415  only a drawing needs the layout
+
+        reused = found.restored.reused if found.restored else ()
+        return svg(loaded.plan, loaded.dag, Shown(statuses=statuses, reused=reused) if statuses else None)
     return tree(loaded.plan, loaded.dag, statuses)
 
 
@@ -65,35 +85,49 @@ def _validate(args: argparse.Namespace, env: CliEnvironment) -> int:
     return ExitCode.DONE
 
 
-def _find(reference: str, env: CliEnvironment) -> tuple[LoadedPlan, dict[str, StepStatus]]:
+def _find(reference: str, env: CliEnvironment) -> _Found:
     """A plan file, or a plan that has been run, by its id."""
-    if reference == "-" or (env.cwd / Path(reference).expanduser()).exists():
-        return read_plan(reference, env), {}
-    try:
-        folder = find_plan(env.home, reference)
-    except UnknownPlanError:
-        if "/" in reference or reference.endswith(".json"):
-            return read_plan(reference, env), {}
-        raise
+    folder = folder_of(reference, env)
+    if folder is None:
+        return _Found(loaded=read_plan(reference, env))
     restored = folder.replay()
-    loaded = load_plan(folder.source(), where=str(folder.path))
-    return loaded, {step_id: step.status for step_id, step in restored.steps.items()}
+    loaded = effective_plan(folder, restored)
+    settings, running = folder.settings(), folder.holder() is not None
+    standing = standing_of(loaded.plan, restored, decisions=settings.decisions, running=running)
+    return _Found(
+        loaded=loaded,
+        statuses=standing.statuses,
+        plan_id=folder.plan_id,
+        open_decisions=standing.open_decisions,
+        restored=restored,
+    )
 
 
-def _show(loaded: LoadedPlan, statuses: dict[str, StepStatus], output: str, env: CliEnvironment) -> None:
-    plan = loaded.plan
+def _show(found: _Found, output: str, env: CliEnvironment) -> None:
+    plan, statuses = found.loaded.plan, found.statuses
+    reused: Mapping[str, str] = found.restored.reused if found.restored else {}
     if output == "json":
         document: dict[str, Any] = plan.model_dump(mode="json", exclude_defaults=True) | {"version": plan.version}
         for step in document["steps"]:
             step["status"] = statuses.get(step["id"], StepStatus.PENDING).value
+            if step["id"] in reused:
+                step["reused_from"] = reused[step["id"]]
+        if found.plan_id:
+            document["open_decisions"] = decision_documents(found.plan_id, found.open_decisions)
+        if found.restored is not None:
+            document["revisions"] = revision_documents(found.restored)
         env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
         return
     lines = [one_line(plan.goal, 400), ""]
     for step in plan.steps:
         status = statuses.get(step.id, StepStatus.PENDING)
         after = ", ".join(f"{d.step} {d.on}" if d.on != "completed" else d.step for d in step.dependencies)
-        lines.append(f"{MARKS[status.value]} {step.id}: {one_line(step.title)} [{step.mode.value}]")
+        mark = REUSED_MARK if step.id in reused else MARKS[status.value]
+        lines.append(f"{mark} {step.id}: {one_line(step.title)} [{step.mode.value}]")
         lines += [f"    {name}: {one_line(value, 400)}" for name, value in _details(step, after)]
+        lines += [f"    taken over from plan {reused[step.id]}"] if step.id in reused else []
+    lines += revision_lines(found.restored) if found.restored else []
+    lines += decision_lines(found.plan_id, found.open_decisions)
     env.stdout.write("\n".join(lines) + "\n")
 
 

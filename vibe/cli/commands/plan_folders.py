@@ -6,12 +6,14 @@ import argparse
 import json
 import time
 
-from planner.loader import load_plan
+from planner.effective import effective_plan
 from planner.plan_folder import PlanFolder, PlanSummary, find_plan, list_plans
+from planner.standing import standing_of
+from planner.status_marks import MARKS
 from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.plan_summary import MARKS
+from vibe.cli.open_decisions import decision_documents, decision_lines
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
@@ -36,24 +38,29 @@ def _list(output: str, env: CliEnvironment) -> None:
 
 def _status(folder: PlanFolder, output: str, env: CliEnvironment) -> None:
     summary, restored = folder.summary(), folder.replay()
-    plan = load_plan(folder.source(), where=str(folder.path)).plan
-    steps = [(step, restored.steps.get(step.id)) for step in plan.steps]
+    plan = effective_plan(folder, restored).plan
+    running = summary.holder is not None
+    standing = standing_of(plan, restored, decisions=folder.settings().decisions, running=running)
     if output == "json":
         document = _document(summary)
+        at = restored.steps
         document["steps"] = [
-            {"id": step.id, "status": at.status.value if at else "pending", "attempt": at.attempt if at else 0}
-            for step, at in steps
+            {"id": step_id, "status": status.value, "attempt": at[step_id].attempt if step_id in at else 0}
+            for step_id, status in standing.statuses.items()
         ]
+        document["open_decisions"] = decision_documents(folder.plan_id, standing.open_decisions)
         env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
         return
-    env.stdout.write(_line(summary) + "\n")
-    for step, at in steps:
-        status = at.status.value if at else "pending"
+    lines = [_line(summary)]
+    for step in plan.steps:
+        status = standing.statuses[step.id].value
         why = restored.reasons.get(step.id)
         detail = f"  {one_line(why.detail or why.reason or '')}" if why else ""
-        env.stdout.write(f"{MARKS[status]} {step.id}: {one_line(step.title)} ({status}){detail}".rstrip() + "\n")
+        lines.append(f"{MARKS[status]} {step.id}: {one_line(step.title)} ({status}){detail}".rstrip())
+    lines += decision_lines(folder.plan_id, standing.open_decisions)
     if summary.status is not None and (summary.is_interrupted or summary.status.value == "paused"):
-        env.stdout.write(f"go on with: vibe plan resume {summary.plan_id}\n")
+        lines.append(f"go on with: vibe plan resume {summary.plan_id}")
+    env.stdout.write("\n".join(lines) + "\n")
 
 
 def _line(plan: PlanSummary) -> str:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 
 from planner.loader import LoadedPlan, load_plan, read_plan_file
+from planner.plan_folder import find_plan
 from planner.records import Approvals
 from vibe.app.host import Host
+from vibe.app.plan_acceptance import PlanNotAcceptedError
 from vibe.app.run_plan import Audience, PlanRun, PlanRunOptions, resume_plan, run_new_plan
+from vibe.cli.acceptance import accept_commands
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.examples import quickstart_file
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.open_decisions import DecisionHints
 from vibe.cli.output import TROUBLE, JsonLinesSink, LineSink, write_record
 from vibe.cli.parser import CommandLineError
-from vibe.cli.plan_summary import dry_run_facts, write_dry_run, write_summary
+from vibe.cli.plan_summary import write_summary
 from vibe.cli.progress import ProgressLines
 from vibe.cli.streams import forgive
 
@@ -27,27 +33,59 @@ from vibe.cli.streams import forgive
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Run or resume, and return the exit code of the record."""
     options = _options(args, env)
+    leave_report = _report(args.report, env) if args.report else None
     host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
     forgive(env.stdout)  # the work goes on when nobody reads of it any more
     if args.plan_command == "resume":
-        with _audience(args.output, env) as audience:
+        with _audience(args, env) as audience:
             ended = anyio.run(resume_plan, args.plan, options, host, audience)
     else:
         loaded = read_plan(args.file, env)
         if args.dry_run:
-            _write_dry_run(loaded, args.output, env)
-            return 0
-        with _audience(args.output, env) as audience:
-            ended = anyio.run(run_new_plan, loaded, options, host, audience)
+            return _dry_run(loaded, options, host, args.output, env)
+        try:
+            ended = _run_new(loaded, options, host, args, env)
+        except PlanNotAcceptedError as error:
+            if not accept_commands(error.lines, env):
+                env.stderr.write(f"vibe: {error}\n")
+                return ExitCode.BLOCKED
+            ended = _run_new(loaded, replace(options, accepted=True), host, args, env)
     _print(ended, args.output, env)
+    if leave_report is not None and ended.record.plan_id is not None:
+        env.stdout.flush()  # whatever becomes of the report, the record is out
+        leave_report(ended.record.plan_id)
     return ended.record.exit_code
 
 
-def _write_dry_run(loaded: LoadedPlan, output: str, env: CliEnvironment) -> None:
+def _run_new(
+    loaded: LoadedPlan, options: PlanRunOptions, host: Host, args: argparse.Namespace, env: CliEnvironment
+) -> PlanRun:
+    with _audience(args, env) as audience:
+        return anyio.run(run_new_plan, loaded, options, host, audience)
+
+
+def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
+    """What writes the report of a plan, by its id, to ``file``.
+
+    Raises:
+        ReportNameError: the file's name does not say what it is to hold.
+    """
+    from vibe.cli.commands.plan_report import format_of, write_report  # noqa: PLC0415  most runs leave none
+
+    form = format_of("--report", file)
+    return lambda plan_id: write_report(find_plan(env.home, plan_id), env.cwd / Path(file).expanduser(), form)
+
+
+def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host, output: str, env: CliEnvironment) -> int:
+    from vibe.app.dry_run import dry_run  # noqa: PLC0415  a run has no use for it
+    from vibe.cli.dry_run_text import dry_run_lines  # noqa: PLC0415  as above
+
+    found = dry_run(loaded, options, host)
     if output == "text":
-        write_dry_run(loaded, env.stdout)
+        env.stdout.write("\n".join(dry_run_lines(found)) + "\n")
     else:
-        env.stdout.write(json.dumps(dry_run_facts(loaded), indent=2 if output == "json" else None) + "\n")
+        env.stdout.write(json.dumps(found.as_document(), indent=2 if output == "json" else None) + "\n")
+    return found.exit_code
 
 
 def read_plan(file: str | None, env: CliEnvironment) -> LoadedPlan:
@@ -75,6 +113,11 @@ def _options(args: argparse.Namespace, env: CliEnvironment) -> PlanRunOptions:
         fail_fast=args.fail_fast,
         trust=args.trust,
         bus_address=args.bus,
+        executor=args.executor,
+        only=tuple(step for given in getattr(args, "only", ()) for step in given.split(",") if step),
+        reuse=getattr(args, "reuse", None),
+        allow_dirty=getattr(args, "allow_dirty", False),
+        accepted=getattr(args, "accept_commands", False),
     )
 
 
@@ -90,20 +133,20 @@ def _decisions(given: list[str]) -> dict[str, tuple[str, ...]]:
 
 
 @contextmanager
-def _audience(output: str, env: CliEnvironment) -> Generator[Audience]:
+def _audience(args: argparse.Namespace, env: CliEnvironment) -> Generator[Audience]:
     """Who watches: JSON lines, a live tree with somebody at the keyboard, or plain lines."""
-    if output == "streaming":
-        yield Audience(listeners=[JsonLinesSink(env.stdout)])
-    elif output == "json":
-        yield Audience(listeners=[LineSink(env.stderr, TROUBLE)])
+    if args.output == "streaming":
+        yield Audience(listeners=[JsonLinesSink(env.stdout)], waits=args.wait)
+    elif args.output == "json":
+        yield Audience(listeners=[LineSink(env.stderr, TROUBLE)], waits=args.wait)
     elif env.stdout.isatty() and env.stdin.isatty() and env.environ.get("TERM", "dumb") != "dumb":
-        from vibe.cli.live_tree import LiveTree  # noqa: PLC0415  rich is only loaded for a terminal
-        from vibe.cli.terminal_approver import TerminalApprover  # noqa: PLC0415  as above
+        from vibe.cli.attendance import attended  # noqa: PLC0415  rich is only loaded for a terminal
 
-        with LiveTree(env.stdout, environ=env.environ) as tree:
-            yield Audience(listeners=[tree], approver=TerminalApprover(tree, env))
+        with attended(env) as audience:
+            yield audience
     else:
-        yield Audience(listeners=[ProgressLines(env.stdout)])
+        hints = [DecisionHints(env.stdout)] if args.wait else []
+        yield Audience(listeners=[ProgressLines(env.stdout), *hints], waits=args.wait)
 
 
 def _print(ended: PlanRun, output: str, env: CliEnvironment) -> None:

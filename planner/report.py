@@ -1,0 +1,163 @@
+"""PlanReport: what a plan came to, as data; every figure is one that was recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+REPORT_VERSION = 1
+
+
+class Spent(Struct, frozen=True, kw_only=True):
+    """Tokens and model calls; ``cost_usd`` None: unknown."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    calls: int = 0
+    cost_usd: float | None = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """Prompt plus completion."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+class AttemptReport(Struct, frozen=True, kw_only=True):
+    """One attempt at a step that was recorded. ``ended_at`` in unix seconds, None: by no record of its own."""
+
+    number: int
+    outcome: str | None
+    reason: str | None = None
+    detail: str = ""
+    duration_s: float | None = None
+    ended_at: float | None = None
+    turns: int = 0
+    spent: Spent
+
+
+class SpanReport(Struct, frozen=True, kw_only=True):
+    """When a step ran, in seconds of the plan's own time (see ``PlanReport.active_seconds``).
+
+    ``ended``: how it ended, ``open`` while it runs, ``cut`` if its process died.
+    """
+
+    start: float
+    end: float
+    attempt: int
+    ended: str
+
+
+class CheckReport(Struct, frozen=True, kw_only=True):
+    """A ``verify`` line. ``result``: ``passed``, ``failed``, or ``unknown`` where the records do not tell."""
+
+    command: str
+    result: str
+
+
+class DeniedReport(Struct, frozen=True, kw_only=True):
+    """A call that was not let through."""
+
+    step_id: str
+    tool: str
+    summary: str
+    reason: str
+    by: str
+
+
+class StepReportLine(Struct, frozen=True, kw_only=True):
+    """One step. ``duration_s`` sums the time it ran, over all attempts; None: it never did.
+
+    ``tolerated``: it failed and the plan was allowed to go on. ``reused_from``: the plan that did it.
+    ``spent`` counts all attempts, also those cut off; ``budget_tokens`` is what the last one may use, and
+    ``budget_used`` what it did.
+    """
+
+    id: str
+    title: str
+    mode: str
+    status: str
+    reason: str | None = None
+    detail: str = ""
+    tolerated: bool = False
+    reused_from: str | None = None
+    depends_on: tuple[str, ...] = ()
+    command: str | None = None
+    model: str | None = None
+    agent: str | None = None
+    attempts: tuple[AttemptReport, ...] = ()
+    spans: tuple[SpanReport, ...] = ()
+    duration_s: float | None = None
+    spent: Spent
+    budget_tokens: int | None = None
+    budget_used: int | None = None
+    summary: str = ""
+    output: Any = None
+    files_changed: tuple[str, ...] = ()
+    checks: tuple[CheckReport, ...] = ()
+
+
+class DecisionReport(Struct, frozen=True, kw_only=True):
+    """A choice: what was asked and, once it was taken, what was chosen, by whom and when (unix seconds)."""
+
+    id: str
+    question: str
+    options: tuple[str, ...] = ()
+    selections: tuple[str, ...] = ()
+    by: str = ""
+    at: float | None = None
+    opened_at: float | None = None
+
+
+class RevisionReport(Struct, frozen=True, kw_only=True):
+    """A change of the plan while it ran: its operations, a line each."""
+
+    at: float
+    by: str
+    reason: str
+    operations: tuple[str, ...]
+
+
+class LimitReport(Struct, frozen=True, kw_only=True):
+    """One limit of the whole plan and what was used of it (None: unknown). ``unit``: ``tokens``, ``USD`` or ``seconds``."""
+
+    unit: str
+    most: float
+    used: float | None
+
+
+class PlanReport(Struct, frozen=True, kw_only=True, tag="plan_report", tag_field="type"):
+    """A plan that was run, at its end or on the way.
+
+    ``status`` is the plan's, or ``interrupted`` if its process ended without ending it; ``outcome`` is the result
+    record's, None while a process runs it (``pid``). ``created`` and ``updated`` are in unix seconds; ``active_seconds``
+    is the time processes had the plan, and ``breaks`` the points of it where another took over.
+    """
+
+    schema_version: int = REPORT_VERSION
+    plan_id: str
+    goal: str
+    status: str
+    outcome: str | None
+    reason: str | None
+    pid: int | None
+    created: float
+    updated: float
+    workspace: str
+    origin: str
+    model: str | None
+    max_parallel: int
+    reused_from: str | None
+    base_commit: str | None
+    active_seconds: float
+    breaks: tuple[float, ...]
+    counts: dict[str, int]
+    spent: Spent
+    limits: tuple[LimitReport, ...]
+    steps: tuple[StepReportLine, ...]
+    decisions: tuple[DecisionReport, ...]
+    revisions: tuple[RevisionReport, ...]
+    denied: tuple[DeniedReport, ...]
+    warnings: tuple[str, ...]
+    files_changed: tuple[str, ...]

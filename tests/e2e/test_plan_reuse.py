@@ -1,0 +1,227 @@
+"""Results of one plan taken over by another, runs about some steps only, and the reports of both."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Finished, VibeCommand, command_step
+
+WritePlan = Callable[..., str]
+
+
+def chain(**commands: str) -> list[dict[str, object]]:
+    """Steps a, b and c, one after the other, each of which writes down that it ran."""
+    return [
+        command_step("a", commands.get("a", "echo a >> log")),
+        command_step("b", commands.get("b", "echo b >> log"), depends_on=["a"]),
+        command_step("c", commands.get("c", "echo c >> log"), depends_on=["b"]),
+    ]
+
+
+def ran(vibe: VibeCommand) -> str:
+    return "".join((vibe.workdir / "log").read_text().split())
+
+
+def git(folder: Path, *words: str) -> None:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgSign=false")
+    subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
+
+
+def reasons(ended: Finished) -> dict[str, str | None]:
+    return {step["id"]: step.get("reason") for step in ended.document["steps"]}
+
+
+def test_unchanged_steps_are_taken_over_and_the_rest_runs(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    assert vibe("plan", "run", write_plan(*chain(b="echo b >> log; exit 1"))).code == 1
+    [first] = vibe.plan_ids()
+
+    edited = write_plan(*chain())
+    ended = vibe("plan", "run", "--reuse", first, "--output", "json", edited)
+
+    assert (ended.code, ended.document["outcome"]) == (0, "completed")
+    assert ran(vibe) == "abbc"
+    assert reasons(ended) == {"a": "reused", "b": None, "c": None}
+    assert ended.document["steps"][0]["attempts"] == 0
+    second = ended.document["plan_id"]
+    shown = vibe("plan", "show", second).out
+    assert f"taken over from plan {first}" in shown
+    report = json.loads(vibe("plan", "report", second, "--format", "json").out)
+    assert (report["reused_from"], report["steps"][0]["reused_from"]) == (first, first)
+
+    again = vibe("plan", "run", "--reuse", second, edited)
+    assert again.out.startswith("plan ")
+    assert f"3 of 3 steps are taken over from plan {second}; nothing is left to run" in again.out
+    assert ran(vibe) == "abbc"
+
+
+def test_a_plan_taken_over_in_part_can_be_resumed(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    vibe("plan", "run", write_plan(*chain(c="exit 1")))
+    [first] = vibe.plan_ids()
+    asked = {"id": "go", "question": "Go on?", "options": [{"id": "yes", "label": "Yes"}, {"id": "no", "label": "No"}]}
+    steps = [*chain()[:2], command_step("c", "echo c >> log", depends_on=["b"], decision="go")]
+    paused = vibe("plan", "run", "--reuse", first, "--output", "json", write_plan(*steps, decisions=[asked]))
+
+    assert (paused.code, reasons(paused)["a"]) == (5, "reused")
+    resumed = vibe("plan", "resume", paused.document["plan_id"], "--decide", "go=yes", "--output", "json")
+    assert (resumed.code, ran(vibe)) == (0, "abc")
+    assert reasons(resumed) == {"a": "reused", "b": "reused", "c": None}
+
+
+def test_only_some_steps_run_and_the_others_are_skipped_by_name(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    plan = write_plan(*chain(), command_step("d", "echo d >> log"))
+
+    ended = vibe("plan", "run", "--only", "b", plan, "--output", "json")
+
+    assert (ended.code, ran(vibe)) == (0, "ab")
+    assert reasons(ended) == {"a": None, "b": None, "c": "only", "d": "only"}
+    assert [step["status"] for step in ended.document["steps"]] == ["completed", "completed", "skipped", "skipped"]
+    assert "to run: a, b; left out: c, d" in vibe("plan", "run", "--only", "b", plan).out
+    reused = vibe("plan", "run", "--only", "b,d", "--reuse", ended.document["plan_id"], plan, "--output", "json")
+    assert reasons(reused) == {"a": "reused", "b": None, "c": "only", "d": None}
+
+
+def test_a_step_that_does_not_exist_starts_nothing(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    ended = vibe("plan", "run", "--only", "bb", write_plan(*chain()))
+
+    assert (ended.code, ended.out, vibe.plan_ids()) == (2, "", [])
+    assert "no step 'bb'; did you mean 'b'?" in ended.err
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
+def test_a_commit_in_between_keeps_results_from_being_taken_over_and_is_named(
+    vibe: VibeCommand, write_plan: WritePlan
+) -> None:
+    git(vibe.workdir, "init", "-q")
+    git(vibe.workdir, "commit", "-q", "--allow-empty", "-m", "first")
+    plan = write_plan(command_step("a", "echo a >> log"))
+    vibe("plan", "run", plan)
+    [first] = vibe.plan_ids()
+    assert "1 of 1 steps are taken over" in vibe("plan", "run", "--reuse", first, plan).out
+    assert vibe("plan", "diff", first, plan).out == "= a\n1 unchanged, 0 changed, 0 added, 0 removed\n"
+
+    git(vibe.workdir, "commit", "-q", "--allow-empty", "-m", "second")
+    ended = vibe("plan", "run", "--reuse", first, plan, "--output", "json")
+
+    assert (ended.code, ran(vibe)) == (0, "aa")
+    assert f"nothing is taken over from plan {first}: the repository is at commit" in ended.document["warnings"][0]
+    assert "~ a: another base commit" in vibe("plan", "diff", first, plan).out
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
+def test_what_a_plan_itself_committed_does_not_stand_in_the_way(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    git(vibe.workdir, "init", "-q")
+    git(vibe.workdir, "commit", "-q", "--allow-empty", "-m", "first")
+    commit = "git -c user.name=t -c user.email=t@example.org commit -q --allow-empty -m mine; echo a >> log"
+    plan = write_plan(command_step("a", commit))
+    vibe("plan", "run", plan)
+
+    ended = vibe("plan", "run", "--reuse", vibe.plan_ids()[0], plan)
+
+    assert "1 of 1 steps are taken over" in ended.out
+    assert ran(vibe) == "a"
+
+
+def test_results_are_not_taken_over_into_another_folder(
+    vibe: VibeCommand, write_plan: WritePlan, tmp_path: Path
+) -> None:
+    plan = write_plan(*chain())
+    vibe("plan", "run", plan)
+    (tmp_path / "elsewhere").mkdir()
+
+    ended = vibe("plan", "run", "--reuse", vibe.plan_ids()[0], "--workdir", str(tmp_path / "elsewhere"), plan)
+
+    assert ended.code == 2
+    assert f"that plan worked in {vibe.workdir}" in ended.err
+
+
+def test_two_documents_are_compared_step_by_step(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    write_plan(*chain())
+    (vibe.workdir / "plan.json").rename(vibe.workdir / "old.json")
+    write_plan(*chain(b="true")[:2], command_step("d", "true"), defaults={"retries": 2})
+
+    ended = vibe("plan", "diff", "old.json", "plan.json")
+
+    assert ended.out.splitlines() == [
+        "= a (only limits differ: retries)",
+        "~ b: command differs",
+        "+ d",
+        "- c",
+        "1 unchanged, 1 changed, 1 added, 1 removed",
+    ]
+    document = vibe("plan", "diff", "old.json", "plan.json", "--output", "json").document
+    assert document["changed"] == [
+        {"id": "b", "fields": ["command"], "dependencies": [], "decisions": [], "base_commit": False}
+    ]
+
+
+def test_a_run_leaves_a_report_whatever_ended_it(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    plan = write_plan(*chain(b="echo '<script>alert(1)</script>'; exit 3"))
+    ended = vibe("plan", "run", "--report", "out.html", plan)
+
+    assert ended.code == 1
+    page = (vibe.workdir / "out.html").read_text()
+    assert "exited with 3" in page
+    assert "<script" not in page
+    [plan_id] = vibe.plan_ids()
+    assert vibe("plan", "report", plan_id, "-o", "out.md").code == 0
+    assert "exited with 3" in (vibe.workdir / "out.md").read_text()
+
+
+def test_a_report_that_can_not_be_written_is_one_sentence(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    refused = vibe("plan", "run", "--report", "out.pdf", write_plan(*chain()))
+    assert (refused.code, vibe.plan_ids()) == (2, [])
+    assert refused.err == "vibe: --report out.pdf: give the file a name that ends in .md, .html or .json\n"
+
+    lost = vibe("plan", "run", "--report", "none/out.md", write_plan(*chain()))
+    assert lost.code == 3
+    assert "the report can't be written to" in lost.err
+    assert "completed in" in lost.out
+
+
+@pytest.mark.parametrize("broken", ["plan.json", "run.json", "journal.jsonl"])
+@pytest.mark.parametrize("how", ["gone", "garbled"])
+def test_the_report_of_a_broken_folder_is_one_sentence(
+    vibe: VibeCommand, write_plan: WritePlan, broken: str, how: str
+) -> None:
+    vibe("plan", "run", write_plan(*chain()))
+    [plan_id] = vibe.plan_ids()
+    path = vibe.home / "plans" / plan_id / broken
+    if how == "gone":
+        path.unlink()
+    else:
+        path.write_text('{"version": 1, "steps": [{"id": "A"}]}\n{}\n')
+
+    ended = vibe("plan", "report", plan_id, "--format", "html")
+
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err.startswith("vibe: ")
+    assert ended.err.count("\n") == 1
+
+
+def test_a_file_that_is_gone_though_its_step_is_taken_over_is_named(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    call = {"name": "write_file", "arguments": {"path": "made.txt", "content": "x"}}
+    vibe.replay({"agents": {"w": {"turns": [{"tool_calls": [call]}, {"text": "done"}]}}})
+    plan = write_plan({"id": "w", "title": "Write", "mode": "code"})
+    assert vibe("plan", "run", "--approve", "edits", plan).code == 0
+    (vibe.workdir / "made.txt").unlink()
+
+    ended = vibe("plan", "run", "--reuse", vibe.plan_ids()[0], plan)
+
+    assert "not there any more though a step taken over changed it: made.txt" in ended.out
+
+
+def test_a_report_needs_no_more_than_the_journal(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    vibe("plan", "run", write_plan(*chain()))
+    [plan_id] = vibe.plan_ids()
+    shutil.rmtree(vibe.home / "plans" / plan_id / "steps")
+    (vibe.home / "plans" / plan_id / "state.json").write_text("garbled")
+
+    report = json.loads(vibe("plan", "report", plan_id, "--format", "json").out)
+
+    assert [step["status"] for step in report["steps"]] == ["completed"] * 3

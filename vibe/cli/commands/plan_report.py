@@ -1,0 +1,65 @@
+"""``vibe plan report`` and ``--report FILE``: what a plan came to, as a document."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from planner.files import replace_file
+from planner.plan_folder import PlanFolder, find_plan
+from vibe.app.plan_report import ReportFormat, read_report, written
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.core.errors import EnvironmentFailure, UsageError
+
+
+class ReportNameError(UsageError):
+    """The name of a report's file does not say what it is to hold."""
+
+    def __init__(self, flag: str, name: str) -> None:
+        super().__init__(f"{flag} {name}: give the file a name that ends in .md, .html or .json")
+
+
+class UnwrittenReportError(EnvironmentFailure):
+    """A report can't be written where it was wanted; the plan's folder still has all that is in it."""
+
+    def __init__(self, path: Path, error: OSError, plan_id: str) -> None:
+        problem = error.strerror or str(error)
+        super().__init__(f"the report can't be written to {path} ({problem}): try `vibe plan report {plan_id} -o FILE`")
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Print the report, or write it to a file."""
+    folder = find_plan(env.home, args.plan)
+    form = ReportFormat(args.format) if args.format else None
+    if args.file:
+        write_report(folder, env.cwd / Path(args.file).expanduser(), form or format_of("-o", args.file))
+    else:
+        env.stdout.write(written(read_report(folder), form or ReportFormat.MARKDOWN))
+    return ExitCode.DONE
+
+
+def format_of(flag: str, name: str) -> ReportFormat:
+    """What a file of that name holds.
+
+    Raises:
+        ReportNameError: its name does not say.
+    """
+    try:
+        return ReportFormat({"markdown": "md", "htm": "html"}.get(end := Path(name).suffix[1:].lower(), end))
+    except ValueError:
+        raise ReportNameError(flag, name) from None
+
+
+def write_report(folder: PlanFolder, path: Path, form: ReportFormat) -> None:
+    """Write the report of a plan to a file, as a whole or not at all.
+
+    Raises:
+        BrokenPlanError: the plan's folder can't be read back.
+        UnwrittenReportError: the file can't be written.
+    """
+    text = written(read_report(folder), form)
+    try:
+        replace_file(path, text.encode())
+    except OSError as error:
+        raise UnwrittenReportError(path, error, folder.plan_id) from error

@@ -1,0 +1,52 @@
+"""``vibe plan rewind``: a plan and its files as they were before a step."""
+
+from __future__ import annotations
+
+import argparse
+
+from vibe.app.host import Host
+from vibe.app.plan_rewind import PlanRewind, rewind_plan
+from vibe.app.plan_wishes import Done
+from vibe.cli.commands.plan_wishes import write_done
+from vibe.cli.describe import one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+
+SHOWN_FILES = 20
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Take it back, and say what was done to the files."""
+    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    rewound = rewind_plan(host, args.plan, args.step)
+    files = rewound.files
+    done = Done(
+        plan_id=rewound.plan_id,
+        message=f"taken back to before {args.step}; to be done again: {', '.join(rewound.steps)}",
+        running=False,
+        data={
+            "steps": list(rewound.steps),
+            "restored": list(files.restored),
+            "deleted": list(files.deleted),
+            "set_aside": {conflict.path: str(conflict.saved_as) for conflict in files.conflicts},
+            "skipped": list(files.skipped),
+            "merged": list(rewound.merged),
+        },
+    )
+    write_done(done, args.output, env, tuple(_lines(rewound)))
+    return ExitCode.DONE
+
+
+def _lines(rewound: PlanRewind) -> list[str]:
+    files = rewound.files
+    lines = [f"restored {one_line(path, 300)}" for path in files.restored]
+    lines += [f"removed {one_line(path, 300)}" for path in files.deleted]
+    if len(lines) > SHOWN_FILES:
+        lines[SHOWN_FILES:] = [f"… and {len(lines) - SHOWN_FILES:,} more files"]
+    lines += [
+        f"others had changed {one_line(conflict.path, 300)}: kept as {one_line(str(conflict.saved_as), 600)}"
+        for conflict in files.conflicts
+    ]
+    lines += [f"left as it is, since a git filter stands before it: {one_line(path, 300)}" for path in files.skipped]
+    lines += [f"the merge of {step_id} stays on the branch: take it back with git revert" for step_id in rewound.merged]
+    return lines or ["no file had to go back"]

@@ -1,0 +1,41 @@
+"""How a plan was changed while it ran, for people and for programs."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from planner.records import PlanRevised
+from planner.replay import RestoredPlan
+from planner.revision import operation_text, read_operations
+from vibe.cli.describe import one_line
+
+
+def revision_lines(restored: RestoredPlan) -> list[str]:
+    """A line for each revision and for each of its operations, below a heading; nothing if there was none."""
+    lines: list[str] = ["", "Revisions:"] if restored.revisions else []
+    for revision in restored.revisions:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(revision.at))
+        by = f" by {one_line(revision.by)}" if revision.by else ""
+        why = f": {one_line(revision.reason, 400)}" if revision.reason else ""
+        lines += [f"  {when}{by}{why}", *(f"    {text}" for text in _operations(revision))]
+    return lines
+
+
+def revision_documents(restored: RestoredPlan) -> list[dict[str, Any]]:
+    """The same as JSON; ``operations`` as a plan's journal has them, ``text`` as people read them."""
+    return [
+        {
+            "at": revision.at,
+            "by": revision.by,
+            "reason": revision.reason,
+            "step_id": revision.step_id,
+            "operations": list(revision.operations),
+            "text": _operations(revision),
+        }
+        for revision in restored.revisions
+    ]
+
+
+def _operations(revision: PlanRevised) -> list[str]:
+    return [one_line(operation_text(each), 400) for each in read_operations(list(revision.operations))]
