@@ -6,6 +6,7 @@ right type they leave to the model.
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from collections import Counter
@@ -18,8 +19,8 @@ from planner.dag import find_cycles, shown_cycle
 from planner.model import MAX_STEPS
 from planner.problems import Problem, Suggester, listed, quoted
 from planner.strict_json import JsonPath, shown_path
-from planner.support import UNSUPPORTED
 from vibe.core.modes import ExecutionMode
+from vibe.core.tools.json_schema import SchemaProblem, schema_problems
 
 _MODES = [mode.value for mode in ExecutionMode]
 _COMMAND_MODES = (ExecutionMode.RUN.value, ExecutionMode.TEST.value)
@@ -37,6 +38,7 @@ class _Document:
     defaults: Raw
     positions: dict[str, int] = field(default_factory=dict[str, int])
     options: dict[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])
+    schemas: dict[str, tuple[SchemaProblem, ...]] = field(default_factory=dict[str, "tuple[SchemaProblem, ...]"])
     suggester: Suggester = field(default_factory=Suggester)
 
 
@@ -53,6 +55,7 @@ def check_document(raw: Raw) -> list[Problem]:
         *_check_cycles(document),
         *_check_settings(document),
         *_check_commands(document),
+        *_check_side_effects(document),
         *_check_sample(_object(raw.get("sample"))),
     ]
 
@@ -154,13 +157,23 @@ def _check_settings(document: _Document) -> Iterator[Problem]:
         (("defaults",), document.defaults),
         *((("steps", index), step) for index, step in document.steps),
     ]:
-        for feature in UNSUPPORTED:
-            if feature.is_in(settings):
-                yield Problem(path=shown_path((*path, feature.field)), message=feature.message, fix=feature.fix)
         if settings.get("decision") is not None or settings.get("when") is not None:
             yield from _check_choice(document, path, settings)
+        yield from _check_schema((*path, "output_schema"), settings.get("output_schema"), document.schemas)
         yield from _check_patterns((*path, "allowed_tools"), settings.get("allowed_tools"))
         yield from _check_patterns((*path, "denied_tools"), settings.get("denied_tools"))
+
+
+def _check_schema(path: JsonPath, schema: object, known: dict[str, tuple[SchemaProblem, ...]]) -> Iterator[Problem]:
+    """A schema that many steps share is looked at once."""
+    if not isinstance(schema, dict):
+        return
+    key = json.dumps(schema, sort_keys=True)
+    if key not in known:
+        known[key] = schema_problems(cast("Raw", schema))
+    for problem in known[key]:
+        message = f"is no JSON Schema: {problem.message}"
+        yield Problem(path=shown_path((*path, *problem.path)), message=message)
 
 
 def _check_patterns(path: JsonPath, patterns: object) -> Iterator[Problem]:
@@ -212,6 +225,24 @@ def _check_commands(document: _Document) -> Iterator[Problem]:
         if step.get("prompt") is not None:
             message = f"{source} runs without a model, so nobody would read this step's prompt"
             yield Problem(path=f"steps[{index}].prompt", message=message, fix="keep `command` or `prompt`, not both")
+        if step.get("output_schema") is not None:
+            message = f"{source} runs without a model, so nobody would hand in a value"
+            yield Problem(path=f"steps[{index}].output_schema", message=message, fix="leave it out, or use a `prompt`")
+
+
+def _check_side_effects(document: _Document) -> Iterator[Problem]:
+    """What acts outside the workspace is never done a second time by itself: not for a retry, nor for a revision."""
+    for index, step in document.steps:
+        settings = {**document.defaults, **step}
+        if settings.get("side_effects") is not True:
+            continue
+        path, retries = f"steps[{index}]", settings.get("retries")
+        if isinstance(retries, int) and retries > 0:
+            message = "a step with side effects is never run again by itself"
+            yield Problem(path=f"{path}.retries", message=message, fix='use 0, and "on_failure": "ask" to be asked')
+        if settings.get("on_failure") == "replan":
+            message = "a step with side effects is never run again by itself, so no revision can mend it"
+            yield Problem(path=f"{path}.on_failure", message=message, fix='use "ask"')
 
 
 def _check_sample(sample: Raw) -> Iterator[Problem]:

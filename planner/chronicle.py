@@ -11,16 +11,25 @@ from ipc.events import (
     PlanDecisionEvent,
     PlanPausedEvent,
     PlanResumedEvent,
+    PlanRevisedEvent,
     PlanStartedEvent,
     PlanStepUpdateEvent,
     StepOutline,
     WarningEvent,
 )
 from ipc.sink import EventSink
-from planner.instructions import DecisionTaken, EndPlan, MoveStep
+from planner.instructions import DecisionTaken, EndPlan, MoveStep, Unfinished
 from planner.model import Decision, Plan, PlanStatus, StepStatus
-from planner.records import AttemptEnded, DecisionMade, DecisionOpened, PlanMoved, ProcessAttached, StepMoved
-from planner.replay import RestoredPlan
+from planner.records import (
+    AttemptEnded,
+    DecisionMade,
+    DecisionOpened,
+    PlanMoved,
+    PlanRevised,
+    ProcessAttached,
+    StepMoved,
+)
+from planner.replay import RestoredPlan, total_of
 from planner.store import PlanStore
 from subagents.executor import StepResult
 
@@ -41,6 +50,7 @@ class Chronicle:
         self._version = version
         self._now = now
         self._titles = {step.id: step.title for step in plan.steps}
+        self._max_tokens = plan.budget.max_tokens if plan.budget else None
 
     def attached(self, restored: RestoredPlan) -> None:
         """This process took the plan up, for the first time or again."""
@@ -52,7 +62,14 @@ class Chronicle:
         if restored.attached:
             done = sum(step.status.is_final for step in restored.steps.values())
             self._sink.publish(
-                PlanResumedEvent(plan_id=self._plan_id, goal=self._plan.goal, steps=steps, done=done),
+                PlanResumedEvent(
+                    plan_id=self._plan_id,
+                    goal=self._plan.goal,
+                    steps=steps,
+                    done=done,
+                    tokens=total_of(restored.spent.values()).usage.total_tokens,
+                    max_tokens=self._max_tokens,
+                )
             )
         else:
             self._sink.publish(
@@ -61,6 +78,9 @@ class Chronicle:
                     goal=self._plan.goal,
                     steps=steps,
                     max_parallel_steps=self._store.settings.max_parallel,
+                    note=self._store.settings.note,
+                    reused_from=self._store.settings.reused_from,
+                    max_tokens=self._max_tokens,
                 )
             )
 
@@ -91,14 +111,25 @@ class Chronicle:
             )
         )
 
-    def attempt_ended(self, step_id: str, attempt: int, result: StepResult, *, retry: bool) -> None:
-        """An attempt is over; nothing is announced until the step moves.
+    def revised(self, record: PlanRevised, plan: Plan) -> None:
+        """The plan is another one from now on."""
+        self._store.append(record)
+        self._plan = plan
+        self._titles = {step.id: step.title for step in plan.steps}
+        self._sink.publish(PlanRevisedEvent(plan_id=self._plan_id, operations=record.operations, reason=record.reason))
+
+    def attempt_ended(
+        self, step_id: str, attempt: int, result: StepResult, *, retry: bool, unfinished: Unfinished | None = None
+    ) -> None:
+        """An attempt is over; nothing is announced until the step moves. What follows as in AttemptEnded.
 
         Raises:
             TypeError, ValueError, OverflowError, RecursionError: its output is no JSON value; nothing was written.
         """
         self._store.append(
-            AttemptEnded(at=self._now(), step_id=step_id, attempt=attempt, result=result, retry=retry),
+            AttemptEnded(
+                at=self._now(), step_id=step_id, attempt=attempt, result=result, retry=retry, unfinished=unfinished
+            ),
         )
 
     def decision_opened(self, decision: Decision) -> None:
@@ -145,6 +176,11 @@ class Chronicle:
                 options=tuple(option.id for option in decision.options),
                 selections=selections,
                 by=by,
+                labels=tuple(option.label for option in decision.options),
+                descriptions=tuple(option.description for option in decision.options),
+                multi_select=decision.multi_select,
+                default=_default_of(decision),
+                timeout_seconds=decision.timeout_seconds,
             )
         )
 
@@ -159,6 +195,13 @@ class Chronicle:
                     mode=step.mode.value,
                     depends_on=tuple(dependency.step for dependency in step.dependencies),
                     status=(was.status if was else StepStatus.PENDING).value,
+                    reason=why.reason if (why := restored.reasons.get(step.id)) else None,
+                    workspace=step.workspace,
                 )
             )
         return tuple(outlines)
+
+
+def _default_of(decision: Decision) -> tuple[str, ...]:
+    default = decision.default or ()
+    return (default,) if isinstance(default, str) else tuple(default)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, assert_never
+from collections.abc import Mapping
+from typing import assert_never
 
 import anyio
 import anyio.lowlevel
@@ -14,9 +12,12 @@ from anyio import to_thread
 
 from ipc.sink import EventSink
 from planner.chronicle import Chronicle
-from planner.control import PauseWish, PlanControl, Request
+from planner.control import TOO_LATE, DecisionWish, PauseWish, PlanControl, Request, RevisionWish, Verdict
+from planner.dispatch_options import DispatchOptions, StepScheduler
 from planner.idle import ActivitySink
 from planner.instructions import (
+    AskReviser,
+    CancelRequested,
     CancelStep,
     DecisionTaken,
     EndPlan,
@@ -24,13 +25,14 @@ from planner.instructions import (
     MoveStep,
     OpenDecision,
     PauseRequested,
+    PlanReplaced,
     RetryDue,
     SchedulerEvent,
     StartStep,
-    StepEnded,
     WaitForRetry,
 )
 from planner.model import Plan, PlanStatus, Step, StepStatus
+from planner.open_decisions import OpenDecisions
 from planner.plan_outcome import (
     BUDGET_REASON,
     DECISION_REASON,
@@ -40,56 +42,19 @@ from planner.plan_outcome import (
     warnings_of,
 )
 from planner.problems import DecisionInvalidError
+from planner.records import PlanRevised
 from planner.replay import RestoredPlan, StepReason
+from planner.revising import REPLAN, Revising
+from planner.revision import ProviderRefused
 from planner.step_runner import StepRun, StepRunner
 from planner.store import PlanStore
-from planner.timers import Clock, Sleep, Timers
+from planner.timers import Timers
 from subagents.executor import StepExecutor, StopSignal
 from vibe.core.outcome import Outcome
 
 SNAPSHOT_SECONDS = 1.0
 BLOCKED_AT_ONCE = 256
 """How many blocked steps are written down before the running ones get a turn: some milliseconds' worth."""
-
-
-class StepScheduler(Protocol):
-    """Decides what runs when; ``planner.scheduler.Scheduler`` does."""
-
-    def start(self) -> list[Instruction]:
-        """The first instructions."""
-        ...
-
-    def handle(self, event: SchedulerEvent) -> list[Instruction]:
-        """The instructions that follow from an event; none after EndPlan."""
-        ...
-
-    def step_status(self, step_id: str) -> StepStatus:
-        """Where a step stands."""
-        ...
-
-    def counts(self) -> dict[str, int]:
-        """Steps per status."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DispatchOptions:
-    """How a run goes. Times in seconds.
-
-    ``attended``: somebody is there to take decisions; if not,
-    the plan pauses as soon as only decisions without a timeout are left to wait for. ``write_results``: put
-    ``result.json`` beside each step's conversation (the journal holds the result in any case). ``activity``: the sink
-    that the executor's events pass through; None: no step is ended for being idle. ``clock`` and ``sleep`` belong
-    together, ``now`` tells unix seconds.
-    """
-
-    attended: bool = False
-    write_results: bool = True
-    activity: ActivitySink | None = None
-    version: str = ""
-    clock: Clock = time.monotonic
-    sleep: Sleep = anyio.sleep
-    now: Callable[[], float] = time.time
 
 
 class Dispatcher:
@@ -121,23 +86,23 @@ class Dispatcher:
             store,
             self._chronicle,
             status_of=scheduler.step_status,
-            write_results=self._options.write_results,
+            options=self._options,
         )
         self._timers = Timers(self._clock, self._options.sleep)
         self._steps = {step.id: step for step in plan.steps}
-        self._decisions = {decision.id: decision for decision in plan.decisions}
+        self._decisions = OpenDecisions(plan, self._chronicle, self._timers, self._on_decision_timeout)
         self._running: dict[str, StepRun] = {}
         self._retries: set[str] = set()
         """Steps that a timer will start again."""
-        self._deadlines: set[str] = set()
-        """Decisions that a timer will take."""
-        self._open: set[str] = set()
-        self._decided: set[str] = set()
+        self._asked_reviser: set[str] = set()
+        """Steps whose failure may yet lead to another plan."""
         self._reasons: dict[str, StepReason] = {}
         self._provider_refused = False
         self._out_of_time = False
         self._snapshot_due = -math.inf
         self._restored = store.replay()
+        used = sum(revision.by == REPLAN for revision in self._restored.revisions)
+        self._revising = Revising(self, self._options.replanning, used=used)
         self._end: EndPlan | None = None
         self._early: list[SchedulerEvent] | None = None
         """What came while the first instructions were carried out; None: they are."""
@@ -151,7 +116,7 @@ class Dispatcher:
         started = self._clock()
         restored = self._restored
         self._reasons.update(restored.reasons)
-        self._decided.update(restored.decisions)
+        self._decisions.taken_before(restored.decisions)
         self._stop = control.stop
         try:
             async with anyio.create_task_group() as self._tasks:
@@ -169,9 +134,7 @@ class Dispatcher:
     async def _begin(self, restored: RestoredPlan) -> None:
         self._chronicle.attached(restored)
         for decision_id, selections in self._store.settings.decisions.items():
-            if decision_id in self._decisions and decision_id not in self._decided:
-                self._decided.add(decision_id)
-                self._chronicle.decided(self._decisions[decision_id], DecisionTaken(decision_id, selections, "flag"))
+            self._decisions.take_flag(DecisionTaken(decision_id, selections, "flag"))
         budget = self._plan.budget
         if budget is not None and budget.max_seconds is not None:
             left = budget.max_seconds - restored.active_seconds
@@ -257,12 +220,16 @@ class Dispatcher:
                     self._retries.add(step_id)
                     self._timers.after(delay_seconds, lambda step_id=step_id: self._retry(step_id))
                 case OpenDecision(decision_id):
-                    self._open_decision(decision_id)
+                    self._decisions.put(decision_id, self._steps, self._reasons)
+                case AskReviser(step_id):
+                    self._asked_reviser.add(step_id)
+                    self._tasks.start_soon(self._ask_reviser, step_id)
                 case CancelStep(step_id):
                     self._running[step_id].cancel(Outcome.INTERRUPTED, "cancelled", "the plan was cancelled")
                 case EndPlan():
                     self._end = instruction
                     self._timers.stop()
+                    self._revising.stop()
                 case _:
                     assert_never(instruction)
         if self._clock() >= self._snapshot_due:
@@ -297,13 +264,13 @@ class Dispatcher:
     # --- one step ---------------------------------------------------------------------------------------------
 
     async def _do(self, run: StepRun, stop: StopSignal) -> None:
-        result = await self._runner.do(run, stop)
+        ended = await self._runner.do(run, stop)
         if run.idle_timer is not None:
             run.idle_timer.cancel()
         if self._options.activity is not None:
             self._options.activity.end(run.step.id)
-        self._provider_refused = self._provider_refused or result.provider_refused
-        self._feed(StepEnded(run.step.id, result.outcome, result.reason, result.detail, result.provider_refused))
+        self._provider_refused = self._provider_refused or ended.provider_refused
+        self._feed(ended)
 
     def _watch(self, run: StepRun, activity: ActivitySink, seconds: float) -> None:
         run.idle_timer = self._timers.after(seconds, lambda: self._check_idle(run, activity))
@@ -323,57 +290,91 @@ class Dispatcher:
         self._timers.after(0.0, lambda: self._serve(request))
 
     def _serve(self, request: Request) -> None:
-        if isinstance(request, DecisionTaken):
-            self._decide(request)
-            return
-        if isinstance(request, PauseWish):
-            if request.grace_seconds is not None:
-                self._timers.after(request.grace_seconds, lambda: self._interrupt_all("paused"))
-            self._feed(PauseRequested(request.reason))
-            return
-        self._feed(request)
+        match request:
+            case DecisionWish(taken, verdict):
+                self._answer("decision.ignored", verdict, self._decide(taken))
+            case RevisionWish():
+                self._tasks.start_soon(self._revise, request)
+            case PauseWish(reason, grace_seconds):
+                if grace_seconds is not None:
+                    self._timers.after(grace_seconds, lambda: self._interrupt_all("paused"))
+                self._feed(PauseRequested(reason))
+            case CancelRequested():
+                self._revising.stop()
+                self._feed(request)
 
-    def _decide(self, taken: DecisionTaken) -> None:
-        decision = self._decisions.get(taken.decision_id)
-        if decision is None or taken.decision_id in self._decided:
-            problem = "is no decision of this plan" if decision is None else "was taken already"
-            self._chronicle.warned("decision.ignored", f"{taken.decision_id!r} {problem}: the answer changes nothing")
-            return
-        if self._end is not None:
-            return
+    def _answer(self, code: str, verdict: Verdict, problem: str | None) -> None:
+        if problem is not None and verdict.is_given:  # nobody asked to be told
+            self._chronicle.warned(code, problem)
+        verdict.give(problem)
+
+    def _decide(self, taken: DecisionTaken) -> str | None:
+        """Returns why it can't be, or None."""
+        problem = self._decisions.refusal_of(taken.decision_id)
+        if problem is not None or self._end is not None:
+            return problem or TOO_LATE
         try:
             instructions = self._scheduler.handle(taken)
         except DecisionInvalidError as error:
-            self._chronicle.warned("decision.ignored", str(error))
-            return
-        self._decided.add(taken.decision_id)
-        self._open.discard(taken.decision_id)
-        self._chronicle.decided(decision, taken)
+            return str(error)
+        self._decisions.take(taken)
         self._carry_out(instructions)
+        return None
 
-    def _open_decision(self, decision_id: str) -> None:
-        decision = self._decisions[decision_id]
-        self._open.add(decision_id)
-        self._chronicle.decision_opened(decision)
-        if decision.timeout_seconds:
-            self._deadlines.add(decision_id)
-            self._timers.after(decision.timeout_seconds, lambda: self._decide_by_timeout(decision_id))
-
-    def _decide_by_timeout(self, decision_id: str) -> None:
-        self._deadlines.discard(decision_id)
-        if decision_id in self._decided:
-            return
-        default = self._decisions[decision_id].default
+    def _on_decision_timeout(self, default: DecisionTaken | None) -> None:
         if default is None:
             self._feed(PauseRequested(DECISION_REASON))
         else:
-            selections = (default,) if isinstance(default, str) else tuple(default)
-            self._decide(DecisionTaken(decision_id, selections, "timeout"))
+            self._decide(default)
 
     def _pause_if_nobody_decides(self) -> None:
-        going_on = self._options.attended or self._running or self._retries or self._deadlines or self._end
-        if self._open and not going_on:
+        going_on = self._options.attended or self._running or self._retries or self._asked_reviser or self._end
+        if self._decisions.are_all_there_is and not going_on:
             self._feed(PauseRequested(DECISION_REASON))
+
+    # --- another plan -----------------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan:
+        """The plan as it stands."""
+        return self._plan
+
+    def statuses(self) -> Mapping[str, StepStatus]:
+        """Where every step stands now; a view."""
+        return self._scheduler.statuses()
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return self._options.now()
+
+    def revised(self, record: PlanRevised, event: PlanReplaced) -> None:
+        """Go on with another plan."""
+        self._chronicle.revised(record, event.plan)
+        self._plan = event.plan
+        self._steps = {step.id: step for step in event.plan.steps}
+        self._runner.take_over(event.plan)
+        self._decisions.drop(record.changed() | record.removed())
+        self._asked_reviser -= record.changed() | record.removed() | {event.answers or ""}
+        self._feed(event)
+
+    async def _revise(self, wish: RevisionWish) -> None:
+        problem = await self._revising.carry_out(wish.operations, by=wish.by, reason=wish.reason)
+        self._answer("revision.refused", wish.verdict, problem)
+
+    async def _ask_reviser(self, step_id: str) -> None:
+        result = self._runner.results[step_id]
+        while self._early is not None:
+            await anyio.lowlevel.checkpoint()
+        try:
+            refused = await self._revising.answer_failure(step_id, result)
+        except ProviderRefused as error:
+            self._provider_refused = True
+            self._chronicle.warned("provider", str(error))
+            self._feed(PauseRequested("provider"))
+            return
+        if refused is not None:
+            self._asked_reviser.discard(step_id)
+            self._feed(refused)
 
     def _run_out_of_time(self) -> None:
         self._out_of_time = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
@@ -50,15 +50,23 @@ _LIMITS: dict[str, tuple[str, str]] = {
 def field_problems(error: ValidationError, document: dict[str, object]) -> list[Problem]:
     """One problem for each thing pydantic found wrong with the raw document."""
     suggester = Suggester()
-    return [
-        _problem(detail, path, value, suggester)
-        for detail in error.errors(include_url=False, include_context=True, include_input=False)
-        for path, value in _located(detail, document)
-    ]
+    found: dict[JsonPath, list[Problem]] = {}
+    unused: dict[JsonPath, Problem] = {}
+    for detail in error.errors(include_url=False, include_context=True, include_input=False):
+        path, value, is_used = _located(detail, document)
+        problem = _problem(detail, path, value, suggester)
+        if is_used:
+            found.setdefault(path, []).append(problem)
+        else:
+            unused.setdefault(path, problem)
+    for path, problem in unused.items():  # of a value that fits no form at all, the first is told
+        if not any(other[: len(path)] == path for other in found):
+            found[path] = [problem]
+    return [problem for problems in found.values() for problem in problems]
 
 
-def _located(detail: ErrorDetails, document: object) -> Iterator[tuple[JsonPath, object]]:
-    """Where the error is in the document, and what is there; nothing if it is about a form the author did not use.
+def _located(detail: ErrorDetails, document: object) -> tuple[JsonPath, object, bool]:
+    """Where the error is in the document, what is there, and whether it is about a form that the author used.
 
     pydantic names the branches of a union and the keys of a mapping in its paths; the document has no such places.
     """
@@ -74,8 +82,8 @@ def _located(detail: ErrorDetails, document: object) -> Iterator[tuple[JsonPath,
         elif detail["type"] == "missing" and part == detail["loc"][-1]:
             path.append(part)
         elif isinstance(part, str) and not _is_branch_of(part, cast("object", value)):
-            return
-    yield tuple(path), value
+            return tuple(path), cast("object", value), False
+    return tuple(path), cast("object", value), True
 
 
 def _is_branch_of(branch: str, value: object) -> bool:

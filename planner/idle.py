@@ -5,7 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ipc.events import AnswerEvent, ApprovalDecisionEvent, ApprovalRequestEvent, Event, QuestionEvent
+from ipc.events import (
+    AnswerEvent,
+    ApprovalDecisionEvent,
+    ApprovalRequestEvent,
+    Event,
+    QuestionEvent,
+    SubAgentStartedEvent,
+)
 from ipc.sink import EventSink
 
 
@@ -22,6 +29,7 @@ class ActivitySink:
         self._clock = clock
         self._last: dict[str, float] = {}
         self._requests: dict[str, str] = {}
+        self._agents: dict[str, str] = {}
 
     def publish(self, event: Event) -> None:
         """Note whose it is and hand it on."""
@@ -32,6 +40,8 @@ class ActivitySink:
                     self._requests[request_id] = step_id
             case ApprovalDecisionEvent(request_id=request_id) | AnswerEvent(request_id=request_id):
                 step_id = self._requests.pop(request_id, step_id)
+            case SubAgentStartedEvent(parent_id=None, subagent_id=str(agent_id)) if step_id in self._last:
+                self._agents[step_id] = agent_id
             case _:
                 pass
         if step_id in self._last:
@@ -45,7 +55,12 @@ class ActivitySink:
     def end(self, step_id: str) -> None:
         """Watch it no longer."""
         self._last.pop(step_id, None)
+        self._agents.pop(step_id, None)
         self._requests = {request: step for request, step in self._requests.items() if step != step_id}
+
+    def agent_of(self, step_id: str) -> str | None:
+        """The agent of a watched step, once it has announced itself."""
+        return self._agents.get(step_id)
 
     def idle_seconds(self, step_id: str) -> float:
         """Seconds since the last event of a watched step; 0 while a request of its is open."""

@@ -40,7 +40,7 @@ class StepStatus(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing but a person's retry changes it any more."""
+        """Whether nothing but a person's retry or a revision changes it any more."""
         return self in FINAL_STATUSES
 
 
@@ -62,6 +62,7 @@ STEP_TRANSITIONS: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType(
         StepStatus.BLOCKED,
         StepStatus.NEEDS_DECISION,
         StepStatus.IN_PROGRESS,
+        StepStatus.FAILED,  # no better plan was found, or an answer given before a sudden end says so
         StepStatus.SKIPPED,
         StepStatus.CANCELLED,
     }),
@@ -76,17 +77,19 @@ STEP_TRANSITIONS: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType(
         StepStatus.PENDING,
         StepStatus.BLOCKED,
         StepStatus.IN_PROGRESS,
+        StepStatus.FAILED,  # it had failed before, and that is how it was to stay
         StepStatus.SKIPPED,
         StepStatus.CANCELLED,
     }),
     StepStatus.IN_PROGRESS: frozenset({
-        StepStatus.PENDING,  # interrupted, or waiting for its next attempt
+        StepStatus.PENDING,  # interrupted, or waiting for its next attempt or a better plan
+        StepStatus.NEEDS_DECISION,  # it failed or was cut off, and somebody must say what becomes of it
         StepStatus.COMPLETED,
         StepStatus.FAILED,
         StepStatus.CANCELLED,
     }),
     StepStatus.COMPLETED: frozenset(),
-    StepStatus.FAILED: frozenset(),
+    StepStatus.FAILED: frozenset({StepStatus.PENDING}),  # revised
     StepStatus.SKIPPED: frozenset(),
     StepStatus.CANCELLED: frozenset(),
 })
@@ -100,8 +103,8 @@ PLAN_TRANSITIONS: Mapping[PlanStatus, frozenset[PlanStatus]] = MappingProxyType(
         PlanStatus.CANCELLED,
     }),
     PlanStatus.PAUSED: frozenset({PlanStatus.ACTIVE, PlanStatus.CANCELLED}),
-    PlanStatus.COMPLETED: frozenset(),
-    PlanStatus.FAILED: frozenset({PlanStatus.ACTIVE}),  # resumed or a step retried by a person
+    PlanStatus.COMPLETED: frozenset({PlanStatus.PAUSED}),  # a person has a step done again
+    PlanStatus.FAILED: frozenset({PlanStatus.PAUSED}),  # likewise, or changes the plan
     PlanStatus.CANCELLED: frozenset(),
 })
 

@@ -122,6 +122,10 @@ class PlanFolder:
         """Where a step's conversation and result are kept; the folder need not exist."""
         return self.path / STEPS_FOLDER / step_id
 
+    def result_file(self, step_id: str) -> Path:
+        """Where a step's result is once it has one."""
+        return self.step_folder(step_id) / RESULT_FILE
+
     def holder(self) -> int | None:
         """The pid of the process that runs the plan, if one does."""
         return lock_holder(self.path / LOCK_FILE)

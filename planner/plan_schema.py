@@ -11,11 +11,11 @@ _SETTINGS: Mapping[str, str] = {
     "command": "Modes run and test only: run this shell command, with no model at all.",
     "decision": "The decision this step waits for.",
     "when": "Run only if these decisions fell so, else the step is skipped: decision id to option ids.",
-    "verify": "Commands that must exit 0 after the subagent says it is done.",
+    "verify": "Commands that must exit 0 after the subagent says it is done; it may not change the files they consist of.",
     "max_repairs": "How often a failing verification goes back to the same subagent.",
-    "output_schema": "A JSON Schema the step's result must fit. Not available in this version.",
+    "output_schema": "A JSON Schema: the step must end by handing in a value that fits; what depends on it gets the value.",
     "writes": "Globs below the workspace's root that this step may write; null: unknown, so it writes alone.",
-    "workspace": "Where the step works; only shared is available in this version.",
+    "workspace": "Where the step works: in the user's own files, or in a git worktree of its own that is merged back.",
     "allowed_tools": "The tools it may use: names, globs or re: patterns; null: those of its mode.",
     "denied_tools": "Tools it may not use: names, globs or re: patterns.",
     "agent": "The agent profile.",
@@ -25,9 +25,12 @@ _SETTINGS: Mapping[str, str] = {
     "max_price": "Budget of the step in USD.",
     "timeout_seconds": "How long one attempt may take.",
     "retries": "Fresh attempts after a failure, with growing pauses between.",
-    "on_failure": "stop: what depends on the step stays blocked; continue: it runs, told of the failure.",
+    "on_failure": (
+        "stop: what depends on the step stays blocked; continue: it runs, told of the failure; ask: somebody decides "
+        "(retry, skip or stop); replan: a model changes the plan, else as stop."
+    ),
     "idle_seconds": "Without any event for so long, the step is stuck and fails.",
-    "side_effects": "It acts outside the workspace. Not available in this version.",
+    "side_effects": "It acts outside the workspace (deploys, sends): never run again by itself.",
     "priority": "The higher, the earlier, among steps that could start.",
 }
 

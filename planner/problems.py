@@ -4,7 +4,8 @@ VibeError
 ├── UsageError
 │   ├── PlanInvalidError         a plan document breaks the format; carries every problem at once
 │   ├── GraphError               steps that form no DAG
-│   └── DecisionInvalidError     an answer that the decision does not offer
+│   ├── DecisionInvalidError     an answer that the decision does not offer
+│   └── TooLargeToDrawError      more steps than a drawing can show
 └── IllegalTransitionError       a status change the tables do not allow: a defect of ours
 """
 
@@ -61,6 +62,33 @@ class DecisionInvalidError(UsageError):
     def __init__(self, decision_id: str, problem: str) -> None:
         super().__init__(f"decision {decision_id!r}: {problem}")
         self.decision_id = decision_id
+
+
+class UnknownStepError(UsageError):
+    """The plan has no step of that id."""
+
+    def __init__(self, step_id: str, known: Iterable[str]) -> None:
+        known = list(known)
+        otherwise = f"its steps: {listed(known)}"
+        super().__init__(f"the plan has no step {quoted(step_id)}; {Suggester().fix(step_id, known, otherwise)}")
+        self.step_id = step_id
+
+
+class PlanEndedError(UsageError):
+    """The plan has ended, so this can't be done to it any more."""
+
+    def __init__(self, status: str, consequence: str) -> None:
+        super().__init__(f"the plan has ended ({status}): {consequence}")
+        self.status = status
+
+
+class TooLargeToDrawError(UsageError):
+    """A drawing of so many steps could not be read."""
+
+    def __init__(self, steps: int, most: int) -> None:
+        super().__init__(
+            f"the plan has {steps:,} steps and a drawing shows at most {most:,}: use the format tree, dot or mermaid"
+        )
 
 
 class IllegalTransitionError(VibeError):

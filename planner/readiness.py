@@ -89,14 +89,14 @@ class Readiness:
         """The decisions the step still needs, in one order."""
         return sorted(self._gates[step_id].undecided)
 
-    def settle(self, step_id: str, status: StepStatus) -> list[str]:
+    def settle(self, step_id: str, status: StepStatus, *, waived: bool = False) -> list[str]:
         """A step became final; returns the steps whose verdict may have changed."""
         continues = step_id in self._continues
         changed: list[str] = []
         for dependant, on in self._edges[step_id]:
             gate = self._gates[dependant]
             gate.waiting -= 1
-            edge = _edge(status, on, continues=continues)
+            edge = _Edge.HOLDS if waived else _edge(status, on, continues=continues)
             if edge is not _Edge.SKIPPED:
                 gate.live += 1
             if edge is _Edge.STRANDS:

@@ -71,13 +71,16 @@ class _Writers:
         """Start the best step of this claim, as ``best`` returned it: the globs are held from now on."""
         group = self._groups[claim]
         heappop(group.ranks)
-        for glob in claim:
-            self._held[glob] = self._held.get(glob, 0) + 1
+        self.hold(claim)
         if group.ranks:
             group.place = claim[0]
             self._enter(group.ranks[0], claim, group.place)
         else:
             del self._groups[claim]
+
+    def hold(self, claim: Claim) -> None:
+        for glob in claim:
+            self._held[glob] = self._held.get(glob, 0) + 1
 
     def release(self, claim: Claim) -> None:
         for glob in claim:
@@ -156,6 +159,10 @@ class ReadyQueue:
             return None
         self._size -= 1
         return self._ids[rank]
+
+    def hold(self, step_id: str) -> None:
+        """A step runs that another queue handed out."""
+        self._writers.hold(self._claims[step_id])
 
     def release(self, step_id: str) -> None:
         """A step that was popped runs no longer."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
+from planner.instructions import Unfinished
 from planner.model import PlanStatus, Slug, StepStatus
 from subagents.executor import StepResult
 
 SETTINGS_VERSION = 1
+_EDGE_OPERATIONS = ("add_edge", "remove_edge")
 
 
 class Approvals(StrEnum):
@@ -29,7 +31,8 @@ class RunSettings(BaseModel):
     ``plan_id`` blank: the store chooses one. ``created`` is in unix seconds. ``origin`` says where the plan came from
     (a file, ``-``, a goal). ``executor``: whether steps run in this process or in one of their own. ``allow_dirty``: a
     worktree's base takes the user's uncommitted changes with it. ``only``: the steps to run (none: all). ``reused_from``:
-    the plan whose results were taken over. ``sample`` marks a run on a temporary copy of a demonstration; ``script`` is the file the
+    the plan whose results were taken over. ``base_commit``: the commit its content keys stand on (None: no repository), see
+    ``planner.content_keys``. ``note`` says which steps the run is about, if not all of them. ``sample`` marks a run on a temporary copy of a demonstration; ``script`` is the file the
     scripted backend replays.
     """
 
@@ -50,6 +53,8 @@ class RunSettings(BaseModel):
     allow_dirty: bool = False
     only: tuple[Slug, ...] = ()
     reused_from: str | None = None
+    base_commit: str | None = None
+    note: str = ""
     created: float = 0.0
     origin: str = ""
 
@@ -77,6 +82,12 @@ class ProcessAttached(BaseRecord, frozen=True, kw_only=True, tag="started"):
     version: str = ""
 
 
+class CommandAttached(BaseRecord, frozen=True, kw_only=True, tag="edited"):
+    """A command changed the plan while nobody ran it; what follows, up to the next process, is its doing."""
+
+    pid: int
+
+
 class PlanMoved(BaseRecord, frozen=True, kw_only=True, tag="plan"):
     """The plan changed status."""
 
@@ -99,13 +110,15 @@ class AttemptEnded(BaseRecord, frozen=True, kw_only=True, tag="attempt"):
     """An attempt came to its end; written, and on disk, before the step's own transition.
 
     ``retry`` says that another attempt is due, so that the step's status can be told even when the process died
-    before the transition was written.
+    before the transition was written. ``unfinished`` says how it was left if the step is not final and no other
+    attempt is due.
     """
 
     step_id: str
     attempt: int
     result: StepResult
     retry: bool = False
+    unfinished: Unfinished | None = None
 
 
 class DecisionOpened(BaseRecord, frozen=True, kw_only=True, tag="decision.opened"):
@@ -115,7 +128,7 @@ class DecisionOpened(BaseRecord, frozen=True, kw_only=True, tag="decision.opened
 
 
 class DecisionMade(BaseRecord, frozen=True, kw_only=True, tag="decision"):
-    """A decision was taken. ``by``: ``user``, ``flag``, ``default`` or ``timeout``."""
+    """A decision was taken. ``by``: ``user``, ``flag``, ``default``, ``timeout``, or ``reuse``: another plan's answer."""
 
     decision_id: str
     selections: tuple[str, ...]
@@ -128,8 +141,53 @@ class StepsReset(BaseRecord, frozen=True, kw_only=True, tag="reset"):
     step_ids: tuple[str, ...]
 
 
+class StepReused(BaseRecord, frozen=True, kw_only=True, tag="reused"):
+    """Another plan did this very step, by its content key: its result stands for this plan's, which spent nothing on it."""
+
+    step_id: str
+    plan_id: str
+    result: StepResult
+
+
+class WorkspaceLeft(BaseRecord, frozen=True, kw_only=True, tag="left"):
+    """A process let go of the plan while the workspace's repository stood at this commit."""
+
+    commit: str
+
+
+class PlanRevised(BaseRecord, frozen=True, kw_only=True, tag="revised"):
+    """The plan's steps or edges changed: ``operations`` as ``planner.revision.plain_operations`` writes them.
+
+    ``by`` is ``replan`` if a step's failure led to it, else who asked; ``step_id`` is that step.
+    """
+
+    operations: tuple[dict[str, Any], ...]
+    reason: str = ""
+    by: str = ""
+    step_id: str | None = None
+
+    def removed(self) -> frozenset[str]:
+        """The steps that went."""
+        return frozenset(op["id"] for op in self.operations if op["op"] == "remove_step")
+
+    def changed(self) -> frozenset[str]:
+        """The steps that were there before and are no longer what they were, or come after others."""
+        updated = {op["id"] for op in self.operations if op["op"] == "update_step"}
+        return frozenset(updated | {op["step"] for op in self.operations if op["op"] in _EDGE_OPERATIONS})
+
+
 JournalRecord: TypeAlias = (
-    ProcessAttached | PlanMoved | StepMoved | AttemptEnded | DecisionOpened | DecisionMade | StepsReset
+    ProcessAttached
+    | CommandAttached
+    | PlanMoved
+    | StepMoved
+    | AttemptEnded
+    | DecisionOpened
+    | DecisionMade
+    | StepsReset
+    | PlanRevised
+    | StepReused
+    | WorkspaceLeft
 )
 
 _encoder = msgspec.json.Encoder()

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
-from planner.instructions import RestoredStep
+from msgspec import structs
+
+from planner.decisions import failed_id, interrupted_id
+from planner.instructions import WAIVED_REASON, RestoredStep, Unfinished
 from planner.journal import JournalContent
 from planner.model import PlanStatus, StepStatus
 from planner.records import (
     AttemptEnded,
+    CommandAttached,
     DecisionMade,
     DecisionOpened,
     JournalRecord,
     PlanMoved,
+    PlanRevised,
     ProcessAttached,
     StepMoved,
+    StepReused,
     StepsReset,
+    WorkspaceLeft,
 )
 from subagents.executor import StepResult
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
 
+REUSED_REASON = "reused"
+_HELD = (Unfinished.ASKING, Unfinished.REVISING)
 _ENDED_AS: Mapping[Outcome, StepStatus] = {
     Outcome.COMPLETED: StepStatus.COMPLETED,
     Outcome.FAILED: StepStatus.FAILED,
     Outcome.BLOCKED: StepStatus.FAILED,
     Outcome.LIMIT: StepStatus.FAILED,
-    Outcome.INTERRUPTED: StepStatus.PENDING,
 }
 
 
@@ -57,11 +65,14 @@ class RestoredPlan:
     """How a plan stood when its last record was written.
 
     ``steps`` holds every step the journal names, as the scheduler takes it: final, or else PENDING, with the attempt that
-    comes next; a step that was running is PENDING too. ``results`` holds
-    the last result of each final step, ``reasons`` why it ended. ``spent`` is what each attempt, by step and number, had
+    comes next; a step that was running is PENDING too, and in ``running``. ``results`` holds
+    the last result of each step that is final or waits for somebody to say what becomes of it, ``reasons`` why it
+    ended. ``decisions`` also holds those about attempts that failed or were cut off. ``revisions`` made the plan what it
+    is, first to last. ``spent`` is what each attempt, by step and number, had
     used when it was last recorded; one that goes on counts from its beginning, so its next record takes the place of
     this one. ``active_seconds`` sums the time processes had the plan;
-    ``attached`` counts them. ``dropped`` says what a torn journal lost.
+    ``attached`` counts them. ``dropped`` says what a torn journal lost. ``reused`` names, by step, the plan whose result
+    stands for it; ``left_at`` is the commit at which a process last left the workspace.
     """
 
     status: PlanStatus
@@ -74,6 +85,10 @@ class RestoredPlan:
     active_seconds: float
     attached: int
     dropped: tuple[str, ...]
+    revisions: tuple[PlanRevised, ...] = ()
+    running: frozenset[str] = frozenset()
+    reused: Mapping[str, str] = field(default_factory=dict[str, str])
+    left_at: str | None = None
 
     def counts(self) -> dict[str, int]:
         """Steps per status; those the journal does not name are in none."""
@@ -113,14 +128,16 @@ class _Fold:
         self._results: dict[str, StepResult] = {}
         self._decisions: dict[str, tuple[str, ...]] = {}
         self._spent: dict[AttemptKey, Spending] = {}
+        self._revisions: list[PlanRevised] = []
+        self._reused: dict[str, str] = {}
+        self._left_at: str | None = None
         self._spans: list[tuple[float, float]] = []
+        self._runs = False
+        """Whether what is recorded is the doing of a process that runs the plan."""
 
     def take(self, record: JournalRecord) -> None:
-        if self._spans and not isinstance(record, ProcessAttached):
-            self._spans[-1] = (self._spans[-1][0], record.at)
+        self._count_time(record)
         match record:
-            case ProcessAttached(at=at):
-                self._spans.append((at, at))
             case PlanMoved(status=status, reason=reason):
                 self._status, self._reason = status, reason
             case StepMoved():
@@ -131,51 +148,108 @@ class _Fold:
                 self._decisions[decision_id] = selections
             case StepsReset(step_ids=step_ids):
                 self._reset(step_ids)
-            case DecisionOpened():
-                pass  # whether it still needs taking follows from the steps
+            case PlanRevised():
+                self._revise(record)
+            case StepReused(step_id=step_id, plan_id=plan_id, result=result):
+                self._steps[step_id] = RestoredStep(StepStatus.COMPLETED)
+                self._results[step_id], self._reused[step_id] = result, plan_id
+                self._reasons[step_id] = StepReason(reason=REUSED_REASON, detail=f"done by plan {plan_id}")
+            case WorkspaceLeft(commit=commit):
+                self._left_at = commit
+            case ProcessAttached() | CommandAttached() | DecisionOpened():
+                pass  # whether a decision still needs taking follows from the steps
             case _:
                 assert_never(record)
 
+    def _count_time(self, record: JournalRecord) -> None:
+        if isinstance(record, ProcessAttached):
+            self._runs = True
+            self._spans.append((record.at, record.at))
+        elif isinstance(record, CommandAttached):
+            self._runs = False
+        elif self._runs:
+            self._spans[-1] = (self._spans[-1][0], record.at)
+
     def _move(self, record: StepMoved) -> None:
-        self._reasons[record.step_id] = StepReason(reason=record.reason, detail=record.detail)
-        self._steps[record.step_id] = RestoredStep(record.status, record.attempt)
+        step_id, was = record.step_id, self._steps.get(record.step_id)
+        self._reasons[step_id] = StepReason(reason=record.reason, detail=record.detail)
+        if record.status is StepStatus.IN_PROGRESS:
+            # A yes to running it again is used up: cut off once more, it asks once more.
+            self._decisions.pop(interrupted_id(step_id, record.attempt), None)
+            self._steps[step_id] = RestoredStep(record.status, record.attempt, Unfinished.CUT)
+        elif was is not None and was.unfinished and was.attempt == record.attempt and not record.status.is_final:
+            self._steps[step_id] = structs.replace(was, status=record.status)
+        else:
+            waived = record.status is StepStatus.SKIPPED and record.reason == WAIVED_REASON
+            self._steps[step_id] = RestoredStep(record.status, record.attempt, waived=waived)
 
     def _end(self, record: AttemptEnded) -> None:
-        result = record.result
-        self._results[record.step_id] = result
-        self._spent[record.step_id, record.attempt] = Spending(result.usage, result.cost_usd)
-        self._reasons[record.step_id] = StepReason(reason=result.reason, detail=result.detail)
+        step_id, attempt, result = record.step_id, record.attempt, record.result
+        self._results[step_id] = result
+        self._spent[step_id, attempt] = Spending(result.usage, result.cost_usd)
+        self._reasons[step_id] = StepReason(reason=result.reason, detail=result.detail)
+        refused = result.provider_refused and result.outcome is not Outcome.COMPLETED
         if record.retry:
-            self._steps[record.step_id] = RestoredStep(StepStatus.PENDING, record.attempt + 1)
-        elif result.provider_refused and result.outcome is not Outcome.COMPLETED:
-            self._steps[record.step_id] = RestoredStep(StepStatus.PENDING, record.attempt)
+            self._steps[step_id] = RestoredStep(StepStatus.PENDING, attempt + 1)
+        elif record.unfinished in _HELD:
+            self._steps[step_id] = RestoredStep(
+                StepStatus.PENDING, attempt, record.unfinished, reason=result.reason, detail=result.detail
+            )
+        elif refused or result.outcome is Outcome.INTERRUPTED:
+            self._steps[step_id] = RestoredStep(StepStatus.PENDING, attempt, record.unfinished or Unfinished.STOPPED)
         else:
-            self._steps[record.step_id] = RestoredStep(_ENDED_AS[result.outcome], record.attempt)
+            self._steps[step_id] = RestoredStep(_ENDED_AS[result.outcome], attempt)
 
     def _reset(self, step_ids: Sequence[str]) -> None:
         for step_id in step_ids:
+            self._reused.pop(step_id, None)
             step = self._steps.get(step_id)
             if step is not None:
-                again = step.attempt + 1 if step_id in self._results else step.attempt
-                self._steps[step_id] = RestoredStep(StepStatus.PENDING, again)
+                begun = step_id in self._results or step.unfinished is not None
+                self._steps[step_id] = RestoredStep(StepStatus.PENDING, step.attempt + begun)
+                self._decisions.pop(failed_id(step_id, step.attempt), None)
+                self._decisions.pop(interrupted_id(step_id, step.attempt), None)
+            self._results.pop(step_id, None)
+            self._reasons.pop(step_id, None)
+
+    def _revise(self, record: PlanRevised) -> None:
+        self._revisions.append(record)
+        for step_id in record.removed():
+            for known in (self._steps, self._reasons, self._results):
+                known.pop(step_id, None)
+        for step_id in record.changed() & self._steps.keys():
+            self._begin_anew(step_id)
+        answered = self._steps.get(record.step_id or "")
+        if answered is not None and record.step_id is not None and answered.unfinished is Unfinished.REVISING:
+            self._steps[record.step_id] = RestoredStep(StepStatus.FAILED, answered.attempt)
+
+    def _begin_anew(self, step_id: str) -> None:
+        """A step was changed: what an attempt had begun is no longer what is wanted."""
+        step = self._steps[step_id]
+        if step.status is StepStatus.FAILED or step.unfinished is not None:
+            self._steps[step_id] = RestoredStep(StepStatus.PENDING, step.attempt + 1)
             self._results.pop(step_id, None)
             self._reasons.pop(step_id, None)
 
     def restored(self, dropped: tuple[str, ...]) -> RestoredPlan:
         steps = {
-            step_id: step if step.status.is_final else RestoredStep(StepStatus.PENDING, step.attempt)
+            step_id: step if step.status.is_final else structs.replace(step, status=StepStatus.PENDING)
             for step_id, step in self._steps.items()
         }
-        final = {step_id for step_id, step in steps.items() if step.status.is_final}
+        told = {step_id for step_id, step in steps.items() if step.status.is_final or step.unfinished in _HELD}
         return RestoredPlan(
             status=self._status,
             reason=self._reason,
             steps=steps,
-            results={step_id: result for step_id, result in self._results.items() if step_id in final},
-            reasons={step_id: why for step_id, why in self._reasons.items() if step_id in final},
+            results={step_id: result for step_id, result in self._results.items() if step_id in told},
+            reasons={step_id: why for step_id, why in self._reasons.items() if step_id in told},
             decisions=self._decisions,
             spent=self._spent,
             active_seconds=sum(end - start for start, end in self._spans),
             attached=len(self._spans),
             dropped=dropped,
+            revisions=tuple(self._revisions),
+            reused=self._reused,
+            left_at=self._left_at,
+            running=frozenset(s for s, step in self._steps.items() if step.status is StepStatus.IN_PROGRESS),
         )

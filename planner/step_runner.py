@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
+from anyio import to_thread
+from msgspec import structs
 
 from planner.chronicle import Chronicle
+from planner.dispatch_options import DispatchOptions
+from planner.failure_policy import Follows, follows, unfinished_after
+from planner.instructions import StepEnded
 from planner.model import Plan, Step, StepStatus
 from planner.replay import AttemptKey, RestoredPlan, Spending, total_of
 from planner.step_tasks import build_task, gather_inputs
 from planner.store import PlanStore
 from planner.timers import Timer
-from subagents.executor import StepExecutor, StepResult, StopSignal
+from subagents.executor import AgentUsage, StepExecutor, StepResult, StopSignal
 from vibe.core.outcome import Outcome
 
 logger = logging.getLogger(__name__)
@@ -39,10 +45,7 @@ class StepRun:
 
 
 class StepRunner:
-    """Runs attempts, and keeps what they came to: the last result of each step, and what all of them cost.
-
-    Without ``write_results`` no ``result.json`` is written; the journal holds the result in any case.
-    """
+    """Runs attempts, and keeps what they came to: the last result of each step, and what all of them cost."""
 
     def __init__(
         self,
@@ -52,21 +55,27 @@ class StepRunner:
         chronicle: Chronicle,
         *,
         status_of: Callable[[str], StepStatus],
-        write_results: bool,
+        options: DispatchOptions,
     ) -> None:
         self._plan = plan
         self._executor = executor
         self._store = store
         self._chronicle = chronicle
         self._status_of = status_of
-        self._write_results = write_results
+        self._options = options
+        self._file_of = store.folder.result_file if options.write_results else None
         self._titles = {step.id: step.title for step in plan.steps}
         restored = store.replay()
         self.results = dict(restored.results)
         self._spent: dict[AttemptKey, Spending] = dict(restored.spent)
         self.attempts = attempts_of(restored)
 
-    async def do(self, run: StepRun, stop: StopSignal) -> StepResult:
+    def take_over(self, plan: Plan) -> None:
+        """Attempts that begin from now on are attempts at this plan's steps."""
+        self._plan = plan
+        self._titles = {step.id: step.title for step in plan.steps}
+
+    async def do(self, run: StepRun, stop: StopSignal) -> StepEnded:
         """Do the attempt, to its end or until it is cancelled; the result is on disk when this returns.
 
         Raises:
@@ -79,13 +88,33 @@ class StepRunner:
                 result = await self._execute(run, stop)
         if result is None:
             result = run.verdict or _internal_failure("the step's task was cancelled from inside")
-        result = self._record(run, result)
-        if self._write_results and result.outcome is not Outcome.INTERRUPTED:
+            result = await self._with_spending(run, result)
+        result, ended = self._record(run, result)
+        if self._options.write_results and result.outcome is not Outcome.INTERRUPTED:
             self._store.keep_result(run.step.id, result)
-        await self._store.sync()
+        if self._options.sync_events is None:
+            await self._store.sync()
+        else:
+            await self._sync_with(self._options.sync_events)
         self.results[run.step.id] = result
         self._spent[run.step.id, run.attempt] = Spending(result.usage, result.cost_usd)
-        return result
+        return ended
+
+    async def _sync_with(self, sync_events: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Have the record and the events of the attempt on disk, side by side."""
+        async with anyio.create_task_group() as both:
+            both.start_soon(sync_events)
+            await self._store.sync()
+
+    async def _with_spending(self, run: StepRun, result: StepResult) -> StepResult:
+        """What an attempt took that was cancelled, and so could not say so itself."""
+        spent_by, activity = self._options.spent_by, self._options.activity
+        if spent_by is None or run.step.command is not None:
+            return result
+        usage, cost_usd = await to_thread.run_sync(spent_by, run.step.id, run.attempt)
+        agent_id = activity.agent_of(run.step.id) if activity is not None else None
+        agents = (AgentUsage(agent_id=agent_id, usage=usage, cost_usd=cost_usd),) if agent_id else ()
+        return structs.replace(result, usage=usage, cost_usd=cost_usd, agent_id=agent_id, agents=agents)
 
     def spending(self) -> Spending:
         """What all attempts of the plan's life took."""
@@ -93,34 +122,41 @@ class StepRunner:
 
     async def _execute(self, run: StepRun, stop: StopSignal) -> StepResult:
         try:
-            inputs = gather_inputs(run.step, self._titles, self._status_of, self.results)
+            inputs = gather_inputs(run.step, self._titles, self._status_of, self.results, self._file_of)
             return await self._executor.run(build_task(self._plan, run.step, run.attempt, inputs), stop)
         except Exception as error:
             logger.exception("step %s raised", run.step.id)
             return _internal_failure(f"{type(error).__name__}: {error}")
 
-    def _record(self, run: StepRun, result: StepResult) -> StepResult:
-        step_id = run.step.id
+    def _record(self, run: StepRun, result: StepResult) -> tuple[StepResult, StepEnded]:
         try:
-            self._chronicle.attempt_ended(step_id, run.attempt, result, retry=_will_retry(run, result))
+            return result, self._write_down(run, result)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            logger.exception("step %s handed in what is no JSON value", step_id)
+            logger.exception("step %s handed in what is no JSON value", run.step.id)
             result = _internal_failure(f"the step's result cannot be written as JSON: {error}")
-            self._chronicle.attempt_ended(step_id, run.attempt, result, retry=_will_retry(run, result))
-        return result
+            return result, self._write_down(run, result)
+
+    def _write_down(self, run: StepRun, result: StepResult) -> StepEnded:
+        is_cut = run.verdict is not None
+        ended = StepEnded(run.step.id, result.outcome, result.reason, result.detail, result.provider_refused, is_cut)
+        what = follows(run.step, run.attempt, ended)
+        self._chronicle.attempt_ended(
+            run.step.id,
+            run.attempt,
+            result,
+            retry=what is Follows.RETRY,
+            unfinished=unfinished_after(what, ended),
+        )
+        return ended
 
 
 def attempts_of(restored: RestoredPlan) -> dict[str, int]:
     """How many attempts each step had in earlier runs."""
     return {
-        step_id: was.attempt if was.status.is_final else was.attempt - 1
+        step_id: was.attempt if was.status.is_final or was.unfinished else was.attempt - 1
         for step_id, was in restored.steps.items()
-        if step_id in restored.results or not was.status.is_final
+        if (step_id in restored.results and step_id not in restored.reused) or not was.status.is_final
     }
-
-
-def _will_retry(run: StepRun, result: StepResult) -> bool:
-    return result.outcome is Outcome.FAILED and not result.provider_refused and run.attempt <= run.step.retries
 
 
 def _internal_failure(detail: str) -> StepResult:

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -15,9 +15,13 @@ from typing import Self
 
 import msgspec
 
+from planner import edits
+from planner.effective import effective_plan
 from planner.files import replace_file, sync_folder, write_file
 from planner.group_commit import GroupCommit
+from planner.instructions import DecisionTaken
 from planner.journal import PlanJournal, SyncPolicy, read_journal
+from planner.loader import LoadedPlan
 from planner.model import PlanStatus
 from planner.plan_folder import (
     JOURNAL_FILE,
@@ -35,8 +39,11 @@ from planner.plan_folder import (
 from planner.plan_lock import PlanLock
 from planner.records import JournalRecord, RunSettings, Snapshot
 from planner.replay import RestoredPlan, restore
-from planner.store_errors import PlanExistsError, StoreWriteError
+from planner.revision import Operation
+from planner.standing import standing_of
+from planner.store_errors import PlanExistsError, PlanLockedError, StoreWriteError
 from subagents.executor import StepResult
+from subagents.verification import RECORD_FILES
 
 RESULTS_SECONDS = 0.001
 """For how long one commit writes results before it lets those go whose results are written."""
@@ -45,7 +52,7 @@ _NEW_PREFIX = ".new-"
 _ABANDONED_SECONDS = 3600.0
 
 
-class PlanStore:
+class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journal, results, a snapshot and a lock
     """A plan's folder, locked by this process until ``close``; a context manager.
 
     Everything but ``append``, ``keep_result`` and ``sync`` waits for files: call it before an event loop
@@ -211,6 +218,62 @@ class PlanStore:
         self._kept.append((step_id, result))
         self._keeps += 1
 
+    def effective(self) -> LoadedPlan:
+        """The plan as it stands now.
+
+        Raises:
+            BrokenPlanError, PlanInvalidError: it can't be read back.
+        """
+        return effective_plan(self.folder, self.replay())
+
+    def reset(self, step_ids: Collection[str]) -> None:
+        """Have steps done again, with whatever depends on them; like the next three, for a plan that is not run.
+
+        Raises:
+            PlanEndedError, UnknownStepError: see ``planner.edits.resetting``.
+        """
+        loaded = self.effective()
+        self._edit(edits.resetting(loaded, self.replay(), step_ids, at=self._now()))
+        for step_id in edits.with_dependants(loaded, step_ids):
+            # A person has looked at it: what its checks consist of is what there is now.
+            for record in self.folder.step_folder(step_id).glob(RECORD_FILES):
+                record.unlink(missing_ok=True)
+
+    def decide(self, decision_id: str, selections: Sequence[str], by: str = "user") -> None:
+        """Take a decision, one of the plan's or one that a step waits for.
+
+        Raises:
+            PlanEndedError, DecisionInvalidError: see ``planner.edits.deciding``.
+        """
+        answer = DecisionTaken(decision_id, tuple(selections), by)
+        plan, flags = self.effective().plan, self.settings.decisions
+        self._edit(edits.deciding(plan, self.replay(), answer, flags=flags, at=self._now()))
+
+    def cancel(self, reason: str = "user") -> None:
+        """Give the plan up.
+
+        Raises:
+            PlanEndedError: it has ended.
+        """
+        self._edit(edits.cancelling(self.effective().plan, self.replay(), reason=reason, at=self._now()))
+
+    def revise(self, operations: Sequence[Operation], *, reason: str = "", by: str = "user") -> None:
+        """Change the plan.
+
+        Raises:
+            PlanEndedError, RevisionInvalidError: see ``planner.edits.revising``.
+        """
+        plan = self.effective().plan
+        self._edit(edits.revising(plan, self.replay(), operations, reason=reason, by=by, at=self._now()))
+
+    def _edit(self, records: Sequence[JournalRecord]) -> None:
+        for record in records:
+            self.append(record)
+        self._journal.flush()
+        restored = self.replay()
+        standing = standing_of(self.effective().plan, restored, decisions=self.settings.decisions)
+        self.write_snapshot(restored.status, standing.counts(), restored.reason)
+
     def _mend_results(self) -> None:
         for step_id, result in self.replay().results.items():
             path = self.folder.step_folder(step_id) / RESULT_FILE
@@ -297,5 +360,16 @@ def _settle(draft: Path, settings: RunSettings) -> Path:
 def _sweep(root: Path, now: float) -> None:
     """Remove drafts whose maker died; a draft lives for milliseconds."""
     for draft in root.glob(f"{_NEW_PREFIX}*"):
-        if now - draft.stat().st_mtime > _ABANDONED_SECONDS:
+        if _is_abandoned(draft) or now - draft.stat().st_mtime > _ABANDONED_SECONDS:
             shutil.rmtree(draft, ignore_errors=True)
+
+
+def _is_abandoned(draft: Path) -> bool:
+    """Whether its maker died: they put their pid into the lock file only once they held the lock."""
+    try:
+        if not (draft / LOCK_FILE).read_bytes():
+            return False
+        PlanLock.acquire(draft / LOCK_FILE, "new").release()
+    except (OSError, PlanLockedError, StoreWriteError):
+        return False
+    return True

@@ -48,7 +48,9 @@ class EffectExecutor:
 async def go_on(store: PlanStore, executor: EffectExecutor) -> PlanOutcome:
     """Run the plan of the store to its end."""
     plan = Plan.model_validate(msgspec.json.decode(store.folder.source())).resolved()
-    scheduler = Scheduler(plan, Dag.build(plan.steps), max_parallel=3, restored=store.replay().steps)
+    restored = store.replay()
+    dag = Dag.build(plan.steps)
+    scheduler = Scheduler(plan, dag, max_parallel=3, restored=restored.steps, decisions=restored.decisions)
     dispatcher = Dispatcher(plan=plan, scheduler=scheduler, executor=executor, store=store, sink=MemorySink())
     sys.stdout.write("running\n")
     sys.stdout.flush()

@@ -4,6 +4,7 @@ import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -11,15 +12,17 @@ import msgspec
 from planner.model import PlanStatus, StepStatus
 from planner.plan_folder import find_plan, list_plans
 from planner.records import RunSettings
+from planner.standing import standing_of
 from planner.store import PlanStore
 
 STEPS = 40
 KILLS = 10
 
 
-def make_plan(home: Path, rng: random.Random) -> str:
+def make_plan(home: Path, rng: random.Random, **fields: object) -> str:
     steps = [
         {
+            **fields,
             "id": f"s{n}",
             "title": "a step",
             "mode": "code",
@@ -78,3 +81,29 @@ def test_a_plan_killed_at_any_instant_is_resumed_and_repeats_no_completed_step(t
         given = ",".join(f"{before}={restored.results[before].summary}" for before in step["depends_on"])
         assert (find_plan(tmp_path, plan_id).step_folder(step["id"]) / "result.json").stat().st_size > 0
         assert restored.results[step["id"]].summary == f"{step['id']}({given})", "a result got lost on the way"
+
+
+def allow_again(home: Path, plan_id: str, allowed: Counter[str]) -> None:
+    """Say yes to every step that was cut off."""
+    with PlanStore.open(home, plan_id) as store:
+        for decision in standing_of(store.effective().plan, store.replay()).open_decisions:
+            store.decide(decision.id, ["again"])
+            allowed[decision.id.split(":")[1]] += 1
+
+
+def test_what_reaches_outside_is_begun_again_no_more_often_than_somebody_said(tmp_path: Path) -> None:
+    seed = random.randrange(10**6)
+    rng = random.Random(seed)
+    plan_id = make_plan(tmp_path, rng, side_effects=True)
+    allowed: Counter[str] = Counter()
+    for kill in range(KILLS):
+        run_process(tmp_path, plan_id, f"p{kill}", rng.uniform(0.0, 0.05))
+        if kill % 2:
+            allow_again(tmp_path, plan_id, allowed)
+    while run_process(tmp_path, plan_id, "last", None) != 0:
+        allow_again(tmp_path, plan_id, allowed)
+
+    begun = Counter(line.split()[1] for line in (tmp_path / "effects").read_text().splitlines() if "begin" in line)
+    assert allowed, "the kills came too late to prove anything"
+    assert {step_id: times for step_id, times in begun.items() if times > 1 + allowed[step_id]} == {}, seed
+    assert len(completed_steps(tmp_path, plan_id)) == STEPS

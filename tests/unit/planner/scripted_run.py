@@ -7,11 +7,15 @@ from typing import Any
 
 from planner.claims import ANYTHING, claim_of, claims_overlap
 from planner.dag import Dag
+from planner.decisions import attempt_of
 from planner.instructions import (
+    AskReviser,
+    DecisionTaken,
     EndPlan,
     Instruction,
     MoveStep,
     OpenDecision,
+    PlanReplaced,
     RestoredStep,
     SchedulerEvent,
     StartStep,
@@ -46,7 +50,7 @@ def make_plan(steps: Sequence[RawStep], decisions: Sequence[RawStep] = ()) -> Pl
 
 
 class ScriptedRun:
-    """A scheduler and everything it has said; ``open_retries`` and ``asked`` are what it waits for."""
+    """A scheduler and everything it has said; ``open_retries``, ``asked`` and ``revising`` are what it waits for."""
 
     def __init__(self, plan: Plan, *, max_parallel: int = 100, **options: Any) -> None:
         self.plan = plan
@@ -57,6 +61,7 @@ class ScriptedRun:
         self.running: list[str] = []
         self.open_retries: list[str] = []
         self.asked: list[str] = []
+        self.revising: list[str] = []
         self.ends: list[EndPlan] = []
         self._claims = {s.id: claim_of(s) for s in plan.steps}
         restored: dict[str, RestoredStep] = options.get("restored") or {}
@@ -72,6 +77,13 @@ class ScriptedRun:
         """Hand in an event."""
         if isinstance(event, StepEnded):
             self.running.remove(event.step_id)
+        if isinstance(event, DecisionTaken) and attempt_of(event.decision_id) is not None:
+            self.asked.remove(event.decision_id)
+        if isinstance(event, PlanReplaced):
+            self.plan, self.dag = event.plan, event.dag
+            self._claims = {s.id: claim_of(s) for s in event.plan.steps}
+            self.revising = [s for s in self.revising if s not in event.changed and s in self._claims]
+            self._seen = {s: status for s, status in self._seen.items() if s in self._claims}
         return self._take(self.scheduler.handle(event))
 
     def end(self, *step_ids: str, outcome: Outcome = Outcome.COMPLETED, **fields: Any) -> list[Instruction]:
@@ -109,6 +121,8 @@ class ScriptedRun:
                 assert previous is self._seen.get(step_id, StepStatus.PENDING)
                 assert status in STEP_TRANSITIONS[previous]
                 self._seen[step_id] = status
+                if status is not StepStatus.PENDING:
+                    self.revising = [other for other in self.revising if other != step_id]
             case StartStep(step_id, attempt):
                 self._check_start(step_id, attempt)
                 self.running.append(step_id)
@@ -118,6 +132,10 @@ class ScriptedRun:
             case OpenDecision(decision_id):
                 assert decision_id not in self.asked
                 self.asked.append(decision_id)
+            case AskReviser(step_id, attempt):
+                assert attempt == self.scheduler.attempt(step_id)
+                assert step_id not in self.revising
+                self.revising.append(step_id)
             case EndPlan():
                 assert not self.running
                 self.ends.append(instruction)

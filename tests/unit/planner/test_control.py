@@ -4,20 +4,47 @@ import threading
 
 from anyio import to_thread
 
-from planner.control import PauseWish, PlanControl, Request
+from planner.control import TOO_LATE, DecisionWish, PauseWish, PlanControl, Request, RevisionWish
 from planner.instructions import CancelRequested, DecisionTaken
+from planner.revision import RemoveStep
 
 
 async def test_wishes_before_the_run_are_kept_and_after_it_ignored() -> None:
     control = PlanControl()
     got: list[Request] = []
-    control.decide("d", ["x"])
     control.request_pause("soon")
     control.attach(got.append)
     control.request_cancel("now")
     control.detach()
     control.request_cancel("too late")
-    assert got == [DecisionTaken("d", ("x",), "user"), PauseWish("soon"), CancelRequested("now")]
+    assert got == [PauseWish("soon"), CancelRequested("now")]
+
+
+async def test_whoever_wants_to_know_is_told_once_what_became_of_a_wish() -> None:
+    control = PlanControl()
+    told: dict[str, str | None] = {}
+    control.decide("early", ["x"], on_verdict=lambda problem: told.update(early=problem))
+
+    def serve(request: Request) -> None:
+        assert isinstance(request, (DecisionWish, RevisionWish))
+        if isinstance(request, DecisionWish) and request.taken == DecisionTaken("early", ("x",), "user"):
+            request.verdict.give(None)
+            request.verdict.give("a second time")
+
+    control.attach(serve)
+    control.revise([RemoveStep(id="a")], on_verdict=lambda problem: told.update(unserved=problem))
+    assert told == {"early": None}
+    control.detach()
+    control.decide("late", ["x"], on_verdict=lambda problem: told.update(late=problem))
+    assert told == {"early": None, "unserved": TOO_LATE, "late": TOO_LATE}
+
+
+async def test_a_wish_for_a_run_that_never_began_is_answered() -> None:
+    control = PlanControl()
+    told: list[str | None] = []
+    control.decide("d", ["x"], on_verdict=told.append)
+    control.detach()
+    assert told == [TOO_LATE]
 
 
 async def test_pause_and_cancel_raise_the_stop_signal_and_a_decision_does_not() -> None:

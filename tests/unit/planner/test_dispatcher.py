@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,112 +17,19 @@ from ipc.events import (
     PlanPausedEvent,
     PlanResumedEvent,
     PlanStartedEvent,
-    PlanStepUpdateEvent,
-    WarningEvent,
 )
 from ipc.sink import MemorySink
 from planner.control import PlanControl
-from planner.dag import Dag
-from planner.dispatcher import Dispatcher, DispatchOptions
+from planner.dispatcher import DispatchOptions
 from planner.idle import ActivitySink
-from planner.journal import SyncPolicy
-from planner.model import Plan, PlanStatus, StepStatus
-from planner.plan_outcome import PlanOutcome
-from planner.records import RunSettings
-from planner.scheduler import Scheduler
-from planner.store import PlanStore
+from planner.model import PlanStatus, StepStatus
 from planner.store_errors import StoreWriteError
 from subagents.executor import StepInput, StepResult, StepTask, StopSignal
 from tests.fakes.clock import ManualClock, SleepyClock
 from tests.fakes.executor import Act, ScriptedExecutor, completed, failed, forever, until_stopped
+from tests.unit.planner.plan_bench import CHOICE, Bench, plan_of, statuses
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
-
-CHOICE = {
-    "id": "choice",
-    "question": "Which?",
-    "options": [{"id": "left", "label": "Left"}, {"id": "right", "label": "Right"}],
-}
-
-
-def plan_of(steps: Mapping[str, Sequence[str] | Mapping[str, Any]], **fields: Any) -> Plan:
-    """A plan; each step is given by its dependencies or its fields."""
-    documents = [
-        {"id": step_id, "title": f"Step {step_id}", "mode": "code", "writes": [f"{step_id}.txt"]}
-        | (dict(given) if isinstance(given, Mapping) else {"depends_on": list(given)})
-        for step_id, given in steps.items()
-    ]
-    return Plan.model_validate({"version": 1, "goal": "a goal", "context": "some context", "steps": documents} | fields)
-
-
-@dataclass
-class Bench:
-    """Runs plans in one home, and what the runs left behind."""
-
-    home: Path
-    plan: Plan
-    options: DispatchOptions = field(default_factory=DispatchOptions)
-    max_parallel: int = 4
-    flags: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    plan_id: str = ""
-    memory: MemorySink = field(default_factory=MemorySink)
-
-    def open(self) -> PlanStore:
-        if self.plan_id:
-            return PlanStore.open(self.home, self.plan_id, sync_policy=SyncPolicy.NEVER)
-        settings = RunSettings(workspace="/w", max_parallel=self.max_parallel, decisions=self.flags)
-        store = PlanStore.create(self.home, settings, b"{}", sync_policy=SyncPolicy.NEVER)
-        self.plan_id = store.plan_id
-        return store
-
-    async def run(
-        self,
-        executor: ScriptedExecutor,
-        meanwhile: Callable[[PlanControl], Coroutine[Any, Any, None]] | None = None,
-        *,
-        clock: SleepyClock | ManualClock | None = None,
-    ) -> PlanOutcome:
-        self.memory.events.clear()
-        store = await to_thread.run_sync(self.open)
-        options = self.options
-        if clock is not None:
-            options = replace(options, clock=clock, sleep=clock.sleep)
-        with store:
-            restored = store.replay()
-            scheduler = Scheduler(
-                self.plan,
-                Dag.build(self.plan.steps),
-                max_parallel=self.max_parallel,
-                restored=restored.steps,
-                decisions={**self.flags, **restored.decisions},
-                wait_for_decisions=True,
-            )
-            dispatcher = Dispatcher(
-                plan=self.plan,
-                scheduler=scheduler,
-                executor=executor,
-                store=store,
-                sink=self.memory,
-                options=options,
-            )
-            control = PlanControl()
-            outcomes: list[PlanOutcome] = []
-            with anyio.fail_after(10):
-                async with anyio.create_task_group() as tasks:
-                    if meanwhile is not None:
-                        tasks.start_soon(meanwhile, control)
-                    outcomes.append(await dispatcher.run(control))
-            return outcomes[0]
-
-    def moves(self, step_id: str) -> list[str]:
-        return [e.status for e in self.memory.events if isinstance(e, PlanStepUpdateEvent) and e.step_id == step_id]
-
-    def warnings(self) -> list[str]:
-        return [event.message for event in self.memory.events if isinstance(event, WarningEvent)]
-
-
-def statuses(outcome: PlanOutcome) -> dict[str, str]:
-    return {step.step_id: step.status.value for step in outcome.steps}
 
 
 async def test_steps_run_in_the_order_of_their_dependencies_and_are_announced(tmp_path: Path) -> None:
@@ -162,7 +69,7 @@ async def test_a_step_gets_its_definition_and_the_results_of_its_direct_dependen
     task = executor.task("c")
     assert (task.goal, task.context, task.prompt, task.max_turns) == ("a goal", "some context", "Do it", 3)
     assert (task.verify, task.denied_tools, task.writes, task.attempt) == (("make",), ("x",), ("c.txt",), 1)
-    assert task.inputs == (
+    assert tuple(replace(given, result_file=None) for given in task.inputs) == (
         StepInput(step_id="b", title="Step b", status="failed", summary="no luck"),
         StepInput(
             step_id="a", title="Step a", status="completed", summary="made", output={"n": 1}, files_changed=("f",)

@@ -131,6 +131,16 @@ BAD = [
     Bad(raw=document(step("a", retries=-1)), path="steps[0].retries", says="must be at least 0, not -1"),
     Bad(raw=document(step("a", max_tokens=10**30)), path="steps[0].max_tokens", says="must be at most 1000000000000"),
     Bad(raw=document(step("a", verify="x")), path="steps[0].verify", says="must be a list, not 'x'"),
+    Bad(
+        raw=document({**step("a"), "depends_on": [[1]]}),
+        path="steps[0].depends_on[0]",
+        says="must be a step id or an object, not a list",
+    ),
+    Bad(
+        raw=document(step("a"), decisions=[{**choice("d", "x", "y"), "default": {"x": 1}}]),
+        path="decisions[0].default",
+        says="must be a list, not an object",
+    ),
     Bad(raw=document(step("a", 5)), path="steps[0].depends_on[0]", says="must be a step id or an object, not 5"),  # type: ignore[arg-type]
     Bad(raw=document(5), path="steps[0]", says="must be an object, not 5"),  # type: ignore[arg-type]
     Bad(raw=document(steps=[]), path="steps", says="must have at least 1 entries, not 0"),
@@ -155,12 +165,34 @@ BAD = [
         path="decisions[0].default",
         says='or set "multi_select": true',
     ),
-    Bad(raw=document(step("a", workspace="worktree")), path="steps[0].workspace", says="not available in this version"),
-    Bad(raw=document(step("a", output_schema={})), path="steps[0].output_schema", says="not available in this version"),
-    Bad(raw=document(step("a", on_failure="ask")), path="steps[0].on_failure", says="on_failure: ask is not available"),
-    Bad(raw=document(step("a", on_failure="replan")), path="steps[0].on_failure", says="on_failure: replan is not"),
-    Bad(raw=document(step("a", side_effects=True)), path="steps[0].side_effects", says="side_effects: true is not"),
-    Bad(raw=document(defaults={"workspace": "worktree"}), path="defaults.workspace", says="not available"),
+    Bad(
+        raw=document(step("a", output_schema={"properties": {"x": {"type": "int"}}})),
+        path="steps[0].output_schema.properties.x.type",
+        says="is no JSON Schema: 'int'",
+    ),
+    Bad(
+        raw=document(defaults={"output_schema": {"$ref": "#/$defs/gone"}}),
+        path="defaults.output_schema['$ref']",
+        says="'#/$defs/gone' leads nowhere",
+    ),
+    Bad(
+        raw=document(step("a", mode="run", command="ls", output_schema={})),
+        path="steps[0].output_schema",
+        says="nobody would hand in a value",
+    ),
+    Bad(
+        raw=document(step("a", side_effects=True, retries=1)), path="steps[0].retries", says="never run again by itself"
+    ),
+    Bad(
+        raw=document(step("a", side_effects=True), defaults={"retries": 1}),
+        path="steps[0].retries",
+        says='use 0, and "on_failure": "ask"',
+    ),
+    Bad(
+        raw=document(step("a", side_effects=True), defaults={"on_failure": "replan"}),
+        path="steps[0].on_failure",
+        says="no revision can mend it",
+    ),
     Bad(raw=document(sample={"project": "/etc"}), path="sample.project", says="leads out of the plan's folder"),
     Bad(raw=document(sample={"project": "a/../../b"}), path="sample.project", says="leads out"),
     Bad(raw=document(sample={"project": "a", "replay": "C:\\x"}), path="sample.replay", says="leads out"),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.instructions import RestoredStep
+from planner.instructions import RestoredStep, Unfinished
 from planner.journal import JournalContent
 from planner.model import PlanStatus, StepStatus
 from planner.records import (
@@ -11,6 +11,7 @@ from planner.records import (
     DecisionOpened,
     JournalRecord,
     PlanMoved,
+    PlanRevised,
     ProcessAttached,
     StepMoved,
     StepsReset,
@@ -47,7 +48,7 @@ def test_an_empty_journal_is_an_idle_plan() -> None:
 
 
 def test_a_step_that_was_running_comes_back_pending_at_its_attempt() -> None:
-    assert replayed(began(attempt=2)).steps == {"a": RestoredStep(PENDING, 2)}
+    assert replayed(began(attempt=2)).steps == {"a": RestoredStep(PENDING, 2, Unfinished.CUT)}
 
 
 def test_a_finished_step_comes_back_with_its_result_and_reason() -> None:
@@ -74,8 +75,8 @@ def test_a_result_counts_even_when_the_transition_was_never_written() -> None:
         "failed": RestoredStep(StepStatus.FAILED, 1),
         "again": RestoredStep(PENDING, 2),
         "limit": RestoredStep(StepStatus.FAILED, 1),
-        "refused": RestoredStep(PENDING, 1),
-        "interrupted": RestoredStep(PENDING, 3),
+        "refused": RestoredStep(PENDING, 1, Unfinished.STOPPED),
+        "interrupted": RestoredStep(PENDING, 3, Unfinished.STOPPED),
     }
     assert set(plan.results) == {"done", "failed", "limit"}
 
@@ -127,3 +128,23 @@ def test_a_reset_step_is_pending_again_under_its_next_attempt() -> None:
     assert plan.steps == {"a": RestoredStep(PENDING, 2), "b": RestoredStep(PENDING, 1)}
     assert plan.results == {}
     assert plan.counts() == {"pending": 2}
+
+
+def test_a_revision_that_leaves_the_failed_step_as_it_is_lets_it_have_failed() -> None:
+    revised = PlanRevised(at=3.0, operations=({"op": "add_step", "step": {"id": "n"}},), by="replan", step_id="a")
+    plan = replayed(began(), ended(failed(), unfinished=Unfinished.REVISING), revised)
+    assert plan.steps == {"a": RestoredStep(StepStatus.FAILED, 1)}
+    assert (plan.results, plan.revisions) == ({"a": failed()}, (revised,))
+
+
+def test_a_step_that_waits_for_an_answer_keeps_why_over_another_process() -> None:
+    again = StepMoved(at=4.0, step_id="a", previous=PENDING, status=StepStatus.NEEDS_DECISION, attempt=1)
+    plan = replayed(began(), ended(failed(detail="no luck"), unfinished=Unfinished.ASKING), again)
+    assert plan.steps == {"a": RestoredStep(PENDING, 1, Unfinished.ASKING, reason="verify", detail="no luck")}
+    assert plan.results == {"a": failed(detail="no luck")}
+
+
+def test_a_yes_to_running_it_again_is_used_up_by_running_it() -> None:
+    yes = DecisionMade(at=2.0, decision_id="interrupted:a:1", selections=("again",))
+    assert replayed(began(), yes).decisions == {"interrupted:a:1": ("again",)}
+    assert replayed(began(), yes, began()).decisions == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,14 +10,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.claims import claim_of, claims_overlap
+from planner.decisions import Choice, attempt_of, choices_of
 from planner.instructions import (
     CancelRequested,
     DecisionTaken,
     Instruction,
     MoveStep,
     PauseRequested,
+    PlanReplaced,
     RestoredStep,
     RetryDue,
+    RevisionRefused,
     SchedulerEvent,
     StartStep,
     StepEnded,
@@ -36,7 +40,9 @@ WRITES: tuple[list[str] | None, ...] = (
     ["src/b", "docs/x.md"],
     ["**/*.md"],
 )
-END_KINDS = ("completed", "completed", "completed", "failed", "failed", "limit", "blocked", "interrupted", "refused")
+END_KINDS = (
+    *("completed", "completed", "completed", "failed", "failed", "limit", "blocked", "interrupted", "cut", "refused"),
+)
 
 
 @st.composite
@@ -51,8 +57,9 @@ def raw_steps(draw: st.DrawFn, number: int) -> dict[str, Any]:
             for n in needs
         ],
         "writes": draw(st.sampled_from(WRITES)),
-        "on_failure": draw(st.sampled_from(["stop", "continue"])),
+        "on_failure": draw(st.sampled_from(["stop", "continue", "stop", "continue", "ask", "replan"])),
         "retries": draw(st.sampled_from([0, 0, 1, 2])),
+        "side_effects": draw(st.sampled_from([False, False, False, True])),
         "priority": draw(st.sampled_from([0, 0, 0, 3, -3])),
     }
     if draw(st.integers(0, 4)) == 0:
@@ -80,6 +87,9 @@ class RandomRunner:
     taken: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     events: list[SchedulerEvent] = field(default_factory=list[SchedulerEvent])
     stopping: bool = False
+    granted: Counter[str] = field(default_factory=Counter[str])
+    """Attempts that somebody allowed beyond a step's retries."""
+    waived: set[str] = field(default_factory=set[str])
 
     def go(self) -> None:
         self.check(self.run.start())
@@ -92,6 +102,8 @@ class RandomRunner:
         undecided = [d for d in DECISIONS if d not in self.taken]
         kinds = ["end"] * 4 * bool(self.run.running) + ["retry"] * 3 * bool(self.run.open_retries)
         asked = [d for d in undecided if d in self.run.asked]
+        about = [d for d in self.run.asked if attempt_of(d) is not None]
+        kinds += ["answer"] * 3 * bool(about) + ["revise"] * 3 * bool(self.run.revising)
         kinds += ["decide"] * bool(undecided and (kinds or asked))
         assert kinds, "the scheduler waits for nothing that could come"
         if self.may_stop:
@@ -101,6 +113,10 @@ class RandomRunner:
             return self.ending(self.data.draw(st.sampled_from(self.run.running)))
         if kind == "retry":
             return RetryDue(self.data.draw(st.sampled_from(self.run.open_retries)))
+        if kind == "answer":
+            return self.answer(self.data.draw(st.sampled_from(about)))
+        if kind == "revise":
+            return self.revision(self.data.draw(st.sampled_from(self.run.revising)))
         if kind == "decide":
             decision = self.data.draw(st.sampled_from(asked if asked and not self.run.running else undecided))
             self.taken[decision] = (self.data.draw(st.sampled_from(OPTIONS)),)
@@ -108,11 +124,30 @@ class RandomRunner:
         self.stopping = True
         return PauseRequested("asked") if kind == "pause" else CancelRequested("asked")
 
+    def answer(self, decision_id: str) -> DecisionTaken:
+        about = attempt_of(decision_id)
+        assert about is not None
+        self.patience -= 1
+        chosen = self.data.draw(st.sampled_from(choices_of(about[0]))) if self.patience > 0 else Choice.STOP
+        self.granted[about[1]] += chosen is Choice.RETRY
+        if chosen is Choice.SKIP:
+            self.waived.add(about[1])
+        return DecisionTaken(decision_id, (chosen.value,), "user")
+
+    def revision(self, step_id: str) -> PlanReplaced | RevisionRefused:
+        self.patience -= 1
+        if self.patience <= 0 or self.data.draw(st.booleans()):
+            return RevisionRefused(step_id)
+        self.granted[step_id] += 1
+        return PlanReplaced(self.run.plan, self.run.dag, frozenset({step_id}), answers=step_id)
+
     def ending(self, step_id: str) -> StepEnded:
         kind = self.data.draw(st.sampled_from(END_KINDS))
-        if kind in ("interrupted", "refused"):
+        if kind in ("interrupted", "cut", "refused"):
             self.patience -= 1
-            kind = kind if self.patience > 0 and (self.may_stop or kind == "interrupted") else "completed"
+            kind = kind if self.patience > 0 and (self.may_stop or kind != "refused") else "completed"
+        if kind == "cut":
+            return StepEnded(step_id, Outcome.INTERRUPTED, cut=True)
         if kind == "refused":
             self.stopping = True
             return StepEnded(step_id, Outcome.FAILED, provider_refused=True)
@@ -125,10 +160,12 @@ class RandomRunner:
         for instruction in said:
             if isinstance(instruction, StartStep):
                 assert not self.stopping
-                assert instruction.attempt <= steps[instruction.step_id].retries + 1
+                step = steps[instruction.step_id]
+                retries = 0 if step.side_effects else step.retries
+                assert instruction.attempt <= retries + 1 + self.granted[step.id]
                 assert self.may_start(steps[instruction.step_id])
             if isinstance(instruction, MoveStep) and instruction.status is StepStatus.SKIPPED:
-                assert self.must_skip(steps[instruction.step_id])
+                assert instruction.step_id in self.waived or self.must_skip(steps[instruction.step_id])
         if not (self.run.ends or self.stopping or self.fail_fast):
             self.check_nothing_idles()
 
@@ -136,7 +173,9 @@ class RandomRunner:
         claims = {step.id: claim_of(step) for step in self.run.plan.steps}
         for step in self.run.plan.steps:
             status = self.run.scheduler.step_status(step.id)
-            if status.is_final or step.id in self.run.running or step.id in self.run.open_retries:
+            about = {found[1] for d in self.run.asked if (found := attempt_of(d)) is not None}
+            waits = step.id in about or step.id in self.run.open_retries or step.id in self.run.revising
+            if status.is_final or step.id in self.run.running or waits:
                 continue
             assert not self.must_skip(step)
             if self.may_start(step) and len(self.run.running) < self.run.max_parallel:
@@ -150,10 +189,13 @@ class RandomRunner:
         needed = {*(step.when or {}), *([step.decision] if step.decision else [])}
         return (
             all(self.holds(status, on, other) for status, on, other in edges)
-            and (not edges or any(status is not StepStatus.SKIPPED for status, _, _ in edges))
+            and (not edges or any(self.ran(status, other) for status, _, other in edges))
             and needed <= set(self.taken)
             and not self.when_is_broken(step)
         )
+
+    def ran(self, status: StepStatus, step_id: str) -> bool:
+        return status is not StepStatus.SKIPPED or step_id in self.waived
 
     def holds(self, status: StepStatus, on: str, step_id: str) -> bool:
         continues = next(s for s in self.run.plan.steps if s.id == step_id).on_failure == "continue"
@@ -168,9 +210,9 @@ class RandomRunner:
         return any(d in self.taken and not set(self.taken[d]) & set(o) for d, o in (step.when or {}).items())
 
     def must_skip(self, step: Step) -> bool:
-        ends = [(self.status(e.step), e.on) for e in step.dependencies]
-        never = any(on == "failed" and status is StepStatus.COMPLETED for status, on in ends)
-        all_skipped = bool(ends) and all(status is StepStatus.SKIPPED for status, _ in ends)
+        ends = [(self.status(e.step), e.on, e.step) for e in step.dependencies]
+        never = any(on == "failed" and status is StepStatus.COMPLETED for status, on, _ in ends)
+        all_skipped = bool(ends) and not any(self.ran(status, other) for status, _, other in ends)
         return never or all_skipped or self.when_is_broken(step)
 
     def check_end(self) -> None:
@@ -213,12 +255,16 @@ def test_any_plan_runs_by_the_rules_ends_once_and_can_be_resumed(
     if first.run.ends[0].status not in (PlanStatus.PAUSED, PlanStatus.FAILED):
         return
     restored = {
-        step.id: RestoredStep(first.status(step.id), first.run.scheduler.attempt(step.id)) for step in plan.steps
+        step.id: RestoredStep(
+            first.status(step.id), first.run.scheduler.attempt(step.id), waived=step.id in first.waived
+        )
+        for step in plan.steps
     }
     resumed = ScriptedRun(
         plan, max_parallel=max_parallel, restored=restored, decisions=first.taken, wait_for_decisions=True
     )
     second = RandomRunner(resumed, data, fail_fast=False, may_stop=False, taken=dict(first.taken))
+    second.granted, second.waived = Counter(first.granted), set(first.waived)
     second.go()
     second.check_end()
     assert resumed.ends[0].status in (PlanStatus.COMPLETED, PlanStatus.FAILED)

@@ -121,6 +121,22 @@ def test_a_full_disk_leaves_nothing_of_a_new_plan(tmp_path: Path, size: int) -> 
     assert list_plans(tmp_path) == []
 
 
+@pytest.mark.parametrize("state", ["its maker died", "its maker is at work", "it is just being made"])
+def test_a_draft_goes_with_the_next_plan_if_its_maker_died(tmp_path: Path, state: str) -> None:
+    draft = plans_folder(tmp_path) / ".new-abc"
+    draft.mkdir(parents=True)
+    lock = PlanLock.acquire(draft / "lock", "new")
+    if state == "its maker died":
+        lock.release()
+        (draft / "lock").write_text("1\n")
+    elif state == "it is just being made":
+        lock.release()
+    make(tmp_path).close()
+    lock.release()
+
+    assert draft.exists() is (state != "its maker died")
+
+
 def test_drafts_of_dead_processes_are_not_listed_and_are_swept(tmp_path: Path) -> None:
     make(tmp_path, "one").close()
     draft = plans_folder(tmp_path) / ".new-abc"

@@ -1,0 +1,133 @@
+"""Runs plans in a home of their own with a scripted executor, one run after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from ipc.events import PlanDecisionEvent, PlanStepUpdateEvent, WarningEvent
+from ipc.sink import MemorySink
+from planner.control import PlanControl
+from planner.dispatch_options import DispatchOptions
+from planner.dispatcher import Dispatcher
+from planner.journal import SyncPolicy
+from planner.model import Plan
+from planner.plan_outcome import PlanOutcome
+from planner.records import RunSettings
+from planner.scheduler import Scheduler
+from planner.store import PlanStore
+from subagents.executor import StepExecutor
+from tests.fakes.clock import ManualClock, SleepyClock
+
+CHOICE = {
+    "id": "choice",
+    "question": "Which?",
+    "options": [{"id": "left", "label": "Left"}, {"id": "right", "label": "Right"}],
+}
+
+
+def plan_of(steps: Mapping[str, Sequence[str] | Mapping[str, Any]], **fields: Any) -> Plan:
+    """A plan; each step is given by its dependencies or its fields."""
+    documents = [
+        {"id": step_id, "title": f"Step {step_id}", "mode": "code", "writes": [f"{step_id}.txt"]}
+        | (dict(given) if isinstance(given, Mapping) else {"depends_on": list(given)})
+        for step_id, given in steps.items()
+    ]
+    return Plan.model_validate({"version": 1, "goal": "a goal", "context": "some context", "steps": documents} | fields)
+
+
+@dataclass
+class Bench:
+    """Runs plans in one home, and what the runs left behind."""
+
+    home: Path
+    plan: Plan
+    options: DispatchOptions = field(default_factory=DispatchOptions)
+    max_parallel: int = 4
+    flags: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    plan_id: str = ""
+    memory: MemorySink = field(default_factory=MemorySink)
+
+    def open(self) -> PlanStore:
+        if self.plan_id:
+            return PlanStore.open(self.home, self.plan_id, sync_policy=SyncPolicy.NEVER)
+        settings = RunSettings(workspace="/w", max_parallel=self.max_parallel, decisions=self.flags)
+        source = self.plan.model_dump_json(exclude_unset=True).encode()
+        store = PlanStore.create(self.home, settings, source, sync_policy=SyncPolicy.NEVER)
+        self.plan_id = store.plan_id
+        return store
+
+    async def run(
+        self,
+        executor: StepExecutor,
+        meanwhile: Callable[[PlanControl], Coroutine[Any, Any, None]] | None = None,
+        *,
+        clock: SleepyClock | ManualClock | None = None,
+    ) -> PlanOutcome:
+        self.memory.events.clear()
+        store = await to_thread.run_sync(self.open)
+        options = self.options
+        if clock is not None:
+            options = replace(options, clock=clock, sleep=clock.sleep)
+        with store:
+            restored = store.replay()
+            loaded = await to_thread.run_sync(store.effective)
+            scheduler = Scheduler(
+                loaded.plan,
+                loaded.dag,
+                max_parallel=self.max_parallel,
+                restored=restored.steps,
+                decisions={**self.flags, **restored.decisions},
+                wait_for_decisions=True,
+            )
+            dispatcher = Dispatcher(
+                plan=loaded.plan,
+                scheduler=scheduler,
+                executor=executor,
+                store=store,
+                sink=self.memory,
+                options=options,
+            )
+            control = PlanControl()
+            outcomes: list[PlanOutcome] = []
+            with anyio.fail_after(10):
+                async with anyio.create_task_group() as tasks:
+                    if meanwhile is not None:
+                        tasks.start_soon(meanwhile, control)
+                    outcomes.append(await dispatcher.run(control))
+            return outcomes[0]
+
+    async def edit(self, change: Callable[[PlanStore], object]) -> None:
+        """Do something to the plan while nobody runs it."""
+
+        def carry_out() -> None:
+            with self.open() as store:
+                change(store)
+
+        await to_thread.run_sync(carry_out)
+
+    async def forget(self, first: bytes, *, keep: int = 0) -> int:
+        """Cut the journal before its first line that holds ``first``, but for ``keep`` lines; returns how many it had."""
+        journal = anyio.Path(self.home / "plans" / self.plan_id / "journal.jsonl")
+        lines = (await journal.read_bytes()).splitlines(keepends=True)
+        cut = next(number for number, line in enumerate(lines) if first in line) + keep
+        await journal.write_bytes(b"".join(lines[:cut]))
+        return len(lines)
+
+    def moves(self, step_id: str) -> list[str]:
+        return [e.status for e in self.memory.events if isinstance(e, PlanStepUpdateEvent) and e.step_id == step_id]
+
+    def decisions(self) -> list[PlanDecisionEvent]:
+        return [event for event in self.memory.events if isinstance(event, PlanDecisionEvent)]
+
+    def warnings(self) -> list[str]:
+        return [event.message for event in self.memory.events if isinstance(event, WarningEvent)]
+
+
+def statuses(outcome: PlanOutcome) -> dict[str, str]:
+    return {step.step_id: step.status.value for step in outcome.steps}

@@ -1,0 +1,371 @@
+"""What a run does about steps that failed or were cut off: decisions, revisions, and both over the end of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+
+from ipc.events import PlanRevisedEvent, SubAgentStartedEvent
+from ipc.sink import MemorySink
+from planner.control import PlanControl
+from planner.dispatch_options import DispatchOptions
+from planner.idle import ActivitySink
+from planner.model import PlanStatus
+from planner.revising import ReplanPolicy
+from planner.revision import Operation, ProviderRefused, RevisionRequest, read_operations
+from subagents.executor import StepResult, StepTask, StopSignal
+from tests.fakes.clock import SleepyClock
+from tests.fakes.executor import ScriptedExecutor, completed, failed, forever, until_stopped
+from tests.unit.planner.plan_bench import CHOICE, Bench, plan_of, statuses
+from vibe.core.messages import Usage
+from vibe.core.outcome import Outcome
+
+ATTENDED = DispatchOptions(attended=True)
+ASKING = {"a": {"on_failure": "ask"}, "b": ["a"]}
+
+
+async def decide_when_open(bench: Bench, control: PlanControl, decision_id: str, selection: str) -> None:
+    """Answer as soon as the question is there."""
+    while not any(d.decision_id == decision_id and not d.selections for d in bench.decisions()):  # noqa: ASYNC110
+        await anyio.sleep(0.001)
+    control.decide(decision_id, [selection])
+
+
+async def test_a_failed_step_that_asks_is_tried_again_when_somebody_says_so(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, plan_of(ASKING), options=ATTENDED)
+    executor = ScriptedExecutor({"a": [failed(detail="no luck"), completed()]})
+
+    async def answer(control: PlanControl) -> None:
+        await decide_when_open(bench, control, "failed:a:1", "retry")
+
+    outcome = await bench.run(executor, answer)
+    assert statuses(outcome) == {"a": "completed", "b": "completed"}
+    assert executor.started == ["a", "a", "b"]
+    assert [task.attempt for task in executor.tasks] == [1, 2, 1]
+    opened, taken = bench.decisions()
+    assert opened.question == "Step a (Step a) failed, attempt 1: no luck. What now?"
+    assert opened.options == ("retry", "skip", "stop")
+    assert (taken.selections, taken.by) == (("retry",), "user")
+    assert bench.moves("a") == ["in_progress", "needs_decision", "in_progress", "completed"]
+
+
+async def test_with_nobody_there_the_plan_waits_for_the_decision_and_a_resume_asks_again(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, plan_of(ASKING))
+    first = await bench.run(ScriptedExecutor({"a": failed(detail="no luck")}))
+    assert (first.status, first.outcome, first.reason) == (PlanStatus.PAUSED, Outcome.BLOCKED, "decision")
+    assert (first.steps[0].attempts, first.steps[0].detail) == (1, "no luck")
+    again = await bench.run(ScriptedExecutor())
+    assert (again.status, again.reason) == (PlanStatus.PAUSED, "decision")
+    assert "no luck" in bench.decisions()[0].question
+    await bench.edit(lambda store: store.decide("failed:a:1", ["skip"]))
+    executor = ScriptedExecutor()
+    last = await bench.run(executor)
+    assert statuses(last) == {"a": "skipped", "b": "completed"}
+    assert last.outcome is Outcome.COMPLETED
+    assert (executor.started, executor.task("b").inputs[0].summary) == (["b"], "no luck")
+    assert (last.steps[0].reason, last.steps[0].detail) == ("waived", "no luck")
+
+
+async def test_stop_lets_the_failure_stand(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, plan_of(ASKING), options=ATTENDED)
+
+    async def answer(control: PlanControl) -> None:
+        await decide_when_open(bench, control, "failed:a:1", "stop")
+
+    outcome = await bench.run(ScriptedExecutor({"a": failed(detail="no luck")}), answer)
+    assert statuses(outcome) == {"a": "failed", "b": "blocked"}
+    assert (outcome.outcome, outcome.reason, outcome.steps[0].detail) == (Outcome.FAILED, "verify", "no luck")
+
+
+async def test_retries_come_before_the_question(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, plan_of({"a": {"on_failure": "ask", "retries": 1}}))
+    await bench.run(ScriptedExecutor({"a": failed()}), clock=SleepyClock())
+    assert [decision.decision_id for decision in bench.decisions()] == ["failed:a:2"]
+
+
+async def test_every_end_of_the_journal_leads_to_the_same_question(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, plan_of(ASKING))
+    await bench.run(ScriptedExecutor({"a": failed(detail="no luck")}))
+    journal = anyio.Path(tmp_path / "plans" / bench.plan_id / "journal.jsonl")
+    lines = (await journal.read_bytes()).splitlines(keepends=True)
+    ended = next(number for number, line in enumerate(lines) if b'"type":"attempt"' in line)
+    for kept in range(ended + 1, len(lines) + 1):
+        await journal.write_bytes(b"".join(lines[:kept]))
+        executor = ScriptedExecutor()
+        outcome = await bench.run(executor)
+        assert (outcome.reason, executor.started) == ("decision", [])
+        assert [decision.decision_id for decision in bench.decisions()] == ["failed:a:1"]
+
+
+async def test_what_reaches_beyond_the_workspace_is_not_done_again_by_itself(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, plan_of({"a": {"side_effects": True}, "b": ["a"]}))
+
+    async def stop_now(control: PlanControl) -> None:
+        await cutting.until_running("a")
+        control.request_pause("enough", grace_seconds=0)
+
+    cutting = ScriptedExecutor({"a": forever})
+    first = await bench.run(cutting, stop_now)
+    assert (first.status, first.reason, cutting.cancelled) == (PlanStatus.PAUSED, "enough", ["a"])
+    assert statuses(first)["a"] == "needs_decision"
+    idle = ScriptedExecutor()
+    second = await bench.run(idle)
+    assert (second.reason, second.outcome, idle.started) == ("decision", Outcome.BLOCKED, [])
+    assert bench.decisions()[0].options == ("again", "skip", "stop")
+    await bench.edit(lambda store: store.decide("interrupted:a:1", ["again"]))
+    cutting = ScriptedExecutor({"a": forever})
+    third = await bench.run(cutting, stop_now)
+    assert (third.status, cutting.started) == (PlanStatus.PAUSED, ["a"])
+    last = await bench.run(idle)
+    assert (last.reason, idle.started) == ("decision", []), "the yes was for one time"
+
+
+async def test_a_step_with_side_effects_that_stopped_at_a_turns_end_goes_on(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, plan_of({"a": {"side_effects": True}}))
+    executor = ScriptedExecutor({"a": until_stopped})
+
+    async def pause(control: PlanControl) -> None:
+        await executor.until_running("a")
+        control.request_pause("enough")
+
+    await bench.run(executor, pause)
+    last = ScriptedExecutor()
+    assert (await bench.run(last)).outcome is Outcome.COMPLETED
+    assert last.started == ["a"]
+
+
+async def test_a_killed_step_with_side_effects_is_asked_about(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, plan_of({"a": {"side_effects": True}}))
+    await bench.run(ScriptedExecutor())
+    await bench.forget(b"in_progress", keep=1)
+    executor = ScriptedExecutor()
+    assert (await bench.run(executor)).reason == "decision"
+    assert executor.started == []
+
+
+@dataclass
+class ScriptedReviser:
+    """Answers with the next of its lists of operations; ``asked`` remembers the requests."""
+
+    answers: list[Sequence[Operation] | Exception | None]
+    asked: list[RevisionRequest] = field(default_factory=list[RevisionRequest])
+
+    async def revise(self, request: RevisionRequest) -> Sequence[Operation] | None:
+        self.asked.append(request)
+        await anyio.lowlevel.checkpoint()
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def mend(step_id: str, title: str = "better") -> tuple[Operation, ...]:
+    return read_operations([{"op": "update_step", "id": step_id, "changes": {"title": title}}])
+
+
+REPLANNING = {"a": {"on_failure": "replan"}, "b": ["a"], "c": []}
+INSTEAD = read_operations([
+    {"op": "add_step", "step": {"id": "a1", "title": "first half", "mode": "research"}},
+    {"op": "add_step", "step": {"id": "a2", "title": "second half", "mode": "research", "depends_on": ["a1"]}},
+    {"op": "remove_edge", "step": "b", "depends_on": "a"},
+    {"op": "add_edge", "step": "b", "depends_on": {"step": "a2"}},
+    {"op": "remove_step", "id": "a"},
+])
+
+
+def replanning(
+    *answers: Sequence[Operation] | Exception | None, most: int = 3
+) -> tuple[ScriptedReviser, DispatchOptions]:
+    reviser = ScriptedReviser(list(answers))
+    return reviser, DispatchOptions(replanning=ReplanPolicy(reviser=reviser, max_replans=most))
+
+
+async def test_a_failed_step_is_replaced_by_others_while_the_rest_goes_on(tmp_path: Path) -> None:
+    reviser, options = replanning(INSTEAD)
+    bench = Bench(tmp_path, plan_of(REPLANNING), options=options)
+    executor = ScriptedExecutor({"a": failed(detail="too much at once")})
+    outcome = await bench.run(executor)
+    assert statuses(outcome) == {"b": "completed", "c": "completed", "a1": "completed", "a2": "completed"}
+    assert outcome.outcome is Outcome.COMPLETED
+    request = reviser.asked[0]
+    assert (request.failed_step_id, request.result.detail) == ("a", "too much at once")
+    assert request.statuses["b"] == "blocked"
+    revised = next(event for event in bench.memory.events if isinstance(event, PlanRevisedEvent))
+    assert (revised.reason, revised.operations[0]["op"]) == ("too much at once", "add_step")
+    assert executor.task("b").inputs[0].step_id == "a2"
+    effective: list[str] = []
+    await bench.edit(lambda store: effective.extend(step.id for step in store.effective().plan.steps))
+    assert effective == ["b", "c", "a1", "a2"]
+
+
+async def test_a_mended_step_is_a_new_attempt_with_its_new_definition(tmp_path: Path) -> None:
+    _, options = replanning(mend("a"))
+    bench = Bench(tmp_path, plan_of(REPLANNING), options=options)
+    executor = ScriptedExecutor({"a": [failed(), completed()]})
+    outcome = await bench.run(executor)
+    assert outcome.outcome is Outcome.COMPLETED
+    assert (executor.task("a").attempt, executor.task("a").title) == (2, "better")
+    assert (outcome.steps[0].attempts, outcome.steps[0].title) == (2, "better")
+
+
+async def test_what_cannot_be_carried_out_goes_back_once_with_the_problems(tmp_path: Path) -> None:
+    wrong = read_operations([{"op": "remove_step", "id": "gone"}])
+    reviser, options = replanning(wrong, mend("a"))
+    bench = Bench(tmp_path, plan_of(REPLANNING), options=options)
+    outcome = await bench.run(ScriptedExecutor({"a": [failed(), completed()]}))
+    assert outcome.outcome is Outcome.COMPLETED
+    assert "gone" in reviser.asked[1].problems[0]
+    reviser, options = replanning(wrong, wrong, mend("a"))
+    bench = Bench(tmp_path, plan_of(REPLANNING), options=options)
+    outcome = await bench.run(ScriptedExecutor({"a": failed()}))
+    assert statuses(outcome) == {"a": "failed", "b": "blocked", "c": "completed"}
+    assert len(reviser.asked) == 2
+    assert "gone" in outcome.steps[0].detail
+
+
+async def test_without_a_better_plan_the_step_has_failed(tmp_path: Path) -> None:
+    for options in (DispatchOptions(), replanning(None)[1], replanning(RuntimeError("a defect"))[1]):
+        bench = Bench(tmp_path, plan_of(REPLANNING), options=options)
+        outcome = await bench.run(ScriptedExecutor({"a": failed(detail="no luck")}))
+        assert statuses(outcome) == {"a": "failed", "b": "blocked", "c": "completed"}
+        assert outcome.outcome is Outcome.FAILED
+        assert outcome.steps[0].detail.startswith("no luck; ")
+
+
+async def test_a_plan_is_revised_no_more_often_than_allowed_over_its_whole_life(tmp_path: Path) -> None:
+    reviser, options = replanning(mend("a", "once"), mend("a", "twice"), most=2)
+    bench = Bench(tmp_path, plan_of(REPLANNING | {"w": {"decision": "choice"}}, decisions=[CHOICE]), options=options)
+    first = await bench.run(ScriptedExecutor({"a": failed(detail="no luck")}))
+    assert (len(reviser.asked), first.steps[0].status.value) == (2, "failed")
+    assert "revised 2 times" in first.steps[0].detail
+    await bench.edit(lambda store: store.reset(["a"]))
+    outcome = await bench.run(ScriptedExecutor({"a": failed()}))
+    assert (len(reviser.asked), outcome.steps[0].status.value) == (2, "failed")
+
+
+async def test_killed_while_a_better_plan_is_looked_for_a_resume_asks_again(tmp_path: Path) -> None:
+    reviser, options = replanning(INSTEAD, INSTEAD)
+    bench = Bench(tmp_path, plan_of(REPLANNING), options=options)
+    await bench.run(ScriptedExecutor({"a": failed(detail="too much")}))
+    await bench.forget(b'"revised"')
+    executor = ScriptedExecutor()
+    outcome = await bench.run(executor)
+    assert outcome.outcome is Outcome.COMPLETED
+    assert (len(reviser.asked), reviser.asked[1].result.detail) == (2, "too much")
+    assert "a" not in executor.started
+
+
+async def test_a_provider_that_refuses_the_reviser_pauses_the_plan(tmp_path: Path) -> None:
+    reviser, options = replanning(ProviderRefused("the key is refused"), mend("a"))
+    bench = Bench(tmp_path, plan_of(REPLANNING), options=options)
+    first = await bench.run(ScriptedExecutor({"a": failed()}))
+    assert (first.status, first.reason, first.outcome) == (PlanStatus.PAUSED, "provider", Outcome.LIMIT)
+    last = await bench.run(ScriptedExecutor())
+    assert (last.outcome, len(reviser.asked)) == (Outcome.COMPLETED, 2)
+
+
+async def test_a_person_changes_a_plan_that_runs(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, plan_of({"a": [], "b": ["a"], "z": ["b"]}))
+    executor = ScriptedExecutor({"a": until_stopped, "new": completed()})
+    verdicts: list[str | None] = []
+
+    async def revise(control: PlanControl) -> None:
+        await executor.until_running("a")
+        control.revise(mend("a"), on_verdict=verdicts.append)
+        control.revise(
+            read_operations([
+                {"op": "add_step", "step": {"id": "new", "title": "New", "mode": "research"}},
+                {"op": "add_edge", "step": "b", "depends_on": {"step": "new"}},
+                {"op": "remove_step", "id": "z"},
+            ]),
+            by="someone",
+            reason="a second thought",
+            on_verdict=verdicts.append,
+        )
+        await executor.until_ended("new")
+        control.request_pause("enough")
+
+    paused = await bench.run(executor, revise)
+    assert verdicts[1] is None
+    assert "runs or is completed" in str(verdicts[0])
+    assert statuses(paused) == {"a": "pending", "b": "blocked", "new": "completed"}
+    last = ScriptedExecutor()
+    outcome = await bench.run(last)
+    assert (outcome.outcome, last.started) == (Outcome.COMPLETED, ["a", "b"])
+    assert [given.step_id for given in last.task("b").inputs] == ["a", "new"]
+
+
+async def test_a_failed_step_that_a_person_mends_is_done_again(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, plan_of({"a": [], "b": ["a"], "c": []}))
+    executor = ScriptedExecutor({"a": [failed(), completed()], "c": until_stopped})
+
+    async def revise(control: PlanControl) -> None:
+        while "failed" not in bench.moves("a"):  # noqa: ASYNC110
+            await anyio.sleep(0.001)
+        control.revise(mend("a"))
+        await executor.until_ended("b")
+        control.request_pause("enough")
+
+    outcome = await bench.run(executor, revise)
+    assert statuses(outcome) == {"a": "completed", "b": "completed", "c": "pending"}
+    assert executor.task("a").attempt == 2
+
+
+async def test_a_wish_nobody_asked_about_is_answered_by_a_warning(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, plan_of({"a": []}))
+    executor = ScriptedExecutor({"a": until_stopped})
+
+    async def revise(control: PlanControl) -> None:
+        await executor.until_running("a")
+        control.revise(mend("gone"))
+        while not bench.warnings():  # noqa: ASYNC110
+            await anyio.sleep(0.001)
+        control.request_pause("enough")
+
+    await bench.run(executor, revise)
+    assert "gone" in bench.warnings()[0]
+
+
+async def test_an_attempt_that_was_cut_off_says_what_it_used(tmp_path: Path) -> None:
+    events = MemorySink()
+    activity = ActivitySink(events)
+    options = DispatchOptions(activity=activity, spent_by=lambda _, attempt: (Usage(10, attempt, 0, 1), 0.5))
+    bench = Bench(tmp_path, plan_of({"a": []}), options=options)
+    executor = ScriptedExecutor({"a": forever})
+
+    async def cut(control: PlanControl) -> None:
+        await executor.until_running("a")
+        activity.publish(
+            SubAgentStartedEvent(
+                title="A", mode="code", model="m", tools=(), max_tokens=1, max_turns=1,
+                subagent_id="agent", subagent_step_id="a",
+            )
+        )  # fmt: skip
+        control.request_pause("enough", grace_seconds=0)
+
+    outcome = await bench.run(executor, cut)
+    result = outcome.steps[0].result
+    assert result is not None
+    assert (result.usage, result.cost_usd, result.agent_id) == (Usage(10, 1, 0, 1), 0.5, "agent")
+    assert [(agent.agent_id, agent.usage) for agent in result.agents] == [("agent", Usage(10, 1, 0, 1))]
+    assert (outcome.usage, outcome.cost_usd) == (Usage(10, 1, 0, 1), 0.5)
+
+
+async def test_a_step_counts_as_done_once_its_events_are_on_disk(tmp_path: Path) -> None:
+    on_disk: list[int] = []
+
+    async def sync_events() -> None:
+        await anyio.lowlevel.checkpoint()
+        on_disk.append(len(bench.memory.events))
+
+    async def look(task: StepTask, stop: StopSignal) -> StepResult:
+        assert on_disk, f"{task.step_id} began before, stop {stop.requested}"
+        return completed()
+
+    bench = Bench(tmp_path, plan_of({"a": [], "b": ["a"]}), options=DispatchOptions(sync_events=sync_events))
+    assert (await bench.run(ScriptedExecutor({"b": look}))).outcome is Outcome.COMPLETED
+    assert len(on_disk) == 2
