@@ -7,7 +7,8 @@ fsync), ``run.json``, snapshots and the real event bus (StampingSink, codec, its
 is left out, since the journal holds every result; the row ``with result files`` says what it adds. On a machine that
 is busy with something else the wall clock measures that: where processor time is known it is what the bound judges.
 Makespan: 400 steps of a random DAG, 32 side by side, over max(critical path, total / 32): 50 ms each, and log-normal
-with the same median; the journal on disk before a dependant starts, as in every run. Peers were measured on the same kind of machine (2 cores) and are figures of their own runs.
+with the same median; the journal on disk before a dependant starts, as in every run. LangGraph and Dask are measured in
+the same run where they are installed (see ``peers``); what others take comes from runs of their own on such a machine.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from planner.records import RunSettings
 from planner.scheduler import Scheduler
 from planner.store import PlanStore
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
+from tests.benchmarks.peers import Dask, LangGraph, installed
 from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
 
@@ -54,8 +56,8 @@ BOUND_MB = 60.0
 MAKESPAN_STEPS = 400
 STEP_SECONDS = 0.05
 BOUNDS_MAKESPAN = {"constant": 1.05, "log-normal": 1.05}
-PEERS_US = "bare anyio queue 6-20, LangGraph 330-610, Ray 820-1700, Dask 1500-6000, Prefect 3500-6600, DBOS 7200-9400"
-PEERS_MAKESPAN = "bare queue 1.02, Ray actors 1.18, LangGraph 1.40 (2.8-4.2 log-normal), Dask 1.46"
+PEERS_US = "bare anyio queue 6-20, Ray 820-1700, Prefect 3500-6600, DBOS 7200-9400"
+PEERS_MAKESPAN = "Ray actors 1.18"
 DONE = StepResult(outcome=Outcome.COMPLETED, summary="done")
 
 
@@ -226,12 +228,8 @@ def makespan(rounds: int, setting: Setting) -> list[Row]:
 
     A result is flushed to the disk before its dependants start, as in every run; a bare queue takes turns with ours.
     """
-    draw = random.Random(11)
-    plan = plan_of([draw.sample(range(n), min(n, draw.randint(0, 3))) for n in range(MAKESPAN_STEPS)])
-    lengths = {
-        "constant": {step.id: STEP_SECONDS for step in plan.steps},
-        "log-normal": {step.id: STEP_SECONDS * draw.lognormvariate(0, 0.8) for step in plan.steps},
-    }
+    needs, lengths = makespan_work()
+    plan = plan_of(needs)
     flushed = replace(setting, sync_policy=SyncPolicy.STEP)
     with_files = replace(flushed, write_results=True)
     rows: list[Row] = []
@@ -248,6 +246,35 @@ def makespan(rounds: int, setting: Setting) -> list[Row]:
         rows.append(_makespan_row(name, plain, shortest) | {"bound": bound})
         rows.append(_makespan_row(f"{name}, with result files", files, shortest) | {"bound": bound})
         rows.append(_makespan_row(f"{name}, a bare queue in our order", bare, shortest))
+    return rows
+
+
+def makespan_work() -> tuple[list[list[int]], dict[str, dict[str, float]]]:
+    """The random graph, and how long its steps last by each law; the same every time."""
+    draw = random.Random(11)
+    needs = [draw.sample(range(n), min(n, draw.randint(0, 3))) for n in range(MAKESPAN_STEPS)]
+    constant = {f"s{n}": STEP_SECONDS for n in range(MAKESPAN_STEPS)}
+    return needs, {
+        "constant": constant,
+        "log-normal": {step_id: STEP_SECONDS * draw.lognormvariate(0, 0.8) for step_id in constant},
+    }
+
+
+def peers(rounds: int, others: Sequence[LangGraph | Dask]) -> list[Row]:
+    """The same work done by others: microseconds per no-op step, and makespan over the bound; medians."""
+    rows: list[Row] = []
+    for other in others:
+        for name, shape in SHAPES.items():
+            took = [other.run(shape(SIZES[0]), PARALLEL, None) for _ in range(rounds)]
+            rows.append({
+                "what": f"{other.name}, us/step, {name}, {SIZES[0]} steps",
+                "ours": round(min(took) / SIZES[0] * 1e6, 1),
+            })
+        needs, lengths = makespan_work()
+        for name, seconds in lengths.items():
+            took = [other.run(needs, PARALLEL, list(seconds.values())) for _ in range(rounds)]
+            runs = [Took(wall, 0.0) for wall in took]
+            rows.append(_makespan_row(f"{name}, {other.name}", runs, lower_bound(plan_of(needs), seconds)))
     return rows
 
 
@@ -310,11 +337,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="vb-") as root:
         setting = Setting(root=Path(root), memory_sink=given.memory_sink)
         rows = [memory(setting), *overhead(given.rounds, setting), *makespan(given.rounds + 4, setting)]
+    others, missing = installed()
+    rows += peers(given.rounds, others)
     load = f"{before:.1f} to {os.getloadavg()[0]:.1f}"
     report = {
         "events": "memory" if given.memory_sink else "bus",
         "load": load,
         "rows": rows,
+        "notes": missing,
         "peers": {"us/step": PEERS_US, "makespan": PEERS_MAKESPAN},
     }
     if given.json:
@@ -324,6 +354,8 @@ def main() -> int:
         for row in rows:
             bound = f"bound {row['bound']}" if "bound" in row else ""
             print(f"{row['what']:<60}{row['ours']:>9}{row.get('ours_cpu', ''):>9}{row.get('best', ''):>9}    {bound}")
+        for note in missing:
+            print(note)
         print(f"peers, us/step: {PEERS_US}\npeers, makespan: {PEERS_MAKESPAN}")
     return int(any("bound" in row and float(row.get("ours_cpu", row["ours"])) > float(row["bound"]) for row in rows))
 
