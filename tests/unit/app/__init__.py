@@ -1,3 +1,0 @@
-"""Tests of the use cases' parts."""
-
-from __future__ import annotations

@@ -194,12 +194,12 @@ def test_warnings_errors_and_revisions_are_noticed_once_each() -> None:
     state = after(
         e.WarningEvent(code="w", message="careful", **WHO),
         e.ErrorEvent(code="e", message="broken"),
-        e.PlanRevisedEvent(operations=({}, {}), reason="better so"),
+        e.PlanRevisedEvent(operations=({"op": "remove_step", "id": "b"},), reason="better so"),
     )
     assert state.notices == [
         Notice(kind="warning", message="careful", step_id="a"),
         Notice(kind="error", message="broken", step_id=None),
-        Notice(kind="warning", message="the plan was revised by 2 operations: better so", step_id=None),
+        Notice(kind="note", message="the plan was revised (better so): removed b", step_id=None),
     ]
 
 

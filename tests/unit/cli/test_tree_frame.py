@@ -230,3 +230,83 @@ def test_a_frame_of_10_000_steps_is_drawn_in_time() -> None:
         frame(state, 1010.0, 80, 23)
         rounds.append(perf_counter() - begun)
     assert min(rounds) < 0.06
+
+
+def test_what_was_taken_over_and_what_is_left_out_say_so() -> None:
+    state = RunState()
+    steps = (
+        StepOutline(id="a", title="Done before", mode="code", status="completed", reason="reused"),
+        StepOutline(id="b", title="Not asked for", mode="code", status="skipped", reason="only"),
+        StepOutline(id="c", title="To do", mode="code", depends_on=("a",)),
+    )
+    state.apply(e.PlanStartedEvent(goal="Again.", steps=steps, ts=1000.0, note="1 of 3 steps are taken over"))
+
+    assert lines_of(state)[2:5] == [
+        " ↺ Done before                          ◆ code      taken over",
+        " - Not asked for                        ◆ code      left out",
+        " · To do                                ◆ code      next",
+    ]
+    assert [notice.message for notice in state.notices] == ["1 of 3 steps are taken over"]
+
+
+def test_the_plans_budget_has_a_bar_that_counts_earlier_runs() -> None:
+    state = RunState()
+    steps = (outline("slugify", "Write", "code"),)
+    state.apply(e.PlanResumedEvent(goal="Go on.", steps=steps, done=0, tokens=40_000, max_tokens=100_000, ts=1000.0))
+    state.apply(e.UsageEvent(model="m", prompt_tokens=9_000, completion_tokens=1_000, cost_usd=0.1, **WHO))
+
+    assert lines_of(state, now=1001.0)[-1] == " ────────────  0/1 steps · 50k/100k tok · $0.10 · 00:01 ████····"
+
+
+def test_a_step_for_which_a_better_plan_is_looked_for_shows_it_and_the_revision_changes_the_tree() -> None:
+    planner: dict[str, Any] = {"subagent_id": "planner", "subagent_step_id": "slugify"}
+    state = quickstart(
+        moved("slugify", "pending", "in_progress", reason="verify", duration_s=12.0),
+        e.SubAgentStartedEvent(title="Mend", mode="design", model="m", tools=(), max_tokens=9, max_turns=9, **planner),
+    )
+    drawn = lines_of(state)
+    assert any(line.startswith(" ├ ⠦ Write slugify()") for line in drawn)
+    assert " │   ╰ replanning › waiting for the model" in drawn  # noqa: RUF001  a mark
+    assert "1 replanning" in drawn[-1]
+
+    operations = (
+        {"op": "add_step", "step": {"id": "plan-b", "title": "Another way", "mode": "code", "depends_on": ["design"]}},
+        {"op": "add_edge", "step": "test", "depends_on": {"step": "plan-b", "on": "completed"}},
+        {"op": "remove_edge", "step": "test", "depends_on": "slugify"},
+        {"op": "update_step", "id": "shorten", "changes": {"title": "Write shorten() first"}},
+        {"op": "remove_step", "id": "slugify"},
+    )
+    state.apply(e.SubAgentFinishedEvent(outcome="completed", reason=None, tokens=5, turns=1, duration_s=1.0, **planner))
+    state.apply(e.PlanRevisedEvent(operations=operations, reason="it can't be done so"))
+    drawn = lines_of(state)
+
+    assert not any("Write slugify()" in line or "replanning" in line for line in drawn)
+    assert any("Write shorten() first" in line for line in drawn)
+    assert any("Another way" in line and "next" in line for line in drawn)
+    assert any("Run all tests" in line and "after shorten, plan-b" in line for line in drawn)
+    assert state.notices[-1].message == (
+        "the plan was revised (it can't be done so): added plan-b; reordered test; changed shorten; removed slugify"
+    )
+
+
+def test_a_step_in_a_worktree_is_merged_when_its_agent_is_done() -> None:
+    state = RunState()
+    steps = (StepOutline(id="slugify", title="Write", mode="code", workspace="worktree"),)
+    for event in (
+        e.PlanStartedEvent(goal="Go.", steps=steps, ts=1000.0),
+        moved("slugify", "in_progress", ts=1000.0),
+        e.SubAgentStartedEvent(title="", mode="code", model="m", tools=(), max_tokens=9, max_turns=9, **WHO),
+        e.SubAgentFinishedEvent(outcome="completed", reason=None, tokens=5, turns=1, duration_s=1.0, **WHO),
+    ):
+        state.apply(event)
+
+    assert "   ╰ its work is being merged" in lines_of(state)
+
+
+@pytest.mark.parametrize(("purpose", "shown"), [("step", "$ make all"), ("verify", "check make all")])
+def test_the_hosts_own_commands_look_as_in_a_shell(purpose: str, shown: str) -> None:
+    call = e.ToolCallEvent(
+        tool_call_id="9", tool="command", arguments={"command": "make all", "purpose": purpose}, summary="x", **WHO
+    )
+
+    assert quickstart(call).steps["slugify"].doing().startswith(shown)

@@ -1,0 +1,157 @@
+"""Questions and decisions at the terminal, as a person meets them in ``vibe plan run``."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import termios
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import VIBE, VibeCommand, command_step
+from tests.fakes.terminal import Terminal
+
+DATABASE = {
+    "id": "db",
+    "question": "Which database?",
+    "options": [{"id": "pg", "label": "PostgreSQL"}, {"id": "files", "label": "Plain files"}],
+}
+ASKS = {"id": "login", "title": "Log people in", "mode": "research"}
+QUESTION = {"question": "Which one?", "header": "Auth", "options": [{"label": "JWT"}, {"label": "Cookies"}]}
+PROMPT = "]  >"
+
+
+@contextmanager
+def on_terminal(vibe: VibeCommand, terminal: Terminal, *words: str) -> Generator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        [VIBE, "plan", *words],
+        stdin=terminal.slave,
+        stdout=terminal.slave,
+        stderr=terminal.slave,
+        cwd=vibe.workdir,
+        env={**vibe.variables(), "TERM": "xterm-256color"},
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def asking(vibe: VibeCommand) -> None:
+    """The agent of ``login`` asks its question and then ends."""
+    call = {"name": "ask_user_question", "arguments": {"questions": [QUESTION]}}
+    vibe.replay({"agents": {"login": {"turns": [{"tool_calls": [call]}, {"text": "as you wish"}]}}})
+
+
+def told_the_model(vibe: VibeCommand) -> str:
+    """What the model of ``login`` read of its question."""
+    (path,) = (vibe.home / "plans").glob("*/steps/login/messages.jsonl")
+    messages = [json.loads(line) for line in path.read_text().splitlines()]
+    return next(message["content"] for message in messages if message["role"] == "tool")
+
+
+@pytest.mark.usefixtures("asking")
+@pytest.mark.parametrize("executor", ["local", "process"])
+def test_an_agent_asks_and_the_answer_reaches_its_model(vibe: VibeCommand, write_plan: Any, executor: str) -> None:
+    plan = write_plan(ASKS)
+    with Terminal(100, 40) as terminal:
+        before = termios.tcgetattr(terminal.slave)
+        with on_terminal(vibe, terminal, "run", plan, "--executor", executor) as process:
+            terminal.wait_for("? a question to you  for step: Log people in")
+            terminal.wait_for(PROMPT)
+            terminal.type("a magic link\n")
+            assert process.wait(timeout=30) == 0
+        assert termios.tcgetattr(terminal.slave) == before
+    assert told_the_model(vibe) == "Which one?\n→ a magic link (own words)"
+
+
+@pytest.mark.usefixtures("asking")
+def test_nobody_at_a_terminal_means_no_such_tool(vibe: VibeCommand, write_plan: Any) -> None:
+    assert vibe("plan", "run", write_plan(ASKS)).code == 0
+    assert "there is no tool 'ask_user_question'" in told_the_model(vibe)
+
+
+@pytest.mark.usefixtures("asking")
+def test_a_question_is_withdrawn_when_its_step_runs_out_of_time(vibe: VibeCommand, write_plan: Any) -> None:
+    plan = write_plan({**ASKS, "timeout_seconds": 2}, command_step("next", "sleep 4; echo went on"))
+    with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
+        terminal.wait_for(PROMPT)
+        terminal.wait_for("1 failed")
+        assert process.wait(timeout=30) == 4
+        assert not any("steps ·" in line for line in terminal.screen()), "the picture was drawn again, and taken away"
+
+
+@pytest.mark.usefixtures("asking")
+def test_interrupts_at_a_question_pause_and_then_stop(vibe: VibeCommand, write_plan: Any) -> None:
+    with Terminal(100, 40) as terminal:
+        before = termios.tcgetattr(terminal.slave)
+        with on_terminal(vibe, terminal, "run", write_plan(ASKS)) as process:
+            terminal.wait_for(PROMPT)
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=1.5)  # two signals that are pending at once are one
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=30) == 130
+            terminal.wait_for("vibe plan resume")
+        assert termios.tcgetattr(terminal.slave) == before
+
+
+def test_a_decision_is_taken_while_other_steps_go_on(vibe: VibeCommand, write_plan: Any) -> None:
+    plan = write_plan(
+        command_step("other", "sleep 1; echo done > other.txt"),
+        command_step("setup", "echo pg > choice.txt", decision="db", when={"db": ["pg"]}),
+        command_step("files", "echo files > choice.txt", decision="db", when={"db": ["files"]}),
+        decisions=[DATABASE],
+    )
+    with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
+        terminal.wait_for("? db: Which database?")
+        terminal.wait_for(PROMPT)
+        while not (vibe.workdir / "other.txt").exists():
+            assert process.poll() is None
+        terminal.type("1\n")
+        assert process.wait(timeout=30) == 0
+    assert (vibe.workdir / "choice.txt").read_text() == "pg\n"
+
+
+def test_nobody_answers_in_time_and_the_default_is_taken(vibe: VibeCommand, write_plan: Any) -> None:
+    decision = {**DATABASE, "default": "files", "timeout_seconds": 2}
+    plan = write_plan(command_step("one", "echo $0 > done.txt", decision="db"), decisions=[decision])
+    with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
+        terminal.wait_for("files is taken")
+        assert process.wait(timeout=30) == 0
+    assert (vibe.workdir / "done.txt").exists()
+
+
+def test_not_now_leaves_the_plan_paused_and_a_resume_asks_again(vibe: VibeCommand, write_plan: Any) -> None:
+    plan = write_plan(command_step("one", "touch done.txt", decision="db"), decisions=[DATABASE])
+    with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
+        terminal.wait_for(PROMPT)
+        terminal.type("\x1b")
+        assert process.wait(timeout=30) == 5
+        terminal.wait_for("paused (decision)")
+    (plan_id,) = vibe.plan_ids()
+    with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "resume", plan_id) as process:
+        terminal.wait_for(PROMPT)
+        terminal.type("2\n")
+        assert process.wait(timeout=30) == 0
+    assert (vibe.workdir / "done.txt").exists()
+
+
+def test_what_becomes_of_a_failed_step_is_asked_in_the_same_way(vibe: VibeCommand, write_plan: Any) -> None:
+    plan = write_plan(
+        command_step("flaky", "test -e again || { touch again; exit 3; }", on_failure="ask"),
+        command_step("then", "touch done.txt", depends_on=["flaky"]),
+    )
+    with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
+        terminal.wait_for("? failed:flaky:1:")
+        terminal.wait_for("1) Try again, from its beginning")
+        terminal.wait_for(PROMPT)
+        terminal.type("1\n")
+        assert process.wait(timeout=30) == 0
+    assert (vibe.workdir / "done.txt").exists()

@@ -1,0 +1,102 @@
+"""DecisionDesk: puts a plan's decisions to a person as they open, one after another, while other steps go on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+import anyio
+
+from ipc.events import Event, PlanDecisionEvent, PlanStepUpdateEvent
+from planner.control import PlanControl
+
+DECISION_REASON = "decision"
+
+
+class DecisionAsker(Protocol):
+    """Asks a person to take a decision. Cancelling the call withdraws the question."""
+
+    async def __call__(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
+        """The ids of the options picked; None: the person would rather not, for now."""
+        ...
+
+
+class DecisionDesk:
+    """An EventSink that hears of decisions and has them taken while it is ``at_work``; one run of a plan, one event loop.
+
+    A decision that was taken in another way meanwhile is withdrawn. One that the person does not want to take now waits:
+    the plan goes on, and pauses once nothing is left that could go on without it.
+    """
+
+    def __init__(self, ask: DecisionAsker) -> None:
+        self._ask = ask
+        self._waiting: dict[str, PlanDecisionEvent] = {}
+        self._declined: dict[str, PlanDecisionEvent] = {}
+        self._running: set[str] = set()
+        self._asked: str | None = None
+        self._question: anyio.CancelScope | None = None
+        self._news = anyio.Event()
+
+    def publish(self, event: Event) -> None:
+        """Hear of what happens to the plan."""
+        match event:
+            case PlanDecisionEvent(selections=()):
+                self._waiting[event.decision_id] = event
+            case PlanDecisionEvent():
+                self._forget(event.decision_id)
+            case (
+                PlanStepUpdateEvent(status="in_progress")
+                | PlanStepUpdateEvent(
+                    status="pending",
+                    previous="in_progress",  # it will be tried again
+                )
+            ):
+                self._running.add(event.step_id)
+            case PlanStepUpdateEvent():
+                self._running.discard(event.step_id)
+            case _:
+                return
+        self._news.set()
+
+    @asynccontextmanager
+    async def at_work(self, control: PlanControl) -> AsyncGenerator[None]:
+        """Ask and decide while the block runs."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._serve, control)
+            yield
+            group.cancel_scope.cancel()
+
+    async def _serve(self, control: PlanControl) -> None:
+        while True:
+            self._news = anyio.Event()
+            if self._waiting:
+                await self._put(next(iter(self._waiting.values())), control)
+                continue
+            if self._declined and not self._running and not any(map(_ends_by_itself, self._declined.values())):
+                control.request_pause(DECISION_REASON)
+            await self._news.wait()
+
+    async def _put(self, decision: PlanDecisionEvent, control: PlanControl) -> None:
+        self._asked = decision.decision_id
+        try:
+            with anyio.CancelScope() as self._question:
+                selections = await self._ask(decision)
+                if self._waiting.pop(decision.decision_id, None) is None:
+                    return
+                if selections:
+                    control.decide(decision.decision_id, selections)
+                else:
+                    self._declined[decision.decision_id] = decision
+        finally:
+            self._asked = self._question = None
+
+    def _forget(self, decision_id: str) -> None:
+        self._waiting.pop(decision_id, None)
+        self._declined.pop(decision_id, None)
+        if self._asked == decision_id and self._question is not None:
+            self._question.cancel()
+
+
+def _ends_by_itself(decision: PlanDecisionEvent) -> bool:
+    return decision.timeout_seconds > 0
