@@ -22,6 +22,8 @@ MAY_BLOCK = (
     ("ipc/journal.py", {"append"}),
     ("planner/journal.py", {"append"}),
     ("vibe/core/session/transcript.py", {"append"}),
+    # What a step's process says is with the run before it goes on: it may die the moment after.
+    ("subagents/link_step.py", {"_send", "receive"}),
 )
 
 LOOKUPS = frozenset({

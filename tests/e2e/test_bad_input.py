@@ -50,8 +50,8 @@ CASES = {
         says="a -> ",
     ),
     "another version": Case(words=RUN, plan={**plan_of(GOOD), "version": 2}, says="2 is not a format"),
-    "a feature that is not there": Case(
-        words=RUN, plan=plan_of({**GOOD, "workspace": "worktree"}), says="not available in this version"
+    "a worktree without a repository": Case(
+        words=RUN, plan=plan_of({**GOOD, "workspace": "worktree"}), says="it is no git repository"
     ),
     "unknown plan id": Case(words=("plan", "status", "20200101-000000"), says="no plan '20200101-000000'"),
     "unknown subcommand": Case(words=("plan", "rnu", "x"), says="did you mean 'run'"),

@@ -124,7 +124,7 @@ def test_the_hint_of_the_guide_is_found_beside_its_tool(tmp_path: Path) -> None:
 
 
 def test_there_are_plans_to_check() -> None:
-    assert {name for name, _ in plan_examples()} == {"README.md", "docs/guide/ci.md", "docs/reference/plan.md"}
+    assert {name for name, _ in plan_examples()} >= {"README.md", "docs/guide/ci.md", "docs/reference/plan.md"}
 
 
 @pytest.mark.parametrize(("name", "text"), plan_examples(), ids=[name for name, _ in plan_examples()])

@@ -204,3 +204,16 @@ def test_the_first_request_of_a_tiny_repository_is_small_and_its_prefix_stable(v
     assert sizes[0] <= 20_000
     assert second["messages"][: len(first["messages"])] == first["messages"]
     assert json.dumps(second["tools"]) == json.dumps(first["tools"])
+
+
+def test_the_list_of_things_to_do_is_there_when_a_session_is_continued(vibe: VibeCommand) -> None:
+    todos = [{"id": "1", "content": "write the lexer", "status": "in_progress"}]
+    write = {"name": "todo", "arguments": {"action": "write", "todos": todos}}
+    read = {"name": "todo", "arguments": {"action": "read"}}
+    vibe.replay(turns({"tool_calls": [write]}, {"text": "noted"}, {"tool_calls": [read]}, {"text": "read"}))
+
+    session_id = vibe("--output", "json", "-p", "first").document["session_id"]
+    assert vibe("-c", "-p", "second").code == 0
+
+    results = [message for message in messages_of(vibe, session_id) if message["role"] == "tool"]
+    assert "[>] 1 (medium): write the lexer" in results[1]["content"]

@@ -109,6 +109,27 @@ def test_there_is_a_cap_on_how_many_a_run_starts(vibe: VibeCommand) -> None:
     assert "max_spawned" in refused["content"]
 
 
+def test_the_cap_counts_what_earlier_runs_of_a_plan_started(vibe: VibeCommand, write_plan: Callable[..., str]) -> None:
+    delegates = [{"tool_calls": [delegate("look")]}, {"text": "x"}]
+    vibe.replay(agents(first=delegates, second=delegates, explore=[{"text": "y"}]))
+    with (vibe.home / "config.toml").open("a") as file:
+        file.write("[subagents]\nmax_spawned = 1\n")
+    common = {"title": "A step", "mode": "code", "prompt": "Do it."}
+    plan = write_plan(
+        {"id": "first", **common},
+        {"id": "second", **common, "depends_on": ["first"], "decision": "go"},
+        decisions=[
+            {"id": "go", "question": "Go?", "options": [{"id": "y", "label": "Yes"}, {"id": "n", "label": "No"}]}
+        ],
+    )
+    vibe("plan", "run", plan)
+
+    lines = vibe("plan", "resume", vibe.plan_ids()[0], "--decide", "go=y", "--output", "streaming").lines
+
+    assert [result["status"] for result in results_of(lines, "task")] == ["error"]
+    assert "has started 1 subagents" in results_of(lines, "task")[0]["content"]
+
+
 def test_a_child_has_no_more_rights_than_its_parent(vibe: VibeCommand) -> None:
     subagent(vibe, "writer", 'safety = "yolo"\nauto_approve = true\n[tools.write_file]\npermission = "always"\n')
     script = agents(

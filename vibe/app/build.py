@@ -17,6 +17,7 @@ from vibe.core.config.paths import VibePaths, user_home_of
 from vibe.core.guidance import Guidance
 from vibe.core.guidance_loader import GuidanceRequest, load_guidance
 from vibe.core.llm.factory import ModelCatalog
+from vibe.core.llm.limiter import CallLimiter
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.manager import ToolManager, ToolSources
@@ -31,7 +32,8 @@ REPLAY = "replay"
 class EngineRequest:
     """``flags`` are dotted configuration keys from the command line; ``replay`` is a script that serves as the model.
 
-    ``snapshot`` of the workspace's files and git for the prompt of an agent a person talks to.
+    ``snapshot`` of the workspace's files and git for the prompt of an agent a person talks to. ``limiter_of`` a
+    provider's name is what lets its calls begin, where somebody else does.
     """
 
     workdir: Path
@@ -39,16 +41,18 @@ class EngineRequest:
     trust: bool = False
     replay: Path | None = None
     snapshot: bool = False
+    limiter_of: Callable[[str], CallLimiter] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """The parts agents are made of.
 
-    ``approvals`` makes a run's approvals from its mode and whoever can be asked (None: nobody). ``warnings`` are
+    ``request`` is what it was built from. ``approvals`` makes a run's approvals from its mode and whoever can be asked (None: nobody). ``warnings`` are
     sentences for the user.
     """
 
+    request: EngineRequest
     loaded: LoadedConfig
     models: ModelCatalog
     tools: ToolManager
@@ -105,8 +109,9 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         )
     )
     return Engine(
+        request=request,
         loaded=loaded,
-        models=ModelCatalog(config, loaded.environ),
+        models=ModelCatalog(config, loaded.environ, request.limiter_of),
         tools=guidance.tools(tools),
         agents=agents,
         guidance=guidance,

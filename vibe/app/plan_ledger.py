@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from planner.agent import CALLER
 from planner.model import Plan
 from planner.plan_folder import PlanFolder
 from planner.replay import AttemptKey, RestoredPlan, Spending, total_of
-from subagents.local import subagents_name, transcript_name
-from subagents.spawner import earlier_subagents
-from subagents.subagent import total_usage
+from subagents.attempt_spending import attempt_spending
+from subagents.executor import AgentUsage
 from vibe.core.messages import Usage
 from vibe.core.session.transcript import Transcript, TranscriptError
 
@@ -17,7 +17,34 @@ NOTHING = Spending(Usage(), 0.0)
 
 
 def earlier_spending(plan: Plan, restored: RestoredPlan, folder: PlanFolder) -> Spending:
-    """The sum over all attempts of earlier runs; reads files.
+    """The sum over all attempts and revisions of earlier runs; reads files."""
+    mended = [Spending(agent.usage, agent.cost_usd) for _, agent in revision_agents(folder)]
+    return total_of([*spending_by_attempt(plan, restored, folder).values(), *mended])
+
+
+def revisions_folder(folder: PlanFolder) -> Path:
+    """Where the conversations are in which a plan was mended."""
+    return folder.path / "planner"
+
+
+def revision_agents(folder: PlanFolder) -> list[tuple[str, AgentUsage]]:
+    """Who mended the plan, each with the step that had failed and what it took; reads files."""
+    found: list[tuple[str, AgentUsage]] = []
+    for path in sorted(revisions_folder(folder).glob("*.jsonl")):
+        step_id, _, agent_id = path.stem.partition(".")
+        try:
+            said = Transcript.peek(path)
+        except TranscriptError:
+            continue  # nobody goes on with it
+        found.append((
+            step_id,
+            AgentUsage(agent_id=agent_id, agent=CALLER, usage=said.usage, cost_usd=said.cost_usd),
+        ))
+    return found
+
+
+def spending_by_attempt(plan: Plan, restored: RestoredPlan, folder: PlanFolder) -> dict[AttemptKey, Spending]:
+    """What each attempt took so far; reads files.
 
     The journal has an attempt's spending once the attempt has ended. One that was cut off, or that goes on, has it in
     its conversation, where every answer carries its own.
@@ -31,17 +58,6 @@ def earlier_spending(plan: Plan, restored: RestoredPlan, folder: PlanFolder) -> 
             recorded = spent.get((step.id, attempt), NOTHING)
             is_open = attempt == was.attempt and not was.status.is_final
             if is_open or not recorded.usage.calls:
-                said = _said(folder.step_folder(step.id), attempt)
+                said = Spending(*attempt_spending(folder.step_folder(step.id), attempt))
                 spent[step.id, attempt] = said if said.usage.calls > recorded.usage.calls else recorded
-    return total_of(spent.values())
-
-
-def _said(step_folder: Path, attempt: int) -> Spending:
-    """What an attempt's conversation took, and those of the subagents it started."""
-    try:
-        conversation = Transcript.peek(step_folder / transcript_name(attempt))
-    except TranscriptError:
-        return NOTHING  # the step that needs the conversation reports it
-    usage, cost_usd = total_usage(earlier_subagents(step_folder / subagents_name(attempt), ""))
-    unknown = conversation.cost_usd is None or cost_usd is None
-    return Spending(conversation.usage + usage, None if unknown else (conversation.cost_usd or 0.0) + (cost_usd or 0.0))
+    return spent

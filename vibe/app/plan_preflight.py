@@ -22,7 +22,7 @@ def check_surroundings(plan: Plan, engine: Engine, default_model: str | None) ->
         if step.agent is not None:
             profile_view(engine.tools, engine.agents.get(step.agent), may_widen=False)
         if step.command is None:
-            _check_model(step, engine, default_model, priced=priced or step.max_price is not None)
+            check_model(step, engine, default_model, priced=priced or step.max_price is not None)
 
 
 def check_decisions(plan: Plan, given: Mapping[str, tuple[str, ...]]) -> None:
@@ -45,8 +45,15 @@ def check_decisions(plan: Plan, given: Mapping[str, tuple[str, ...]]) -> None:
             raise UsageError(f"--decide {decision_id}: takes one option, not {len(selections)}")
 
 
-def _check_model(step: Step, engine: Engine, default_model: str | None, *, priced: bool) -> None:
+def check_model(step: Step, engine: Engine, default_model: str | None, *, priced: bool) -> str:
+    """The name of the step's model, which is there, with its key and, if ``priced``, its price.
+
+    Raises:
+        UsageError: the model or agent is unknown, or it has no price.
+        EnvironmentFailure: a provider's key is missing.
+    """
     profile = engine.agents.get(step.agent) if step.agent else None
     alias = step.model or (profile and profile.active_model) or default_model
     model = engine.models.resolve_priced(alias) if priced else engine.models.resolve(alias)
     engine.models.backend(model)
+    return model.name

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
-from planner.loader import LoadedPlan, load_plan
-from planner.model import PlanStatus
+from planner.effective import effective_plan
+from planner.loader import LoadedPlan
+from planner.model import Plan, PlanStatus
 from planner.plan_folder import find_plan
 from planner.records import Approvals as ApprovalSetting
 from planner.records import RunSettings
 from planner.store import PlanStore
+from vibe.app.base_commit import head_commit
 from vibe.app.build import Engine, EngineRequest, build_engine
 from vibe.app.host import Host
+from vibe.app.plan_acceptance import check_accepted
 from vibe.app.plan_preflight import check_decisions, check_surroundings
+from vibe.app.plan_reuse import Start, Wanted, starting_point, workspace_of, write_start
+from vibe.app.plan_worktrees import check_worktrees, check_worktrees_again
+from vibe.app.planner_settings import check_replans, with_decision_timeout
 from vibe.app.sample_project import copy_sample
 from vibe.core.errors import UsageError
+from vibe.core.sandbox.temporary import remove_abandoned
 
 RESUMABLE = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
 
@@ -25,7 +33,9 @@ RESUMABLE = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
 class PlanRunOptions:
     """What a person chose for this run; None: the plan's or the configuration's own.
 
-    ``plan_folder`` is where the plan file lies: a sample's files are found beside it.
+    ``plan_folder`` is where the plan file lies: a sample's files are found beside it. ``only``: the steps asked for (none:
+    all); ``reuse``: the plan whose results are taken over; ``allow_dirty``: worktrees may start from what is not committed.
+    ``accepted``: a person has read the commands of a plan that a model wrote.
     """
 
     workdir: Path
@@ -37,6 +47,11 @@ class PlanRunOptions:
     fail_fast: bool = False
     trust: bool = False
     bus_address: str | None = None
+    executor: Literal["local", "process"] | None = None
+    only: tuple[str, ...] = ()
+    reuse: str | None = None
+    allow_dirty: bool = False
+    accepted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +73,21 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
     """
     plan, sample = loaded.plan, loaded.plan.sample
     check_decisions(plan, options.decisions)
-    replay = options.plan_folder / sample.replay if sample and sample.replay and options.model is None else None
+    replay = replay_of(plan, options)
     engine = build_engine(host, EngineRequest(workdir=options.workdir, trust=options.trust, replay=replay))
     check_surroundings(plan, engine, options.model)
+    check_replans(plan, engine)
+    check_accepted(plan, loaded.where, accepted=_is_accepted(options, engine))
+    start = choose_start(loaded, options, host, engine)
+    check_worktrees(plan, start.workspace, host, engine, allow_dirty=options.allow_dirty, where=loaded.where)
+    if start.nothing_taken:
+        engine = replace(engine, warnings=(*engine.warnings, start.note))
 
     def make_store() -> PlanStore:
+        fresh = sample if start.reused_from is None else None
         settings = RunSettings(
             goal=plan.goal,
-            workspace=str(copy_sample(sample, options.plan_folder) if sample else options.workdir),
+            workspace=str(copy_sample(fresh, options.plan_folder) if fresh else start.workspace),
             sample=sample is not None,
             script=str(replay) if replay else None,
             model=options.model,
@@ -73,12 +95,52 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
             max_parallel=options.max_parallel or plan.max_parallel_steps or engine.config.planner.max_parallel_steps,
             decisions=dict(options.decisions),
             fail_fast=options.fail_fast,
+            executor=options.executor or "local",
+            allow_dirty=options.allow_dirty,
             origin=loaded.where,
+            only=options.only,
+            reused_from=start.reused_from,
+            base_commit=start.base_commit,
+            note=start.note,
         )
-        return PlanStore.create(host.home, settings, loaded.source_bytes)
+        store = PlanStore.create(host.home, settings, loaded.source_bytes)
+        try:
+            write_start(store, start)
+        except BaseException:
+            store.close()
+            raise
+        return store
 
     address = options.bus_address or engine.config.ipc.address
-    return PreparedRun(loaded=loaded, engine=engine, bus_address=address, open_store=make_store)
+    timed = with_decision_timeout(loaded, engine.config.planner.decision_timeout_seconds)
+    return PreparedRun(loaded=timed, engine=engine, bus_address=address, open_store=make_store)
+
+
+def _is_accepted(options: PlanRunOptions, engine: Engine) -> bool:
+    """Whether a model's commands may run: read by a person, or let through by a setting of theirs."""
+    unasked = options.approvals is ApprovalSetting.AUTO or engine.config.auto_approve or engine.config.planner.auto_run
+    return options.accepted or unasked
+
+
+def replay_of(plan: Plan, options: PlanRunOptions) -> Path | None:
+    """The script that serves as a demonstration's model, unless a model was chosen."""
+    sample = plan.sample
+    return options.plan_folder / sample.replay if sample and sample.replay and options.model is None else None
+
+
+def choose_start(loaded: LoadedPlan, options: PlanRunOptions, host: Host, engine: Engine) -> Start:
+    """Which steps a new run is about and what it takes over from another; reads files.
+
+    Raises:
+        UsageError: a step or plan is unknown, or that plan worked elsewhere.
+        BrokenPlanError: that plan can't be read back.
+    """
+    is_sample = loaded.plan.sample is not None
+    earlier = find_plan(host.home, options.reuse) if options.reuse else None
+    workspace = workspace_of(earlier, options.workdir, is_sample=is_sample) if earlier else options.workdir
+    head = None if is_sample and earlier is None else head_commit(workspace, engine.environ)
+    wanted = Wanted(workspace=workspace, only=options.only, earlier=earlier)
+    return starting_point(loaded, wanted, options.decisions, head=head)
 
 
 def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> PreparedRun:
@@ -93,7 +155,7 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     if status not in RESUMABLE:
         raise UsageError(f"plan {folder.plan_id} has ended ({status.value}): there is nothing to resume")
     settings = _resumed_settings(folder.settings(), options)
-    loaded = load_plan(folder.source(), where=settings.origin or "plan.json")
+    loaded = effective_plan(folder, where=settings.origin or "plan.json")
     check_decisions(loaded.plan, options.decisions)
     workdir = Path(settings.workspace)
     if not workdir.is_dir():
@@ -101,6 +163,9 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     replay = Path(settings.script) if settings.script and options.model is None else None
     engine = build_engine(host, EngineRequest(workdir=workdir, trust=options.trust, replay=replay))
     check_surroundings(loaded.plan, engine, settings.model)
+    check_replans(loaded.plan, engine)
+    check_worktrees_again(loaded.plan, workdir, host, engine)
+    remove_abandoned(engine.environ.get("TMPDIR"))  # what a run that was killed could not take with it
 
     def reopen_store() -> PlanStore:
         store = PlanStore.open(host.home, folder.plan_id)
@@ -108,7 +173,8 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
         return store
 
     address = options.bus_address or engine.config.ipc.address
-    return PreparedRun(loaded=loaded, engine=engine, bus_address=address, open_store=reopen_store)
+    timed = with_decision_timeout(loaded, engine.config.planner.decision_timeout_seconds)
+    return PreparedRun(loaded=timed, engine=engine, bus_address=address, open_store=reopen_store)
 
 
 def _resumed_settings(settings: RunSettings, options: PlanRunOptions) -> RunSettings:
@@ -117,6 +183,7 @@ def _resumed_settings(settings: RunSettings, options: PlanRunOptions) -> RunSett
         "max_parallel": options.max_parallel,
         "approvals": options.approvals if options.approvals is not ApprovalSetting.ASK else None,
         "fail_fast": options.fail_fast or None,
+        "executor": options.executor,
         "decisions": {**settings.decisions, **options.decisions},
     }
     return settings.model_copy(update={name: value for name, value in given.items() if value is not None})

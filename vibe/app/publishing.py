@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +11,8 @@ from uuid import uuid4
 import anyio.to_thread
 
 from ipc.bus import EventBus, event_bus
+from ipc.commands import Reply, Wish
+from ipc.control import control_server, refusal
 from ipc.registry import RunInfo
 from ipc.sink import EventSink, FanOutSink, StampingSink, TaggingSink
 from vibe.app.host import Host
@@ -32,20 +34,32 @@ class Publishing:
         return replace(self, sink=TaggingSink(self.sink, plan_id=plan_id))
 
 
+def no_plan(wish: Wish) -> Reply:
+    """The reply of a run that has no plan: a prompt that is being answered takes no wishes."""
+    return refusal("refused", f"this run has no plan to {type(wish).__name__.lower()}: stop it with Ctrl-C or SIGTERM")
+
+
 @asynccontextmanager
 async def publishing(
-    host: Host, listeners: Sequence[EventSink], *, address: str | None = None
+    host: Host,
+    listeners: Sequence[EventSink],
+    *,
+    address: str | None = None,
+    wishes: Callable[[Wish], Reply] = no_plan,
 ) -> AsyncGenerator[Publishing]:
     """Open the bus for one run; it closes, with all that was published on disk, when the block ends.
+
+    ``wishes`` carries out what others ask of the run, in a thread of its own.
 
     Raises:
         ipc.errors.BusUnavailableError: pynng can't be loaded, or the address can't be bound.
     """
     source = session_id = uuid4().hex
     info = RunInfo(cwd="", session_id=session_id)
-    async with event_bus(
-        host.home, source=source, info=info, address=address or None, runtime_dir=host.runtime_dir
-    ) as bus:
+    async with (
+        event_bus(host.home, source=source, info=info, address=address or None, runtime_dir=host.runtime_dir) as bus,
+        control_server(bus.entry, wishes),
+    ):
         root = StampingSink(source, FanOutSink([bus, *listeners]))
         sink = TaggingSink(root, session_id=session_id)
         yield Publishing(sink=sink, bus=bus, source=source, session_id=session_id)

@@ -17,11 +17,14 @@ from ipc.events import SessionEndedEvent, SessionStartedEvent, WarningEvent
 from ipc.sink import EventSink
 from subagents.budget import Account, Limits
 from subagents.executor import AgentUsage
+from subagents.kit import AgentParts, agent_kit
 from subagents.spawner import Spawner, SpawnPool
-from subagents.subagent import Parent, Surroundings, subagent_list, total_usage
+from subagents.subagent import total_usage
+from subagents.surroundings import Parent, Surroundings
 from vibe import __version__
 from vibe.app.build import Engine, EngineRequest, build_engine
 from vibe.app.chat_session import ChatSession, SessionOpening, SessionSink
+from vibe.app.chat_wishes import ChatWishes
 from vibe.app.host import Host
 from vibe.app.publishing import Publishing, publishing
 from vibe.app.result_record import EXIT_CODES, AgentRecord, RunRecord
@@ -32,16 +35,13 @@ from vibe.core.agents.profiles import AgentProfile, AgentSafety
 from vibe.core.config.models import ModelConfig
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import EnvironmentFailure, UsageError
-from vibe.core.guidance import AgentGuidance, AgentPlace, AgentPrompt
+from vibe.core.guidance import AgentGuidance, AgentPlace
 from vibe.core.llm.errors import ModelAccessError
 from vibe.core.middleware.file_history import FileHistory
 from vibe.core.middleware.port import Middleware
 from vibe.core.middleware.read_only import ReadOnly
-from vibe.core.middleware.reminders import todo_reminders
-from vibe.core.middleware.taught import taught_reminders
 from vibe.core.outcome import Outcome
 from vibe.core.tools.background import BackgroundCommands, background_commands
-from vibe.core.tools.executor import Callbacks, ToolExecutor
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.profile_view import profile_view, unattended
@@ -84,15 +84,16 @@ async def run_chat(request: ChatRequest, host: Host, listeners: Sequence[EventSi
         EnvironmentFailure, ipc.errors.IpcError: key, disk or bus.
     """
     parts = await anyio.to_thread.run_sync(_prepare, request, host)
+    wishes = ChatWishes()
     try:
         async with (
             tool_servers(parts.engine, host, request.workdir) as servers,
-            publishing(host, listeners, address=parts.engine.config.ipc.address) as opened,
+            publishing(host, listeners, address=parts.engine.config.ipc.address, wishes=wishes) as opened,
         ):
             own = replace(opened, session_id=parts.session.session_id)
             channel = await own.about(request.workdir, request.prompt[:TITLE_LENGTH])
             try:
-                return await _Chat(request, parts, channel, servers).run()
+                return await _Chat(request, parts, channel, servers).run(wishes)
             finally:
                 await parts.engine.models.aclose()
     finally:
@@ -157,7 +158,7 @@ class _Chat:
         self._environment_failed = False
         self._brood: Spawner | None = None
 
-    async def run(self) -> RunRecord:
+    async def run(self, wishes: ChatWishes) -> RunRecord:
         sink = self._sink
         sink.publish(
             SessionStartedEvent(
@@ -174,22 +175,27 @@ class _Chat:
         deadline = anyio.current_time() + (self._request.time_limit or float("inf"))
         starting, scope = anyio.CancelScope(deadline=deadline), anyio.CancelScope(deadline=deadline)
 
-        def on_signal(_which: signal.Signals, _count: int) -> None:
+        def stop() -> None:
             starting.cancel()
             scope.cancel()
+
+        def on_signal(_which: signal.Signals, _count: int) -> None:
+            stop()
 
         acted: ActResult | None = None
         missing: EnvironmentFailure | None = None
         async with handled_signals(on_signal) as signals, background_commands() as background:
+            wishes.serve(stop)
             with starting:
                 missing = await self._equip()
             kit = await anyio.to_thread.run_sync(self._kit, background)
-            loop = AgentLoop(kit, max_turns=self._max_turns())
+            turns_before = self._session.transcript.turns
+            loop = AgentLoop(kit, max_turns=self._request.max_turns, turns_before=turns_before)
             with scope:
                 acted = await self._act(loop) if missing is None else loop.broken_off(missing)
         if acted is None:
             self._session.transcript.close_dangling_calls()
-            acted = loop.interrupted() if signals.exit_code else self._out_of_time(loop)
+            acted = loop.interrupted() if signals.exit_code or wishes.cancelled else self._out_of_time(loop)
         record = self._record(acted, signals.exit_code)
         sink.publish(SessionEndedEvent(outcome=record.outcome.value, exit_code=record.exit_code))
         await anyio.to_thread.run_sync(self._session.close, record.outcome)
@@ -226,11 +232,6 @@ class _Chat:
         )
         return replace(engine.guidance, session_id=self._session.session_id).for_agent(place)
 
-    def _max_turns(self) -> int | None:
-        """The limit as the loop counts: over the whole conversation."""
-        allowed = self._request.max_turns
-        return None if allowed is None else allowed + self._session.transcript.turns
-
     def _middleware(self) -> tuple[Middleware, ...]:
         every = self._engine.tools.available
         if not self._writes:
@@ -261,46 +262,26 @@ class _Chat:
 
     def _kit(self, background: BackgroundCommands) -> AgentKit:
         """What the agent works with; reads files."""
-        request, engine, tools, session = self._request, self._engine, self._tools, self._session
+        engine, session = self._engine, self._session
         around = self._surroundings()
         parent = Parent(agent_id=session.session_id, surroundings=around, folder=session.folder.path / "subagents")
         self._brood = SpawnPool(engine.agents, engine.config.subagents).below(parent)
-        return AgentKit(
-            model=self._model,
-            backend=engine.models.backend(self._model),
-            tools=ToolExecutor(
-                tools=tools,
-                workspace=around.workspace,
-                approvals=around.approvals,
+        return agent_kit(
+            around,
+            AgentParts(
+                model=self._model,
+                profile=self._profile,
+                tools=self._tools,
+                taught=self._taught,
+                transcript=session.transcript,
                 sink=self._sink,
-                output_dir=session.folder.outputs,
-                environ=engine.environ,
-                callbacks=Callbacks(
-                    confinement=around.confinement,
-                    sees_images=self._model.sees_images,
-                    agent_manager=engine.agents,
-                    subagents=self._brood,
-                    background=background,
-                    guidance=self._taught.calls,
-                ),
+                account=self._account,
+                outputs=session.folder.outputs,
+                subagents=self._brood,
+                background=background,
+                middleware=self._middleware(),
+                fork=session.fork,
             ),
-            schemas=tools.schemas(),
-            offered=tools.schemas,
-            system_prompt=engine.guidance.system_prompt(
-                engine.guidance.base_prompt(self._profile.system_prompt_id, engine.base_prompt),
-                AgentPrompt(
-                    workspace=request.workdir,
-                    model=self._model.name,
-                    tool_prompts=tuple(tools.prompts().values()),
-                    subagents=subagent_list(engine.agents, tools),
-                ),
-            ),
-            transcript=session.transcript,
-            sink=self._sink,
-            budget=self._account,
-            middleware=(*self._middleware(), *self._taught.middleware),
-            reminders=taught_reminders(self._taught.calls, todo_reminders(tools)),
-            fork=session.fork,
         )
 
     def _approval_mode(self) -> ApprovalMode:

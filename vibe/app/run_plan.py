@@ -5,69 +5,83 @@ from __future__ import annotations
 import gc
 import signal
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio.to_thread
 
+from ipc.bus import EventBus
+from ipc.errors import JournalError
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from planner.control import PlanControl
 from planner.dispatcher import Dispatcher, DispatchOptions
+from planner.group_commit import GroupCommit
 from planner.idle import ActivitySink
 from planner.loader import LoadedPlan
-from planner.model import Plan, PlanStatus
+from planner.model import Decision, Plan, PlanStatus
+from planner.plan_folder import STEPS_FOLDER
 from planner.records import Approvals as ApprovalSetting
 from planner.replay import Spending
+from planner.revising import ReplanPolicy
 from planner.scheduler import Scheduler
+from planner.standing import standing_of
 from planner.store import PlanStore
-from subagents.budget import Account, Limits
-from subagents.local import LocalExecutor
-from subagents.spawner import SpawnPool
-from subagents.subagent import Surroundings
+from subagents.attempt_spending import attempt_spending
+from subagents.budget import Account
+from subagents.executor import StepExecutor
+from subagents.spawner import SpawnPool, started_subagents
 from vibe import __version__
+from vibe.app.decision_desk import DecisionDesk
 from vibe.app.host import Host
-from vibe.app.plan_ledger import earlier_spending
+from vibe.app.plan_ledger import earlier_spending, revision_agents, revisions_folder
 from vibe.app.plan_record import broken_off_record, plan_record
+from vibe.app.plan_reuse import note_commit
+from vibe.app.plan_rewind import recorded
 from vibe.app.plan_start import PlanRunOptions, PreparedRun, prepare_new, prepare_resumed
+from vibe.app.plan_worktrees import clear_worktrees, worktree_executor
+from vibe.app.planner_settings import replan_policy
 from vibe.app.publishing import Publishing, publishing
 from vibe.app.result_record import RunRecord
+from vibe.app.served_wishes import PlanWishes
 from vibe.app.signals import handled_signals
+from vibe.app.step_executor import APPROVAL_MODES, Crew, plan_limits, step_executor
+from vibe.app.step_surroundings import StepPlace, StepServices, step_surroundings
 from vibe.app.tool_servers import tool_servers
 from vibe.core.errors import EnvironmentFailure
-from vibe.core.guidance import Guidance
-from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver
-from vibe.core.tools.workspace import Workspace
+from vibe.core.tools.questions import UserInput
 
 TERMINATION_GRACE_SECONDS = 5.0
 """After SIGTERM: how long running steps have to reach the end of their turn. Callers kill after about ten."""
 
 PAUSING = "pausing: running steps finish their turn first; Ctrl-C again stops them now"
 
-APPROVAL_MODES = {
-    ApprovalSetting.ASK: ApprovalMode.ASK,
-    ApprovalSetting.EDITS: ApprovalMode.EDITS,
-    ApprovalSetting.AUTO: ApprovalMode.ALL,
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audience:
-    """Who watches a run from this process: ``listeners`` get every event, ``approver`` can say yes (None: nobody)."""
+    """Who watches a run from this process: ``listeners`` get every event.
+
+    ``approver`` can say yes, ``user_input`` answers agents and ``decider`` takes the plan's decisions (None: nobody).
+    ``waits``: decisions are waited for in any case; somebody takes them over the control address.
+    """
 
     listeners: Sequence[EventSink] = ()
     approver: Approver | None = None
+    user_input: UserInput | None = None
+    decider: DecisionDesk | None = None
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRun:
-    """How a run ended. ``workspace`` is where the work was done."""
+    """How a run ended. ``workspace`` is where the work was done, ``open_decisions`` are those a paused plan waits for."""
 
     record: RunRecord
     status: PlanStatus
     workspace: Path
+    open_decisions: tuple[Decision, ...] = ()
 
 
 async def run_new_plan(loaded: LoadedPlan, options: PlanRunOptions, host: Host, audience: Audience) -> PlanRun:
@@ -97,7 +111,9 @@ async def _carry_out(run: PreparedRun, host: Host, audience: Audience) -> PlanRu
     control = PlanControl()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(run.engine.models.aclose)
-        opened = await stack.enter_async_context(publishing(host, audience.listeners, address=run.bus_address))
+        opened = await stack.enter_async_context(
+            publishing(host, audience.listeners, address=run.bus_address, wishes=PlanWishes(control))
+        )
         signals = await stack.enter_async_context(handled_signals(_pausing(control, opened.sink)))
         store = stack.enter_context(await anyio.to_thread.run_sync(run.open_store))
         workspace = Path(store.settings.workspace)
@@ -108,17 +124,54 @@ async def _carry_out(run: PreparedRun, host: Host, audience: Audience) -> PlanRu
         account = await anyio.to_thread.run_sync(_open_account, run.loaded.plan, store)
         try:
             run = replace(run, engine=await servers.equip(channel.sink))
-            dispatcher = _dispatcher(run, store, channel, audience, account)
+            activity = ActivitySink(channel.sink)
+            started = await anyio.to_thread.run_sync(started_subagents, store.folder.path / STEPS_FOLDER)
+            spawning = SpawnPool(run.engine.agents, run.engine.config.subagents, spawned=started)
+            services = StepServices(
+                sink=activity,
+                account=account,
+                approvals=run.engine.approvals(APPROVAL_MODES[store.settings.approvals], audience.approver),
+                spawning=spawning,
+                user_input=audience.user_input,
+            )
+            crew = Crew(engine=run.engine, place=_place(store, channel.session_id), services=services)
+            executor = await stack.enter_async_context(step_executor(crew, store, run.loaded.plan, host))
+            attended = audience.waits or audience.decider is not None
+            worktrees = worktree_executor(executor, store, run.engine, host, activity)
+            await stack.enter_async_context(worktrees)
+            await worktrees.recover()
+            executor = recorded(worktrees, store, run.loaded.plan, run.engine.environ, channel.sink)
+            options = DispatchOptions(
+                activity=activity,
+                attended=attended,
+                version=__version__,
+                replanning=_replanning(crew, store),
+                sync_events=GroupCommit(lambda: _sync(channel.bus)).join,
+                spent_by=lambda step_id, attempt: attempt_spending(store.folder.step_folder(step_id), attempt),
+            )
+            dispatcher = _dispatcher(run, store, channel, executor, options)
+            if audience.decider is not None:
+                await stack.enter_async_context(audience.decider.at_work(control))
             gc.freeze()  # what is there now lives to the end of the run: never look through thousands of steps again
             outcome = await dispatcher.run(control)
+            await clear_worktrees(worktrees, outcome, channel.sink)
+            await anyio.to_thread.run_sync(note_commit, store, run.engine.environ)
         except EnvironmentFailure as error:
             spent = Spending(account.usage, account.cost_usd)
             record = broken_off_record(error, store.plan_id, channel, run.engine.warnings, spent)
             return PlanRun(record=record, status=PlanStatus.PAUSED, workspace=workspace)
         # The account also knows what attempts took that were cancelled and so have no result of their own.
         outcome = replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
-        record = plan_record(outcome, channel, run.engine.warnings, signals.exit_code)
-    return PlanRun(record=record, status=outcome.status, workspace=workspace)
+        revisers = await anyio.to_thread.run_sync(revision_agents, store.folder)
+        record = plan_record(outcome, channel, run.engine.warnings, signals.exit_code, revisers)
+        waiting = await anyio.to_thread.run_sync(_open_decisions, store) if outcome.status is PlanStatus.PAUSED else ()
+    return PlanRun(record=record, status=outcome.status, workspace=workspace, open_decisions=waiting)
+
+
+def _sync(bus: EventBus) -> None:
+    """Have the events on disk. Where that fails the work goes on, and the run's end says that its record is not whole."""
+    with suppress(JournalError):
+        bus.sync()
 
 
 def _pausing(control: PlanControl, sink: EventSink) -> Callable[[signal.Signals, int], None]:
@@ -134,34 +187,38 @@ def _pausing(control: PlanControl, sink: EventSink) -> Callable[[signal.Signals,
     return on_signal
 
 
+def _open_decisions(store: PlanStore) -> tuple[Decision, ...]:
+    """What the plan waits for; reads files."""
+    return standing_of(store.effective().plan, store.replay(), decisions=store.settings.decisions).open_decisions
+
+
 def _open_account(plan: Plan, store: PlanStore) -> Account:
     """The plan's account with all that earlier runs spent; reads files."""
-    account = Account("the plan", _limits(plan))
+    account = Account("the plan", plan_limits(plan))
     earlier = earlier_spending(plan, store.replay(), store.folder)
     account.book(earlier.usage, earlier.cost_usd)
     return account
 
 
+def _place(store: PlanStore, session_id: str) -> StepPlace:
+    settings = store.settings
+    return StepPlace(
+        workspace=Path(settings.workspace), model=settings.model, sample=settings.sample, session_id=session_id
+    )
+
+
+def _replanning(crew: Crew, store: PlanStore) -> ReplanPolicy:
+    """Who mends the plan; new commands run only where all that no rule denies does."""
+    around = step_surroundings(crew.engine, crew.place, crew.services)
+    unread = store.settings.approvals is ApprovalSetting.AUTO
+    folder = revisions_folder(store.folder)
+    return replan_policy(around, crew.engine.config.planner, new_commands=unread, folder=folder)
+
+
 def _dispatcher(
-    run: PreparedRun, store: PlanStore, channel: Publishing, audience: Audience, account: Account
+    run: PreparedRun, store: PlanStore, channel: Publishing, executor: StepExecutor, options: DispatchOptions
 ) -> Dispatcher:
     plan, settings, restored = run.loaded.plan, store.settings, store.replay()
-    activity = ActivitySink(channel.sink)
-    surroundings = Surroundings(
-        models=run.engine.models,
-        default_model=settings.model,
-        tools=run.engine.tools,
-        workspace=Workspace(root=Path(settings.workspace)),
-        approvals=run.engine.approvals(APPROVAL_MODES[settings.approvals], audience.approver),
-        sink=activity,
-        account=account,
-        base_prompt=run.engine.base_prompt,
-        guidance=Guidance() if settings.sample else replace(run.engine.guidance, session_id=channel.session_id),
-        environ=run.engine.environ,
-        agents=run.engine.agents,
-        confinement=run.engine.confinement,
-        spawning=SpawnPool(run.engine.agents, run.engine.config.subagents),
-    )
     scheduler = Scheduler(
         plan,
         run.loaded.dag,
@@ -174,13 +231,8 @@ def _dispatcher(
     return Dispatcher(
         plan=plan,
         scheduler=scheduler,
-        executor=LocalExecutor(surroundings, store.step_folder),
+        executor=executor,
         store=store,
         sink=channel.sink,
-        options=DispatchOptions(activity=activity, version=__version__),
+        options=options,
     )
-
-
-def _limits(plan: Plan) -> Limits:
-    budget = plan.budget
-    return Limits(max_tokens=budget.max_tokens, max_price=budget.max_price) if budget else Limits()

@@ -23,6 +23,8 @@ class Cell:
     backend: str
     settings: SandboxConfig = field(default_factory=SandboxConfig)
     outputs: Path | None = None
+    folder: Path | None = None
+    """Where it runs; None: in ``root``."""
 
     def __post_init__(self) -> None:
         self.environ = {
@@ -43,10 +45,10 @@ class Cell:
         self.confinement = Confinement(settings, self.environ, self.base / "home" / ".vibe", backends=[self.backend])
 
     async def run(self, line: str, seconds: float = 60) -> CommandResult:
-        place = Place(roots=(self.root,), readable=() if self.outputs is None else (self.outputs,))
+        place = Place(roots=(self.folder or self.root,), readable=() if self.outputs is None else (self.outputs,))
         shell = await shell_command(line, child_environ(self.environ), self.confinement, place)
         assert shell.confined_by is not None
-        result = await run_command(shell.argv, cwd=self.root, environ=shell.environ, timeout=seconds)
+        result = await run_command(shell.argv, cwd=place.roots[0], environ=shell.environ, timeout=seconds)
         return shell.annotated(result)
 
 

@@ -59,6 +59,20 @@ async def test_git_commits_in_a_worktree(cell: Cell) -> None:
         assert (await cell.run("echo evil > ../main/.git/hooks/pre-commit")).exit_code != 0
 
 
+@needs("git")
+async def test_a_worktree_of_a_plan_can_be_written_and_its_repository_can_not(cell: Cell) -> None:
+    run_plain("git init -q . && echo a > a && git add a && git commit -qm one", cell.root, cell.environ)
+    cell.folder = cell.base / "home" / ".vibe" / "plans" / "p" / "worktrees" / "s"
+    run_plain(f"git worktree add -q {cell.folder}", cell.root, cell.environ)
+
+    seen = await cell.run("echo b > a && echo new > b && git status --short && git log --format=%s")
+
+    assert (seen.exit_code, seen.stdout) == (0, " M a\n?? b\none\n"), seen.stderr
+    for line in ("git commit -qam two", "git branch -f master", f"echo evil > {cell.root}/a", "echo evil > ../../x"):
+        assert (await cell.run(line)).exit_code != 0, line
+    assert (cell.root / "a").read_text() == "a\n"
+
+
 @needs("npm")
 async def test_npm_test_runs(cell: Cell) -> None:
     (cell.root / "package.json").write_text('{"name": "x", "version": "1.0.0", "scripts": {"test": "node t.js"}}')
