@@ -155,7 +155,7 @@ class PlannerAgent:
         acted = await planned(reader, "revise", told, offer)
         _announce_end(sink, acted, around.clock() - started)
         if isinstance(acted.error, ModelAccessError):
-            raise ProviderRefused(acted.detail)
+            raise ProviderRefused(acted.detail, acted.outcome)
         if offer.accepted and offer.operations:
             self._mended[failed.id] += 1
             return offer.operations

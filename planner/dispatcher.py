@@ -97,7 +97,8 @@ class Dispatcher:
         self._asked_reviser: set[str] = set()
         """Steps whose failure may yet lead to another plan."""
         self._reasons: dict[str, StepReason] = {}
-        self._provider_refused = False
+        self._refused: set[Outcome] = set()
+        """What those attempts and revisions came to that a provider refused."""
         self._out_of_time = False
         self._snapshot_due = -math.inf
         self._restored = store.replay()
@@ -177,7 +178,7 @@ class Dispatcher:
         return PlanOutcome(
             plan_id=self._store.plan_id,
             status=end.status,
-            outcome=outcome_of(end, steps, provider_refused=self._provider_refused),
+            outcome=outcome_of(end, steps, refused=self._refused),
             reason=end.reason,
             steps=steps,
             counts=counts,
@@ -269,7 +270,8 @@ class Dispatcher:
             run.idle_timer.cancel()
         if self._options.activity is not None:
             self._options.activity.end(run.step.id)
-        self._provider_refused = self._provider_refused or ended.provider_refused
+        if ended.provider_refused:
+            self._refused.add(ended.outcome)
         self._feed(ended)
 
     def _watch(self, run: StepRun, activity: ActivitySink, seconds: float) -> None:
@@ -368,7 +370,7 @@ class Dispatcher:
         try:
             refused = await self._revising.answer_failure(step_id, result)
         except ProviderRefused as error:
-            self._provider_refused = True
+            self._refused.add(error.outcome)
             self._chronicle.warned("provider", str(error))
             self._feed(PauseRequested("provider"))
             return

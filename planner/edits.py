@@ -81,12 +81,12 @@ def deciding(
         raise PlanEndedError(restored.status.value, "there is nothing left to decide")
     decision_id, taken = answer.decision_id, {**flags, **restored.decisions}
     if decision_id in taken:
-        raise DecisionInvalidError(decision_id, f"was taken already: {listed(taken[decision_id])}")
+        raise DecisionInvalidError(decision_id, f"it was taken already: {listed(taken[decision_id])}")
     standing = standing_of(plan, restored, decisions=flags)
     known = {decision.id: decision for decision in (*standing.open_decisions, *plan.decisions)}
     if decision_id not in known:
         waiting = [name for name in known if name not in taken]
-        raise DecisionInvalidError(decision_id, f"is not open; open decisions: {listed(waiting)}")
+        raise DecisionInvalidError(decision_id, f"it is not open; open decisions: {listed(waiting)}")
     check_selections(known[decision_id], answer.selections)
     return (
         _attached(at),

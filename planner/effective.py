@@ -16,12 +16,17 @@ def effective_plan(folder: PlanFolder, restored: RestoredPlan | None = None, *, 
     ``where`` names the document in messages, the folder's own file if left out.
 
     Raises:
-        BrokenPlanError: the journal can't be read, or holds a revision that no longer fits.
-        PlanInvalidError: the document is no valid plan.
+        BrokenPlanError: the journal or the document can't be read, or holds a revision that no longer fits.
     """
-    where = where or str(folder.path / SOURCE_FILE)
+    source = str(folder.path / SOURCE_FILE)
+    where = where or source
     restored = restored or folder.replay()
-    loaded = load_plan(folder.source(), where=where)
+    try:
+        loaded = load_plan(folder.source(), where=where)
+    except PlanInvalidError as error:
+        others = len(error.problems) - 1
+        more = f" (and {others} more)" if others else ""
+        raise BrokenPlanError(source, f"is no valid plan any more: {error.problems[0]}{more}") from error
     for number, revision in enumerate(restored.revisions, 1):
         try:
             loaded = revise(loaded.plan, read_operations(list(revision.operations)), where=where)

@@ -12,15 +12,21 @@ from ipc.events import (
     Event,
     QuestionEvent,
     SubAgentStartedEvent,
+    ToolCallEvent,
+    ToolResultEvent,
+    WarningEvent,
 )
 from ipc.sink import EventSink
+from subagents.host_commands import TOOL_NAME
+from vibe.core.budget import WAITING
 
 
 class ActivitySink:
     """Hands events on and remembers, per step, when the last one came.
 
     Give executors this sink in place of the one it wraps: events count for the step in ``subagent_step_id``. While a
-    request (approval or question) of a step is open its clock stands still: a person is thinking, not the step.
+    request (approval or question) of a step is open its clock stands still: a person is thinking, not the step. So it
+    does while an agent of the step waits for room in the budget, and while a check runs, which has a time limit of its own.
     Only model-driven steps are watched: a command may rightly print nothing for long and has ``timeout_seconds``.
     """
 
@@ -29,17 +35,25 @@ class ActivitySink:
         self._clock = clock
         self._last: dict[str, float] = {}
         self._requests: dict[str, str] = {}
+        self._waiting: dict[str | None, str] = {}  # agents, and their steps
         self._agents: dict[str, str] = {}
 
     def publish(self, event: Event) -> None:
         """Note whose it is and hand it on."""
         step_id = event.subagent_step_id
+        self._waiting.pop(event.subagent_id, None)
         match event:
             case ApprovalRequestEvent(request_id=request_id) | QuestionEvent(request_id=request_id):
                 if step_id in self._last:
                     self._requests[request_id] = step_id
+            case ToolCallEvent(tool=tool, tool_call_id=call_id) if tool == TOOL_NAME and step_id in self._last:
+                self._requests[call_id] = step_id
+            case ToolResultEvent(tool_call_id=call_id):
+                self._requests.pop(call_id, None)
             case ApprovalDecisionEvent(request_id=request_id) | AnswerEvent(request_id=request_id):
                 step_id = self._requests.pop(request_id, step_id)
+            case WarningEvent(code=code) if code == WAITING and step_id in self._last:
+                self._waiting[event.subagent_id] = step_id
             case SubAgentStartedEvent(parent_id=None, subagent_id=str(agent_id)) if step_id in self._last:
                 self._agents[step_id] = agent_id
             case _:
@@ -57,13 +71,14 @@ class ActivitySink:
         self._last.pop(step_id, None)
         self._agents.pop(step_id, None)
         self._requests = {request: step for request, step in self._requests.items() if step != step_id}
+        self._waiting = {agent: step for agent, step in self._waiting.items() if step != step_id}
 
     def agent_of(self, step_id: str) -> str | None:
         """The agent of a watched step, once it has announced itself."""
         return self._agents.get(step_id)
 
     def idle_seconds(self, step_id: str) -> float:
-        """Seconds since the last event of a watched step; 0 while a request of its is open."""
-        if step_id in self._requests.values():
+        """Seconds since the last event of a watched step; 0 while its clock stands still."""
+        if step_id in self._requests.values() or step_id in self._waiting.values():
             return 0.0
         return self._clock() - self._last[step_id]

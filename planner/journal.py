@@ -43,6 +43,8 @@ def read_journal(path: Path) -> JournalContent:
     """
     try:
         data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise BrokenPlanError(str(path), "is missing") from error
     except OSError as error:
         raise BrokenPlanError(str(path), error.strerror or "cannot be read") from error
     sound = data.rstrip(b"\0")

@@ -162,6 +162,11 @@ class Step(StepSettings):
         """The edges into this step, each spelled out."""
         return tuple(d if isinstance(d, Dependency) else Dependency(step=d) for d in self.depends_on)
 
+    def filled(self, common: Mapping[str, Any]) -> Self:
+        """The step with these fields where it does not set them itself; the same one if it sets them all."""
+        missing = {name: value for name, value in common.items() if name not in self.model_fields_set}
+        return self.model_copy(update=missing) if missing else self
+
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with some fields changed; what is worked out from them is worked out anew."""
         copy = super().model_copy(update=update, deep=deep)
@@ -222,12 +227,8 @@ class Plan(PlanModel):
     metadata: dict[str, Any] = {}
 
     def resolved(self) -> Plan:
-        """The same plan with ``defaults`` written into every step that does not set the field itself."""
+        """The same plan with ``defaults``, which are kept, written into every step that does not set the field itself."""
         if self.defaults is None:
             return self
         common = {name: getattr(self.defaults, name) for name in self.defaults.model_fields_set}
-        steps = [
-            step.model_copy(update={name: value for name, value in common.items() if name not in step.model_fields_set})
-            for step in self.steps
-        ]
-        return self.model_copy(update={"steps": steps, "defaults": None})
+        return self.model_copy(update={"steps": [step.filled(common) for step in self.steps]})

@@ -99,7 +99,10 @@ class PlanFolder:
         try:
             return RunSettings.model_validate_json(_read(path))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            problems = error.errors(include_url=False, include_context=False, include_input=False)
+            if any(problem["loc"] == ("version",) for problem in problems):
+                raise BrokenPlanError(str(path), "is not of the version this vibe reads") from error
+            first = problems[0]
             where = ".".join(str(part) for part in first["loc"])
             raise BrokenPlanError(str(path), f"{where}: {first['msg']}" if where else first["msg"]) from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.instructions import EndPlan
@@ -51,18 +51,19 @@ class PlanOutcome:
     duration_s: float
 
 
-def outcome_of(end: EndPlan, steps: Sequence[StepReport], *, provider_refused: bool) -> Outcome:
+def outcome_of(end: EndPlan, steps: Sequence[StepReport], *, refused: Collection[Outcome]) -> Outcome:
     """The outcome of a run that ended so, by what its steps came to.
 
-    A failure that counts beats a limit; a call that nobody could approve beats both.
+    A failure that counts beats a limit; a call that nobody could approve beats both. ``refused`` are the outcomes of
+    all that a provider refused: FAILED is about the key, and no waiting helps against that.
     """
     match end.status:
         case PlanStatus.COMPLETED:
             return Outcome.COMPLETED
         case PlanStatus.PAUSED if end.reason == DECISION_REASON:
             return Outcome.BLOCKED
-        case PlanStatus.PAUSED if provider_refused:
-            return _refusal(steps)
+        case PlanStatus.PAUSED if refused:
+            return Outcome.FAILED if Outcome.FAILED in refused else Outcome.LIMIT
         case PlanStatus.PAUSED | PlanStatus.CANCELLED:
             return Outcome.INTERRUPTED
         case _:
@@ -80,12 +81,6 @@ def _failure(end: EndPlan, steps: Sequence[StepReport]) -> Outcome:
     if Outcome.FAILED in ended:
         return Outcome.FAILED
     return Outcome.LIMIT if Outcome.LIMIT in ended or end.reason == BUDGET_REASON else Outcome.FAILED
-
-
-def _refusal(steps: Sequence[StepReport]) -> Outcome:
-    """LIMIT if quota or credit is used up, FAILED if the key is refused: no waiting helps against that."""
-    results = [step.result for step in steps if step.result is not None and step.result.provider_refused]
-    return Outcome.FAILED if any(result.outcome is Outcome.FAILED for result in results) else Outcome.LIMIT
 
 
 def warnings_of(steps: Sequence[StepReport], dropped: Sequence[str]) -> tuple[str, ...]:

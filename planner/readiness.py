@@ -16,6 +16,9 @@ from enum import Enum
 from planner.model import Decision, Plan, Step, StepStatus
 from planner.problems import DecisionInvalidError, listed, quoted
 
+COMPLETED = "completed"
+"""What an edge wants of its dependency if it says nothing else."""
+
 
 class Verdict(Enum):
     """What is to become of a step that has not run yet."""
@@ -50,7 +53,9 @@ class Readiness:
 
     def __init__(self, plan: Plan, decisions: Mapping[str, tuple[str, ...]]) -> None:
         self._continues = frozenset(step.id for step in plan.steps if step.on_failure == "continue")
-        self._edges: dict[str, list[tuple[str, str]]] = {step.id: [] for step in plan.steps}
+        self._dependants: dict[str, list[str]] = {step.id: [] for step in plan.steps}
+        self._on: dict[tuple[str, str], str] = {}
+        """What edges, by step and dependant, want that do not just want success: a large plan has few of them."""
         self._gates: dict[str, _Gate] = {}
         self._asked_by: dict[str, list[Step]] = {}
         self._decisions = {decision.id: decision for decision in plan.decisions}
@@ -59,7 +64,9 @@ class Readiness:
             edges = step.dependencies
             gate = self._gates[step.id] = _Gate(waiting=len(edges), depends=bool(edges))
             for edge in edges:
-                self._edges[edge.step].append((step.id, edge.on))
+                self._dependants[edge.step].append(step.id)
+                if edge.on != COMPLETED:
+                    self._on[edge.step, step.id] = edge.on
             gate.undecided = _decisions_of(step)
             for decision_id in gate.undecided:
                 self._asked_by.setdefault(decision_id, []).append(step)
@@ -92,11 +99,14 @@ class Readiness:
     def settle(self, step_id: str, status: StepStatus, *, waived: bool = False) -> list[str]:
         """A step became final; returns the steps whose verdict may have changed."""
         continues = step_id in self._continues
+        usual = _Edge.HOLDS if waived else _edge(status, COMPLETED, continues=continues)
         changed: list[str] = []
-        for dependant, on in self._edges[step_id]:
+        for dependant in self._dependants[step_id]:
             gate = self._gates[dependant]
             gate.waiting -= 1
-            edge = _Edge.HOLDS if waived else _edge(status, on, continues=continues)
+            edge = usual
+            if self._on and not waived:
+                edge = _edge(status, self._on.get((step_id, dependant), COMPLETED), continues=continues)
             if edge is not _Edge.SKIPPED:
                 gate.live += 1
             if edge is _Edge.STRANDS:

@@ -72,7 +72,8 @@ class RestoredPlan:
     used when it was last recorded; one that goes on counts from its beginning, so its next record takes the place of
     this one. ``active_seconds`` sums the time processes had the plan;
     ``attached`` counts them. ``dropped`` says what a torn journal lost. ``reused`` names, by step, the plan whose result
-    stands for it; ``left_at`` is the commit at which a process last left the workspace.
+    stands for it; ``left_at`` is the commit at which a process last left the workspace. ``removed`` is how steps stood
+    when a revision removed them.
     """
 
     status: PlanStatus
@@ -89,6 +90,7 @@ class RestoredPlan:
     running: frozenset[str] = frozenset()
     reused: Mapping[str, str] = field(default_factory=dict[str, str])
     left_at: str | None = None
+    removed: Mapping[str, RestoredStep] = field(default_factory=dict[str, RestoredStep])
 
     def counts(self) -> dict[str, int]:
         """Steps per status; those the journal does not name are in none."""
@@ -131,6 +133,7 @@ class _Fold:
         self._revisions: list[PlanRevised] = []
         self._reused: dict[str, str] = {}
         self._left_at: str | None = None
+        self._removed: dict[str, RestoredStep] = {}
         self._spans: list[tuple[float, float]] = []
         self._runs = False
         """Whether what is recorded is the doing of a process that runs the plan."""
@@ -215,6 +218,8 @@ class _Fold:
     def _revise(self, record: PlanRevised) -> None:
         self._revisions.append(record)
         for step_id in record.removed():
+            if step_id in self._steps:
+                self._removed[step_id] = self._steps[step_id]
             for known in (self._steps, self._reasons, self._results):
                 known.pop(step_id, None)
         for step_id in record.changed() & self._steps.keys():
@@ -251,5 +256,6 @@ class _Fold:
             revisions=tuple(self._revisions),
             reused=self._reused,
             left_at=self._left_at,
+            removed=self._removed,
             running=frozenset(s for s, step in self._steps.items() if step.status is StepStatus.IN_PROGRESS),
         )

@@ -119,6 +119,18 @@ class RevisionReport(Struct, frozen=True, kw_only=True):
     operations: tuple[str, ...]
 
 
+class OtherSpending(Struct, frozen=True, kw_only=True):
+    """What was spent, in so many attempts that called a model, on something else than the steps the plan has now.
+
+    ``what``: ``removed``, on a step that a revision removed, or ``mending``, on a better plan after the step had failed.
+    """
+
+    what: str
+    step_id: str
+    attempts: int
+    spent: Spent
+
+
 class LimitReport(Struct, frozen=True, kw_only=True):
     """One limit of the whole plan and what was used of it (None: unknown). ``unit``: ``tokens``, ``USD`` or ``seconds``."""
 
@@ -132,7 +144,8 @@ class PlanReport(Struct, frozen=True, kw_only=True, tag="plan_report", tag_field
 
     ``status`` is the plan's, or ``interrupted`` if its process ended without ending it; ``outcome`` is the result
     record's, None while a process runs it (``pid``). ``created`` and ``updated`` are in unix seconds; ``active_seconds``
-    is the time processes had the plan, and ``breaks`` the points of it where another took over.
+    is the time processes had the plan, and ``breaks`` the points of it where another took over. ``spent`` is the sum of
+    what ``steps`` and ``other_spending`` list.
     """
 
     schema_version: int = REPORT_VERSION
@@ -158,6 +171,7 @@ class PlanReport(Struct, frozen=True, kw_only=True, tag="plan_report", tag_field
     steps: tuple[StepReportLine, ...]
     decisions: tuple[DecisionReport, ...]
     revisions: tuple[RevisionReport, ...]
+    other_spending: tuple[OtherSpending, ...]
     denied: tuple[DeniedReport, ...]
     warnings: tuple[str, ...]
     files_changed: tuple[str, ...]

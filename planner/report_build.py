@@ -14,6 +14,7 @@ from planner.records import (
     DecisionMade,
     DecisionOpened,
     JournalRecord,
+    ProcessAttached,
     RunSettings,
 )
 from planner.replay import AttemptKey, RestoredPlan, Spending, StepReason, total_of
@@ -23,6 +24,7 @@ from planner.report import (
     DecisionReport,
     DeniedReport,
     LimitReport,
+    OtherSpending,
     PlanReport,
     RevisionReport,
     Spent,
@@ -44,7 +46,8 @@ class ReportSources:
     """What a report is made of.
 
     ``plan`` is the plan as it stands, revisions included; ``spent`` what each attempt took, with what conversations tell
-    of those that no record tells of; ``pid`` is the process that runs the plan, if one does.
+    of those that no record tells of; ``mending`` is what each revision took, by the step that had failed; ``pid`` is the
+    process that runs the plan, if one does.
     """
 
     plan_id: str
@@ -53,6 +56,7 @@ class ReportSources:
     records: Sequence[JournalRecord]
     restored: RestoredPlan
     spent: Mapping[AttemptKey, Spending]
+    mending: Sequence[tuple[str, Spending]] = ()
     pid: int | None = None
 
 
@@ -84,7 +88,7 @@ class _Builder:
         counts: dict[str, int] = {}
         for step in steps:
             counts[step.status] = counts.get(step.status, 0) + 1
-        spent = _spent(total_of(sources.spent.values()))
+        spent = _spent(total_of([*sources.spent.values(), *(spending for _, spending in sources.mending)]))
         return PlanReport(
             plan_id=sources.plan_id,
             goal=sources.plan.goal,
@@ -108,6 +112,7 @@ class _Builder:
             steps=steps,
             decisions=tuple(self._decisions()),
             revisions=tuple(self._revisions()),
+            other_spending=tuple(self._other_spending()),
             denied=tuple(self._denied()),
             warnings=warnings_of(self._step_reports(), restored.dropped),
             files_changed=tuple(
@@ -205,11 +210,18 @@ class _Builder:
             return Outcome.INTERRUPTED.value
         if self._from.pid is not None or status in {PlanStatus.IDLE, PlanStatus.ACTIVE}:
             return None
-        refused = any(
-            end.result.provider_refused for ends in self._ended.values() for each in ends.values() for end in each
-        )
         end = EndPlan(status, self._restored.reason)
-        return outcome_of(end, self._step_reports(), provider_refused=refused).value
+        return outcome_of(end, self._step_reports(), refused=self._refused()).value
+
+    def _refused(self) -> set[Outcome]:
+        """What those attempts of the last run came to that a provider refused."""
+        refused: set[Outcome] = set()
+        for record in self._from.records:
+            if isinstance(record, ProcessAttached):
+                refused.clear()
+            elif isinstance(record, AttemptEnded) and record.result.provider_refused:
+                refused.add(record.result.outcome)
+        return refused
 
     def _limits(self, spent: Spent) -> Iterator[LimitReport]:
         budget = self._from.plan.budget
@@ -263,6 +275,19 @@ class _Builder:
             operations = read_operations(list(record.operations))
             texts = tuple(operation_text(operation) for operation in operations)
             yield RevisionReport(at=record.at, by=record.by, reason=record.reason, operations=texts)
+
+    def _other_spending(self) -> Iterator[OtherSpending]:
+        removed: dict[str, list[Spending]] = {}
+        for step_id, attempts in self._spent.items():
+            calling = [spending for spending in attempts.values() if spending.usage.calls]
+            if calling and step_id not in self._statuses:
+                removed[step_id] = calling
+        mending: dict[str, list[Spending]] = {}
+        for step_id, spending in self._from.mending:
+            mending.setdefault(step_id, []).append(spending)
+        for what, spent in (("removed", removed), ("mending", mending)):
+            for step_id, each in spent.items():
+                yield OtherSpending(what=what, step_id=step_id, attempts=len(each), spent=_spent(total_of(each)))
 
     def _denied(self) -> Iterator[DeniedReport]:
         for step_id, attempts in self._ended.items():

@@ -12,7 +12,19 @@ from planner.plain_text import escaped, escaped_line
 from planner.problems import TooLargeToDrawError
 from planner.report import LimitReport, PlanReport, SpanReport, StepReportLine
 from planner.report_style import STYLE
-from planner.report_words import amount, counted, cut, ending, facts, money, output_text, step_facts, took, when
+from planner.report_words import (
+    amount,
+    counted,
+    cut,
+    ending,
+    facts,
+    money,
+    other_spending,
+    output_text,
+    step_facts,
+    took,
+    when,
+)
 from planner.status_marks import MARKS, REUSED_MARK
 
 MAX_ROWS = 1_000
@@ -48,6 +60,7 @@ def report_html(report: PlanReport, plan: Plan, dag: Dag) -> str:
         *_timeline(report),
         *_decisions(report),
         *_revisions(report),
+        *_other_spending(report),
         *_denied(report),
         *_files(report),
         *_steps(report),
@@ -155,6 +168,11 @@ def _revisions(report: PlanReport) -> Iterator[str]:
         lines = "".join(f"<li>{escaped_line(operation)}</li>" for operation in revision.operations)
         yield f'<p>{escaped(when(revision.at))}{by}{why}</p><ul class="diff">{lines}</ul>'
     yield "</section>"
+
+
+def _other_spending(report: PlanReport) -> Iterator[str]:
+    if report.other_spending:
+        yield f"<section><h2>Spent besides</h2>{_definitions(other_spending(report))}</section>"
 
 
 def _denied(report: PlanReport) -> Iterator[str]:

@@ -95,6 +95,15 @@ def facts(report: PlanReport) -> Iterator[tuple[str, str]]:
     return ((name, value) for name, value in rows if value)
 
 
+def other_spending(report: PlanReport) -> Iterator[tuple[str, str]]:
+    """What was spent on other things than the steps there are: on what, and what it took."""
+    for each in report.other_spending:
+        times = f"{each.attempts} time{'s' if each.attempts > 1 else ''}"
+        what = "begun" if each.what == "removed" else "failed, and a better plan was looked for"
+        removed = ", then removed by a revision" if each.what == "removed" else ""
+        yield f"{each.step_id}: {what} {times}{removed}", spending(each.spent) or "no model was called"
+
+
 def step_facts(step: StepReportLine) -> Iterator[tuple[str, str]]:
     """What is said of a step in its own section: names and values, none of them blank."""
     again = len(step.attempts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from planner.edits import fixed_steps
 from planner.instructions import PlanReplaced, RevisionRefused
 from planner.loader import LoadedPlan
 from planner.model import Plan, StepStatus
+from planner.problems import Problem
 from planner.records import PlanRevised
 from planner.revision import (
     Operation,
@@ -27,6 +28,7 @@ from planner.revision import (
     revise,
 )
 from subagents.executor import StepResult
+from vibe.core.errors import VibeError
 
 logger = logging.getLogger(__name__)
 
@@ -39,10 +41,15 @@ _CHANCES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplanPolicy:
-    """Who is asked for a better plan (None: nobody), and how often in a plan's life its revisions may be taken."""
+    """Who is asked for a better plan (None: nobody), and how often in a plan's life its revisions may be taken.
+
+    ``check`` raises a VibeError if a step of a revised plan, whoever revised it, could not start where the plan runs; it is
+    called in a worker thread.
+    """
 
     reviser: Reviser | None = None
     max_replans: int = DEFAULT_MAX_REPLANS
+    check: Callable[[Plan], None] | None = None
 
 
 class RevisablePlan(Protocol):
@@ -144,7 +151,7 @@ class Revising:
     async def _carry_out(self, operations: Sequence[Operation], *, by: str, reason: str, step_id: str | None) -> None:
         while True:
             plan, fixed = self._run.plan, fixed_steps(self._run.statuses())
-            loaded = await to_thread.run_sync(_revised, plan, operations, fixed)
+            loaded = await to_thread.run_sync(self._revised, plan, operations, fixed)
             await anyio.lowlevel.checkpoint()  # the run may be over
             record = PlanRevised(
                 at=self._run.now(), operations=plain_operations(operations), reason=reason, by=by, step_id=step_id
@@ -155,6 +162,15 @@ class Revising:
         changed = record.changed() & {step.id for step in plan.steps}
         self._run.revised(record, PlanReplaced(loaded.plan, loaded.dag, changed, answers=step_id))
 
+    def _revised(self, plan: Plan, operations: Sequence[Operation], fixed: Collection[str]) -> LoadedPlan:
+        loaded = revise(plan, operations, fixed=fixed)
+        if self._policy.check is not None:
+            try:
+                self._policy.check(loaded.plan)
+            except VibeError as error:
+                raise RevisionInvalidError([Problem(path="", message=str(error))]) from error
+        return loaded
+
 
 async def _asked(reviser: Reviser, request: RevisionRequest) -> Sequence[Operation] | None:
     try:
@@ -164,10 +180,6 @@ async def _asked(reviser: Reviser, request: RevisionRequest) -> Sequence[Operati
     except Exception:
         logger.exception("the reviser raised over step %s", request.failed_step_id)
         return None
-
-
-def _revised(plan: Plan, operations: Sequence[Operation], fixed: Collection[str]) -> LoadedPlan:
-    return revise(plan, operations, fixed=fixed)
 
 
 def _reason(result: StepResult) -> str:

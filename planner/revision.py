@@ -19,13 +19,14 @@ from planner.problems import PlanInvalidError, Problem, listed, quoted
 from planner.strict_json import JsonRefused, parse
 from subagents.executor import StepResult
 from vibe.core.errors import VibeError
+from vibe.core.outcome import Outcome
 
 _STEP_PATH = re.compile(r"^steps\[(\d+)\]")
 _SHOWN_VALUE = 40
 
 
 class AddStep(PlanModel):
-    """One more step; ``depends_on`` of the step are its edges. What it leaves out has the format's own defaults."""
+    """One more step; ``depends_on`` of the step are its edges. What it leaves out is as the plan's ``defaults`` say."""
 
     op: Literal["add_step"] = "add_step"
     step: Step
@@ -82,7 +83,14 @@ class RevisionInvalidError(PlanInvalidError):
 
 
 class ProviderRefused(VibeError):
-    """The provider says the key, quota or credit is the matter: no other call would fare better."""
+    """The provider says that no other call would fare better.
+
+    ``outcome`` is LIMIT if quota or credit is used up, FAILED if the key is refused.
+    """
+
+    def __init__(self, detail: str, outcome: Outcome) -> None:
+        super().__init__(detail)
+        self.outcome = outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +137,7 @@ def revise(
     text = json.dumps(document, ensure_ascii=False)
     revised: Plan | None = None
     try:
-        revised = Plan.model_validate_json(text, strict=True)
+        revised = Plan.model_validate_json(text, strict=True).resolved()
     except ValidationError as error:
         problems += [draft.located(problem) for problem in field_problems(error, document)]
     problems += [draft.located(problem) for problem in check_document(document)]
@@ -340,11 +348,17 @@ def operations_between(old: Plan, new: Plan) -> tuple[Operation, ...]:
     before = {step.id: step for step in old.steps}
     after = {step.id: step for step in new.steps}
     operations: list[Operation] = [RemoveStep(id=step_id) for step_id in before if step_id not in after]
-    operations += [AddStep(step=step) for step_id, step in after.items() if step_id not in before]
+    operations += [AddStep(step=_spelled_out(step, old)) for step_id, step in after.items() if step_id not in before]
     for step_id, step in after.items():
         if step_id in before:
             operations += _changes(before[step_id], step)
     return tuple(operations)
+
+
+def _spelled_out(step: Step, plan: Plan) -> Step:
+    """The step with a value of its own for all that the plan's ``defaults`` would fill in otherwise."""
+    names = plan.defaults.model_fields_set if plan.defaults else ()
+    return step.filled({name: getattr(step, name) for name in names})
 
 
 def _changes(old: Step, new: Step) -> Iterator[Operation]:

@@ -90,7 +90,7 @@ class AgentStep:
             if await self._tampered():
                 return None
             result = await self._commands.run(command, purpose=Purpose.VERIFY)
-            if result.timed_out or result.exit_code != 0:
+            if not result.is_success:
                 return command, result
         return None
 

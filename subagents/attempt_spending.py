@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+from subagents.executor import Spent, total_usage
 from subagents.local import subagents_name, transcript_name
 from subagents.spawner import earlier_subagents
-from subagents.subagent import total_usage
 from vibe.core.messages import Usage
 from vibe.core.session.transcript import Transcript, TranscriptError
 
 
 def attempt_spending(step_folder: Path, attempt: int) -> tuple[Usage, float | None]:
     """Usage and USD (None: unknown) of the attempt's agents and the subagents they started; reads files."""
-    usage, cost_usd = Usage(), 0.0
-    unknown = False
-    for conversation in ("", *_besides(step_folder, attempt)):
-        used, cost = _conversation_spending(step_folder, attempt, conversation)
-        usage += used
-        cost_usd += cost or 0.0
-        unknown = unknown or cost is None
-    return usage, None if unknown else cost_usd
+    names = ("", *_besides(step_folder, attempt))
+    return total_usage(spent for name in names for spent in _conversation_spending(step_folder, attempt, name))
 
 
 def _besides(step_folder: Path, attempt: int) -> list[str]:
@@ -31,11 +26,9 @@ def _besides(step_folder: Path, attempt: int) -> list[str]:
     ]
 
 
-def _conversation_spending(step_folder: Path, attempt: int, name: str) -> tuple[Usage, float | None]:
+def _conversation_spending(step_folder: Path, attempt: int, name: str) -> Iterator[Spent]:
     try:
-        conversation = Transcript.peek(step_folder / transcript_name(attempt, name))
+        yield Transcript.peek(step_folder / transcript_name(attempt, name))
     except TranscriptError:
-        return Usage(), 0.0  # the step that needs the conversation reports it
-    usage, cost_usd = total_usage(earlier_subagents(step_folder / subagents_name(attempt, name), ""))
-    unknown = conversation.cost_usd is None or cost_usd is None
-    return conversation.usage + usage, None if unknown else (conversation.cost_usd or 0.0) + (cost_usd or 0.0)
+        return  # the step that needs the conversation reports it
+    yield from earlier_subagents(step_folder / subagents_name(attempt, name), "")

@@ -18,7 +18,7 @@ class CommandStep:
     def __init__(self, task: StepTask, commands: HostCommands) -> None:
         self._task = task
         self._commands = commands
-        self.result = StepResult(outcome=Outcome.LIMIT, reason="timeout", detail=f"{task.command} ran out of time")
+        self.result = StepResult(outcome=Outcome.LIMIT, reason="timeout", detail=f"`{task.command}` ran out of time")
 
     async def do(self) -> None:
         """Run it to the end; until then ``result`` is what a run out of time comes to."""
@@ -27,7 +27,7 @@ class CommandStep:
             ended = await self._commands.run(command, purpose=purpose)
             output = output_of(ended)[-SUMMARY_CHARACTERS:]
             summary = summary or output
-            if ended.timed_out or ended.exit_code != 0:
+            if not ended.is_success:
                 self.result = StepResult(
                     outcome=Outcome.FAILED,
                     reason="exit_code" if purpose is Purpose.STEP else "verify",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -13,7 +14,7 @@ from vibe.core.outcome import Outcome
 from vibe.core.stop import StopSignal
 from vibe.core.tools.permissions import Denial
 
-__all__ = ["AgentUsage", "StepExecutor", "StepInput", "StepResult", "StepTask", "StopSignal"]
+__all__ = ["AgentUsage", "StepExecutor", "StepInput", "StepResult", "StepTask", "StopSignal", "total_usage"]
 
 
 class AgentUsage(Struct, frozen=True, kw_only=True):
@@ -32,8 +33,9 @@ class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``outcome`` COMPLETED, FAILED, BLOCKED or LIMIT is final for the attempt; INTERRUPTED means the step stopped at a
     turn's end and goes on from there. ``reason`` is a stable word (``budget``, ``verify``, ``output``, ``exit_code``,
     ``timeout``, ``blocked``, ``provider`` ...), ``detail`` a sentence for people. ``output`` is what was handed in, if
-    the step has a schema for that and completed. ``cost_usd`` is None if unknown. ``provider_refused`` says the key, quota or credit was the matter: no other step would fare better. ``usage`` counts
-    the subagents the step's agent started, too; ``agents`` tells them apart, with the step's own agent first.
+    the step has a schema for that and completed. ``cost_usd`` is None if unknown. ``provider_refused`` says the key,
+    quota or credit was the matter: no other step would fare better. ``usage`` counts the subagents the step's agent
+    started, too; ``agents`` tells them apart, with the step's own agent first.
     """
 
     outcome: Outcome
@@ -109,3 +111,27 @@ class StepExecutor(Protocol):
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do the step. A step that fails is a result, never an exception."""
         ...
+
+
+class Spent(Protocol):
+    """What took tokens and money; ``cost_usd`` None: unknown."""
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens and calls."""
+        ...
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The price of the calls."""
+        ...
+
+
+def total_usage(parts: Iterable[Spent]) -> tuple[Usage, float | None]:
+    """The sum; the price is None once a call's is unknown."""
+    usage, cost, known = Usage(), 0.0, True
+    for part in parts:
+        usage += part.usage
+        known = known and (part.cost_usd is not None or not part.usage.calls)
+        cost += part.cost_usd or 0.0
+    return usage, cost if known else None

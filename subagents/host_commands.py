@@ -84,7 +84,7 @@ class HostCommands:
             ToolResultEvent(
                 tool_call_id=call_id,
                 tool=TOOL_NAME,
-                status="ok" if result.exit_code == 0 and not result.timed_out else "error",
+                status="ok" if result.is_success else "error",
                 content=output_of(result)[-MAX_EVENT_OUTPUT:],
                 duration_s=result.duration_s,
             )

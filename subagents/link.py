@@ -66,7 +66,11 @@ class SubagentPlace(Struct, frozen=True, kw_only=True, tag="subagent"):
     """A place for one more subagent."""
 
 
-Want: TypeAlias = LedgerRoom | ProviderSlot | TurnToAsk | PersonsAnswer | PersonsReplies | SubagentPlace
+class ClaimsBeside(Struct, frozen=True, kw_only=True, tag="beside"):
+    """What steps have claimed to write that worked beside this one."""
+
+
+Want: TypeAlias = LedgerRoom | ProviderSlot | TurnToAsk | PersonsAnswer | PersonsReplies | SubagentPlace | ClaimsBeside
 
 
 # --- from the step's process ----------------------------------------------------------------------------------
@@ -135,6 +139,7 @@ class Granted(Struct, frozen=True, omit_defaults=True, tag="granted"):
 
     ``tokens`` is the longest answer there is room for; ``usage`` and ``cost_usd`` are what the plan has spent by now.
     ``yeses`` are all lasting yeses of the run. ``answer`` and ``answers`` are the person's (None: would rather not).
+    ``writes`` is what the neighbours claimed.
     """
 
     lease: int
@@ -144,6 +149,7 @@ class Granted(Struct, frozen=True, omit_defaults=True, tag="granted"):
     yeses: tuple[str, ...] = ()
     answer: ApprovalAnswer | None = None
     answers: tuple[dict[str, Any], ...] | None = None
+    writes: tuple[str, ...] = ()
 
 
 class Refused(Struct, frozen=True, omit_defaults=True, tag="refused"):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
 import anyio
@@ -18,6 +18,7 @@ from subagents.executor import StepResult
 from subagents.link import (
     Announced,
     Asked,
+    ClaimsBeside,
     Ended,
     Granted,
     LedgerRoom,
@@ -35,6 +36,7 @@ from subagents.link import (
     from_step,
 )
 from subagents.spawner import SpawnError, SpawnPool
+from subagents.verification import Neighbours
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.limiter import CallLimiter
@@ -62,6 +64,7 @@ class Shared:
     limiter_of: Callable[[str], CallLimiter]
     sink: EventSink
     user_input: UserInput | None = None
+    neighbours: Neighbours = field(default_factory=Neighbours)
 
 
 @dataclass(slots=True, eq=False)
@@ -78,14 +81,15 @@ class StepDesk:
     """Serves one step's process. ``result`` is what the attempt came to, None while it has not said.
 
     ``lost`` is what the calls may have taken that were under way when the process died: nobody knows, so they are
-    booked with all the room they had.
+    booked with all the room they had. ``others`` tells what the step's neighbours claimed to write.
     """
 
-    def __init__(self, shared: Shared, send: Send) -> None:
+    def __init__(self, shared: Shared, send: Send, others: Callable[[], Sequence[str]]) -> None:
         self.result: StepResult | None = None
         self.lost: list[tuple[Usage, float | None]] = []
         self._shared = shared
         self._send = send
+        self._others = others
         self._leases: dict[int, _Lease] = {}
 
     async def serve(self, next_line: NextLine, *, leaving: bool = False) -> None:
@@ -179,6 +183,8 @@ class StepDesk:
                 return self._replies(number, want)
             case SubagentPlace():
                 return self._place(number)
+            case ClaimsBeside():
+                return self._claims(number)
             case _:
                 assert_never(want)
 
@@ -225,6 +231,10 @@ class StepDesk:
     async def _place(self, number: int) -> AsyncGenerator[Granted]:
         async with self._shared.spawning.place():
             yield Granted(number)
+
+    @asynccontextmanager
+    async def _claims(self, number: int) -> AsyncGenerator[Granted]:
+        yield Granted(number, writes=tuple(self._others()))
 
     def _limiter(self, provider: str) -> CallLimiter:
         try:

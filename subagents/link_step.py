@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
 import anyio
-from anyio import wait_readable
+from anyio import from_thread, wait_readable
 from msgspec import Raw
 
 from ipc.codec import encode_event
 from ipc.events import Event
 from subagents.budget import Account, Limits
+from subagents.executor import StepTask
 from subagents.link import (
     Announced,
     Asked,
     Cancel,
+    ClaimsBeside,
     Ended,
     FromStep,
     Granted,
@@ -305,6 +307,23 @@ class LinkedSpawnPool(SpawnPool):
             yield
         finally:
             self._link.give_back(Returned(granted.lease))
+
+
+class LinkedNeighbours:
+    """What the steps of the run claimed, asked for when it matters; see ``subagents.verification.NeighbourClaims``."""
+
+    def __init__(self, link: StepLink) -> None:
+        self._link = link
+
+    @contextmanager
+    def beside(self, task: StepTask) -> Generator[Callable[[], Sequence[str]]]:  # noqa: ARG002  the run knows whose link this is
+        """Yields what asks the run, in a thread."""
+        yield lambda: from_thread.run(self._claims)
+
+    async def _claims(self) -> Sequence[str]:
+        granted = await self._link.lease(ClaimsBeside())
+        self._link.give_back(Returned(granted.lease))
+        return granted.writes
 
 
 def ask_in_turn(link: StepLink, approvals: Approvals) -> None:

@@ -18,7 +18,7 @@ from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.host_commands import HostCommands
 from subagents.subagent import Belongings, SubAgent, SubAgentConfig
 from subagents.surroundings import Surroundings
-from subagents.verification import Neighbours, Verification, record_name
+from subagents.verification import NeighbourClaims, Neighbours, Verification, record_name
 from vibe.core.agents.errors import UnknownAgentError
 from vibe.core.agents.profiles import AgentProfile
 from vibe.core.session.transcript import Transcript
@@ -29,17 +29,26 @@ HAND_IN_TEXT = "Hand in the result of your step. This ends it: call it once all 
 
 
 class LocalExecutor:
-    """Does steps in this process. ``step_folder`` says where a step keeps its conversation."""
+    """Does steps in this process. ``step_folder`` says where a step keeps its conversation.
 
-    def __init__(self, surroundings: Surroundings, step_folder: Callable[[str], Path]) -> None:
+    ``neighbours`` knows the steps of the run that other executors do (None: there are none).
+    """
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        step_folder: Callable[[str], Path],
+        neighbours: NeighbourClaims | None = None,
+    ) -> None:
         self._around = surroundings
         self._step_folder = step_folder
-        self._neighbours = Neighbours()
+        self._neighbours = neighbours or Neighbours()
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do one attempt at a step within its time; see ``StepExecutor``."""
         started = self._around.clock()
-        ended = await (self._run_command(task) if task.command else self._run_agent(task, stop))
+        with self._neighbours.beside(task) as others:
+            ended = await (self._run_command(task) if task.command else self._run_agent(task, stop, others))
         return structs.replace(ended, duration_s=self._around.clock() - started)
 
     async def _run_command(self, task: StepTask) -> StepResult:
@@ -48,16 +57,14 @@ class LocalExecutor:
             await step.do()
         return step.result
 
-    async def _run_agent(self, task: StepTask, stop: StopSignal) -> StepResult:
-        root = self._root(task)
-        with self._neighbours.beside(task, root) as others:
-            verification = await anyio.to_thread.run_sync(self._verification, task, root, others)
-            async with background_commands() as background:
-                agent = await anyio.to_thread.run_sync(self._agent, task, verification, background)
-                return await _ended(AgentStep(task, agent, self._commands(task), verification), task, stop)
+    async def _run_agent(self, task: StepTask, stop: StopSignal, others: Callable[[], Sequence[str]]) -> StepResult:
+        verification = await anyio.to_thread.run_sync(self._verification, task, others)
+        async with background_commands() as background:
+            agent = await anyio.to_thread.run_sync(self._agent, task, verification, background)
+            return await _ended(AgentStep(task, agent, self._commands(task), verification), task, stop)
 
-    def _verification(self, task: StepTask, root: Path, others: Callable[[], Sequence[str]]) -> Verification:
-        return Verification(task, root, self._step_folder(task.step_id) / record_name(task), others)
+    def _verification(self, task: StepTask, others: Callable[[], Sequence[str]]) -> Verification:
+        return Verification(task, self._root(task), self._step_folder(task.step_id) / record_name(task), others)
 
     def _agent(self, task: StepTask, verification: Verification, background: BackgroundCommands) -> SubAgent:
         """The attempt's subagent, with the conversation it had if it was interrupted; reads and makes files."""

@@ -6,7 +6,7 @@ import logging
 import math
 import signal
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,11 +63,16 @@ class ProcessExecutor:
         if task.command is not None:
             return await self._commands.run(task, stop)
         started = time.monotonic()
+        with self._shared.neighbours.beside(task) as others:
+            result = await self._run_agent(task, stop, others)
+        return structs.replace(result, duration_s=time.monotonic() - started)
+
+    async def _run_agent(self, task: StepTask, stop: StopSignal, others: Callable[[], Sequence[str]]) -> StepResult:
         try:
             process = await self._pool.take()
         except ProcessStartError as error:
             return StepResult(outcome=Outcome.FAILED, reason="environment", detail=str(error))
-        attempt = _Attempt(process, self._shared)
+        attempt = _Attempt(process, self._shared, others)
         try:
             await attempt.work(task, stop)
         finally:
@@ -75,7 +80,7 @@ class ProcessExecutor:
         result = attempt.desk.result or await self._unfinished(task, attempt)
         if result.reason == "internal" and attempt.printed:
             logger.error("step %s in its process:\n%s", task.step_id, attempt.printed)
-        return structs.replace(result, duration_s=time.monotonic() - started)
+        return result
 
     async def _unfinished(self, task: StepTask, attempt: _Attempt) -> StepResult:
         """What an attempt came to that did not say so itself; its calls are counted all the same."""
@@ -90,11 +95,11 @@ class ProcessExecutor:
 class _Attempt:
     """One attempt and its process."""
 
-    def __init__(self, process: StepProcess, shared: Shared) -> None:
+    def __init__(self, process: StepProcess, shared: Shared, others: Callable[[], Sequence[str]]) -> None:
         self._process = process
         self._account = shared.account
         self._ends = LooseEnds(shared.sink)
-        self.desk = StepDesk(replace(shared, sink=self._ends), process.send)
+        self.desk = StepDesk(replace(shared, sink=self._ends), process.send, others)
         self._flaw: LinkError | None = None
         self._hung_up = False
         self._stopped = False

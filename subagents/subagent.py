@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
@@ -10,7 +9,7 @@ from uuid import uuid4
 from ipc.events import SubAgentFinishedEvent, SubAgentStartedEvent, WarningEvent
 from ipc.sink import TaggingSink
 from subagents.budget import Limits
-from subagents.executor import AgentUsage
+from subagents.executor import AgentUsage, total_usage
 from subagents.kit import TASK_TOOL, AgentParts, agent_kit
 from subagents.surroundings import Brood, Parent, Surroundings
 from subagents.tool_policy import step_tools
@@ -93,12 +92,12 @@ class SubAgent:
         self._tools = self._choose_tools()
         self._offered = self._tools if config.hand_in is None else self._tools.with_tool(config.hand_in.tool_class())
         self._taught = surroundings.guidance.for_agent(self._place())
-        before = self._spent_before()
+        usage, cost_usd = self._spent_before()
         self._account = surroundings.account.open(
             f"step {config.step_id!r}" if config.step_id else f"subagent {config.caller!r}",
             Limits(max_tokens=config.max_tokens, max_price=config.max_price),
-            spent=before.usage,
-            cost_usd=before.cost_usd,
+            spent=usage,
+            cost_usd=cost_usd,
         )
         self._brood = self._spawner()
         self._loop = AgentLoop(self._kit(), max_turns=config.max_turns)
@@ -192,13 +191,11 @@ class SubAgent:
             conversation=self.conversation.messages,
         )
 
-    def _spent_before(self) -> AgentUsage:
+    def _spent_before(self) -> tuple[Usage, float | None]:
         """What an earlier run spent on the conversation so far, subagents included."""
         around, folder = self._around, self._own.subagents
         earlier = around.spawning.earlier(folder) if around.spawning and folder else ()
-        own = AgentUsage(agent_id="", usage=self.conversation.usage, cost_usd=self.conversation.cost_usd)
-        usage, cost_usd = total_usage((own, *earlier))
-        return AgentUsage(agent_id="", usage=usage, cost_usd=cost_usd)
+        return total_usage((self.conversation, *earlier))
 
     def _spawner(self) -> Brood | None:
         around, folder = self._around, self._own.subagents
@@ -257,13 +254,3 @@ class SubAgent:
                 parent_id=self.config.parent_id,
             )
         )
-
-
-def total_usage(agents: Iterable[AgentUsage]) -> tuple[Usage, float | None]:
-    """The sum; the price is None once one is unknown."""
-    usage, cost, known = Usage(), 0.0, True
-    for agent in agents:
-        usage += agent.usage
-        known = known and (agent.cost_usd is not None or not agent.usage.calls)
-        cost += agent.cost_usd or 0.0
-    return usage, cost if known else None

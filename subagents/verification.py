@@ -13,10 +13,11 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -219,8 +220,19 @@ def _write(path: Path, known: Mapping[str, str | None]) -> None:
 @dataclass(frozen=True, slots=True)
 class _Claim:
     step_id: str
-    root: Path
+    workdir: str | None
     writes: tuple[str, ...]
+
+
+class NeighbourClaims(Protocol):
+    """Knows what steps claimed to write that worked beside another."""
+
+    def beside(self, task: StepTask) -> AbstractContextManager[Callable[[], Sequence[str]]]:
+        """While it lasts, ``task`` is at work; yields what tells the claims of others since its first attempt began.
+
+        What is yielded may block: call it in a thread.
+        """
+        ...
 
 
 class Neighbours:
@@ -232,15 +244,18 @@ class Neighbours:
         self._first: dict[str, tuple[int, tuple[_Claim, ...]]] = {}
 
     @contextmanager
-    def beside(self, task: StepTask, root: Path) -> Generator[Callable[[], Sequence[str]]]:
-        """While it lasts, ``task`` is at work; yields what tells the claims of others since its first attempt began."""
-        own = _Claim(task.step_id, root, task.writes or ())
+    def beside(self, task: StepTask) -> Generator[Callable[[], Sequence[str]]]:
+        """See ``NeighbourClaims``; nobody is the neighbour of a step in a worktree."""
+        own = _Claim(task.step_id, task.workdir, task.writes or ())
         first, already = self._first.setdefault(task.step_id, (len(self._begun), tuple(self._active)))
 
         def others() -> Sequence[str]:
             claims = (*already, *self._begun[first:])
             return [
-                glob for claim in claims if claim.step_id != own.step_id and claim.root == root for glob in claim.writes
+                glob
+                for claim in claims
+                if claim.step_id != own.step_id and claim.workdir == own.workdir
+                for glob in claim.writes
             ]
 
         if own.writes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from subagents.executor import StepResult, StepTask
+from subagents.executor import StepResult, StepTask, total_usage
 from subagents.worktree_folder import OUR_LABEL
 from subagents.worktree_merge import Conflict
 from subagents.worktree_repository import Base, Repository
@@ -97,20 +97,14 @@ def other_side(repository: Repository, base: Base, conflict: Conflict) -> tuple[
 
 def joined(first: StepResult, second: StepResult) -> StepResult:
     """``first``, with what ``second`` took."""
+    usage, cost_usd = total_usage((first, second))
     return structs.replace(
         first,
-        usage=first.usage + second.usage,
-        cost_usd=_added(first, second),
+        usage=usage,
+        cost_usd=cost_usd,
         turns=first.turns + second.turns,
         duration_s=first.duration_s + second.duration_s,
         denied=(*first.denied, *second.denied),
         agents=(*first.agents, *second.agents),
         agent_id=first.agent_id or second.agent_id,
     )
-
-
-def _added(*results: StepResult) -> float | None:
-    """The sum; None once a model was called at an unknown price."""
-    if any(result.cost_usd is None and result.usage.calls for result in results):
-        return None
-    return sum(result.cost_usd or 0.0 for result in results)

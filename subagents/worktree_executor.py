@@ -23,7 +23,7 @@ from subagents.worktree_folder import PUT_AWAY, remove_folder
 from subagents.worktree_lock import RepositoryLock
 from subagents.worktree_record import Phase, WorktreeRecord, read_record
 from subagents.worktree_repository import Repository
-from subagents.worktree_steps import ENDED, Attempt, StepWorktree
+from subagents.worktree_steps import ENDED, Attempt, StepWorktree, steps_with_worktrees
 from vibe.core.outcome import Outcome
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class WorktreeExecutor:
             WorktreeError, WorktreeRefusedError: git or the disk refuses.
         """
         await to_thread.run_sync(self._delete_rest)
-        for step_id in await to_thread.run_sync(self._left):
+        for step_id in await to_thread.run_sync(steps_with_worktrees, self._place.folder):
             record = await to_thread.run_sync(read_record, self._place.step_folder(step_id))
             if record is not None and record.phase is Phase.MERGING:
                 await self._alone((await self._worktree(step_id, record.attempt)).recover)
@@ -118,18 +118,10 @@ class WorktreeExecutor:
         Raises:
             WorktreeError, WorktreeRefusedError: git or the disk refuses.
         """
-        for step_id in await to_thread.run_sync(self._left):
+        for step_id in await to_thread.run_sync(steps_with_worktrees, self._place.folder):
             record = await to_thread.run_sync(read_record, self._place.step_folder(step_id))
             if record is not None and step_id in step_ids:
                 await self._alone((await self._worktree(step_id, record.attempt)).clear)
-
-    def _left(self) -> list[str]:
-        """The steps that have a worktree now."""
-        try:
-            found = list(self._place.folder.iterdir())
-        except OSError:
-            return []
-        return sorted({path.name.partition(".")[0] for path in found if not path.name.startswith(PUT_AWAY)})
 
     def _delete_rest(self) -> None:
         """Delete what a killed process had put away."""
@@ -186,7 +178,7 @@ class WorktreeExecutor:
         theirs = await to_thread.run_sync(other_side, await self._repository(), record.base, conflict)
         resolving = Resolving(conflict=conflict, round=record.rounds, theirs=theirs)
         so_far = record.result or StepResult(outcome=Outcome.FAILED)
-        clash = f"the conflicts in {name_some(conflict.paths)}"
+        clash = f"conflicts in {name_some(conflict.paths)}"
         self._warn(task, f"merging step {task.step_id!r} found {clash}: a subagent resolves them")
         task, problem = _in_worktree(task, step), ""
         checks = await to_thread.run_sync(step.checks, task)
@@ -212,7 +204,7 @@ class WorktreeExecutor:
                 )
             if not problem:
                 return await _shielded(partial(step.end_conflict, conflict, so_far))
-        refused = _refused(so_far, MergeRefusedError(f"{clash} are not resolved: {problem.splitlines()[0]}"))
+        refused = _refused(so_far, MergeRefusedError(f"the {clash} are not resolved: {problem.splitlines()[0]}"))
         return await self._alone(partial(step.drop, result=refused))
 
     async def _repository(self) -> Repository:

@@ -1,20 +1,21 @@
-"""What a plan's worktree steps left in a repository, found by name, and removed."""
+"""What a plan's worktree steps left in a repository, found by name; given up, or removed."""
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from subagents.worktree_apply import scratch_folder
 from subagents.worktree_errors import WorktreeError
-from subagents.worktree_folder import PUT_AWAY, WorktreeFolder
+from subagents.worktree_folder import PUT_AWAY, WorktreeFolder, remove_folder
 from subagents.worktree_lock import POLL_SECONDS, RepositoryLock
+from subagents.worktree_record import Phase, read_record
 from subagents.worktree_repository import Repository
-from subagents.worktree_steps import plan_branches
+from subagents.worktree_steps import Attempt, StepWorktree, plan_branches, steps_with_leftovers
 
 LOCK_SECONDS = 30.0
 
@@ -47,6 +48,35 @@ def find_leftovers(repository: Repository | None, folder: Path, plan_id: str) ->
     refs = repository.git("for-each-ref", "--format=%(refname)", f"refs/heads/{plan_branches(plan_id)}").text
     branches = tuple(ref.removeprefix("refs/heads/") for ref in refs.splitlines())
     return Leftovers(worktrees=tuple(found), branches=branches)
+
+
+def give_up_worktrees(repository: Repository, folder: Path, plan_id: str, step_folder: Callable[[str], Path]) -> None:
+    """Remove the worktrees in ``folder`` of a plan that will not be gone on with. Blocks.
+
+    What was not merged is kept on its branch; a merge that was cut off is carried to its end first.
+
+    Raises:
+        WorktreeError: git or the disk refuses, or another process does not let go of the repository.
+    """
+    with _alone(repository) as held:
+        for step_id in steps_with_leftovers(folder):
+            record = read_record(step_folder(step_id))
+            if record is None:
+                continue
+            whose = Attempt(
+                plan_id=plan_id,
+                step_id=step_id,
+                title="",
+                number=record.attempt,
+                folder=folder,
+                step_folder=step_folder(step_id),
+            )
+            step = StepWorktree(whose, repository)
+            if record.phase is Phase.MERGING:
+                step.recover(held)
+            step.clear(held)
+    for rest in folder.glob(f"{PUT_AWAY}*"):
+        remove_folder(rest)
 
 
 def remove_leftovers(repository: Repository | None, folder: Path, leftovers: Leftovers) -> None:

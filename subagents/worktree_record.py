@@ -47,7 +47,6 @@ class WorktreeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     conflict: Conflict | None = None
     rounds: int = 0
     plan: MergePlan | None = None
-    files_changed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
 

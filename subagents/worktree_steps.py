@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from subagents.executor import StepResult, StepTask
 from subagents.verification import Verification
 from subagents.worktree_apply import apply_merge, is_merged
 from subagents.worktree_errors import MergeRefusedError, StaleTreeError, WorktreeError, name_some
-from subagents.worktree_folder import WorktreeFolder, remove_folder
+from subagents.worktree_folder import PUT_AWAY, WorktreeFolder, remove_folder
 from subagents.worktree_lock import index_lock
 from subagents.worktree_merge import Conflict, Words, Work, plan_merge
 from subagents.worktree_record import RECORD_FILE, Phase, WorktreeRecord, read_record, write_record
@@ -64,6 +65,27 @@ class Attempt:
 def plan_branches(plan_id: str) -> str:
     """How the names of a plan's branches begin."""
     return f"vibe/{plan_id}/"
+
+
+def steps_with_worktrees(folder: Path) -> list[str]:
+    """The steps that have a worktree in a plan's folder for them."""
+    return _steps_of(path.name for path in _entries(folder) if not path.name.startswith(PUT_AWAY))
+
+
+def steps_with_leftovers(folder: Path) -> list[str]:
+    """As ``steps_with_worktrees``, and those whose worktree is put away: git may know it still."""
+    return _steps_of(path.name.removeprefix(PUT_AWAY) for path in _entries(folder))
+
+
+def _steps_of(names: Iterable[str]) -> list[str]:
+    return sorted({name.partition(".")[0] for name in names})
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
 
 
 class StepWorktree:

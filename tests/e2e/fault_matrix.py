@@ -104,7 +104,7 @@ FAULTS = (
         outcome="limit",
         exit_code=4,
         reason="model",
-        says=f"{REFUSED} (HTTP 429): slow down; {WAIT}",
+        says=f"{REFUSED} (HTTP 429): slow down; {WAIT}; it asks to wait 60 s, and retry_max_seconds allows … s in all",
         llmock=[_status(429, "slow down", retry_after=60)],
     ),
     Fault(

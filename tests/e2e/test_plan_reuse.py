@@ -178,7 +178,12 @@ def test_a_report_that_can_not_be_written_is_one_sentence(vibe: VibeCommand, wri
     assert (refused.code, vibe.plan_ids()) == (2, [])
     assert refused.err == "vibe: --report out.pdf: give the file a name that ends in .md, .html or .json\n"
 
-    lost = vibe("plan", "run", "--report", "none/out.md", write_plan(*chain()))
+    refused = vibe("plan", "run", "--report", "none/out.md", write_plan(*chain()))
+    assert (refused.code, vibe.plan_ids()) == (2, [])
+    assert "there is no folder" in refused.err
+
+    (vibe.workdir / "out").mkdir()
+    lost = vibe("plan", "run", "--report", "out/out.md", write_plan(*chain(c="rmdir out")))
     assert lost.code == 3
     assert "the report can't be written to" in lost.err
     assert "completed in" in lost.out

@@ -343,6 +343,25 @@ def test_a_finished_plan_is_listed_shown_and_not_resumed(vibe: VibeCommand, writ
     assert "nothing to resume" in again.err
 
 
+def test_the_way_on_from_a_failed_plan_is_said(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    ended = vibe("plan", "run", write_plan(command_step("a", "test -e there")))
+    [plan_id] = vibe.plan_ids()
+
+    assert ended.code == 1
+    assert ended.out.endswith(f"\ntry again with: vibe plan retry {plan_id} a, then vibe plan resume {plan_id}\n")
+    (vibe.workdir / "there").touch()
+    assert vibe("plan", "retry", plan_id, "a").code == 0
+    assert vibe("plan", "resume", plan_id).code == 0
+
+
+def test_a_step_that_hangs_on_a_decision_is_shown_so(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    options = [{"id": "yes", "label": "Yes"}, {"id": "no", "label": "No"}]
+    decisions = [{"id": "ship", "question": "Ship?", "options": options}]
+    plan = write_plan(command_step("a", "true", decision="ship", when={"ship": ["yes"]}), decisions=decisions)
+
+    assert "    waits for the decision: ship\n    only if: ship is yes\n" in vibe("plan", "show", plan).out
+
+
 def test_without_a_terminal_there_is_no_colour_and_no_question(vibe: VibeCommand, write_plan: WritePlan) -> None:
     vibe.replay({
         "agents": {

@@ -137,6 +137,22 @@ def test_the_quickstart_comes_to_the_same_in_processes(vibe: VibeCommand, tmp_pa
     assert step_processes(vibe) == set()
 
 
+@pytest.mark.parametrize("executor", ["local", "process"])
+def test_what_a_neighbour_claimed_may_change_under_a_steps_checks(
+    vibe: VibeCommand, write_plan: WritePlan, executor: str
+) -> None:
+    vibe.replay({"agents": {"worker": slow("worker")}})
+    (vibe.workdir / "check.sh").write_text("exit 0\n")
+    owner = "while [ ! -e started-worker ]; do sleep 0.02; done; echo 'exit 0 # newer' > check.sh; touch go"
+    plan = write_plan(
+        agent_step("worker", verify=["sh check.sh"]), command_step("owner", owner, writes=["check.sh", "go"])
+    )
+
+    ended = vibe("plan", "run", "--executor", executor, "--auto-approve", "--output", "json", plan)
+
+    assert ended.code == 0, ended.out + ended.err
+
+
 def test_killing_a_steps_process_fails_the_step_and_not_the_plan(vibe: VibeCommand, write_plan: WritePlan) -> None:
     vibe.replay({"agents": {"victim": slow("victim"), "other": slow("other")}})
     plan = write_plan(

@@ -98,12 +98,28 @@ def editing(path: str, content: str, **extra: Any) -> dict[str, Any]:
     }
 
 
+def test_agents_in_processes_of_their_own_are_merged_too(vibe: VibeCommand, repo: Path) -> None:
+    vibe.replay({"agents": {"a": editing("app.py", CODE.upper()), "b": editing("notes.txt", "two\n")}})
+    plan = plan_file(vibe, worktree_step("a"), worktree_step("b", verify=["grep -q two notes.txt"]))
+
+    ended = vibe("plan", "run", "--auto-approve", "--executor", "process", "--output", "json", plan)
+
+    assert ended.code == 0, ended.out + ended.err
+    assert ((repo / "app.py").read_text(), (repo / "notes.txt").read_text()) == (CODE.upper(), "two\n")
+    assert git(repo, "status", "--porcelain") == ""
+    assert git(repo, "log", "--merges", "--oneline").count("\n") == 2
+    nothing_is_left(vibe)
+
+
 HI = CODE.replace("hello", "hi")
 HEY = CODE.replace("hello", "hey")
 BOTH = CODE.replace("hello", "hi, hey")
 
 
-def test_a_conflict_is_resolved_by_a_subagent_and_other_changes_are_let_be(vibe: VibeCommand, repo: Path) -> None:
+@pytest.mark.parametrize("executor", ["local", "process"])
+def test_a_conflict_is_resolved_by_a_subagent_and_other_changes_are_let_be(
+    vibe: VibeCommand, repo: Path, executor: str
+) -> None:
     vibe.replay({
         "agents": {
             "a": editing("app.py", HI),
@@ -118,7 +134,8 @@ def test_a_conflict_is_resolved_by_a_subagent_and_other_changes_are_let_be(vibe:
     plan = plan_file(vibe, worktree_step("a", verify=[check]), worktree_step("b", verify=[check]))
 
     refused = vibe("plan", "run", "--auto-approve", plan)
-    ended = vibe("plan", "run", "--auto-approve", "--allow-dirty", "--output", "streaming", plan)
+    words = ("--auto-approve", "--allow-dirty", "--executor", executor)
+    ended = vibe("plan", "run", *words, "--output", "streaming", plan)
 
     assert (refused.code, "'notes.txt', 'staged.txt'" in refused.err, "--allow-dirty" in refused.err) == (2, True, True)
     assert ended.code == 0, ended.out + ended.err
@@ -250,7 +267,13 @@ def test_a_paused_plan_keeps_its_worktree_and_is_not_cleaned(vibe: VibeCommand, 
     assert (everything.code, f"{plan_id}: left alone" in everything.out) == (0, True)
     assert (vibe.home / "plans" / plan_id / "worktrees" / "a" / "half.txt").exists()
     assert git(repo, "status", "--porcelain") == ""
-    assert vibe("plan", "cancel", plan_id).code == 0
+    cancelled = vibe("plan", "cancel", plan_id)
+    branch = f"vibe/{plan_id}/a"
+    said = f"cancelled; nobody was running it; what was not merged is kept on {branch}"
+    assert cancelled.code == 0, cancelled.err
+    assert cancelled.out == f"plan {plan_id}: {said}; `vibe plan clean {plan_id}` removes that\n"
+    assert git(repo, "worktree", "list").count("\n") == 1
+    assert git(repo, "show", f"{branch}:half.txt") == "half\n"
     assert vibe("plan", "clean", plan_id).code == 0
     nothing_is_left(vibe)
 

@@ -121,8 +121,11 @@ class LinkedStep:
 
 
 @asynccontextmanager
-async def linked_step(shared: Shared) -> AsyncGenerator[LinkedStep]:
-    """A step that is served; its process is gone, and everything given back, when the block ends."""
+async def linked_step(shared: Shared, *neighbours: str) -> AsyncGenerator[LinkedStep]:
+    """A step that is served; its process is gone, and everything given back, when the block ends.
+
+    ``neighbours`` is what the steps beside it claimed to write.
+    """
     ours, theirs = socket.socketpair()
     ours.settimeout(0)
 
@@ -132,7 +135,8 @@ async def linked_step(shared: Shared) -> AsyncGenerator[LinkedStep]:
         except BrokenPipeError:
             return
 
-    step = LinkedStep(link=StepLink(theirs), desk=StepDesk(shared, send), ours=ours, theirs=theirs)
+    desk = StepDesk(shared, send, lambda: neighbours)
+    step = LinkedStep(link=StepLink(theirs), desk=desk, ours=ours, theirs=theirs)
     with ours, theirs:
         async with anyio.create_task_group() as served, anyio.create_task_group() as process:
             served.start_soon(step.desk.serve, step.next_line)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import anyio
@@ -17,6 +18,8 @@ from vibe.app.host import Host
 from vibe.app.plan_preflight import check_decisions, check_model
 from vibe.app.plan_reuse import Start
 from vibe.app.plan_start import PlanRunOptions, choose_start, replay_of
+from vibe.app.plan_worktrees import check_worktrees
+from vibe.app.planner_settings import check_replans
 from vibe.core.errors import EnvironmentFailure, VibeError
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.profile_view import profile_view
@@ -109,6 +112,9 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
     needs = _Needs(plan, engine, options.model)
     try:
         steps = tuple(needs.of(step) for step in plan.steps)
+        needs.see(partial(check_replans, plan, engine))
+        dirty, where = options.allow_dirty, loaded.where
+        needs.see(partial(check_worktrees, plan, start.workspace, host, engine, allow_dirty=dirty, where=where))
     finally:
         anyio.run(engine.models.aclose)
     problems = tuple(dict.fromkeys(needs.problems))
@@ -141,6 +147,13 @@ class _Needs:
     _tools: dict[tuple[object, ...], tuple[tuple[str, ...], str]] = field(
         default_factory=dict[tuple[object, ...], tuple[tuple[str, ...], str]]
     )
+
+    def see(self, check: Callable[[], None]) -> None:
+        """Keep what a check of the run's start says is wrong."""
+        try:
+            check()
+        except VibeError as error:
+            self._problem(error)
 
     def of(self, step: Step) -> StepNeeds:
         """What the step needs."""

@@ -1,4 +1,4 @@
-"""Removes what the worktree steps of ended plans left: worktrees, and branches with work that was not merged."""
+"""What the worktree steps of ended plans left, worktrees and branches with work that was not merged: listed, removed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from planner.plan_folder import PlanFolder, PlanSummary, find_plan, list_plans, plans_folder
 from subagents.worktree_errors import WorktreeRefusedError
-from subagents.worktree_leftovers import Leftovers, find_leftovers, remove_leftovers
+from subagents.worktree_leftovers import Leftovers, find_leftovers, give_up_worktrees, remove_leftovers
 from subagents.worktree_repository import Repository, open_repository
 from vibe.app.host import Host
 from vibe.app.plan_start import RESUMABLE
@@ -44,8 +44,34 @@ def clean_plans(host: Host, references: Sequence[str], *, dry_run: bool) -> list
     return [one for one in cleaned if one.found]
 
 
+def give_up(host: Host, folder: PlanFolder) -> None:
+    """Remove the worktrees of a plan that was cancelled and that nobody runs; its branches stay. Blocks.
+
+    Raises:
+        EnvironmentFailure: git or the disk refuses.
+    """
+    place = worktrees_folder(folder)
+    repository = _repository(folder, host) if place.is_dir() else None
+    if repository is not None:
+        give_up_worktrees(repository, place, folder.plan_id, folder.step_folder)
+
+
+def what_is_left(host: Host, folder: PlanFolder) -> str:
+    """What there is of a plan that was cancelled, and how it goes, as a phrase; blank if nothing is. Blocks.
+
+    Raises:
+        EnvironmentFailure: git or the disk refuses.
+    """
+    found = find_leftovers(_repository(folder, host), worktrees_folder(folder), folder.plan_id)
+    if not found:
+        return ""
+    kept = f"what was not merged is kept on {', '.join(found.branches)}" if found.branches else ""
+    left = "its worktrees are still there" if found.worktrees else ""
+    return f"{' and '.join(filter(None, (left, kept)))}; `vibe plan clean {folder.plan_id}` removes that"
+
+
 def _clean(folder: PlanFolder, host: Host, *, dry_run: bool) -> Cleaned:
-    repository = _repository(Path(folder.settings().workspace), host)
+    repository = _repository(folder, host)
     place = worktrees_folder(folder)
     found = find_leftovers(repository, place, folder.plan_id)
     why = _kept_because(folder.summary())
@@ -62,7 +88,8 @@ def _kept_because(plan: PlanSummary) -> str:
     return ""
 
 
-def _repository(workspace: Path, host: Host) -> Repository | None:
+def _repository(folder: PlanFolder, host: Host) -> Repository | None:
+    workspace = Path(folder.settings().workspace)
     try:
         return open_repository(workspace, host.environ) if workspace.is_dir() else None
     except WorktreeRefusedError:

@@ -18,7 +18,7 @@ NOTHING = Spending(Usage(), 0.0)
 
 def earlier_spending(plan: Plan, restored: RestoredPlan, folder: PlanFolder) -> Spending:
     """The sum over all attempts and revisions of earlier runs; reads files."""
-    mended = [Spending(agent.usage, agent.cost_usd) for _, agent in revision_agents(folder)]
+    mended = (spending for _, spending in revision_spending(folder))
     return total_of([*spending_by_attempt(plan, restored, folder).values(), *mended])
 
 
@@ -43,21 +43,24 @@ def revision_agents(folder: PlanFolder) -> list[tuple[str, AgentUsage]]:
     return found
 
 
+def revision_spending(folder: PlanFolder) -> list[tuple[str, Spending]]:
+    """What mending the plan took, each time with the step that had failed; reads files."""
+    return [(step_id, Spending(agent.usage, agent.cost_usd)) for step_id, agent in revision_agents(folder)]
+
+
 def spending_by_attempt(plan: Plan, restored: RestoredPlan, folder: PlanFolder) -> dict[AttemptKey, Spending]:
     """What each attempt took so far; reads files.
 
     The journal has an attempt's spending once the attempt has ended. One that was cut off, or that goes on, has it in
-    its conversation, where every answer carries its own.
+    its conversation, where every answer carries its own. Steps that a revision removed have spent what they have.
     """
     spent: dict[AttemptKey, Spending] = dict(restored.spent)
-    for step in plan.steps:
-        was = restored.steps.get(step.id)
-        if was is None or step.command is not None:
-            continue
+    begun = {step.id: restored.steps[step.id] for step in plan.steps if not step.command and step.id in restored.steps}
+    for step_id, was in {**restored.removed, **begun}.items():
         for attempt in range(1, was.attempt + 1):
-            recorded = spent.get((step.id, attempt), NOTHING)
+            recorded = spent.get((step_id, attempt), NOTHING)
             is_open = attempt == was.attempt and not was.status.is_final
             if is_open or not recorded.usage.calls:
-                said = Spending(*attempt_spending(folder.step_folder(step.id), attempt))
-                spent[step.id, attempt] = said if said.usage.calls > recorded.usage.calls else recorded
+                said = Spending(*attempt_spending(folder.step_folder(step_id), attempt))
+                spent[step_id, attempt] = said if said.usage.calls > recorded.usage.calls else recorded
     return spent

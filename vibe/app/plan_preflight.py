@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from planner.model import Plan, Step
-from vibe.app.build import Engine
+from vibe.core.agents.manager import AgentManager
 from vibe.core.errors import UsageError
+from vibe.core.llm.factory import ModelCatalog
+from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.profile_view import profile_view
 
 
-def check_surroundings(plan: Plan, engine: Engine, default_model: str | None) -> None:
+class StepParts(Protocol):
+    """What agents of steps are made of; ``agents`` None: there are no profiles."""
+
+    @property
+    def models(self) -> ModelCatalog:
+        """The models there are."""
+        ...
+
+    @property
+    def tools(self) -> ToolManager:
+        """The tools there are."""
+        ...
+
+    @property
+    def agents(self) -> AgentManager | None:
+        """The profiles there are."""
+        ...
+
+
+def check_surroundings(plan: Plan, parts: StepParts, default_model: str | None) -> None:
     """See that every step could start; nothing is written or sent.
 
     Raises:
@@ -19,10 +41,10 @@ def check_surroundings(plan: Plan, engine: Engine, default_model: str | None) ->
     """
     priced = bool(plan.budget and plan.budget.max_price)
     for step in plan.steps:
-        if step.agent is not None:
-            profile_view(engine.tools, engine.agents.get(step.agent), may_widen=False)
+        if step.agent is not None and parts.agents is not None:
+            profile_view(parts.tools, parts.agents.get(step.agent), may_widen=False)
         if step.command is None:
-            check_model(step, engine, default_model, priced=priced or step.max_price is not None)
+            check_model(step, parts, default_model, priced=priced or step.max_price is not None)
 
 
 def check_decisions(plan: Plan, given: Mapping[str, tuple[str, ...]]) -> None:
@@ -45,15 +67,15 @@ def check_decisions(plan: Plan, given: Mapping[str, tuple[str, ...]]) -> None:
             raise UsageError(f"--decide {decision_id}: takes one option, not {len(selections)}")
 
 
-def check_model(step: Step, engine: Engine, default_model: str | None, *, priced: bool) -> str:
+def check_model(step: Step, parts: StepParts, default_model: str | None, *, priced: bool) -> str:
     """The name of the step's model, which is there, with its key and, if ``priced``, its price.
 
     Raises:
         UsageError: the model or agent is unknown, or it has no price.
         EnvironmentFailure: a provider's key is missing.
     """
-    profile = engine.agents.get(step.agent) if step.agent else None
+    profile = parts.agents.get(step.agent) if step.agent and parts.agents is not None else None
     alias = step.model or (profile and profile.active_model) or default_model
-    model = engine.models.resolve_priced(alias) if priced else engine.models.resolve(alias)
-    engine.models.backend(model)
+    model = parts.models.resolve_priced(alias) if priced else parts.models.resolve(alias)
+    parts.models.backend(model)
     return model.name

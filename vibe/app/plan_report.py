@@ -13,7 +13,7 @@ from planner.replay import restore
 from planner.report import PlanReport
 from planner.report_build import ReportSources, build_report
 from planner.store_errors import BrokenPlanError
-from vibe.app.plan_ledger import spending_by_attempt
+from vibe.app.plan_ledger import revision_spending, spending_by_attempt
 from vibe.core.errors import UsageError
 
 
@@ -51,6 +51,7 @@ def read_report(folder: PlanFolder) -> ReadReport:
             records=content.records,
             restored=restored,
             spent=spending_by_attempt(loaded.plan, restored, folder),
+            mending=revision_spending(folder),
             pid=pid,
         )
         return ReadReport(report=build_report(sources), loaded=loaded)

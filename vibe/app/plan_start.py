@@ -27,6 +27,17 @@ from vibe.core.errors import UsageError
 from vibe.core.sandbox.temporary import remove_abandoned
 
 RESUMABLE = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
+"""Plans that a resume takes up again."""
+
+
+class PlanOverError(UsageError):
+    """A plan that has ended can't be gone on with as it is."""
+
+    def __init__(self, plan_id: str, status: PlanStatus) -> None:
+        super().__init__(
+            f"plan {plan_id} has ended ({status.value}): there is nothing to resume; "
+            f"`vibe plan retry {plan_id} STEP` has a step done again"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +163,9 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     """
     folder = find_plan(host.home, reference)
     status = folder.replay().status
+    remove_abandoned(host.environ.get("TMPDIR"))  # what a run that was killed could not take with it, even at its end
     if status not in RESUMABLE:
-        raise UsageError(f"plan {folder.plan_id} has ended ({status.value}): there is nothing to resume")
+        raise PlanOverError(folder.plan_id, status)
     settings = _resumed_settings(folder.settings(), options)
     loaded = effective_plan(folder, where=settings.origin or "plan.json")
     check_decisions(loaded.plan, options.decisions)
@@ -165,7 +177,6 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     check_surroundings(loaded.plan, engine, settings.model)
     check_replans(loaded.plan, engine)
     check_worktrees_again(loaded.plan, workdir, host, engine)
-    remove_abandoned(engine.environ.get("TMPDIR"))  # what a run that was killed could not take with it
 
     def reopen_store() -> PlanStore:
         store = PlanStore.open(host.home, folder.plan_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +22,8 @@ from planner.revision import Operation, plain_operations
 from planner.store import PlanStore
 from planner.store_errors import PlanLockedError
 from vibe.app.host import Host
+from vibe.app.plan_clean import give_up, what_is_left
+from vibe.app.plan_start import RESUMABLE
 from vibe.core.errors import EnvironmentFailure, UsageError
 
 ANSWER_SECONDS = 15.0
@@ -33,9 +36,6 @@ CANCEL_SECONDS = 10.0
 """How long to wait for a cancelled run to be gone; longer ones are reported as still ending."""
 
 _LOOK_SECONDS = 0.05
-
-GOES_ON = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
-"""Plans that a resume takes up again."""
 
 
 class WishRefusedError(UsageError):
@@ -62,7 +62,7 @@ class NotRunningError(UsageError):
     """Nobody runs the plan, and only a run can do this."""
 
     def __init__(self, plan_id: str, status: PlanStatus) -> None:
-        on = f"`vibe plan resume {plan_id}` goes on with it" if status in GOES_ON else "it has ended"
+        on = f"`vibe plan resume {plan_id}` goes on with it" if status in RESUMABLE else "it has ended"
         standing = "interrupted" if status is PlanStatus.ACTIVE else status.value
         super().__init__(f"plan {plan_id} is not being run ({standing}): there is nothing to pause; {on}")
         self.plan_id = plan_id
@@ -95,6 +95,8 @@ async def pause(host: Host, reference: str, *, grace_seconds: float | None = Non
 async def cancel(host: Host, reference: str) -> Done:
     """Give a plan up; one that is running is stopped first, and gone when this returns (or it says so).
 
+    Its worktrees go; what was not merged is kept on branches, which the message names.
+
     Raises:
         UsageError: no such plan, or it has ended.
         EnvironmentFailure, ipc.errors.IpcError: the run can't be reached, or the folder written.
@@ -102,9 +104,18 @@ async def cancel(host: Host, reference: str) -> Done:
 
     def in_folder(store: PlanStore) -> Done:
         store.cancel("user")
+        with suppress(EnvironmentFailure, OSError):  # what is left is said below
+            give_up(host, store.folder)
         return Done(plan_id=store.plan_id, message="cancelled; nobody was running it", running=False)
 
-    return await _wish(host, reference, Cancel(), in_folder)
+    def with_what_is_left(done: Done) -> Done:
+        with suppress(EnvironmentFailure, OSError):
+            left = what_is_left(host, find_plan(host.home, done.plan_id))
+            return replace(done, message=f"{done.message}; {left}") if left else done
+        return done
+
+    done = await _wish(host, reference, Cancel(), in_folder)
+    return done if done.running else await to_thread.run_sync(with_what_is_left, done)
 
 
 async def decide(host: Host, reference: str, decision_id: str, selections: Sequence[str]) -> Done:

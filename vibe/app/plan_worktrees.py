@@ -31,7 +31,7 @@ def check_worktrees(plan: Plan, workspace: Path, host: Host, engine: Engine, *, 
     Raises:
         UsageError: there is no repository, something is under way in it, or it holds what is not committed.
     """
-    if not _wants_worktrees(plan):
+    if not wants_worktrees(plan):
         return
     if plan.sample is not None:
         raise UsageError(
@@ -47,7 +47,7 @@ def check_worktrees_again(plan: Plan, workspace: Path, host: Host, engine: Engin
     Raises:
         UsageError: as ``check_worktrees``.
     """
-    if _wants_worktrees(plan):
+    if wants_worktrees(plan):
         check_startable(open_repository(workspace, engine.environ, not_work=[host.home]), allow_dirty=True)
 
 
@@ -73,5 +73,6 @@ async def clear_worktrees(worktrees: WorktreeExecutor, outcome: PlanOutcome, sin
         sink.publish(WarningEvent(code="worktree.left", message=f"{error}; `vibe plan clean` removes what is left"))
 
 
-def _wants_worktrees(plan: Plan) -> bool:
+def wants_worktrees(plan: Plan) -> bool:
+    """Whether a step works in a worktree of its own."""
     return any(step.workspace == "worktree" for step in plan.steps)

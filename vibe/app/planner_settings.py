@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from planner.agent import PlannerAgent, PlanningLimits
@@ -10,7 +11,10 @@ from planner.loader import LoadedPlan
 from planner.model import Plan
 from planner.revising import ReplanPolicy
 from subagents.surroundings import Surroundings
+from subagents.worktree_repository import open_repository
 from vibe.app.build import Engine
+from vibe.app.plan_preflight import check_surroundings
+from vibe.app.plan_worktrees import wants_worktrees
 from vibe.core.config.models import PlannerConfig
 from vibe.core.errors import UsageError
 
@@ -40,9 +44,15 @@ def check_replans(plan: Plan, engine: Engine) -> None:
     Raises:
         PlannerDisabledError: they can't.
     """
+    wanted = _wish_for_replans(plan)
+    if wanted:
+        check_enabled(engine, wanted)
+
+
+def _wish_for_replans(plan: Plan) -> str:
+    """What wants the plan revised; blank: nothing."""
     wanting = next((step.id for step in plan.steps if step.on_failure == "replan"), None)
-    if wanting is not None:
-        check_enabled(engine, f"step {wanting!r} has on_failure: replan")
+    return "" if wanting is None else f"step {wanting!r} has on_failure: replan"
 
 
 def limits_of(
@@ -58,11 +68,33 @@ def limits_of(
 
 
 def replan_policy(around: Surroundings, config: PlannerConfig, *, new_commands: bool, folder: Path) -> ReplanPolicy:
-    """Who mends the plan of a run, and how often. ``new_commands``: with command lines that nobody has read."""
+    """Who mends the plan of a run, how often, and what no revision may ask for.
+
+    ``new_commands``: with command lines that nobody has read.
+    """
+    check = partial(check_revised, around, config)
     if not config.enabled:
-        return ReplanPolicy(max_replans=config.max_replans)
+        return ReplanPolicy(max_replans=config.max_replans, check=check)
     planner = PlannerAgent(around, limits_of(config), new_commands=new_commands, folder=folder)
-    return ReplanPolicy(reviser=planner, max_replans=config.max_replans)
+    return ReplanPolicy(reviser=planner, max_replans=config.max_replans, check=check)
+
+
+def check_revised(around: Surroundings, config: PlannerConfig, plan: Plan) -> None:
+    """See that every step of a plan that was changed while it runs could start; waits for git.
+
+    Whether a merge is under way is not asked: it may be that of one of the plan's own steps.
+
+    Raises:
+        UsageError: a model or agent is unknown, a price limit can't be held, models may not plan, or there is no
+            repository for worktrees.
+        EnvironmentFailure: a provider's key is missing.
+    """
+    check_surroundings(plan, around, around.default_model)
+    wanted = "" if config.enabled else _wish_for_replans(plan)
+    if wanted:
+        raise PlannerDisabledError("the configuration", wanted)
+    if wants_worktrees(plan):
+        open_repository(around.workspace.root, around.environ)
 
 
 def with_decision_timeout(loaded: LoadedPlan, seconds: float) -> LoadedPlan:

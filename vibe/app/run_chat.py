@@ -16,10 +16,9 @@ import anyio.to_thread
 from ipc.events import SessionEndedEvent, SessionStartedEvent, WarningEvent
 from ipc.sink import EventSink
 from subagents.budget import Account, Limits
-from subagents.executor import AgentUsage
+from subagents.executor import AgentUsage, total_usage
 from subagents.kit import AgentParts, agent_kit
 from subagents.spawner import Spawner, SpawnPool
-from subagents.subagent import total_usage
 from subagents.surroundings import Parent, Surroundings
 from vibe import __version__
 from vibe.app.build import Engine, EngineRequest, build_engine

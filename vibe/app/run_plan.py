@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
@@ -22,6 +23,7 @@ from planner.idle import ActivitySink
 from planner.loader import LoadedPlan
 from planner.model import Decision, Plan, PlanStatus
 from planner.plan_folder import STEPS_FOLDER
+from planner.plan_outcome import PlanOutcome
 from planner.records import Approvals as ApprovalSetting
 from planner.replay import Spending
 from planner.revising import ReplanPolicy
@@ -106,6 +108,18 @@ async def resume_plan(reference: str, options: PlanRunOptions, host: Host, audie
     return await _carry_out(await anyio.to_thread.run_sync(prepare_resumed, reference, options, host), host, audience)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attached:
+    """A run that holds its plan's folder and has a channel to be followed on; ``account`` pays for it."""
+
+    prepared: PreparedRun
+    host: Host
+    audience: Audience
+    store: PlanStore
+    channel: Publishing
+    account: Account
+
+
 async def _carry_out(run: PreparedRun, host: Host, audience: Audience) -> PlanRun:
     """Open the bus, then the plan's folder (an address in use leaves nothing behind), and dispatch."""
     control = PlanControl()
@@ -124,38 +138,10 @@ async def _carry_out(run: PreparedRun, host: Host, audience: Audience) -> PlanRu
         account = await anyio.to_thread.run_sync(_open_account, run.loaded.plan, store)
         try:
             run = replace(run, engine=await servers.equip(channel.sink))
-            activity = ActivitySink(channel.sink)
-            started = await anyio.to_thread.run_sync(started_subagents, store.folder.path / STEPS_FOLDER)
-            spawning = SpawnPool(run.engine.agents, run.engine.config.subagents, spawned=started)
-            services = StepServices(
-                sink=activity,
-                account=account,
-                approvals=run.engine.approvals(APPROVAL_MODES[store.settings.approvals], audience.approver),
-                spawning=spawning,
-                user_input=audience.user_input,
+            attached = _Attached(
+                prepared=run, host=host, audience=audience, store=store, channel=channel, account=account
             )
-            crew = Crew(engine=run.engine, place=_place(store, channel.session_id), services=services)
-            executor = await stack.enter_async_context(step_executor(crew, store, run.loaded.plan, host))
-            attended = audience.waits or audience.decider is not None
-            worktrees = worktree_executor(executor, store, run.engine, host, activity)
-            await stack.enter_async_context(worktrees)
-            await worktrees.recover()
-            executor = recorded(worktrees, store, run.loaded.plan, run.engine.environ, channel.sink)
-            options = DispatchOptions(
-                activity=activity,
-                attended=attended,
-                version=__version__,
-                replanning=_replanning(crew, store),
-                sync_events=GroupCommit(lambda: _sync(channel.bus)).join,
-                spent_by=lambda step_id, attempt: attempt_spending(store.folder.step_folder(step_id), attempt),
-            )
-            dispatcher = _dispatcher(run, store, channel, executor, options)
-            if audience.decider is not None:
-                await stack.enter_async_context(audience.decider.at_work(control))
-            gc.freeze()  # what is there now lives to the end of the run: never look through thousands of steps again
-            outcome = await dispatcher.run(control)
-            await clear_worktrees(worktrees, outcome, channel.sink)
-            await anyio.to_thread.run_sync(note_commit, store, run.engine.environ)
+            outcome = await _dispatch(attached, control, stack)
         except EnvironmentFailure as error:
             spent = Spending(account.usage, account.cost_usd)
             record = broken_off_record(error, store.plan_id, channel, run.engine.warnings, spent)
@@ -166,6 +152,64 @@ async def _carry_out(run: PreparedRun, host: Host, audience: Audience) -> PlanRu
         record = plan_record(outcome, channel, run.engine.warnings, signals.exit_code, revisers)
         waiting = await anyio.to_thread.run_sync(_open_decisions, store) if outcome.status is PlanStatus.PAUSED else ()
     return PlanRun(record=record, status=outcome.status, workspace=workspace, open_decisions=waiting)
+
+
+async def _dispatch(run: _Attached, control: PlanControl, stack: AsyncExitStack) -> PlanOutcome:
+    """Have every step done that can be: in this process or in others, in the shared workspace or in worktrees.
+
+    ``stack`` closes what that takes, after a failure has become a record: task groups would wrap it.
+    """
+    prepared, store, sink = run.prepared, run.store, run.channel.sink
+    engine, plan = prepared.engine, prepared.loaded.plan
+    activity = ActivitySink(sink)
+    crew = await anyio.to_thread.run_sync(_crew, run, activity)
+    steps = await stack.enter_async_context(step_executor(crew, store, plan, run.host))
+    worktrees = await stack.enter_async_context(worktree_executor(steps, store, engine, run.host, activity))
+    await worktrees.recover()
+    executor = recorded(worktrees, store, plan, engine.environ, sink)
+    dispatcher = _dispatcher(run, executor, _dispatch_options(run, crew, activity))
+    if run.audience.decider is not None:
+        await stack.enter_async_context(run.audience.decider.at_work(control))
+    gc.freeze()  # what is there now lives to the end of the run: never look through thousands of steps again
+    outcome = await dispatcher.run(control)
+    await clear_worktrees(worktrees, outcome, sink)
+    await anyio.to_thread.run_sync(note_commit, store, engine.environ)
+    return outcome
+
+
+def _crew(run: _Attached, activity: ActivitySink) -> Crew:
+    """What steps are done with; reads files."""
+    store, engine = run.store, run.prepared.engine
+    started = started_subagents(store.folder.path / STEPS_FOLDER)
+    settings = store.settings
+    return Crew(
+        engine=engine,
+        place=StepPlace(
+            workspace=Path(settings.workspace),
+            model=settings.model,
+            sample=settings.sample,
+            session_id=run.channel.session_id,
+        ),
+        services=StepServices(
+            sink=activity,
+            account=run.account,
+            approvals=engine.approvals(APPROVAL_MODES[settings.approvals], run.audience.approver),
+            spawning=SpawnPool(engine.agents, engine.config.subagents, spawned=started),
+            user_input=run.audience.user_input,
+        ),
+    )
+
+
+def _dispatch_options(run: _Attached, crew: Crew, activity: ActivitySink) -> DispatchOptions:
+    store = run.store
+    return DispatchOptions(
+        activity=activity,
+        attended=run.audience.waits or run.audience.decider is not None,
+        version=__version__,
+        replanning=_replanning(crew, store),
+        sync_events=GroupCommit(partial(_sync, run.channel.bus)).join,
+        spent_by=lambda step_id, attempt: attempt_spending(store.folder.step_folder(step_id), attempt),
+    )
 
 
 def _sync(bus: EventBus) -> None:
@@ -200,13 +244,6 @@ def _open_account(plan: Plan, store: PlanStore) -> Account:
     return account
 
 
-def _place(store: PlanStore, session_id: str) -> StepPlace:
-    settings = store.settings
-    return StepPlace(
-        workspace=Path(settings.workspace), model=settings.model, sample=settings.sample, session_id=session_id
-    )
-
-
 def _replanning(crew: Crew, store: PlanStore) -> ReplanPolicy:
     """Who mends the plan; new commands run only where all that no rule denies does."""
     around = step_surroundings(crew.engine, crew.place, crew.services)
@@ -215,13 +252,12 @@ def _replanning(crew: Crew, store: PlanStore) -> ReplanPolicy:
     return replan_policy(around, crew.engine.config.planner, new_commands=unread, folder=folder)
 
 
-def _dispatcher(
-    run: PreparedRun, store: PlanStore, channel: Publishing, executor: StepExecutor, options: DispatchOptions
-) -> Dispatcher:
-    plan, settings, restored = run.loaded.plan, store.settings, store.replay()
+def _dispatcher(run: _Attached, executor: StepExecutor, options: DispatchOptions) -> Dispatcher:
+    loaded, store = run.prepared.loaded, run.store
+    settings, restored = store.settings, store.replay()
     scheduler = Scheduler(
-        plan,
-        run.loaded.dag,
+        loaded.plan,
+        loaded.dag,
         max_parallel=settings.max_parallel,
         fail_fast=settings.fail_fast,
         restored=restored.steps,
@@ -229,10 +265,10 @@ def _dispatcher(
         wait_for_decisions=True,
     )
     return Dispatcher(
-        plan=plan,
+        plan=loaded.plan,
         scheduler=scheduler,
         executor=executor,
         store=store,
-        sink=channel.sink,
+        sink=run.channel.sink,
         options=options,
     )

@@ -20,9 +20,13 @@ def copy_sample(sample: Sample, plan_folder: Path) -> Path:
     project = plan_folder / sample.project
     if not project.is_dir():
         raise UsageError(f"the plan's sample project {str(project)!r} is no folder: keep it beside the plan file")
+    folder: str | None = None
     try:
-        workspace = Path(tempfile.mkdtemp(prefix="vibe-sample-")) / project.name
+        folder = tempfile.mkdtemp(prefix="vibe-sample-")
+        workspace = Path(folder) / project.name
         shutil.copytree(project, workspace, ignore=shutil.ignore_patterns("__pycache__"))
     except OSError as error:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
         raise EnvironmentFailure(f"the sample project can't be copied to a temporary folder: {error}") from error
     return workspace

@@ -13,6 +13,7 @@ from planner.store import PlanStore
 from subagents.budget import Limits
 from subagents.executor import StepExecutor
 from subagents.local import LocalExecutor
+from subagents.verification import Neighbours
 from vibe.app.build import Engine
 from vibe.app.host import Host
 from vibe.app.step_surroundings import StepPlace, StepServices, step_surroundings
@@ -41,7 +42,8 @@ class Crew:
 async def step_executor(crew: Crew, store: PlanStore, plan: Plan, host: Host) -> AsyncGenerator[StepExecutor]:
     """The executor that the run's settings ask for; what it started is gone when the block ends."""
     surroundings = step_surroundings(crew.engine, crew.place, crew.services)
-    local = LocalExecutor(surroundings, store.step_folder)
+    neighbours = Neighbours()
+    local = LocalExecutor(surroundings, store.step_folder, neighbours)
     if store.settings.executor == "local":
         yield local
         return
@@ -67,6 +69,7 @@ async def step_executor(crew: Crew, store: PlanStore, plan: Plan, host: Host) ->
         limiter_of=crew.engine.models.limiter,
         sink=services.sink,
         user_input=services.user_input,
+        neighbours=neighbours,
     )
     async with process_executor(settings, shared, local, store.step_folder) as executor:
         yield executor

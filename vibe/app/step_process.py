@@ -29,6 +29,7 @@ from subagents.link_step import (
     LinkedInput,
     LinkedLedger,
     LinkedLimiter,
+    LinkedNeighbours,
     LinkedSpawnPool,
     StepLink,
     ask_in_turn,
@@ -154,7 +155,8 @@ async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: Beg
             spawning=LinkedSpawnPool(link, engine.agents, engine.config.subagents),
             user_input=LinkedInput(link) if document.answers else None,
         )
-        local = LocalExecutor(step_surroundings(engine, place, services), lambda step_id: _folder(document, step_id))
+        around = step_surroundings(engine, place, services)
+        local = LocalExecutor(around, lambda step_id: _folder(document, step_id), LinkedNeighbours(link))
         return await local.run(begin.task, link)
 
 

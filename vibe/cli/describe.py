@@ -73,6 +73,11 @@ def one_line(text: str, limit: int = LINE_LENGTH) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and what it counts: ``1 call``, ``1,200 calls``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def harmless(text: str) -> str:
     """Text of several lines without escape sequences, control and direction characters; indentation stays."""
     plain = _ESCAPES.sub("", text.replace("\r\n", "\n"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vibe.app.dry_run import DryRun, StepNeeds
-from vibe.cli.describe import one_line
+from vibe.cli.describe import counted, one_line
 
 LONG = 400
 SHOWN_LEVEL = 12
@@ -42,7 +42,7 @@ def _bounds(found: DryRun) -> Iterator[str]:
         yield "\nTokens at the very most: 0, no step calls a model"
         return
     price = "no price limit" if bounds.max_price is None else f"${bounds.max_price:,.2f} at the very most"
-    yield f"\nTokens at the very most: {bounds.max_tokens:,} in {bounds.model_steps} model-driven steps ({price})"
+    yield f"\nTokens at the very most: {bounds.max_tokens:,} in {counted(bounds.model_steps, 'model-driven step')} ({price})"
     yield f"Model calls at the very most: {bounds.max_turns:,}, {bounds.critical_turns:,} of them one after another"
     if budget and budget.max_seconds:
         yield f"Time at the very most: {budget.max_seconds:g} s"

@@ -10,13 +10,17 @@ from planner.replay import REUSED_REASON
 from planner.status_marks import MARKS, REUSED_MARK
 from vibe.app.result_record import StepRecord
 from vibe.app.run_plan import PlanRun
-from vibe.cli.describe import one_line
+from vibe.cli.describe import counted, one_line
 from vibe.cli.open_decisions import decision_lines
+from vibe.core.outcome import Outcome
 
 WHY_LENGTH = 800
 """Characters of why a step did not complete."""
 OUTPUT_LINES = 6
 """How many of a command's last lines the summary repeats: where test runners say how it went."""
+
+PERMIT = "--approve edits (or --auto-approve)"
+"""What lets steps do what nobody was there to allow."""
 
 
 def write_summary(ended: PlanRun, out: TextIO) -> None:
@@ -63,14 +67,20 @@ def _verdict(ended: PlanRun) -> str:
     record = ended.record
     usage = record.usage
     cost = "" if record.cost_usd is None else f", ${record.cost_usd:.4f}"
-    spent = f", {usage.total_tokens:,} tokens in {usage.calls} calls{cost}" if usage.calls else ""
-    why = f" ({one_line(record.detail or record.reason, WHY_LENGTH)})" if record.reason else ""
+    spent = f", {usage.total_tokens:,} tokens in {counted(usage.calls, 'call')}{cost}" if usage.calls else ""
+    told = record.detail or record.reason or ""
+    why = f" ({one_line(told, WHY_LENGTH)})" if told and told != ended.status.value else ""
     took = f" in {record.duration_s:.1f} s" if record.duration_s else ""
     return f"plan {record.plan_id} {ended.status.value}{why}{took}{spent}"
 
 
 def _way_on(ended: PlanRun) -> list[str]:
+    plan_id = str(ended.record.plan_id)
     if ended.status is PlanStatus.PAUSED:
-        plan_id = str(ended.record.plan_id)
         return [*decision_lines(plan_id, ended.open_decisions), f"go on with: vibe plan resume {plan_id}"]
-    return []
+    failed = [step.id for step in ended.record.steps or () if step.status == "failed"]
+    if ended.status is not PlanStatus.FAILED or not failed:
+        return []
+    step = failed[0] if len(failed) == 1 else "STEP"
+    allowed = f" {PERMIT}" if ended.record.outcome is Outcome.BLOCKED else ""
+    return [f"try again with: vibe plan retry {plan_id} {step}, then vibe plan resume {plan_id}{allowed}"]

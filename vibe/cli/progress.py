@@ -16,7 +16,7 @@ from ipc.events import (
     ToolResultEvent,
     WarningEvent,
 )
-from vibe.cli.describe import LINE_LENGTH, describe, one_line
+from vibe.cli.describe import LINE_LENGTH, counted, describe, one_line
 from vibe.cli.output import SENTENCE_LENGTH, TROUBLE
 from vibe.cli.step_view import CHECK, HOST_TOOL
 
@@ -108,8 +108,7 @@ class ProgressLines:
 
 def _beginning(event: PlanStartedEvent | PlanResumedEvent) -> str:
     if isinstance(event, PlanStartedEvent):
-        steps = f"{len(event.steps)} step{'' if len(event.steps) == 1 else 's'}"
-        how = f"{steps}, at most {event.max_parallel_steps} side by side"
+        how = f"{counted(len(event.steps), 'step')}, at most {event.max_parallel_steps} side by side"
         note = f"; {event.note}" if event.note else ""
         return f"plan {event.plan_id} started: {event.goal} ({how}){note}"
     return f"plan {event.plan_id} resumed: {event.goal} ({event.done} of {len(event.steps)} steps done)"

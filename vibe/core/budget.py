@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from anyio import move_on_after
+
+from ipc.events import WarningEvent
+from ipc.sink import EventSink
 from vibe.core.config.models import ModelConfig
 from vibe.core.errors import VibeError
 from vibe.core.messages import Usage
+
+WAITING = "budget.wait"
+"""The code of the warning that an agent waits for room; with its next event it waits no longer."""
+
+PATIENCE_SECONDS = 2.0
+"""How long an agent waits for room before it says so."""
 
 
 class BudgetExhaustedError(VibeError):
@@ -50,3 +60,18 @@ class Budget(Protocol):
     def used_share(self) -> float:
         """The largest used share (0 to 1) of any limit; 0 where there is none."""
         ...
+
+
+async def room_for(
+    budget: Budget, sink: EventSink, model: ModelConfig, prompt_tokens: int, wanted_tokens: int
+) -> Reservation:
+    """Set room aside for a call, as ``Budget.reserve``; a wait of some length is announced.
+
+    Raises:
+        BudgetExhaustedError: there is no room, whatever the others give back.
+    """
+    with move_on_after(PATIENCE_SECONDS):
+        return await budget.reserve(model, prompt_tokens, wanted_tokens)
+    message = "a model call waits until other calls have given back what is set aside for them in the budget"
+    sink.publish(WarningEvent(code=WAITING, message=message))
+    return await budget.reserve(model, prompt_tokens, wanted_tokens)

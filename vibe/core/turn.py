@@ -16,7 +16,7 @@ from ipc.events import (
     WarningEvent,
 )
 from ipc.sink import EventSink
-from vibe.core.budget import Budget
+from vibe.core.budget import Budget, room_for
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.announcing import RetryAnnouncer
 from vibe.core.llm.port import (
@@ -129,7 +129,7 @@ class TurnRunner:
         conversation = kit.transcript.messages
         sent = len(conversation)
         wanted = kit.model.max_output_tokens or DEFAULT_ANSWER_TOKENS
-        reservation = await kit.budget.reserve(kit.model, self._prompt_estimate(), wanted)
+        reservation = await room_for(kit.budget, kit.sink, kit.model, self._prompt_estimate(), wanted)
         message_id = uuid4().hex
         try:
             completion = await kit.backend.complete(

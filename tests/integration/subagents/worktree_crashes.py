@@ -1,7 +1,8 @@
 """Kills a process at its n-th system call in a worktree step, again and again, goes on, and compares what came of it.
 
 ``python -m tests.integration.subagents.worktree_crashes FOLDER SCENARIO FIRST STEP`` kills at FIRST, FIRST + STEP ... until a
-run gets through, and prints what differs from an undisturbed run, a line each.
+run gets through, and prints what differs from an undisturbed run, a line each. In the scenario ``given up`` nobody goes on:
+then the user's files must be as before, or all merged, and no worktree may be left.
 """
 
 from __future__ import annotations
@@ -12,16 +13,19 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import anyio
 
 from subagents.executor import StepResult
+from subagents.worktree_leftovers import give_up_worktrees
 from tests.integration.subagents.worktree_rig import EditingExecutor, Rig, git, worktree_task
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop
 
 CHANGING = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "shutil.rmtree", "subprocess.Popen")
+GIVEN_UP = "given up"
 LINES = "".join(f"{number}\n" for number in range(1, 30))
 
 
@@ -108,6 +112,18 @@ def run_to_the_end(rig: Rig, scenario: str) -> None:
     assert result.outcome is Outcome.COMPLETED, result
 
 
+def give_up(rig: Rig) -> None:
+    """What a process does that cancels the plan."""
+    give_up_worktrees(rig.repository(), rig.home / "worktrees", "p", rig.step_folder)
+
+
+def given_up(rig: Rig) -> dict[str, object]:
+    """What must be the same as before the step, or after it."""
+    seen = outcome(rig)
+    trees = git(rig.root, "worktree", "list").splitlines()[1:]
+    return {**{key: seen[key] for key in ("files", "status", "commits", "tree")}, "trees": trees}
+
+
 def run_until(rig: Rig, scenario: str, count: int) -> None:
     """Run, and be killed just before the ``count``-th call that changes something."""
     left = count
@@ -135,7 +151,8 @@ def main(base: Path, scenario: str, first: int, step: int) -> None:
 
     sound = fresh("sound")
     assert in_child(lambda: run_to_the_end(sound, scenario)) == 0
-    expected = outcome(sound)
+    look = given_up if scenario == GIVEN_UP else outcome
+    expected = [look(sound), *([look(template)] if scenario == GIVEN_UP else [])]
     count, tried = first, 0
     while True:
         rig = fresh(f"at{count}")
@@ -143,10 +160,11 @@ def main(base: Path, scenario: str, first: int, step: int) -> None:
         if ended == 0:
             break
         tried += 1
-        again = in_child(lambda rig=rig: run_to_the_end(rig, scenario))
-        got = outcome(rig)
-        if ended != -signal.SIGKILL or again != 0 or got != expected:
-            differing = {key: got[key] for key in got if got[key] != expected[key]}
+        settle = partial(give_up, rig) if scenario == GIVEN_UP else partial(run_to_the_end, rig, scenario)
+        again = in_child(settle)
+        got = look(rig)
+        if ended != -signal.SIGKILL or again != 0 or got not in expected:
+            differing = {key: got[key] for key in got if got[key] != expected[0][key]}
             sys.stdout.write(f"killed at {count} ({ended}, then {again}): {differing}\n")
         shutil.rmtree(rig.base)
         count += step

@@ -350,5 +350,6 @@ async def test_a_step_that_acts_outside_is_not_mended_by_itself(tmp_path: Path) 
 
 async def test_a_provider_that_refuses_is_told_as_such(tmp_path: Path) -> None:
     desk = Desk(tmp_path, ModelAccessError("the key was refused", provider="fake", status=401))
-    with pytest.raises(ProviderRefused, match="the key was refused"):
+    with pytest.raises(ProviderRefused, match="the key was refused") as caught:
         await desk.agent().revise(request())
+    assert caught.value.outcome is Outcome.FAILED

@@ -8,19 +8,21 @@ from pathlib import Path
 
 import anyio
 import anyio.lowlevel
+import pytest
 
 from ipc.events import PlanRevisedEvent, SubAgentStartedEvent
 from ipc.sink import MemorySink
 from planner.control import PlanControl
 from planner.dispatch_options import DispatchOptions
 from planner.idle import ActivitySink
-from planner.model import PlanStatus
+from planner.model import Plan, PlanStatus
 from planner.revising import ReplanPolicy
 from planner.revision import Operation, ProviderRefused, RevisionRequest, read_operations
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.clock import SleepyClock
 from tests.fakes.executor import ScriptedExecutor, completed, failed, forever, until_stopped
 from tests.unit.planner.plan_bench import CHOICE, Bench, plan_of, statuses
+from vibe.core.errors import UsageError
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
 
@@ -259,11 +261,12 @@ async def test_killed_while_a_better_plan_is_looked_for_a_resume_asks_again(tmp_
     assert "a" not in executor.started
 
 
-async def test_a_provider_that_refuses_the_reviser_pauses_the_plan(tmp_path: Path) -> None:
-    reviser, options = replanning(ProviderRefused("the key is refused"), mend("a"))
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LIMIT])
+async def test_a_provider_that_refuses_the_reviser_pauses_the_plan(tmp_path: Path, outcome: Outcome) -> None:
+    reviser, options = replanning(ProviderRefused("the key, or the credit", outcome), mend("a"))
     bench = Bench(tmp_path, plan_of(REPLANNING), options=options)
     first = await bench.run(ScriptedExecutor({"a": failed()}))
-    assert (first.status, first.reason, first.outcome) == (PlanStatus.PAUSED, "provider", Outcome.LIMIT)
+    assert (first.status, first.reason, first.outcome) == (PlanStatus.PAUSED, "provider", outcome)
     last = await bench.run(ScriptedExecutor())
     assert (last.outcome, len(reviser.asked)) == (Outcome.COMPLETED, 2)
 
@@ -297,6 +300,39 @@ async def test_a_person_changes_a_plan_that_runs(tmp_path: Path) -> None:
     outcome = await bench.run(last)
     assert (outcome.outcome, last.started) == (Outcome.COMPLETED, ["a", "b"])
     assert [given.step_id for given in last.task("b").inputs] == ["a", "new"]
+
+
+def no_such_title(plan: Plan) -> None:
+    if any(step.title == "bad" for step in plan.steps):
+        raise UsageError("there is no model 'bad': name another")
+
+
+async def test_a_revision_whose_steps_could_not_start_is_refused_with_the_sentence(tmp_path: Path) -> None:
+    options = DispatchOptions(replanning=ReplanPolicy(check=no_such_title))
+    bench = Bench(tmp_path, plan_of({"a": [], "b": ["a"]}), options=options)
+    executor = ScriptedExecutor({"a": until_stopped})
+    verdicts: list[str | None] = []
+
+    async def revise(control: PlanControl) -> None:
+        await executor.until_running("a")
+        control.revise(mend("b", "bad"), on_verdict=verdicts.append)
+        control.revise(mend("b", "good"), on_verdict=verdicts.append)
+        while len(verdicts) < 2:  # noqa: ASYNC110
+            await anyio.sleep(0.001)
+        control.request_pause("enough")
+
+    paused = await bench.run(executor, revise)
+    assert verdicts == ["the revision: there is no model 'bad': name another", None]
+    assert paused.steps[1].title == "good"
+
+
+async def test_a_better_plan_whose_steps_could_not_start_goes_back_with_the_sentence(tmp_path: Path) -> None:
+    reviser = ScriptedReviser([mend("a", "bad"), mend("a", "good")])
+    options = DispatchOptions(replanning=ReplanPolicy(reviser=reviser, check=no_such_title))
+    bench = Bench(tmp_path, plan_of(REPLANNING), options=options)
+    outcome = await bench.run(ScriptedExecutor({"a": [failed(), completed()]}))
+    assert (outcome.outcome, outcome.steps[0].title) == (Outcome.COMPLETED, "good")
+    assert reviser.asked[1].problems == ("there is no model 'bad': name another",)
 
 
 async def test_a_failed_step_that_a_person_mends_is_done_again(tmp_path: Path) -> None:

@@ -9,10 +9,14 @@ from ipc.events import (
     AssistantDeltaEvent,
     Event,
     QuestionEvent,
+    ToolCallEvent,
+    ToolResultEvent,
+    WarningEvent,
 )
 from ipc.sink import MemorySink
 from planner.idle import ActivitySink
 from tests.fakes.clock import ManualClock
+from vibe.core.budget import WAITING
 
 
 def delta(step_id: str | None) -> Event:
@@ -43,9 +47,13 @@ def test_an_event_of_the_step_starts_its_clock_again_and_others_do_not() -> None
             ApprovalDecisionEvent(request_id="r", decision="allow"),
         ),
         (QuestionEvent(request_id="r", questions=(), subagent_step_id="a"), AnswerEvent(request_id="r")),
+        (
+            ToolCallEvent(tool_call_id="c", tool="command", arguments={}, subagent_step_id="a"),
+            ToolResultEvent(tool_call_id="c", tool="command", status="ok", content="", subagent_step_id="a"),
+        ),
     ],
 )
-def test_an_open_request_stops_the_clock_until_it_is_answered(request_event: Event, answer: Event) -> None:
+def test_an_open_request_or_check_stops_the_clock_until_it_is_answered(request_event: Event, answer: Event) -> None:
     clock = ManualClock()
     sink = ActivitySink(MemorySink(), clock)
     sink.begin("a")
@@ -58,11 +66,34 @@ def test_an_open_request_stops_the_clock_until_it_is_answered(request_event: Eve
     assert sink.idle_seconds("a") == 7
 
 
+def test_the_clock_stands_still_while_one_of_its_agents_waits_for_room() -> None:
+    clock = ManualClock()
+    sink = ActivitySink(MemorySink(), clock)
+    sink.begin("a")
+    sink.publish(WarningEvent(code=WAITING, message="waits", subagent_id="one", subagent_step_id="a"))
+    sink.publish(AssistantDeltaEvent(message_id="m", text="x", subagent_id="other", subagent_step_id="a"))
+    clock.advance(1000)
+    assert sink.idle_seconds("a") == 0
+    sink.publish(AssistantDeltaEvent(message_id="m", text="x", subagent_id="one", subagent_step_id="a"))
+    clock.advance(7)
+    assert sink.idle_seconds("a") == 7
+
+
+def test_a_tool_of_the_agent_that_hangs_does_not_stop_the_clock() -> None:
+    clock = ManualClock()
+    sink = ActivitySink(MemorySink(), clock)
+    sink.begin("a")
+    sink.publish(ToolCallEvent(tool_call_id="c", tool="bash", arguments={}, subagent_step_id="a"))
+    clock.advance(5)
+    assert sink.idle_seconds("a") == 5
+
+
 def test_a_step_that_ended_is_forgotten_with_its_requests() -> None:
     clock = ManualClock()
     sink = ActivitySink(MemorySink(), clock)
     sink.begin("a")
     sink.publish(QuestionEvent(request_id="r", questions=(), subagent_step_id="a"))
+    sink.publish(WarningEvent(code=WAITING, message="waits", subagent_id="one", subagent_step_id="a"))
     sink.end("a")
     sink.begin("a")
     clock.advance(3)

@@ -56,7 +56,7 @@ def test_a_full_plan_loads_with_its_defaults_in_its_steps() -> None:
     loaded = load(raw)
     assert [s.retries for s in loaded.plan.steps] == [2, 1, 1]
     assert {s.max_turns for s in loaded.plan.steps} == {3}
-    assert loaded.plan.defaults is None
+    assert loaded.plan.resolved() == loaded.plan
     assert loaded.plan.metadata == raw["metadata"]
     assert loaded.dag.order == ("a", "c", "b")
     assert loaded.source_bytes == json.dumps(raw).encode()

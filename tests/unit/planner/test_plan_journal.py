@@ -106,7 +106,7 @@ def test_a_whole_line_that_is_no_record_is_an_error_even_at_the_end(path: Path, 
 
 
 def test_a_missing_journal_is_an_error_that_names_it(tmp_path: Path) -> None:
-    with pytest.raises(BrokenPlanError, match=r"journal\.jsonl: No such file"):
+    with pytest.raises(BrokenPlanError, match=r"journal\.jsonl: is missing"):
         read_journal(tmp_path / "journal.jsonl")
 
 

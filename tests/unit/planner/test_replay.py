@@ -137,6 +137,12 @@ def test_a_revision_that_leaves_the_failed_step_as_it_is_lets_it_have_failed() -
     assert (plan.results, plan.revisions) == ({"a": failed()}, (revised,))
 
 
+def test_a_step_that_is_removed_is_remembered_as_it_stood() -> None:
+    gone = PlanRevised(at=3.0, operations=({"op": "remove_step", "id": "a"},))
+    plan = replayed(began(attempt=2), gone)
+    assert (plan.steps, plan.removed["a"].attempt, plan.removed["a"].status.is_final) == ({}, 2, False)
+
+
 def test_a_step_that_waits_for_an_answer_keeps_why_over_another_process() -> None:
     again = StepMoved(at=4.0, step_id="a", previous=PENDING, status=StepStatus.NEEDS_DECISION, attempt=1)
     plan = replayed(began(), ended(failed(detail="no luck"), unfinished=Unfinished.ASKING), again)

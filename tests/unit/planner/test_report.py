@@ -27,7 +27,7 @@ from planner.records import (
     StepMoved,
     StepReused,
 )
-from planner.replay import restore
+from planner.replay import Spending, restore
 from planner.report import PlanReport
 from planner.report_build import ReportSources, build_report
 from planner.report_html import report_html
@@ -70,7 +70,14 @@ def ended(
     ]
 
 
-def report_of(plan: Plan, records: Sequence[JournalRecord], *, pid: int | None = None, **settings: Any) -> PlanReport:
+def report_of(
+    plan: Plan,
+    records: Sequence[JournalRecord],
+    *,
+    pid: int | None = None,
+    mending: Sequence[tuple[str, Spending]] = (),
+    **settings: Any,
+) -> PlanReport:
     restored = restore(JournalContent(records=records, dropped=(), length=0, unfinished=False))
     return build_report(
         ReportSources(
@@ -80,6 +87,7 @@ def report_of(plan: Plan, records: Sequence[JournalRecord], *, pid: int | None =
             records=records,
             restored=restored,
             spent=restored.spent,
+            mending=mending,
             pid=pid,
         )
     )
@@ -188,6 +196,18 @@ def test_a_running_an_interrupted_and_a_paused_plan_say_which_they_are() -> None
     assert "vibe plan resume p1" in report_html(left, plan, Dag.build(plan.steps))
 
 
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LIMIT])
+def test_a_provider_that_refuses_is_told_for_the_run_it_refused(outcome: Outcome) -> None:
+    refused = StepResult(outcome=outcome, reason="provider", provider_refused=True)
+    paused = PlanMoved(at=4, status=PlanStatus.PAUSED, reason="provider")
+    records = [*attached(1), started(2, "a"), AttemptEnded(at=3, step_id="a", attempt=1, result=refused), paused]
+    plan = make_plan([step("a"), step("b")])
+
+    assert report_of(plan, records).outcome == outcome.value
+    later = [*records, *attached(5), PlanMoved(at=6, status=PlanStatus.PAUSED, reason="user")]
+    assert report_of(plan, later).outcome == "interrupted"
+
+
 def test_decisions_revisions_denials_and_tolerated_failures_are_told() -> None:
     plan = make_plan([step("a", decision="which", on_failure="continue"), step("b")], [choice("which", "x", "y")])
     denied = StepResult(
@@ -222,6 +242,31 @@ def test_decisions_revisions_denials_and_tolerated_failures_are_told() -> None:
     for text in (report_markdown(report, plan), html.unescape(report_html(report, plan, Dag.build(plan.steps)))):
         for said in ("rm ", "replan", "nobody there to ask", "Let it have failed"):
             assert said in text
+
+
+def test_what_removed_steps_and_mending_took_explains_the_total() -> None:
+    plan = make_plan([step("b")])
+    records = [
+        *attached(1),
+        *(started(2, "a"), *ended(3, "a", retry=True)),
+        *(started(4, "a", 2), *ended(5, "a", attempt=2)),
+        PlanRevised(at=6, operations=({"op": "remove_step", "id": "a"},), by="replan", step_id="a"),
+        *(started(7, "b"), *ended(8, "b")),
+    ]
+    mended = Spending(Usage(400, 50, 0, 1), 0.5)
+    report = report_of(plan, records, mending=[("a", mended)])
+
+    assert [(each.what, each.step_id, each.attempts, each.spent.tokens) for each in report.other_spending] == [
+        ("removed", "a", 2, 2000),
+        ("mending", "a", 1, 450),
+    ]
+    rows = [*report.steps, *report.other_spending]
+    assert report.spent.tokens == sum(row.spent.tokens for row in rows) == 3450
+    assert report.spent.cost_usd == pytest.approx(sum(row.spent.cost_usd or 0 for row in rows))
+    for text in (report_markdown(report, plan), report_html(report, plan, Dag.build(plan.steps))):
+        assert "a: begun 2 times, then removed by a revision" in text
+        assert "a: failed, and a better plan was looked for 1 time" in text
+        assert "450 tokens in 1 calls" in text
 
 
 def test_a_step_taken_over_says_from_where_and_cost_nothing() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.loader import LoadedPlan, load_plan
-from planner.model import Plan
+from planner.model import Plan, StepSettings
 from planner.problems import Problem
 from planner.revision import (
     RevisionInvalidError,
@@ -139,15 +139,30 @@ def test_an_edge_changes_its_condition_when_it_is_removed_and_added() -> None:
     assert by_id(revise(BASE, operations).plan)["b"]["edges"][0].on == "failed"
 
 
-def test_the_plans_own_defaults_are_in_the_steps_they_were_meant_for_and_in_no_other() -> None:
-    plan = Plan.model_validate({
-        "version": 1,
-        "goal": "g",
-        "defaults": {"max_turns": 44},
-        "steps": [{"id": "a", "title": "a", "mode": "research"}],
-    })
-    added = revise(plan, read_operations([{"op": "add_step", "step": step("b", "a")}])).plan
-    assert [s.max_turns for s in added.steps] == [44, 10]
+WITH_DEFAULTS = make_plan([step("a"), step("z", max_turns=10)]).model_copy(
+    update={"defaults": StepSettings(max_turns=44, retries=1)}
+)
+
+
+def test_steps_that_are_added_have_the_plans_own_defaults_and_the_others_stay_as_they_are() -> None:
+    once = revise(WITH_DEFAULTS, read_operations([{"op": "add_step", "step": step("b", "a")}]))
+    added = step("c", "b", max_turns=3)
+    twice = revise(once.plan, read_operations([{"op": "add_step", "step": added}])).plan
+    assert [(s.id, s.max_turns, s.retries) for s in twice.steps] == [
+        ("a", 44, 1),
+        ("z", 10, 1),
+        ("b", 44, 1),
+        ("c", 3, 1),
+    ]
+    assert load_plan(once.source_bytes, where="again").plan == once.plan
+
+
+def test_a_step_that_another_document_adds_is_what_that_document_says() -> None:
+    new = make_plan([step("a", max_turns=44, retries=1), step("z", retries=1), step("b")])
+    for defaults in (None, StepSettings(max_turns=5)):
+        wanted = new.model_copy(update={"defaults": defaults})
+        operations = read_operations(list(plain_operations(operations_between(WITH_DEFAULTS, wanted))))
+        assert by_id(revise(WITH_DEFAULTS, operations).plan) == by_id(wanted.resolved())
 
 
 UNREADABLE: dict[str, tuple[object, str]] = {

@@ -202,7 +202,7 @@ def test_a_plan_that_cannot_be_opened_is_not_left_locked(tmp_path: Path) -> None
     [
         ("{", "Invalid JSON"),
         ('{"workspace": "/w", "colour": 1}', "colour: Extra inputs"),
-        ('{"workspace": "/w", "version": 2}', "version: Input should be 1"),
+        ('{"workspace": "/w", "version": 2}', "is not of the version this vibe reads"),
         ('{"workspace": "/w", "max_parallel": 0}', "max_parallel:"),
         ("\x00\x00\x00", "Invalid JSON"),
     ],

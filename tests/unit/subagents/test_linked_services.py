@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from ipc.events import Event, WarningEvent
@@ -15,11 +16,12 @@ from subagents.link_step import (
     LinkedInput,
     LinkedLedger,
     LinkedLimiter,
+    LinkedNeighbours,
     LinkedSpawnPool,
     ask_in_turn,
 )
 from subagents.spawner import SpawnError
-from tests.fakes.step_links import NO_AGENTS, LinkedStep, Person, linked_step, shared_of_a_run, until
+from tests.fakes.step_links import NO_AGENTS, LinkedStep, Person, linked_step, shared_of_a_run, step_task, until
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig, SubagentsConfig
 from vibe.core.messages import Usage
@@ -230,6 +232,14 @@ async def test_subagents_are_counted_over_all_steps() -> None:
         with pytest.raises(SpawnError, match="started 2 subagents"):
             async with pools[0].place():
                 pass
+
+
+async def test_what_neighbours_claimed_is_asked_for_from_a_thread() -> None:
+    async with linked_step(shared_of_a_run(), "tests/**", "docs/a.md") as step:
+        with LinkedNeighbours(step.link).beside(step_task()) as others, anyio.fail_after(5):
+            claimed = await anyio.to_thread.run_sync(others)
+
+    assert tuple(claimed) == ("tests/**", "docs/a.md")
 
 
 async def test_words_that_make_no_sense_end_the_service() -> None:

@@ -140,16 +140,16 @@ def test_what_a_neighbour_claimed_is_its_to_change(root: Path) -> None:
     assert later.changed() == ("tests/test_a.py",)
 
 
-def test_neighbours_are_those_that_ran_beside_a_step(tmp_path: Path) -> None:
+def test_neighbours_are_those_that_ran_beside_a_step() -> None:
     neighbours = Neighbours()
 
-    def at_work(step_id: str, *writes: str, root: Path = tmp_path) -> Any:
-        return neighbours.beside(task_of(step_id, writes=writes), root)
+    def at_work(step_id: str, *writes: str, workdir: str | None = None) -> Any:
+        return neighbours.beside(task_of(step_id, writes=writes, workdir=workdir))
 
     with at_work("before", "b"):
         pass
     with at_work("beside", "x"), at_work("own", "o") as others:
-        with at_work("later", "l"), at_work("elsewhere", "e", root=tmp_path / "tree"):
+        with at_work("later", "l"), at_work("elsewhere", "e", workdir="tree"):
             pass
         assert sorted(others()) == ["l", "x"]
     with at_work("between", "y"):

@@ -107,7 +107,8 @@ def _show(found: _Found, output: str, env: CliEnvironment) -> None:
     plan, statuses = found.loaded.plan, found.statuses
     reused: Mapping[str, str] = found.restored.reused if found.restored else {}
     if output == "json":
-        document: dict[str, Any] = plan.model_dump(mode="json", exclude_defaults=True) | {"version": plan.version}
+        shown = plan.model_dump(mode="json", exclude={"defaults"}, exclude_defaults=True)  # the steps have them
+        document: dict[str, Any] = shown | {"version": plan.version}
         for step in document["steps"]:
             step["status"] = statuses.get(step["id"], StepStatus.PENDING).value
             if step["id"] in reused:
@@ -134,6 +135,11 @@ def _show(found: _Found, output: str, env: CliEnvironment) -> None:
 def _details(step: Step, after: str) -> list[tuple[str, str]]:
     details = [
         ("after", after),
+        ("waits for the decision", step.decision or ""),
+        (
+            "only if",
+            "; ".join(f"{decision} is {' or '.join(options)}" for decision, options in (step.when or {}).items()),
+        ),
         ("command", step.command or ""),
         ("writes", ", ".join(step.writes or ())),
         ("verify", "; ".join(step.verify)),

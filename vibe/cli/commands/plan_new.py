@@ -17,7 +17,7 @@ from vibe.app.new_plan import NewPlan, NewPlanRequest, new_plan
 from vibe.app.plan_acceptance import model_commands
 from vibe.app.result_record import RunRecord
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import harmless, one_line
+from vibe.cli.describe import counted, harmless, one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.output import TROUBLE, LineSink
@@ -135,4 +135,4 @@ def _picture(loaded: LoadedPlan, target: Path) -> list[str]:
 
 def _spent(record: RunRecord) -> str:
     cost = "at an unknown price" if record.cost_usd is None else f"${record.cost_usd:.4f}"
-    return f"planning took {record.usage.total_tokens:,} tokens in {record.usage.calls} calls, {cost}"
+    return f"planning took {record.usage.total_tokens:,} tokens in {counted(record.usage.calls, 'call')}, {cost}"

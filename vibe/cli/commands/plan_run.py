@@ -69,11 +69,14 @@ def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
 
     Raises:
         ReportNameError: the file's name does not say what it is to hold.
+        CommandLineError: its folder is not there.
     """
     from vibe.cli.commands.plan_report import format_of, write_report  # noqa: PLC0415  most runs leave none
 
-    form = format_of("--report", file)
-    return lambda plan_id: write_report(find_plan(env.home, plan_id), env.cwd / Path(file).expanduser(), form)
+    form, path = format_of("--report", file), env.cwd / Path(file).expanduser()
+    if not path.parent.is_dir():
+        raise CommandLineError(f"--report {file}: there is no folder {str(path.parent)!r}; make it first")
+    return lambda plan_id: write_report(find_plan(env.home, plan_id), path, form)
 
 
 def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host, output: str, env: CliEnvironment) -> int:

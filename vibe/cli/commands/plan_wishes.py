@@ -11,6 +11,7 @@ import anyio
 from planner.plan_folder import find_plan
 from vibe.app import plan_wishes as wishes
 from vibe.app.host import Host
+from vibe.app.plan_start import RESUMABLE
 from vibe.app.plan_wishes import Done
 from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
@@ -58,5 +59,5 @@ def _next_command(done: Done, env: CliEnvironment) -> str | None:
     """What runs the rest of a plan that nobody runs."""
     if done.running:
         return None
-    goes_on = find_plan(env.home, done.plan_id).replay().status in wishes.GOES_ON
+    goes_on = find_plan(env.home, done.plan_id).replay().status in RESUMABLE
     return f"vibe plan resume {done.plan_id}" if goes_on else None

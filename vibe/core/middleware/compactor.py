@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from ipc.events import CompactEndEvent, CompactStartEvent, UsageEvent, WarningEvent
 from ipc.sink import EventSink
-from vibe.core.budget import Budget
+from vibe.core.budget import Budget, room_for
 from vibe.core.config.models import ModelConfig
 from vibe.core.errors import VibeError
 from vibe.core.llm.announcing import RetryAnnouncer
@@ -138,7 +138,7 @@ class Compactor:
             SystemMessage(instructions),
             UserMessage(f"<conversation>\n{record}\n</conversation>\n\nWrite the summary."),
         ]
-        reservation = await self.budget.reserve(self.model, estimate_messages(prompt), SUMMARY_TOKENS)
+        reservation = await room_for(self.budget, self.sink, self.model, estimate_messages(prompt), SUMMARY_TOKENS)
         try:
             completion = await self.backend.complete(
                 ModelRequest(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
-from functools import partial
+from contextlib import ExitStack
 from pathlib import Path
 
 import anyio
@@ -13,6 +12,7 @@ import anyio.to_thread
 from vibe.core.hooks.models import Hook
 from vibe.core.hooks.runner import HookStartError
 from vibe.core.hooks.verdict import HookRun
+from vibe.core.sandbox.temporary import brief_folder
 from vibe.core.tools.process import CommandStartError, child_environ, run_command
 
 PROJECT_VARIABLE = "VIBE_PROJECT_DIR"
@@ -32,11 +32,9 @@ class ShellHooks:
     async def run(self, hook: Hook, payload: str) -> HookRun:
         """See ``HookCommands``."""
         environ = {**self._environ, PROJECT_VARIABLE: str(hook.project_dir or self._cwd)}
+        kept = ExitStack()
         try:
-            file = await anyio.to_thread.run_sync(_keep, payload)
-        except OSError as error:
-            raise HookStartError(f"its input can't be written: {error.strerror}") from error
-        try:
+            file = await anyio.to_thread.run_sync(_keep, payload, kept)
             ended = await run_command(
                 [*_WITH_INPUT, hook.command, str(file)], cwd=self._cwd, environ=environ, timeout=hook.timeout_seconds
             )
@@ -44,12 +42,15 @@ class ShellHooks:
             raise HookStartError(error.problem) from error
         finally:
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(partial(file.unlink, missing_ok=True))
+                await anyio.to_thread.run_sync(kept.close)
         return HookRun(exit_code=ended.exit_code, stdout=ended.stdout, stderr=ended.stderr, timed_out=ended.timed_out)
 
 
-def _keep(payload: str) -> Path:
-    """The payload in a file that nobody else may read."""
-    with tempfile.NamedTemporaryFile(prefix="vibe-hook-", suffix=".json", delete=False) as file:
-        file.write(payload.encode("utf-8", errors="replace"))
-    return Path(file.name)
+def _keep(payload: str, kept: ExitStack) -> Path:
+    """The payload in a file that nobody else may read, until ``kept`` is closed or this process is gone."""
+    try:
+        file = kept.enter_context(brief_folder()) / "payload.json"
+        file.write_text(payload, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise HookStartError(f"its input can't be written: {error.strerror}") from error
+    return file

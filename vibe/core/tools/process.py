@@ -88,6 +88,11 @@ class CommandResult:
     stderr_dropped: int = 0
     output_files: tuple[Path, ...] = ()
 
+    @property
+    def is_success(self) -> bool:
+        """Whether it came to its end in time, and that with exit code 0."""
+        return self.exit_code == 0 and not self.timed_out
+
 
 def child_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """``environ`` without secrets, with what tells programs that nobody is there to answer."""

@@ -6,10 +6,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ipc.events import AssistantEvent, ErrorEvent, ToolResultEvent, UsageEvent
+from ipc.events import AssistantEvent, ErrorEvent, ToolResultEvent, UsageEvent, WarningEvent
 from subagents.budget import Limits
 from tests.fakes.engine import Bench
 from tests.fakes.models import answer, calling
+from vibe.core import budget
 from vibe.core.llm.errors import (
     ModelAccessError,
     ModelError,
@@ -200,6 +201,31 @@ async def test_a_failed_call_gives_its_reservation_back(tmp_path: Path) -> None:
     with anyio.fail_after(5):
         reservation = await bench.account.reserve(bench.model.requests[0].model, 10, 100_000)
     assert reservation.max_completion_tokens == 9_990
+
+
+async def test_an_agent_that_waits_for_room_says_so_and_goes_on_when_there_is_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "PATIENCE_SECONDS", 0.01)
+    bench = Bench(root=tmp_path, limits=Limits(max_tokens=10_000), answers=[answer("done")])
+    held = await bench.account.reserve(bench.model_config, 10, 9_000)
+    outcomes: list[Outcome] = []
+
+    async def work() -> None:
+        outcomes.append((await bench.loop.act("go")).outcome)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(work)
+        with anyio.fail_after(5):
+            while not bench.events(WarningEvent):  # noqa: ASYNC110  a list tells nobody of what is put into it
+                await anyio.sleep(0.005)
+        assert bench.model.requests == []
+        held.release()
+
+    warning, *more = bench.events(WarningEvent)
+    assert isinstance(warning, WarningEvent)
+    assert (warning.code, more, outcomes) == (budget.WAITING, [], [Outcome.COMPLETED])
+    assert (await bench.account.reserve(bench.model_config, 10, 100_000)).max_completion_tokens > 9_000
 
 
 class StopAfterFirst:

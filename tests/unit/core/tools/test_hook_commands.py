@@ -12,6 +12,7 @@ from tests.unit.core.tools.watching import gone, pid_in
 from vibe.core.hooks.models import Hook, HookEvent
 from vibe.core.hooks.runner import HookStartError
 from vibe.core.hooks.verdict import HookRun
+from vibe.core.sandbox.temporary import PREFIX
 from vibe.core.tools.hook_commands import ShellHooks
 
 
@@ -33,6 +34,11 @@ async def test_a_hook_reads_its_payload_and_answers(hooks: ShellHooks, tmp_path:
     run = await hooks.run(hook("cat; echo oops >&2; exit 2"), '{"tool": "bäsh"}')
     assert run == HookRun(exit_code=2, stdout='{"tool": "bäsh"}', stderr="oops\n")
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+async def test_what_a_hook_reads_lies_where_a_later_run_finds_it_after_a_kill(hooks: ShellHooks) -> None:
+    run = await hooks.run(hook("ls scratch"), "payload")
+    assert [name.startswith(PREFIX) for name in run.stdout.split()] == [True]
 
 
 async def test_a_hook_that_reads_nothing_takes_a_long_payload(hooks: ShellHooks) -> None:
