@@ -225,8 +225,11 @@ def test_nothing_outlives_a_run_that_is_killed_and_a_resume_goes_on_in_processes
 
 @pytest.mark.parametrize("interrupts", [1, 2])
 def test_an_interrupt_pauses_and_a_resume_goes_on(vibe: VibeCommand, write_plan: WritePlan, interrupts: int) -> None:
-    vibe.replay({"agents": {"s": slow("s")}})
-    process = started(vibe, write_plan(agent_step("s")), "s")
+    first, last = slow("s")["turns"]
+    # The end of a turn is always near, the end of the step is not.
+    more = [call("bash", command=f"echo {number}") for number in range(40)]
+    vibe.replay({"agents": {"s": {"turns": [first, *more, last]}}})
+    process = started(vibe, write_plan(agent_step("s", max_turns=60, max_tokens=1_000_000)), "s")
 
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
