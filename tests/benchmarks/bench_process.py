@@ -19,7 +19,7 @@ from typing import Any
 
 VIBE = Path(sysconfig.get_path("scripts")) / "vibe"
 EXECUTORS = ("local", "process")
-BOUND = 50
+BOUND = 70
 """Processor time that a process costs a step, as a multiple of starting an interpreter that does nothing."""
 
 
