@@ -12,7 +12,7 @@ from tests.e2e.test_worktrees import git, nothing_is_left
 
 SHOP = "def total(prices):\n    return sum(prices)\n"
 DISCOUNT = "def total(prices, discount=0):\n    return sum(prices) * (1 - discount)\n"
-WRONG = DISCOUNT.replace("(1 - discount)", "discount")
+WRONG = DISCOUNT.replace("(1 - discount)", "(1 - 2 * discount)")
 TAX = "def total(prices, tax=0):\n    return sum(prices) * (1 + tax)\n"
 BOTH = "def total(prices, discount=0, tax=0):\n    return sum(prices) * (1 - discount) * (1 + tax)\n"
 
@@ -156,6 +156,8 @@ def test_a_goal_becomes_verified_merged_work(vibe: VibeCommand) -> None:
     waiting = vibe(*run)
     assert waiting.code == 5, waiting.err
     assert waiting.document["outcome"] == "blocked"
+    merging = 3
+    assert waiting.document["usage"]["calls"] == 5 + 3 + merging, "the discount was mended, and one of the two merged"
     plan_id = waiting.document["plan_id"]
 
     decided = vibe("plan", "decide", plan_id, "currency", "euro")

@@ -9,9 +9,11 @@ from ipc.events import (
     Event,
     PlanDecisionEvent,
     PlanResumedEvent,
+    PlanRevisedEvent,
     PlanStartedEvent,
     PlanStepUpdateEvent,
     SubAgentFinishedEvent,
+    SubAgentStartedEvent,
     ToolCallEvent,
     ToolResultEvent,
     WarningEvent,
@@ -32,6 +34,8 @@ class ProgressLines:
         self._tokens: dict[str, int] = {}
         self._attempts: dict[str, int] = {}
         self._checks: set[str] = set()
+        self._set_aside: set[str | None] = set()
+        """Steps whose attempt is over, though they are not."""
 
     def publish(self, event: Event) -> None:
         """Write a line if the event is of interest."""
@@ -49,8 +53,10 @@ class ProgressLines:
                 return _beginning(event)
             case PlanStepUpdateEvent():
                 return self._step(event)
-            case PlanDecisionEvent():
+            case PlanDecisionEvent() | PlanRevisedEvent():
                 return describe(event)
+            case SubAgentStartedEvent() if event.subagent_step_id in self._set_aside:
+                return f"a better plan is looked for: {event.title}"
             case ToolCallEvent():
                 return self._call(event)
             case ToolResultEvent():
@@ -68,6 +74,7 @@ class ProgressLines:
         spent += f", {tokens:,} tokens" if tokens else ""
         why = event.detail or event.reason or ""
         because = f": {why}" if why else ""
+        self._set_aside.discard(event.step_id)
         match event.status:
             case "in_progress":
                 self._attempts[event.step_id] = event.attempt
@@ -80,7 +87,8 @@ class ProgressLines:
             case "pending" if event.attempt > self._attempts.get(event.step_id, event.attempt):
                 return f"failed{spent}{because}; it is tried again"
             case "pending" if event.previous == "in_progress":
-                return f"stopped{spent}{because}; a resume goes on with it"
+                self._set_aside.add(event.step_id)
+                return f"stopped{spent}{because}; it is not over"
             case _:
                 return ""
 

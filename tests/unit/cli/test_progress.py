@@ -6,10 +6,12 @@ from ipc.events import (
     ErrorEvent,
     Event,
     PlanDecisionEvent,
+    PlanRevisedEvent,
     PlanStartedEvent,
     PlanStepUpdateEvent,
     StepOutline,
     SubAgentFinishedEvent,
+    SubAgentStartedEvent,
     ToolCallEvent,
     ToolResultEvent,
     WarningEvent,
@@ -73,10 +75,35 @@ def test_a_failure_says_why_and_whether_it_is_tried_again() -> None:
     ]
 
 
-def test_a_step_that_was_stopped_goes_on_with_a_resume() -> None:
+def test_a_step_that_was_stopped_is_not_over() -> None:
     lines = written(moved("pending", "in_progress"), moved("in_progress", "pending", detail="paused", took=2.0))
 
-    assert lines[-1] == "[s] stopped after 2.0 s: paused; a resume goes on with it"
+    assert lines[-1] == "[s] stopped after 2.0 s: paused; it is not over"
+
+
+def test_a_plan_that_is_mended_says_so() -> None:
+    ours = SubAgentStartedEvent(
+        title="Mend the plan after Do it",
+        mode="design",
+        model="m",
+        tools=(),
+        max_tokens=1,
+        max_turns=1,
+        subagent_step_id="s",
+    )
+    lines = written(
+        moved("pending", "in_progress"),
+        ours,
+        moved("in_progress", "pending", detail="`make` exited with 2", took=1.0),
+        ours,
+        PlanRevisedEvent(operations=({"op": "remove_step", "id": "s"},), reason="it can't be done"),
+    )
+
+    assert lines[1:3] == [
+        "[s] stopped after 1.0 s: `make` exited with 2; it is not over",
+        "[s] a better plan is looked for: Mend the plan after Do it",
+    ]
+    assert "it can't be done" in lines[3]
 
 
 def test_calls_are_lines_and_results_only_where_they_failed() -> None:
