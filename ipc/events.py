@@ -330,10 +330,14 @@ class UsageEvent(BaseEvent, frozen=True, kw_only=True, tag="usage"):
 
 
 class WarningEvent(BaseEvent, frozen=True, kw_only=True, tag="warning"):
-    """Something a person should know that stopped nothing; ``code`` is stable, ``message`` is for people."""
+    """Something a person should know that stopped nothing; ``code`` is stable, ``message`` is for people.
+
+    ``wait_seconds``: so long nothing more is to be expected of this, if that is known.
+    """
 
     code: str
     message: str
+    wait_seconds: float | None = None
 
 
 class ErrorEvent(BaseEvent, frozen=True, kw_only=True, tag="error"):

@@ -19,6 +19,10 @@ from ipc.events import (
 from ipc.sink import EventSink
 from subagents.host_commands import TOOL_NAME
 from vibe.core.budget import WAITING
+from vibe.core.llm.announcing import WAIT
+
+WAITS = frozenset({WAITING, WAIT})
+"""Codes of the warnings that an agent waits, until its next event."""
 
 
 class ActivitySink:
@@ -26,7 +30,8 @@ class ActivitySink:
 
     Give executors this sink in place of the one it wraps: events count for the step in ``subagent_step_id``. While a
     request (approval or question) of a step is open its clock stands still: a person is thinking, not the step. So it
-    does while an agent of the step waits for room in the budget, and while a check runs, which has a time limit of its own.
+    does while an agent of the step waits for room in the budget, for its turn at the provider or to repeat a call, and while
+    a check runs, which has a time limit of its own.
     Only model-driven steps are watched: a command may rightly print nothing for long and has ``timeout_seconds``.
     """
 
@@ -52,14 +57,16 @@ class ActivitySink:
                 self._requests.pop(call_id, None)
             case ApprovalDecisionEvent(request_id=request_id) | AnswerEvent(request_id=request_id):
                 step_id = self._requests.pop(request_id, step_id)
-            case WarningEvent(code=code) if code == WAITING and step_id in self._last:
+            case WarningEvent(code=code) if code in WAITS and step_id in self._last:
                 self._waiting[event.subagent_id] = step_id
+            case WarningEvent(wait_seconds=float() | int() as seconds) if step_id in self._last:
+                self._last[step_id] = max(self._last[step_id], self._clock() + seconds)
             case SubAgentStartedEvent(parent_id=None, subagent_id=str(agent_id)) if step_id in self._last:
                 self._agents[step_id] = agent_id
             case _:
                 pass
         if step_id in self._last:
-            self._last[step_id] = self._clock()
+            self._last[step_id] = max(self._last[step_id], self._clock())
         self._sink.publish(event)
 
     def begin(self, step_id: str) -> None:
@@ -81,4 +88,4 @@ class ActivitySink:
         """Seconds since the last event of a watched step; 0 while its clock stands still."""
         if step_id in self._requests.values() or step_id in self._waiting.values():
             return 0.0
-        return self._clock() - self._last[step_id]
+        return max(0.0, self._clock() - self._last[step_id])

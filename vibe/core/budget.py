@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from anyio import move_on_after
+from anyio import current_time, move_on_after
 
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
@@ -14,6 +14,8 @@ from vibe.core.messages import Usage
 
 WAITING = "budget.wait"
 """The code of the warning that an agent waits for room; with its next event it waits no longer."""
+WAITED = "budget.waited"
+"""The code of the warning that it has room."""
 
 PATIENCE_SECONDS = 2.0
 """How long an agent waits for room before it says so."""
@@ -65,13 +67,17 @@ class Budget(Protocol):
 async def room_for(
     budget: Budget, sink: EventSink, model: ModelConfig, prompt_tokens: int, wanted_tokens: int
 ) -> Reservation:
-    """Set room aside for a call, as ``Budget.reserve``; a wait of some length is announced.
+    """Set room aside for a call, as ``Budget.reserve``; a wait of some length is announced, and so is its end.
 
     Raises:
         BudgetExhaustedError: there is no room, whatever the others give back.
     """
+    started = current_time()
     with move_on_after(PATIENCE_SECONDS):
         return await budget.reserve(model, prompt_tokens, wanted_tokens)
     message = "a model call waits until other calls have given back what is set aside for them in the budget"
     sink.publish(WarningEvent(code=WAITING, message=message))
-    return await budget.reserve(model, prompt_tokens, wanted_tokens)
+    reservation = await budget.reserve(model, prompt_tokens, wanted_tokens)
+    message = f"a model call had room in the budget after {current_time() - started:.1f} s"
+    sink.publish(WarningEvent(code=WAITED, message=message))
+    return reservation

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Protocol
 
 import anyio
 
 from vibe.core.llm.errors import ModelError
-from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest
+from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest, WaitNotice
+
+PATIENCE_SECONDS = 1.0
+"""How long a call waits for its turn before that is said."""
 
 
 class CallLimiter(Protocol):
@@ -60,21 +63,33 @@ class ProviderLimiter:
 
 
 class LimitedBackend:
-    """Wraps a backend in its provider's limiter."""
+    """Wraps a backend in its provider's limiter. A call that waits for longer than ``patience`` seconds says so."""
 
-    def __init__(self, inner: ModelBackend, limiter: CallLimiter) -> None:
+    def __init__(self, inner: ModelBackend, limiter: CallLimiter, patience: float = PATIENCE_SECONDS) -> None:
         self._inner = inner
         self._limiter = limiter
+        self._patience = patience
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         """Call when there is room; a Retry-After pauses all callers of the provider."""
-        async with self._limiter.slot():
+        async with AsyncExitStack() as held:
+            await self._take_turn(held, request, observer)
             try:
                 return await self._inner.complete(request, observer)
             except ModelError as error:
                 if error.retryable and error.retry_after:
                     self._limiter.pause(error.retry_after)
                 raise
+
+    async def _take_turn(self, held: AsyncExitStack, request: ModelRequest, observer: ModelObserver) -> None:
+        started = anyio.current_time()
+        with anyio.move_on_after(self._patience):
+            await held.enter_async_context(self._limiter.slot())
+            return
+        provider = request.model.provider
+        observer.wait(WaitNotice(provider=provider))
+        await held.enter_async_context(self._limiter.slot())
+        observer.wait(WaitNotice(provider=provider, waited_seconds=anyio.current_time() - started))
 
     async def count_tokens(self, request: ModelRequest) -> int:
         """What the inner backend says."""

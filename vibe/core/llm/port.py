@@ -73,6 +73,14 @@ class RetryNotice:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitNotice:
+    """A call waits for its turn at a provider; with ``waited_seconds`` it has its turn now, after so long."""
+
+    provider: str
+    waited_seconds: float | None = None
+
+
 class ModelObserver(Protocol):
     """Watches a call while it runs. Must not block."""
 
@@ -82,6 +90,10 @@ class ModelObserver(Protocol):
 
     def retry(self, notice: RetryNotice, /) -> None:
         """Hear that the call is about to be repeated."""
+        ...
+
+    def wait(self, notice: WaitNotice, /) -> None:
+        """Hear that the call waits for its turn, or does so no longer."""
         ...
 
 

@@ -9,7 +9,7 @@ from random import Random
 import anyio
 
 from vibe.core.llm.errors import ModelError, ModelProtocolError
-from vibe.core.llm.port import Completion, Delta, ModelBackend, ModelObserver, ModelRequest, RetryNotice
+from vibe.core.llm.port import Completion, Delta, ModelBackend, ModelObserver, ModelRequest, RetryNotice, WaitNotice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,9 @@ class _AttemptObserver:
 
     def retry(self, notice: RetryNotice, /) -> None:
         self._inner.retry(notice)
+
+    def wait(self, notice: WaitNotice, /) -> None:
+        self._inner.wait(notice)
 
 
 class RetryingBackend:

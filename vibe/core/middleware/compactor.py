@@ -16,7 +16,7 @@ from ipc.sink import EventSink
 from vibe.core.budget import Budget, room_for
 from vibe.core.config.models import ModelConfig
 from vibe.core.errors import VibeError
-from vibe.core.llm.announcing import RetryAnnouncer
+from vibe.core.llm.announcing import CallAnnouncer
 from vibe.core.llm.errors import ContextTooLongError
 from vibe.core.llm.port import Completion, ModelBackend, ModelRequest
 from vibe.core.llm.tokens import estimate_messages
@@ -147,7 +147,7 @@ class Compactor:
                     max_tokens=reservation.max_completion_tokens,
                     caller=f"{self.caller}:compact",
                 ),
-                RetryAnnouncer(self.sink),
+                CallAnnouncer(self.sink),
             )
             reservation.settle(completion.usage, completion.cost_usd)
             self.transcript.spend(completion.usage, completion.cost_usd)
