@@ -13,9 +13,11 @@ from typing import TextIO
 from ipc.errors import IpcError
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.log_file import start_logging
 from vibe.cli.parser import Parser
 from vibe.cli.streams import problem_of
-from vibe.core.errors import EnvironmentFailure, UsageError, VibeError
+from vibe.core.config.paths import VibePaths
+from vibe.core.errors import EnvironmentFailure, UsageError, VibeError, innermost
 
 COMMANDS = {
     "plan": "vibe.cli.commands.plan",
@@ -53,6 +55,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"vibe: {error}\n")
         return ExitCode.ENVIRONMENT
     try:
+        start_logging(VibePaths(env.home).log_file, env.environ)
         code = _dispatch(words, env)
         env.stdout.flush()
     except KeyboardInterrupt:
@@ -65,7 +68,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  the last door: nobody above can say it better
         unwritten = problem_of(env.stdout)
         if unwritten is None:
-            return _report(_innermost(error), ExitCode.FAILED, env, debug=debug)
+            return _report(innermost(error), ExitCode.FAILED, env, debug=debug)
         _silence(env.stdout)
         return _report(UnwrittenOutputError(unwritten), ExitCode.ENVIRONMENT, env, debug=debug)
     unwritten = problem_of(env.stdout)
@@ -98,7 +101,7 @@ def _serve(module: ModuleType, parser: Parser, words: list[str], env: CliEnviron
     return int(module.run(parser.parse_args(words), env))
 
 
-def _report(error: Exception, code: ExitCode, env: CliEnvironment, *, debug: bool) -> int:
+def _report(error: BaseException, code: ExitCode, env: CliEnvironment, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(error, file=env.stderr)
     sentence = str(error) if isinstance(error, VibeError | IpcError) else _internal(error)
@@ -108,19 +111,10 @@ def _report(error: Exception, code: ExitCode, env: CliEnvironment, *, debug: boo
     return code
 
 
-def _internal(error: Exception) -> str:
+def _internal(error: BaseException) -> str:
     return (
         f"internal error ({type(error).__name__}: {error}); please report it with the output of the same with --debug"
     )
-
-
-def _innermost(error: Exception) -> Exception:
-    """What a task group wrapped."""
-    match error:
-        case ExceptionGroup(exceptions=[Exception() as inner, *_]):
-            return _innermost(inner)
-        case _:
-            return error
 
 
 def _silence(stdout: TextIO) -> None:

@@ -67,7 +67,8 @@ class AgentLoop:
         ending = SUMMARISE if kit.hand_in is None else f"hand in your result with {kit.hand_in.name}"
         limit = () if max_turns is None else (TurnLimit(max_turns, turns_before),)
         spending = SpendingNotice(max_turns, turns_before, ending=ending)
-        self._pipeline = MiddlewarePipeline((*limit, spending, *_own_middleware(self._threshold), *kit.middleware))
+        own = _own_middleware(self._threshold, warns=kit.context_warnings)
+        self._pipeline = MiddlewarePipeline((*limit, spending, *own, *kit.middleware))
         self._turns = TurnRunner(kit, self._pipeline)
         self._compactor = Compactor(
             model=kit.model,
@@ -180,7 +181,9 @@ class AgentLoop:
         if message.tool_calls:
             return await self._heed(await self._pipeline.after_turn(self._turns.moment()))
         if message.content.strip():
-            return await self._ended_with(message.content) if hand_in is None else self._unhanded(hand_in)
+            return (
+                await self._ended_with(message.content) if hand_in is None else self._unhanded(hand_in, message.content)
+            )
         if empty_before:
             return self._result(Outcome.FAILED, "empty", "the model answered with nothing, twice")
         self._kit.transcript.append(UserMessage(EMPTY_NOTICE))
@@ -196,14 +199,14 @@ class AgentLoop:
             self._kit.hand_in.renew()
         return None
 
-    def _unhanded(self, hand_in: HandIn) -> ActResult | None:
+    def _unhanded(self, hand_in: HandIn, text: str) -> ActResult | None:
         """Remind an agent that would end without handing in; the result, if it was reminded of it already."""
         reminder = UNHANDED_NOTICE.format(tool=hand_in.name)
         said = takewhile(lambda text: text.startswith(HOST_NOTICE), self._prompts_backwards())
         if reminder in said:
             refused = f"; the last value was refused: {hand_in.last_problem}" if hand_in.last_problem else ""
             ended = f"the agent ended without handing in its result with {hand_in.name}{refused}"
-            return self._result(Outcome.FAILED, "output", ended)
+            return self._result(Outcome.FAILED, "output", ended, text=text)
         self._kit.transcript.append(UserMessage(reminder))
         return None
 
@@ -245,7 +248,9 @@ class AgentLoop:
         )
 
 
-def _own_middleware(threshold: int | None) -> tuple[Middleware, ...]:
+def _own_middleware(threshold: int | None, *, warns: bool) -> tuple[Middleware, ...]:
     """What guards every agent besides its limits, in the order it is asked."""
-    room = () if threshold is None else (ContextWarning(threshold), AutoCompact(threshold))
-    return (*room, LoopDetection())
+    if threshold is None:
+        return (LoopDetection(),)
+    warning = (ContextWarning(threshold),) if warns else ()
+    return (*warning, AutoCompact(threshold), LoopDetection())

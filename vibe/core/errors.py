@@ -45,3 +45,12 @@ class MissingKeyError(EnvironmentFailure):
         )
         self.provider = provider
         self.variable = variable
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The first error that task groups wrapped: it cancelled the other tasks, what they raised followed from it."""
+    match error:
+        case BaseExceptionGroup(exceptions=[BaseException() as inner, *_]):
+            return innermost(inner)
+        case _:
+            return error

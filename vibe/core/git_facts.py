@@ -12,6 +12,8 @@ LINE_LENGTH = 120
 
 _QUIET = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "log.showSignature=false")
 _RUNS_PROGRAMS = r"^(filter\..*\.(clean|process|smudge)|core\.(fsmonitor|worktree)|includeif\..*|include\.path)$"
+_NO_FETCH = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
+"""A partial clone fetches what it lacks on demand, by a program that its configuration names."""
 UNTRUSTED = "Status: not asked for, because this untrusted repository's own git configuration could run programs"
 
 
@@ -67,7 +69,8 @@ def _may_run_programs(question: GitQuestion, deadline: float) -> bool:
 
 def _git(question: GitQuestion, deadline: float, *words: str) -> str | None:
     """What a git command printed; None where it failed or took too long. ``config`` finding nothing is no failure."""
-    environ = {**question.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat"}
+    quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat"}
+    environ = {**question.environ, **quiet, **_NO_FETCH}
     try:
         ended = subprocess.run(  # noqa: S603  a fixed program and options
             ["git", *_QUIET, *words],  # noqa: S607  the user's git, wherever it is

@@ -96,6 +96,7 @@ class Guidance:
 
     workdir: Path | None = None
     layers: PromptLayers = PromptLayers()
+    instructions: str = ""
     library: PromptLibrary = field(default_factory=PromptLibrary)
     shell_path: str = ""
     skills: SkillManager = field(default_factory=SkillManager)
@@ -143,7 +144,7 @@ class Guidance:
             PromptParts(
                 base=base,
                 workspace=prompt.workspace,
-                role=prompt.role,
+                role="\n\n".join(text for text in (prompt.role, self.instructions) if text.strip()),
                 commit_signature=self.layers.commit_signature,
                 model=prompt.model if self.layers.model_info else "",
                 detail=self.layers.detail,

@@ -65,10 +65,11 @@ def load_guidance(request: GuidanceRequest) -> Guidance:
     return Guidance(
         workdir=request.workdir,
         layers=PromptLayers.of(config),
+        instructions=config.instructions,
         library=library,
         shell_path=request.environ.get("SHELL", ""),
         skills=skills,
-        hooks=load_hooks(_hook_files(request)),
+        hooks=load_hooks(_hook_files(request)) if config.enable_experimental_hooks else (),
         docs=docs,
         trusts=trusts,
         memory=memory,

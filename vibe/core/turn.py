@@ -18,7 +18,7 @@ from ipc.events import (
 from ipc.sink import EventSink
 from vibe.core.budget import Budget, room_for
 from vibe.core.config.models import ModelConfig
-from vibe.core.llm.announcing import RetryAnnouncer
+from vibe.core.llm.announcing import CallAnnouncer
 from vibe.core.llm.port import (
     Completion,
     Delta,
@@ -67,6 +67,7 @@ class AgentKit:
     budget: Budget
     caller: str = "main"
     session_id: str = ""
+    context_warnings: bool = True
     middleware: tuple[Middleware, ...] = ()
     reminders: Reminders = no_reminders
     fork: Fork = in_place
@@ -183,7 +184,7 @@ class TurnRunner:
         )
 
 
-class _Announcer(RetryAnnouncer):
+class _Announcer(CallAnnouncer):
     """Turns what a backend reports while it streams into events."""
 
     def __init__(self, sink: EventSink, message_id: str) -> None:

@@ -15,9 +15,9 @@ from vibe.core.config.schema import (
     Key,
     closest,
     entry_of,
-    is_unsupported,
     section_of,
     suggestion,
+    unsupported,
     written,
 )
 from vibe.core.config.toml_source import RawPath, dotted
@@ -137,8 +137,8 @@ class _LayerReader:
 
     def _warn_unknown(self, section: type[Section], raw: RawPath, table: Key) -> None:
         where, name = self._origin_of(raw), str(raw[-1])
-        if is_unsupported(table, name):
-            text = f"{where}: {dotted(raw)} is not supported in this version and has no effect, remove it"
+        if remedy := unsupported(table, name):
+            text = f"{where}: {dotted(raw)} is not supported in this version and has no effect, {remedy}"
         else:
             near = suggestion(name, section, table)
             hint = f"did you mean {near}?" if near else "remove it"

@@ -18,12 +18,11 @@ from vibe.core.config.toml_source import read_toml
 from vibe.core.config.trust import TrustStore
 
 VARIABLE_PREFIX = "VIBE_"
-NOT_SETTINGS = frozenset({"VIBE_HOME", "VIBE_LOG_LEVEL"})
+NOT_SETTINGS = frozenset({"VIBE_HOME", "VIBE_LOG_LEVEL", "VIBE_LOG_MAX_BYTES"})
 """Variables of ours that are not settings."""
 FLAG_NAMES = MappingProxyType({
     "active_model": "--model",
     "auto_approve": "--auto-approve",
-    "disabled_tools": "--disabled-tools",
     "enabled_tools": "--enabled-tools",
     "ipc.address": "--bus",
     "planner.max_parallel_steps": "--max-parallel",

@@ -52,6 +52,15 @@ class ProviderConfig(Section):
     """For how long a failing call is repeated, in seconds; 0: never."""
 
 
+class Thinking(StrEnum):
+    """How much a model is to think before it answers."""
+
+    OFF = "off"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
 class ModelConfig(Section):
     """A model, and what it costs."""
 
@@ -63,6 +72,8 @@ class ModelConfig(Section):
     """What you call it; empty: its name. A later layer's model of the same alias replaces the whole entry."""
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.2
     """Sampling temperature."""
+    thinking: Thinking = Thinking.OFF
+    """How much it is to think before it answers: sent as `reasoning_effort`; `off`: nothing is sent."""
     input_price: NonNegativeFloat | None = None
     """USD per million tokens sent; not set: looked up, else unknown."""
     output_price: NonNegativeFloat | None = None
@@ -289,6 +300,10 @@ class VibeConfig(Section):
     """Patterns of agents there are not."""
     auto_compact_threshold: NonNegativeInt = 200_000
     """Where a model sets none: a prompt of so many tokens, or of 85 % of what the model takes, is summarised; 0: never."""
+    memory_soft_limit_ratio: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """The share of that threshold at which a conversation is summarised; 0.95: a little before."""
+    context_warnings: bool = True
+    """Whether agent and user are warned once half of the threshold is used."""
     auto_approve: bool = False
     """Whether calls that would be asked about run without asking; what is refused stays refused."""
     skill_paths: tuple[str, ...] = ()
@@ -299,6 +314,8 @@ class VibeConfig(Section):
     """Patterns of skills there are not."""
     system_prompt_id: str = "cli"
     """The base of the system prompt: `<id>.md` in the project's `.vibe/prompts`, in `~/.vibe/prompts`, or built in."""
+    instructions: str = ""
+    """What every agent is told besides, at the end of the system prompt's own text."""
     include_commit_signature: bool = True
     """Whether the system prompt asks for a signature under git commits."""
     include_model_info: bool = True
@@ -309,6 +326,8 @@ class VibeConfig(Section):
     """Whether the system prompt tells of the project's files, its git state and its README."""
     project_context: ProjectContextConfig = ProjectContextConfig()
     """How much of the project the system prompt tells."""
+    enable_experimental_hooks: bool = True
+    """Whether hooks run; false: no `hooks.toml` is read."""
     mcp_servers: tuple[McpServerConfig, ...] = ()
     """MCP servers whose tools agents may call."""
     subagents: SubagentsConfig = SubagentsConfig()

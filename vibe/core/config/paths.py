@@ -39,6 +39,11 @@ class VibePaths:
         return self.home / "logs"
 
     @property
+    def log_file(self) -> Path:
+        """What went wrong inside."""
+        return self.logs / "vibe.log"
+
+    @property
     def sessions(self) -> Path:
         """A folder a session."""
         return self.logs / "session"

@@ -18,21 +18,15 @@ Key: TypeAlias = tuple[str, ...]
 
 TOOLS = "tools"
 UNSUPPORTED = MappingProxyType({
-    "": frozenset({
-        "context_warnings",
-        "enable_auto_update",
-        "enable_telemetry",
-        "enable_update_checks",
-        "instructions",
-        "memory_soft_limit_ratio",
-        "session_logging",
-        "textual_theme",
-        "vim_keybindings",
-        "workdir",
-    }),
-    "models": frozenset({"thinking"}),
+    "enable_auto_update": "remove it",
+    "enable_telemetry": "remove it: nothing is ever sent",
+    "enable_update_checks": "remove it",
+    "session_logging": "remove it: sessions are kept below VIBE_HOME, in logs/session",
+    "textual_theme": "remove it",
+    "vim_keybindings": "remove it",
+    "workdir": "give --workdir instead",
 })
-"""Keys users know that have no effect here, by the table they stand in."""
+"""Keys users know that have no effect here, and what to do about each."""
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
@@ -53,10 +47,9 @@ def entry_of(annotation: Any) -> type[Section] | None:
     return section_of(get_args(annotation)[0]) if get_origin(annotation) is tuple else None
 
 
-def is_unsupported(table: Key, name: str) -> bool:
-    """Whether ``name`` in ``table`` is a key users know that has no effect here."""
-    plain = [part for part in table if not part.startswith("[")]
-    return name in UNSUPPORTED.get(".".join(plain), frozenset())
+def unsupported(table: Key, name: str) -> str:
+    """What to do about ``name`` in ``table``, a key users know that has no effect here; empty: it is none of those."""
+    return "" if table else UNSUPPORTED.get(name, "")
 
 
 def closest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:

@@ -172,6 +172,7 @@ class ConfigWriter:
             mode = self._path.stat().st_mode & 0o777 if self._path.exists() else PRIVATE
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+                os.fchmod(descriptor, mode)  # whatever the umask
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())

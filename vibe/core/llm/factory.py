@@ -51,10 +51,17 @@ class ModelCatalog:
         raise UsageError(f"no model {wanted!r} ({where}): {hint}; models are the [[models]] tables of {CONFIG_FILE}")
 
     def _with_threshold(self, model: ModelConfig) -> ModelConfig:
-        """The model with the setting of all models where it has none of its own."""
-        if model.auto_compact_threshold is not None:
-            return model
-        return model.model_copy(update={"auto_compact_threshold": self._config.auto_compact_threshold})
+        """The model with the setting of all models where it has none of its own, and that share of it which may be used."""
+        wanted = model.auto_compact_threshold
+        threshold = self._config.auto_compact_threshold if wanted is None else wanted
+        if threshold:
+            threshold = max(1, int(threshold * self._config.memory_soft_limit_ratio))
+        return model.model_copy(update={"auto_compact_threshold": threshold})
+
+    @property
+    def warns_of_context(self) -> bool:
+        """Whether agents are told once half of the room for a conversation is used."""
+        return self._config.context_warnings
 
     def resolve_priced(self, alias: str | None) -> ModelConfig:
         """The model as ``resolve`` finds it, with its prices filled in, for a run that limits the price.

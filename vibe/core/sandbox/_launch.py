@@ -1,8 +1,9 @@
 """Started as a program of its own (``python -I -S``): confines itself with Landlock and seccomp, then becomes the command.
 
-Its first argument is JSON: ``read`` (folders and files it may read and run), ``list`` (folders it may only list),
-``write`` (folders and files it may change) and ``network`` (``on`` or not). The rest is the command. It imports nothing
-of ours, for it runs without our packages.
+Its first argument is JSON: ``hidden`` (folders and files it may not read; all others it may, and run them), ``read`` (what
+of those it may after all), ``list`` (folders it may only list), ``write`` (folders and files it may change) and ``network``
+(``on`` or not). The rest is the command. It imports nothing of ours, for it runs without our packages. What lies beside
+the hidden is looked up here: there may be more of it than fits into an argument.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import os
 import struct
 import sys
+from collections.abc import Iterator
 
 PR_SET_NO_NEW_PRIVS = 38
 PR_SET_SECCOMP = 22
@@ -69,6 +71,20 @@ def own_network() -> bool:
     return bool(came_up)
 
 
+def readable(hidden: list[str]) -> Iterator[str]:
+    """Everything but ``hidden``: the folders and files beside the way to each of them."""
+    if not hidden:
+        yield "/"
+        return
+    way: set[str] = set()
+    for path in hidden:
+        folder = os.path.dirname(path)  # noqa: PTH120  nothing but os is loaded here
+        while folder not in way:
+            way.add(folder)
+            folder = os.path.dirname(folder)  # noqa: PTH120  as above
+    yield from _around("/", frozenset(hidden), way)
+
+
 def restrict_files(policy: dict[str, list[str]]) -> None:
     """Allow what the policy names and nothing else."""
     version = landlock_version()
@@ -120,6 +136,7 @@ def main(arguments: list[str]) -> int:
     """Confine this process and become the command; 126 if it can't be confined, 127 if there is no such command."""
     policy = json.loads(arguments[0])
     try:
+        policy["read"] = [*readable(policy["hidden"]), *policy["read"]]
         network = policy["network"] == "on"
         inet = network or own_network()
         _checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
@@ -134,6 +151,20 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         sys.stderr.write(f"vibe: {arguments[1]}: {error.strerror}\n")
         return 127
+
+
+def _around(folder: str, hidden: frozenset[str], way: set[str]) -> Iterator[str]:
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        if entry.path in hidden or entry.is_symlink():
+            continue
+        if entry.path in way:
+            yield from _around(entry.path, hidden, way)
+        else:
+            yield entry.path
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:

@@ -15,8 +15,11 @@ from vibe.core.sandbox.refusals import refusal_note
 from vibe.core.sandbox.secrets import hidden_paths
 from vibe.core.sandbox.temporary import temporary_folder
 
-FROZEN = (".git/hooks", ".git/config", ".git/info/attributes", ".vibe")
+SETTINGS = ".vibe"
+FROZEN = (".git/hooks", ".git/config", ".git/info/attributes", SETTINGS)
 """Below the workspace: who could write there would decide what runs later, outside."""
+UNMADE = (SETTINGS, ".git/commondir")
+"""What is the same, and is mostly not there to be frozen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

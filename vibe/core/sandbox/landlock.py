@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vibe.core.sandbox import _launch
@@ -46,7 +45,8 @@ class Landlock:
         prepare_temp(policy.temp)
         rules = {
             "list": ["/"],
-            "read": [*_readable(policy.hidden), *map(str, policy.readable)],
+            "hidden": [*map(str, policy.hidden)],
+            "read": [*map(str, policy.readable)],
             "write": [*map(str, policy.writable), str(policy.temp)],
             "network": policy.network.value,
         }
@@ -84,27 +84,3 @@ def _failure(candidate: Landlock, policy: SandboxPolicy, argv: Sequence[str]) ->
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     return "" if ended.returncode == 0 else (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
-
-
-def _readable(hidden: Sequence[Path]) -> Iterator[str]:
-    """Everything but ``hidden``: the folders and files beside the way to each of them."""
-    if not hidden:
-        yield "/"
-        return
-    way = {parent for path in hidden for parent in path.parents}
-    yield from _around(Path("/"), frozenset(hidden), way)
-
-
-def _around(folder: Path, hidden: frozenset[Path], way: set[Path]) -> Iterator[str]:
-    try:
-        entries = list(os.scandir(folder))
-    except OSError:
-        return
-    for entry in entries:
-        path = folder / entry.name
-        if path in hidden or entry.is_symlink():
-            continue
-        if path in way:
-            yield from _around(path, hidden, way)
-        else:
-            yield str(path)

@@ -1,4 +1,4 @@
-"""Where the paths that a shell line names lead: out of the workspace, to secrets, or into a repository that runs programs."""
+"""Where the paths that a shell line names lead: out of the workspace, or to secrets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from vibe.core.tools.errors import PathError
@@ -22,17 +21,8 @@ MAX_BELOW = 20_000
 SKIPPED_FOLDERS = frozenset({".git", "node_modules"})
 """Nobody keeps secrets there by name, and they are large."""
 
-CONFIG_BYTES = 256 * 1024
-PROGRAM_KEYS = re.compile(
-    r"^\s*(?:\[\s*(?:include|includeif|filter|gpg|diff\s+\")|(?:fsmonitor|sshcommand|pager|editor|external|textconv|"
-    r"command|hookspath|program|clean|smudge|process|worktree|alternaterefscommand|askpass|helper)\s*=)"
-    r"|\]\s*(?:fsmonitor|sshcommand|pager|external|textconv|command|hookspath|program|worktree)\s*=",
-    re.IGNORECASE | re.MULTILINE,
-)
-LFS_SECTION = re.compile(
-    r"^\[filter \"lfs\"\]\n(?:\s+(?:clean|smudge|process|required) = (?:git-lfs [\w %-]+|true)\n)*", re.MULTILINE
-)
-RUNNING_HOOKS = ("post-index-change", "fsmonitor-watchman", "query-watchman")
+IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
+IGNORE_BYTES = 64 * 1024
 PATTERN_CHARACTER = re.compile(r"[*?\[]")
 
 
@@ -40,13 +30,14 @@ PATTERN_CHARACTER = re.compile(r"[*?\[]")
 class NamedPath:
     """A word that may name a file. ``pattern``: the shell expands it. ``whole``: the files below it are read too.
 
-    ``visible``: of those, only the ones that are not hidden.
+    ``visible``: of those, only the ones that are not hidden. ``follows``: and what links among them lead to.
     """
 
     text: str
     pattern: bool = False
     whole: bool = False
     visible: bool = False
+    follows: bool = False
 
 
 def lexical_doubt(path: NamedPath) -> str:
@@ -69,54 +60,6 @@ def resolved_doubt(path: NamedPath, workspace: Workspace, folders: Sequence[Path
             doubt = _doubt(candidate, path, workspace)
             if doubt:
                 return doubt
-    return ""
-
-
-def repository_doubt(folder: Path) -> str:
-    """Why git in ``folder`` may run programs that the repository chose; or nothing. Reads the file system."""
-    for parent in (folder, *folder.parents):
-        entry = parent / ".git"
-        if entry.is_dir():
-            return _git_dir_doubt(entry)
-        if entry.is_file():
-            return _git_link_doubt(entry)
-        if (parent / "HEAD").is_file() and (parent / "objects").is_dir() and (parent / "refs").is_dir():
-            return f"{str(parent)!r} looks like a bare repository among the files"
-    return ""
-
-
-def _git_link_doubt(entry: Path) -> str:
-    """A worktree or submodule: a file that names the real folder."""
-    text = entry.read_text(encoding="utf-8", errors="replace")[:4096]
-    target = (entry.parent / text.removeprefix("gitdir:").strip()).resolve()
-    if not target.is_dir():
-        return ""
-    common = target / "commondir"
-    if common.is_file():
-        shared = (target / common.read_text(encoding="utf-8", errors="replace").strip()).resolve()
-        return _git_dir_doubt(shared) or _config_doubt(target / "config.worktree")
-    return _git_dir_doubt(target)
-
-
-def _git_dir_doubt(git: Path) -> str:
-    for hook in RUNNING_HOOKS:
-        if os.access(git / "hooks" / hook, os.X_OK):
-            return f"the repository has a {hook} hook, which git would run"
-    modules = git / "modules"
-    configs = [git / "config", git / "config.worktree"]
-    if modules.is_dir():
-        configs += islice(modules.glob("**/config"), 100)
-    return next((doubt for config in configs if (doubt := _config_doubt(config))), "")
-
-
-def _config_doubt(config: Path) -> str:
-    try:
-        with config.open(encoding="utf-8", errors="replace") as file:
-            text = file.read(CONFIG_BYTES)
-    except OSError:
-        return ""
-    if len(text) == CONFIG_BYTES or PROGRAM_KEYS.search(LFS_SECTION.sub("", text.replace("\\\n", ""))):
-        return "the repository's git configuration names programs that git would run"
     return ""
 
 
@@ -172,23 +115,45 @@ def _secret_below(folder: Path, path: NamedPath) -> str:
     """Whether a folder that is read as a whole holds secrets; a very large one is asked about."""
     seen = 0
     secret = _secret_name()
+    shown = [glob for parent in folder.parents for glob in _shown_in(parent)] if path.visible else []
     pending = [folder]
     while pending:
+        current = pending.pop()
         try:
-            entries = list(os.scandir(pending.pop()))
+            entries = list(os.scandir(current))
         except OSError:
             continue
         seen += len(entries)
         if seen > MAX_BELOW:
             return f"{path.text!r} holds too many files to see that none of them is a secret"
+        shown += _shown_in(current) if path.visible else ()
         for entry in entries:
-            if entry.name in SKIPPED_FOLDERS or (path.visible and entry.name.startswith(".")):
+            if entry.name in SKIPPED_FOLDERS or (path.visible and _stays_hidden(entry.name, shown)):
                 continue
             if secret.match(entry.name.casefold()):
                 return f"{entry.name!r} below {path.text!r} may hold secrets"
+            if path.follows and entry.is_symlink():
+                return f"{entry.name!r} below {path.text!r} may lead elsewhere"
             if entry.is_dir(follow_symlinks=False):
                 pending.append(Path(entry.path))
     return ""
+
+
+def _shown_in(folder: Path) -> list[str]:
+    """The names that the ignore files in ``folder`` say are not to be passed over, which shows hidden ones, too."""
+    found: list[str] = []
+    for name in IGNORE_FILES:
+        try:
+            with (folder / name).open(encoding="utf-8", errors="replace") as file:
+                lines = file.read(IGNORE_BYTES).splitlines()
+        except OSError:
+            continue
+        found += [line[1:].strip().rstrip("/").rpartition("/")[2] for line in lines if line.startswith("!")]
+    return found
+
+
+def _stays_hidden(name: str, shown: Sequence[str]) -> bool:
+    return name.startswith(".") and not any(fnmatch.fnmatchcase(name, glob) for glob in shown)
 
 
 @lru_cache(maxsize=1)

@@ -31,7 +31,8 @@ class Reader:
     """A program (or subcommand) that only reads when it is given nothing but ``options``.
 
     ``patterns``: options that give the pattern, so that all operands are paths. ``recursive``: options that make it read
-    the files below a folder (``*``: always). ``listing``: options without which an operand would create something.
+    the files below a folder (``*``: always), ``visible``: hidden ones only if asked to, ``follows``: also where links lead.
+    ``listing``: options without which an operand would create something.
     ``check`` says what is wrong with all the words, or nothing.
     """
 
@@ -39,6 +40,8 @@ class Reader:
     operands: Operands = Operands.PATHS
     patterns: frozenset[str] = frozenset()
     recursive: frozenset[str] = frozenset()
+    visible: bool = False
+    follows: bool = False
     listing: frozenset[str] = frozenset()
     check: Callable[[Sequence[str]], str] | None = None
 
@@ -130,7 +133,7 @@ FIND_WORDS = frozenset([
 ])
 SED_SCRIPT = re.compile(r"(?:(?:\d+|\$)(?:,(?:\+?\d+|\$))?[p=q];?)+")
 PRINTF_STORE = re.compile(r"%[^A-Za-z%]*[hlLjzt]*n")
-JQ_REACH = re.compile(r"\benv\b|\$ENV|\bimport\b|\binclude\b|\bget_search_list\b")
+JQ_REACH = re.compile(r"\benv\b|\$ENV|\bimport\b|\binclude\b|\bget_search_list\b|\bmodulemeta\b")
 TEST_OPERATORS = frozenset([
     "-e",
     "-f",
@@ -195,6 +198,11 @@ def check_printf(words: Sequence[str]) -> str:
     if words and (words[0].startswith("-") or PRINTF_STORE.search(words[0])):
         return f"'printf {words[0]}' may do more than print"
     return ""
+
+
+def check_strings(words: Sequence[str]) -> str:
+    """``@FILE`` stands for the words in a file."""
+    return next((f"'strings {word}' takes its words from a file" for word in words if word.startswith("@")), "")
 
 
 def check_jq(words: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from vibe.core.tools._reader_rules import (
     check_jq,
     check_printf,
     check_sed,
+    check_strings,
     check_test,
     matching,
     only,
@@ -30,7 +31,7 @@ GIT_DIFF = (
     "--color? --no-color --color-words? --word-diff? --word-diff-regex= --no-renames --find-renames? --find-copies? "
     "--diff-filter= --pickaxe-all --pickaxe-regex --ignore-all-space --ignore-space-change --ignore-blank-lines "
     "--ignore-space-at-eol --function-context --inter-hunk-context= --no-ext-diff --no-textconv --exit-code --quiet "
-    "--relative? --abbrev? --full-index --no-prefix --check --binary --text --submodule?"
+    "--relative? --abbrev? --full-index --no-prefix --check --binary --text"
 )
 GIT_LOG = (
     f"{GIT_DIFF} -# -n= -i -E -F -P -c -m -L= -q --max-count= --skip= --since= --after= --until= --before= --author= "
@@ -44,7 +45,7 @@ GIT_LOG = (
 READERS: Mapping[str, Reader] = MappingProxyType({
     # looking at files
     "ls": reader(
-        "-aAbBcCdfFgGhiklLmnNopqQrRsStuUvxXZ1 -I= -w= -T= --all --almost-all --author --block-size= --classify? --color? "
+        "-aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ1 -I= -w= -T= --all --almost-all --author --block-size= --classify? --color? "
         "--directory --full-time --group-directories-first --human-readable --hide= --ignore= --inode --no-group "
         "--numeric-uid-gid --recursive --reverse --si --size --sort= --time= --time-style="
     ),
@@ -76,13 +77,14 @@ READERS: Mapping[str, Reader] = MappingProxyType({
             "--ignore-all-space --ignore-blank-lines --ignore-space-change --side-by-side --width= --color? --exclude= "
             "--report-identical-files --suppress-common-lines --text --strip-trailing-cr"
         ),
-        recursive=frozenset({"-r", "--recursive"}),
+        recursive=frozenset({"*"}),
+        follows=True,
     ),
     "comm": reader("-123z --check-order --nocheck-order --total --output-delimiter="),
     "od": reader("-abcdfilosxv -A= -j= -N= -t= -w="),
     "hexdump": reader("-bcCdovx -n= -s="),
     "xxd": reader("-bEipu -c= -g= -l= -s=", Operands.ONE_PATH),
-    "strings": reader("-afo -n= -t= -e="),
+    "strings": Reader(options=options_in("-afo -n= -t= -e="), check=check_strings),
     "md5sum": reader(HASH_OPTIONS),
     "sha1sum": reader(HASH_OPTIONS),
     "sha256sum": reader(HASH_OPTIONS),
@@ -114,6 +116,7 @@ READERS: Mapping[str, Reader] = MappingProxyType({
         operands=Operands.PATTERN,
         patterns=frozenset({"-e", "--regexp", "--files", "--type-list"}),
         recursive=frozenset({"*"}),
+        visible=True,
     ),
     "find": Reader(options={}, operands=Operands.PATHS),
     "which": reader("-as --all", Operands.TEXT),
@@ -264,6 +267,7 @@ READERS: Mapping[str, Reader] = MappingProxyType({
         ),
         operands=Operands.PATTERN,
         patterns=frozenset({"-e"}),
+        recursive=frozenset({"--untracked"}),
     ),
     "git remote": Reader(options=options_in("-v --verbose"), operands=Operands.NONE),
     "git remote get-url": reader("--all --push", Operands.TEXT),

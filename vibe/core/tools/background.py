@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,12 +42,17 @@ class BackgroundReport:
     output_files: tuple[Path, ...] = ()
 
 
+async def _nothing() -> str:
+    return ""
+
+
 class _Command:
     """One command and who reads it."""
 
-    def __init__(self, running: RunningCommand, line: str) -> None:
+    def __init__(self, running: RunningCommand, line: str, after: Callable[[], Awaitable[str]]) -> None:
         self.running = running
         self.line = line
+        self.after = after
         self.started = time.monotonic()
         self.duration: float | None = None
         self.scope = anyio.CancelScope()
@@ -64,6 +69,7 @@ class _Command:
                     self._take(text)
         finally:
             await self.running.stop()
+            self._take(await self.after())
             self.duration = time.monotonic() - self.started
             self.ended.set()
             self.news.set()
@@ -96,10 +102,13 @@ class BackgroundCommands:
         if len(active) >= MOST_AT_ONCE:
             raise BackgroundError(f"{len(active)} background commands run already; stop one of {', '.join(active)}")
 
-    def adopt(self, running: RunningCommand, line: str) -> str:
-        """Take over a command that has just been started; the handle names it from now on."""
+    def adopt(self, running: RunningCommand, line: str, after: Callable[[], Awaitable[str]] = _nothing) -> str:
+        """Take over a command that has just been started; the handle names it from now on.
+
+        ``after`` is called once it has ended, and adds to what it printed.
+        """
         handle = f"bg{len(self._commands) + 1}"
-        command = _Command(running, line)
+        command = _Command(running, line, after)
         self._commands[handle] = command
         self._group.start_soon(command.read)
         return handle

@@ -15,6 +15,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -67,6 +68,18 @@ class BaseToolConfig(BaseModel):
     permission: ToolPermission = ToolPermission.ASK
     allowlist: list[str] = []
     denylist: list[str] = []
+
+    @property
+    def effective_workdir(self) -> Path:
+        """Where the call that is running works: the agent's root, or the table's ``workdir``, seen from there.
+
+        Raises:
+            ToolError: no call is running.
+        """
+        root = _ROOT.get()
+        if root is None:
+            raise ToolError("a tool has a folder to work in only while it is called")
+        return root / Path(str((self.model_extra or {}).get("workdir") or ".")).expanduser()
 
 
 class BaseToolState(BaseModel):
@@ -121,6 +134,9 @@ class InvokeContext:
     confinement: Confinement | None = None
     sees_images: bool = False
 
+
+_ROOT: ContextVar[Path | None] = ContextVar("tool_root", default=None)
+"""The root of the agent whose call runs in the current task."""
 
 Args = TypeVar("Args", bound=BaseModel)
 Result = TypeVar("Result", bound=BaseModel)
@@ -330,6 +346,7 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one
         yield _as_result(await self._call_run(args, ctx))
 
     def _call_run(self, args: Args, ctx: InvokeContext | None) -> Any:
+        _ROOT.set(ctx.workspace.root if ctx is not None else None)
         parameters = list(inspect.signature(self.run).parameters.values())
         context = next((p for p in parameters if p.name == CONTEXT_PARAMETER), None)
         named = {CONTEXT_PARAMETER: ctx} if context else {}

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from vibe.core.tools._denials import OTHER_RUNNERS, WRAPPERS, becomes_another, find_denied
-from vibe.core.tools._named_paths import NamedPath, lexical_doubt, repository_doubt, resolved_doubt
+from vibe.core.tools._named_paths import NamedPath, lexical_doubt, resolved_doubt
 from vibe.core.tools._reader_rules import Operands, Reader, find_paths
 from vibe.core.tools._readers import PATTERN_SAFE, READERS, find_reader
+from vibe.core.tools._repository import repository_doubt
 from vibe.core.tools._shell import ShellCommand, ShellLine, Word, parse_line
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.workspace import Workspace
@@ -325,9 +326,11 @@ def _reader_paths(parsed: _Parsed, reader: Reader, command: ShellCommand) -> tup
     if whole and not operands and not command.fed:
         operands.append(".")
     patterns = {word.text for word in command.words if word.pattern}
-    visible = "*" in reader.recursive and not parsed.given & {"-g", "--glob", "--iglob"}
+    visible = reader.visible and not parsed.given & {"-g", "--glob", "--iglob"}
     paths = [
-        NamedPath(text=text, pattern=text in patterns, whole=whole, visible=visible) for text in operands if text != "-"
+        NamedPath(text=text, pattern=text in patterns, whole=whole, visible=visible, follows=reader.follows)
+        for text in operands
+        if text != "-"
     ]
     if reader.operands is Operands.PATTERN:
         return tuple(paths)

@@ -7,7 +7,8 @@ VibeError
 │   └── PathError              a path that leads nowhere
 │       ├── PathOutsideError   a path that leads out of the workspace
 │       ├── PathNotClaimedError  a path the agent did not say it would write
-│       └── PathHeldError      a file the agent's work is checked with
+│       ├── PathHeldError      a file the agent's work is checked with
+│       └── PathSteersError    a file that can change what these checks do
 └── UsageError
     └── ToolConfigError        a ``[tools.*]`` table is wrong
 """
@@ -74,6 +75,13 @@ class PathHeldError(PathError):
 
     def __init__(self, path: str) -> None:
         super().__init__(path, "belongs to the checks of this step, which must not change it")
+
+
+class PathSteersError(PathError):
+    """A file that can change what the checks of the agent's work do."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "steers the checks of this step, and only a step whose `writes` names it may write it")
 
 
 class ToolConfigError(UsageError):

@@ -66,8 +66,8 @@ SENSITIVE_NAMES = (
 )
 SENSITIVE_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".gcloud"})
 SENSITIVE_TAILS = ((".docker", "config.json"), (".config", "gcloud"), (".config", "gh"))
-CONTROL_FOLDERS = frozenset({".git", ".vibe"})
-"""Who writes here decides what runs later: hooks, tools, settings."""
+CONTROL_FOLDERS = frozenset({".agents", ".git", ".vibe"})
+"""Who writes here decides what runs later: hooks, tools, settings, skills."""
 
 
 class ApprovalMode(StrEnum):

@@ -42,10 +42,13 @@ NOT_INTERACTIVE = {
 """What tells programs that nobody is there to answer."""
 
 SECRET_NAMES = (
-    "*_API_KEY", "*_APIKEY", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIALS", "*PRIVATE_KEY*",
-    "*ACCESS_KEY*", "*_PAT",
+    "*API_KEY*", "*APIKEY*", "*_KEY", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*",
+    "*PRIVATE_KEY*", "*ACCESS_KEY*", "*_PAT", "*_PWD",
 )  # fmt: skip
 """Variables that commands a model writes don't get to see."""
+
+MISLEADING_NAMES = frozenset({"CDPATH", "RIPGREP_CONFIG_PATH"})
+"""Variables by which a command would go, or look, elsewhere than its words say."""
 
 TICK_SECONDS = 0.1
 LAST_EXIT_SECONDS = 2.0
@@ -95,11 +98,11 @@ class CommandResult:
 
 
 def child_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """``environ`` without secrets, with what tells programs that nobody is there to answer."""
+    """``environ`` without secrets and what misleads, with what tells programs that nobody is there to answer."""
     kept = {
         name: value
         for name, value in environ.items()
-        if not any(fnmatchcase(name.upper(), pattern) for pattern in SECRET_NAMES)
+        if name not in MISLEADING_NAMES and not any(fnmatchcase(name.upper(), pattern) for pattern in SECRET_NAMES)
     }
     return kept | NOT_INTERACTIVE
 

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
 
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 
-from vibe.core.sandbox.confinement import Confinement, Place
+from vibe.core.sandbox.confinement import UNMADE, Confinement, Place
 from vibe.core.tools.process import CommandResult, shell_argv
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellCommand:
-    """What to start for a line, and with which variables. ``confined_by`` None: it runs as the user would run it."""
+    """What to start for a line, and with which variables. ``confined_by`` None: it runs as the user would run it.
+
+    ``absent`` are files and folders that were not there and that no confined command may make: a sandbox can freeze only what there
+    is. Whoever runs the line calls ``put_aside`` once it has ended, however it did.
+    """
 
     argv: tuple[str, ...]
     environ: Mapping[str, str]
     confined_by: Confinement | None = None
+    absent: tuple[Path, ...] = ()
+
+    async def put_aside(self) -> str:
+        """Rename what it made and may not make, and say so; mostly nothing."""
+        if not self.absent:
+            return ""
+        with CancelScope(shield=True):
+            return await to_thread.run_sync(_put_aside, self.absent)
+        raise AssertionError
 
     def note(self, result: CommandResult) -> str:
         """What to tell where the sandbox may have refused something; mostly nothing."""
@@ -46,4 +62,24 @@ async def shell_command(
     confined = await to_thread.run_sync(confinement.confine, argv, environ, place)
     if confined is None:
         return ShellCommand(argv=argv, environ=environ)
-    return ShellCommand(argv=confined.argv, environ=confined.environ, confined_by=confinement)
+    absent = await to_thread.run_sync(_absent, place)
+    return ShellCommand(argv=confined.argv, environ=confined.environ, confined_by=confinement, absent=absent)
+
+
+def _absent(place: Place) -> tuple[Path, ...]:
+    return tuple(path for root in place.roots for name in UNMADE if not os.path.lexists(path := root / name))
+
+
+def _put_aside(paths: Sequence[Path]) -> str:
+    notes: list[str] = []
+    for path in paths:
+        if not os.path.lexists(path):
+            continue
+        aside = path.with_name(f"{path.name}-{uuid4().hex[:8]}")
+        try:
+            path.rename(aside)
+        except OSError as error:
+            notes.append(f"[{path.name} decides what runs later, and could not be put aside: {error.strerror}]")
+        else:
+            notes.append(f"[{path.name} decides what runs later, so commands can't make it: it is {aside.name} now]")
+    return "\n".join(notes)

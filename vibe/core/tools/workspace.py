@@ -6,12 +6,12 @@ import hashlib
 import os
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from vibe.core.tools.errors import PathError, PathHeldError, PathNotClaimedError, PathOutsideError
+from vibe.core.tools.errors import PathError, PathHeldError, PathNotClaimedError, PathOutsideError, PathSteersError
 
 MAX_PATH_BYTES = 4_095
 """The longest path the system takes."""
@@ -23,7 +23,8 @@ class Workspace:
 
     ``extra_roots`` are as good as ``root``; below ``read_roots`` nothing may be written. ``writes`` are the globs
     (relative to ``root``; ``*`` within a name, ``**`` across folders) of what may be written; None: anything inside.
-    ``held`` are resolved files that may not be written all the same: the work is checked with them.
+    ``held`` are resolved files that may not be written all the same: the work is checked with them; ``steering`` are
+    resolved paths, of files or not, that change what these checks do.
     Paths are resolved at the moment of use. A hard link can't be told from the file it shares, so a link that someone
     made inside the root to a file outside it counts as inside.
     """
@@ -33,6 +34,7 @@ class Workspace:
     writes: tuple[str, ...] | None = None
     read_roots: tuple[Path, ...] = ()
     held: frozenset[Path] = frozenset()
+    steering: Container[Path] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "root", _real(self.root))
@@ -71,6 +73,8 @@ class Workspace:
         """Why what was written as ``path`` may not be written by this agent, inside or not; None: it may."""
         if resolved in self.held:
             return PathHeldError(path)
+        if resolved in self.steering:
+            return PathSteersError(path)
         if self.writes is None or matches_any(self.relative(resolved), self.writes):
             return None
         return PathNotClaimedError(path, self.writes)
@@ -94,7 +98,7 @@ class Workspace:
             PathError: see ``resolve``.
             PathOutsideError: it leads outside the workspace.
             PathNotClaimedError: it is not among the paths this agent said it would write.
-            PathHeldError: the work is checked with it.
+            PathHeldError, PathSteersError: the work is checked with it, or it steers these checks.
         """
         resolved = self.resolve(path)
         if not self.contains(resolved, write=True):

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe.core.config.models import Thinking
 from vibe.core.llm.backend.assembly import is_json_object
 from vibe.core.llm.port import ModelRequest, ToolSchema
 from vibe.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, UserMessage
@@ -97,6 +98,8 @@ class PayloadEncoder:
             "stream": True,
             **self._options,
         }
+        if request.model.thinking is not Thinking.OFF:
+            body["reasoning_effort"] = request.model.thinking.value
         if request.tools:
             body["tools"] = [tool_fields(tool) for tool in request.tools]
         bound = max_tokens(request)

@@ -101,7 +101,10 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
         workspace = ctx.workspace
         place = Place(roots=(workspace.root, *workspace.extra_roots), readable=(*workspace.read_roots, *outputs))
         confinement = None if args.unconfined else ctx.confinement
-        shell = await shell_command(args.command, child_environ(ctx.environ), confinement, place)
+        environ = child_environ(ctx.environ)
+        if ctx.confinement is not None:
+            environ = dict(ctx.confinement.without_keys(environ))
+        shell = await shell_command(args.command, environ, confinement, place)
         if args.background:
             yield await self._in_background(args, ctx, shell, limit)
             return
@@ -114,8 +117,9 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
                     yield ToolStreamEvent(tool_name=self.get_name(), message=text, tool_call_id=ctx.tool_call_id)
         finally:
             await running.stop()
+            aside = await shell.put_aside()
         finished = running.result()
-        result = _as_result(args.command, finished, shell.note(finished))
+        result = _as_result(args.command, finished, "\n".join(filter(None, (shell.note(finished), aside))))
         if finished.timed_out:
             raise CommandTimeoutError(seconds, _printed(result))
         yield result
@@ -129,7 +133,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
         running = await RunningCommand.start(
             shell.argv, cwd=ctx.workspace.root, environ=shell.environ, timeout=args.timeout, limit=limit
         )
-        handle = ctx.background.adopt(running, args.command)
+        handle = ctx.background.adopt(running, args.command, shell.put_aside)
         note = f"[runs in the background as {handle}; read or stop it with the tool `background`]"
         return BashResult(command=args.command, stdout="", stderr="", returncode=0, note=note)
 

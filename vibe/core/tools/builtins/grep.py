@@ -90,8 +90,8 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
 
     def format_result(self, result: GrepResult) -> str:
         """The matches, and whether there are more."""
-        if not result.matches:
-            return "no matches"
+        if not result.matches:  # said whether or not there are any: what is in them is not to be guessed by asking
+            return "no matches; files that may hold secrets are searched only where `path` names one"
         if not result.was_truncated:
             return result.matches
         return f"{result.matches}\n[first {result.match_count} matches; narrow pattern or path, or raise max_matches]"

@@ -24,6 +24,7 @@ from anyio import (
 )
 
 from vibe.core.config.models import McpServerConfig, McpTransport
+from vibe.core.errors import innermost
 from vibe.core.tools.mcp.errors import ServerCallError, ServerSettingError
 from vibe.core.tools.mcp.failures import (
     CLOSED_CODE,
@@ -31,7 +32,6 @@ from vibe.core.tools.mcp.failures import (
     STATUS_MESSAGES,
     TIMEOUT_CODE,
     code_of,
-    innermost,
     phrase,
 )
 from vibe.core.tools.mcp.http import Exchange, endpoint_transport, shown_url

@@ -20,15 +20,6 @@ _STATUS = {
 LONGEST = 300
 
 
-def innermost(error: BaseException) -> BaseException:
-    """What task groups wrapped."""
-    match error:
-        case BaseExceptionGroup(exceptions=[BaseException() as inner, *_]):
-            return innermost(inner)
-        case _:
-            return error
-
-
 def code_of(error: BaseException) -> int | None:
     """The JSON-RPC code of a protocol error; None for any other."""
     code = getattr(error, "code", None)

@@ -1,0 +1,85 @@
+"""The log file: what went wrong inside, in full, where it neither clutters the terminal nor tells secrets."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from vibe.core.errors import UsageError
+
+LEVEL_VARIABLE = "VIBE_LOG_LEVEL"
+SIZE_VARIABLE = "VIBE_LOG_MAX_BYTES"
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+MOST_BYTES = 5_000_000
+OURS = ("ipc", "planner", "subagents", "vibe")
+FORMAT = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class LogSettingError(UsageError):
+    """A variable of the log that can't be meant so."""
+
+    def __init__(self, variable: str, value: str, allowed: str) -> None:
+        super().__init__(f"{variable} is {value!r}: it must be {allowed}")
+
+
+class LogFile(logging.Handler):
+    """Appends to ``path``, which only its user may read; at ``most`` bytes it becomes ``<path>.1`` and begins anew.
+
+    The values of secret variables of ``environ`` are taken out. A disk that refuses is nothing to fail for.
+    """
+
+    def __init__(self, path: Path, environ: Mapping[str, str], *, most: int = MOST_BYTES) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter(FORMAT))
+        self._path = path
+        self._environ = environ
+        self._most = most
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one entry, whole."""
+        from vibe.core.tools.redaction import redact  # noqa: PLC0415  most runs have nothing to log
+
+        text = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], redact(self.format(record), self._environ))
+        data = f"{text}\n".encode(errors="backslashreplace")
+        try:
+            self._make_room(len(data))
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.write(descriptor, data)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return
+
+    def _make_room(self, needed: int) -> None:
+        try:
+            size = self._path.stat().st_size
+        except FileNotFoundError:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return
+        if size and size + needed > self._most:
+            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+
+
+def start_logging(path: Path, environ: Mapping[str, str]) -> None:
+    """Let everything that is logged in this process go to ``path``: our own from VIBE_LOG_LEVEL on, the rest if it is bad.
+
+    Raises:
+        LogSettingError: a variable is wrong.
+    """
+    level = environ.get(LEVEL_VARIABLE, "").upper() or "WARNING"
+    if level not in LEVELS:
+        raise LogSettingError(LEVEL_VARIABLE, environ[LEVEL_VARIABLE], f"one of {', '.join(LEVELS)}")
+    size = environ.get(SIZE_VARIABLE, "") or str(MOST_BYTES)
+    if not size.isdecimal() or int(size) < 1:
+        raise LogSettingError(SIZE_VARIABLE, size, "a number of bytes")
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if isinstance(handler, LogFile)]:
+        root.removeHandler(handler)
+    root.addHandler(LogFile(path, environ, most=int(size)))
+    for name in OURS:
+        logging.getLogger(name).setLevel(level)
