@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
@@ -13,7 +14,7 @@ from anyio import to_thread
 from ipc.events import SubAgentFinishedEvent, SubAgentStartedEvent, WarningEvent
 from ipc.sink import EventSink, TaggingSink
 from planner.edits import FIXED_STATUSES
-from planner.model import StepStatus
+from planner.model import Step, StepStatus
 from planner.plan_offers import PlanOffer, RevisionOffer
 from planner.plan_state import PlanState, PlanStep
 from planner.planner_prompts import goal_prompt, revision_prompt
@@ -23,6 +24,7 @@ from planner.revision import Operation, ProviderRefused, RevisionInvalidError, R
 from planner.revision_policy import policy_problems, with_inheritance
 from subagents.reader import Reader, ReaderLimits
 from subagents.surroundings import Surroundings
+from subagents.worktree_kept import KeptBy, KeptWork
 from vibe.core.agent_loop import ActResult
 from vibe.core.errors import UsageError, VibeError
 from vibe.core.llm.errors import ModelAccessError
@@ -64,7 +66,8 @@ class PlannerAgent:
 
     ``surroundings`` are those of the run: its account pays, its sink is told, its person (if any) is asked, at most
     once a plan. ``new_commands``: a revision may add command lines that nobody has read. ``folder`` is where the
-    conversations of revisions are kept (None: nowhere), each as ``STEP.AGENT_ID.jsonl``.
+    conversations of revisions are kept (None: nowhere), each as ``STEP.AGENT_ID.jsonl``. ``kept_by`` gives the work of a
+    failed step that is not in the workspace.
     """
 
     def __init__(
@@ -74,7 +77,9 @@ class PlannerAgent:
         *,
         new_commands: bool = False,
         folder: Path | None = None,
+        kept_by: KeptBy | None = None,
     ) -> None:
+        self._kept_by = kept_by or _nothing_kept
         self._folder = folder
         self._around = surroundings
         self._limits = limits or PlanningLimits()
@@ -144,10 +149,17 @@ class PlannerAgent:
         if request.problems:
             self._mended[failed.id] -= 1  # what was answered before could not be carried out
         in_place = self._mended[failed.id] <= 0
+        async with self._kept_by(failed.id) as kept:
+            return await self._mend(replace(request, kept=kept), failed, in_place=in_place)
+
+    async def _mend(self, request: RevisionRequest, failed: Step, *, in_place: bool) -> Sequence[Operation] | None:
         offer = RevisionOffer(lambda operations: self._checked(request, operations, in_place=in_place))
         agent_id = uuid4().hex
         sink = TaggingSink(self._around.sink, subagent_id=agent_id, subagent_step_id=failed.id)
-        around = replace(self._around, sink=sink, user_input=None)
+        workspace = self._around.workspace
+        if request.kept is not None:
+            workspace = workspace.granting([request.kept.folder], write=False)
+        around = replace(self._around, sink=sink, user_input=None, workspace=workspace)
         conversation = await to_thread.run_sync(self._conversation, f"{failed.id}.{agent_id}.jsonl")
         reader, started = Reader(CALLER, around, self._limits, conversation), around.clock()
         self._announce(reader, sink, offer.name, f"Mend the plan after {failed.title}")
@@ -204,6 +216,11 @@ class PlannerAgent:
                 max_turns=self._limits.max_turns,
             )
         )
+
+
+@asynccontextmanager
+async def _nothing_kept(_step_id: str) -> AsyncGenerator[KeptWork | None]:
+    yield None
 
 
 def _announce_end(sink: EventSink, acted: ActResult, duration_s: float) -> None:

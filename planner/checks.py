@@ -110,7 +110,10 @@ def _check_default(path: str, decision: Raw, known: Counter[str]) -> Iterator[Pr
             yield Problem(
                 path=f"{path}.default", message=f"unknown option {quoted(name)}", fix=f"the options are {listed(known)}"
             )
-    if isinstance(default, list) and len(chosen) != 1 and decision.get("multi_select") is not True:
+    if default == []:
+        fix = "name at least one option, or leave the field out"
+        yield Problem(path=f"{path}.default", message="names no option", fix=fix)
+    elif isinstance(default, list) and len(chosen) != 1 and decision.get("multi_select") is not True:
         message = f"{len(chosen)} options are chosen where exactly one must be"
         yield Problem(path=f"{path}.default", message=message, fix='name one, or set "multi_select": true')
 

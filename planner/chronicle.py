@@ -32,6 +32,7 @@ from planner.records import (
 from planner.replay import RestoredPlan, total_of
 from planner.store import PlanStore
 from subagents.executor import StepResult
+from vibe.core.outcome import Outcome
 
 
 class Chronicle:
@@ -144,9 +145,9 @@ class Chronicle:
         )
         self._announce_decision(decision, taken.selections, taken.by)
 
-    def ended(self, end: EndPlan) -> None:
+    def ended(self, end: EndPlan, outcome: Outcome) -> None:
         """The run is over: written only; announce it with ``announce_end`` once that is on disk."""
-        self._store.append(PlanMoved(at=self._now(), status=end.status, reason=end.reason))
+        self._store.append(PlanMoved(at=self._now(), status=end.status, reason=end.reason, outcome=outcome))
 
     def announce_end(self, end: EndPlan, counts: Mapping[str, int], duration_s: float) -> None:
         """Tell everyone that the run is over; ``duration_s`` is the run's."""

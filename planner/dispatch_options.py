@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import anyio
 
@@ -26,6 +26,10 @@ class StepScheduler(Protocol):
 
     def handle(self, event: SchedulerEvent) -> list[Instruction]:
         """The instructions that follow from an event; none after EndPlan."""
+        ...
+
+    def rank(self, step_id: str) -> int:
+        """A step's place in the order in which steps that can run are started, 0 first."""
         ...
 
     def step_status(self, step_id: str) -> StepStatus:
@@ -50,7 +54,7 @@ class DispatchOptions:
     ``result.json`` beside each step's conversation (the journal holds the result in any case). ``activity``: the sink
     that the executor's events pass through; None: no step is ended for being idle. ``clock`` and ``sleep`` belong
     together, ``now`` tells unix seconds. ``replanning``: who is asked when a step with ``on_failure: replan`` failed.
-    ``sync_events`` returns once all that was announced so far is on disk; no step counts as done before. ``spent_by``
+    ``sync_events`` puts all that was announced so far on disk, in a worker thread; no step counts as done before. ``spent_by``
     tells, from files, what an attempt by step and number used and cost (None: unknown) that was cancelled.
     """
 
@@ -59,7 +63,7 @@ class DispatchOptions:
     activity: ActivitySink | None = None
     version: str = ""
     replanning: ReplanPolicy = field(default_factory=ReplanPolicy)
-    sync_events: Callable[[], Coroutine[Any, Any, None]] | None = None
+    sync_events: Callable[[], None] | None = None
     spent_by: Callable[[str, int], tuple[Usage, float | None]] | None = None
     clock: Clock = time.monotonic
     sleep: Sleep = anyio.sleep

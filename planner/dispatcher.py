@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 import anyio
@@ -31,8 +31,8 @@ from planner.instructions import (
     StartStep,
     WaitForRetry,
 )
-from planner.model import Plan, PlanStatus, Step, StepStatus
-from planner.open_decisions import OpenDecisions
+from planner.model import Decision, Plan, PlanStatus, Step, StepStatus
+from planner.open_decisions import OpenDecisions, default_of, needed_decisions
 from planner.plan_outcome import (
     BUDGET_REASON,
     DECISION_REASON,
@@ -46,10 +46,12 @@ from planner.records import PlanRevised
 from planner.replay import RestoredPlan, StepReason
 from planner.revising import REPLAN, Revising
 from planner.revision import ProviderRefused
-from planner.step_runner import StepRun, StepRunner
+from planner.settling import Settling
+from planner.step_runner import EndedAttempt, StepRun, StepRunner
 from planner.store import PlanStore
 from planner.timers import Timers
 from subagents.executor import StepExecutor, StopSignal
+from vibe.core.errors import innermost
 from vibe.core.outcome import Outcome
 
 SNAPSHOT_SECONDS = 1.0
@@ -88,6 +90,7 @@ class Dispatcher:
             status_of=scheduler.step_status,
             options=self._options,
         )
+        self._settling = Settling(self._settle)
         self._timers = Timers(self._clock, self._options.sleep)
         self._steps = {step.id: step for step in plan.steps}
         self._decisions = OpenDecisions(plan, self._chronicle, self._timers, self._on_decision_timeout)
@@ -125,7 +128,7 @@ class Dispatcher:
                 await self._begin(restored)
                 control.attach(self._on_request)
         except ExceptionGroup as group:
-            raise first_error(group) from group
+            raise innermost(group) from group
         finally:
             control.detach()
         return await self._finish(restored, started)
@@ -169,16 +172,17 @@ class Dispatcher:
             end = EndPlan(PlanStatus.FAILED, BUDGET_REASON)
         counts = self._scheduler.counts()
         duration_s = self._clock() - started
-        self._chronicle.ended(end)
+        steps = tuple(self._report(step) for step in self._plan.steps)
+        outcome = outcome_of(end, steps, refused=self._refused)
+        self._chronicle.ended(end, outcome)
         await self._store.sync()
         await to_thread.run_sync(self._store.write_snapshot, end.status, counts, end.reason)
         self._chronicle.announce_end(end, counts, duration_s)
-        steps = tuple(self._report(step) for step in self._plan.steps)
         spending = self._runner.spending()
         return PlanOutcome(
             plan_id=self._store.plan_id,
             status=end.status,
-            outcome=outcome_of(end, steps, refused=self._refused),
+            outcome=outcome,
             reason=end.reason,
             steps=steps,
             counts=counts,
@@ -265,14 +269,18 @@ class Dispatcher:
     # --- one step ---------------------------------------------------------------------------------------------
 
     async def _do(self, run: StepRun, stop: StopSignal) -> None:
-        ended = await self._runner.do(run, stop)
+        attempt = await self._runner.execute(run, stop)
         if run.idle_timer is not None:
             run.idle_timer.cancel()
         if self._options.activity is not None:
             self._options.activity.end(run.step.id)
-        if ended.provider_refused:
-            self._refused.add(ended.outcome)
-        self._feed(ended)
+        await self._settling.add(self._scheduler.rank(run.step.id), attempt)
+
+    async def _settle(self, attempts: Sequence[EndedAttempt]) -> None:
+        for ended in await self._runner.settle(attempts):
+            if ended.provider_refused:
+                self._refused.add(ended.outcome)
+            self._feed(ended)
 
     def _watch(self, run: StepRun, activity: ActivitySink, seconds: float) -> None:
         run.idle_timer = self._timers.after(seconds, lambda: self._check_idle(run, activity))
@@ -323,16 +331,20 @@ class Dispatcher:
         self._carry_out(instructions)
         return None
 
-    def _on_decision_timeout(self, default: DecisionTaken | None) -> None:
-        if default is None:
+    def _on_decision_timeout(self, decision: Decision) -> None:
+        if (default := default_of(decision)) is not None:
+            self._decide(default)
+        elif decision.id in needed_decisions(self._steps.values(), self._scheduler.statuses()):
             self._feed(PauseRequested(DECISION_REASON))
         else:
-            self._decide(default)
+            self._pause_if_nobody_decides()
 
     def _pause_if_nobody_decides(self) -> None:
         going_on = self._options.attended or self._running or self._retries or self._asked_reviser or self._end
-        if self._decisions.are_all_there_is and not going_on:
-            self._feed(PauseRequested(DECISION_REASON))
+        if not going_on:
+            needed = needed_decisions(self._steps.values(), self._scheduler.statuses())
+            if self._decisions.need_a_person(needed):
+                self._feed(PauseRequested(DECISION_REASON))
 
     # --- another plan -----------------------------------------------------------------------------------------
 
@@ -386,12 +398,3 @@ class Dispatcher:
     def _interrupt_all(self, reason: str) -> None:
         for run in self._running.values():
             run.cancel(Outcome.INTERRUPTED, reason, "stopped before its end; it goes on from its last complete turn")
-
-
-def first_error(error: Exception) -> Exception:
-    """The first exception of a group that is none itself: a failed write cancels the other tasks, the rest follows."""
-    match error:
-        case ExceptionGroup(exceptions=[Exception() as inner, *_]):
-            return first_error(inner)
-        case _:
-            return error

@@ -19,7 +19,8 @@ from planner.records import (
     StepMoved,
     StepsReset,
 )
-from planner.replay import RestoredPlan
+from planner.replay import RestoredPlan, StepReason
+from planner.reuse import ONLY_REASON
 from planner.revision import Operation, plain_operations, revise
 from planner.standing import standing_of
 
@@ -44,7 +45,7 @@ def resetting(
     for step_id in step_ids:
         if step_id not in known:
             raise UnknownStepError(step_id, known)
-    chosen = with_dependants(loaded, step_ids)
+    chosen = with_dependants(loaded, restored, step_ids)
     return (
         _attached(at),
         StepsReset(at=at, step_ids=tuple(s for s in chosen if s in restored.steps)),
@@ -52,11 +53,15 @@ def resetting(
     )
 
 
-def with_dependants(loaded: LoadedPlan, step_ids: Collection[str]) -> tuple[str, ...]:
-    """These steps and all that depend on them, however remotely; in topological order."""
+def with_dependants(loaded: LoadedPlan, restored: RestoredPlan, step_ids: Collection[str]) -> tuple[str, ...]:
+    """These steps and all that depend on them, however remotely; in topological order.
+
+    What the run was not to do, see ``--only``, is none of them unless it is named.
+    """
     chosen = set(step_ids)
     for step_id in loaded.dag.order:
-        if not chosen.isdisjoint(loaded.dag.dependencies[step_id]):
+        left_out = restored.reasons.get(step_id, StepReason()).reason == ONLY_REASON
+        if not left_out and not chosen.isdisjoint(loaded.dag.dependencies[step_id]):
             chosen.add(step_id)
     return tuple(step_id for step_id in loaded.dag.order if step_id in chosen)
 

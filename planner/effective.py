@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from planner.decisions import attempt_of
 from planner.loader import LoadedPlan, load_plan
+from planner.model import Plan
 from planner.plan_folder import JOURNAL_FILE, SOURCE_FILE, PlanFolder
-from planner.problems import PlanInvalidError
+from planner.problems import DecisionInvalidError, PlanInvalidError, listed
+from planner.readiness import check_selections
 from planner.replay import RestoredPlan
 from planner.revision import read_operations, revise
 from planner.store_errors import BrokenPlanError
@@ -16,7 +21,7 @@ def effective_plan(folder: PlanFolder, restored: RestoredPlan | None = None, *, 
     ``where`` names the document in messages, the folder's own file if left out.
 
     Raises:
-        BrokenPlanError: the journal or the document can't be read, or holds a revision that no longer fits.
+        BrokenPlanError: the journal or the document can't be read, or holds a revision or an answer that does not fit.
     """
     source = str(folder.path / SOURCE_FILE)
     where = where or source
@@ -34,4 +39,17 @@ def effective_plan(folder: PlanFolder, restored: RestoredPlan | None = None, *, 
             raise BrokenPlanError(
                 f"{folder.path / JOURNAL_FILE}", f"revision {number} does not fit: {error}"
             ) from error
+    try:
+        _check_decisions(loaded.plan, restored.decisions)
+    except DecisionInvalidError as error:
+        raise BrokenPlanError(f"{folder.path / JOURNAL_FILE}", f"holds an answer that does not fit: {error}") from error
     return loaded
+
+
+def _check_decisions(plan: Plan, taken: Mapping[str, tuple[str, ...]]) -> None:
+    known = {decision.id: decision for decision in plan.decisions}
+    for decision_id, selections in taken.items():
+        if decision_id in known:
+            check_selections(known[decision_id], selections)
+        elif attempt_of(decision_id) is None:
+            raise DecisionInvalidError(decision_id, f"the plan has no such decision; its decisions: {listed(known)}")

@@ -89,7 +89,7 @@ def estimate(plan: Plan, dag: Dag, *, max_parallel: int | None = None) -> Estima
 def notes(found: Estimate) -> tuple[str, ...]:
     """What a person should know before the plan runs, a sentence each."""
     path, total = len(found.critical_path), found.steps
-    levels = f"{total} steps in {path} levels of at most {found.width}"
+    levels = f"{total} step{'s'[: total > 1]} in {path} level{'s'[: path > 1]} of at most {found.width}"
     said = [f"{levels}: running them in parallel is at most {found.speed_up:.1f} times as fast, if steps take alike"]
     if found.model_steps:
         price = "no price limit" if found.max_price is None else f"${found.max_price:,.2f}"
@@ -97,7 +97,7 @@ def notes(found: Estimate) -> tuple[str, ...]:
             f"at the very most {found.max_tokens:,} tokens and {found.max_turns:,} model calls in {found.model_steps} "
             f"model-driven steps ({found.critical_turns:,} calls one after another); {price}"
         )
-    if found.is_chain:
+    if found.is_chain and found.model_steps:
         said.append(f"the plan is a chain: {path} of {total} steps follow one another; {SEQUENTIAL_FIGURES}")
     if len(found.writes_unknown) > 1:
         said.append(

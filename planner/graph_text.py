@@ -6,10 +6,15 @@ from collections.abc import Mapping
 
 from planner.dag import Dag
 from planner.model import Plan, Step, StepStatus
+from planner.problems import listed
 from vibe.core.modes import MODE_CATALOG
 
 DEEPEST_INDENT = 16
 """Steps further down are drawn at this depth: a chain of ten thousand must not be a triangle of text."""
+
+LONGEST_TITLE = 160
+MOST_NAMED = 12
+"""How many steps a line of the tree names, beside the one it hangs below."""
 
 _MERMAID_CODES = str.maketrans({'"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;", "&": "#amp;", "`": "#96;"})
 _DOT_CODES = str.maketrans({'"': '\\"', "\\": "\\\\"})
@@ -43,10 +48,14 @@ def tree(plan: Plan, dag: Dag, statuses: Statuses | None = None) -> str:
 
 
 def _line(step: Step, others: list[str], statuses: Statuses | None) -> str:
-    line = f"{MODE_CATALOG[step.mode].icon} {step.id}  {step.title}"
+    line = f"{MODE_CATALOG[step.mode].icon} {step.id}  {_short(step.title)}"
     if others:
-        line += f"  (also after {', '.join(others)})"
+        line += f"  (also after {listed(others, MOST_NAMED)})"
     return line if statuses is None else f"{line}  [{statuses.get(step.id, StepStatus.PENDING)}]"
+
+
+def _short(title: str) -> str:
+    return title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
 
 
 def mermaid(plan: Plan, statuses: Statuses | None = None) -> str:
@@ -54,7 +63,7 @@ def mermaid(plan: Plan, statuses: Statuses | None = None) -> str:
     names = {step.id: f"s{number}" for number, step in enumerate(plan.steps)}
     lines = ["flowchart TD"]
     for step in plan.steps:
-        label = f"{step.id}: {step.title}".translate(_MERMAID_CODES)
+        label = f"{step.id}: {_short(step.title)}".translate(_MERMAID_CODES)
         kind = "" if statuses is None else f":::{statuses.get(step.id, StepStatus.PENDING)}"
         lines.append(f'    {names[step.id]}["{label}"]{kind}')
     for step in plan.steps:
@@ -72,7 +81,7 @@ def dot(plan: Plan, statuses: Statuses | None = None) -> str:
     """A Graphviz digraph, top down; an edge says on which end of its step it waits, if not on its success."""
     lines = ["digraph plan {", "    rankdir=TB;", "    node [shape=box];"]
     for step in plan.steps:
-        title = step.title.translate(_DOT_CODES)
+        title = _short(step.title).translate(_DOT_CODES)
         state = "" if statuses is None else f"\\n{statuses.get(step.id, StepStatus.PENDING)}"
         lines.append(f'    "{step.id}" [label="{step.id}\\n{title}{state}"];')
     for step in plan.steps:

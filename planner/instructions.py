@@ -33,8 +33,8 @@ class RestoredStep(Struct, frozen=True):
 
     A final status is taken over as it is; ``waived``: SKIPPED by choice, so that its dependants run. Anything else
     comes back as PENDING; ``attempt`` is then the attempt to run next (an interrupted attempt goes on under its own
-    number), or the one that was left as ``unfinished`` says. ``reason`` and ``detail`` tell why one that is ASKING or
-    REVISING failed.
+    number), or the one that was left as ``unfinished`` says. ``reason`` tells why one FAILED or was CANCELLED, with
+    ``detail`` why one that is ASKING or REVISING failed.
     """
 
     status: StepStatus

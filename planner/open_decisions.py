@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from planner.chronicle import Chronicle
 from planner.decisions import attempt_of, step_decision
 from planner.instructions import DecisionTaken
-from planner.model import Decision, Plan, Step
+from planner.model import Decision, Plan, Step, StepStatus
 from planner.problems import listed
 from planner.replay import StepReason
-from planner.timers import Timers
+from planner.timers import Timer, Timers
 
 
 class OpenDecisions:
     """Knows the plan's own decisions and those about attempts that were put.
 
-    ``on_timeout`` is called when a decision's time is over: with what its default answers, or None if it has none.
+    ``on_timeout`` is called with a decision when its time is over.
     """
 
     def __init__(
-        self, plan: Plan, chronicle: Chronicle, timers: Timers, on_timeout: Callable[[DecisionTaken | None], None]
+        self, plan: Plan, chronicle: Chronicle, timers: Timers, on_timeout: Callable[[Decision], None]
     ) -> None:
         self._known = {decision.id: decision for decision in plan.decisions}
         self._own = frozenset(self._known)
@@ -28,8 +28,8 @@ class OpenDecisions:
         self._timers = timers
         self._on_timeout = on_timeout
         self._open: set[str] = set()
-        self._deadlines: set[str] = set()
-        """Decisions that a timer will take."""
+        self._deadlines: dict[str, Timer] = {}
+        """Open decisions that a timer will take."""
         self._decided: set[str] = set()
 
     def taken_before(self, decision_ids: Iterable[str]) -> None:
@@ -56,8 +56,8 @@ class OpenDecisions:
         self._open.add(decision.id)
         self._chronicle.decision_opened(decision)
         if decision.timeout_seconds:
-            self._deadlines.add(decision.id)
-            self._timers.after(decision.timeout_seconds, lambda: self._run_out(decision))
+            due = self._timers.after(decision.timeout_seconds, lambda: self._run_out(decision))
+            self._deadlines[decision.id] = due
 
     def refusal_of(self, decision_id: str) -> str | None:
         """Why no answer can be taken, as a sentence; None: one can."""
@@ -72,6 +72,8 @@ class OpenDecisions:
         """It fell."""
         self._decided.add(taken.decision_id)
         self._open.discard(taken.decision_id)
+        if (deadline := self._deadlines.pop(taken.decision_id, None)) is not None:
+            deadline.cancel()  # no clock ends the wait for other decisions
         self._chronicle.decided(self._known[taken.decision_id], taken)
 
     def drop(self, step_ids: Iterable[str]) -> None:
@@ -79,18 +81,25 @@ class OpenDecisions:
         gone = tuple(f":{step_id}:" for step_id in step_ids)
         self._open = {name for name in self._open if not any(mark in name for mark in gone)}
 
-    @property
-    def are_all_there_is(self) -> bool:
-        """Whether something waits for a person, and no clock will end that."""
-        return bool(self._open) and not self._deadlines
+    def need_a_person(self, needed: Collection[str]) -> bool:
+        """Whether steps wait for decisions, of the plan's own the ``needed``, and no clock will take one."""
+        waiting = {name for name in self._open if name in needed or attempt_of(name) is not None}
+        return bool(waiting) and waiting.isdisjoint(self._deadlines)
 
     def _run_out(self, decision: Decision) -> None:
-        self._deadlines.discard(decision.id)
-        if decision.id in self._decided:
-            return
-        default = decision.default
-        if default is None:
-            self._on_timeout(None)
-        else:
-            selections = (default,) if isinstance(default, str) else tuple(default)
-            self._on_timeout(DecisionTaken(decision.id, selections, "timeout"))
+        del self._deadlines[decision.id]
+        self._on_timeout(decision)
+
+
+def default_of(decision: Decision) -> DecisionTaken | None:
+    """What a decision comes to that nobody has taken in time; None: it has no default."""
+    default = decision.default
+    if default is None:
+        return None
+    return DecisionTaken(decision.id, (default,) if isinstance(default, str) else tuple(default), "timeout")
+
+
+def needed_decisions(steps: Iterable[Step], statuses: Mapping[str, StepStatus]) -> set[str]:
+    """The plan's decisions that a step still needs: those that did may have been skipped or revised away."""
+    waiting = [step for step in steps if statuses.get(step.id) is StepStatus.NEEDS_DECISION]
+    return {name for step in waiting for name in (step.decision, *(step.when or ())) if name is not None}

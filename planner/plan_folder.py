@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ LOCK_FILE = "lock"
 STEPS_FOLDER = "steps"
 RESULT_FILE = "result.json"
 
+_STEP_ID = re.compile(r"[a-z0-9_:-]{1,99}")
 _SLOTS_PER_SECOND = 194  # 86 400 seconds of them fit into six hexadecimal digits
 
 _snapshot_decoder = msgspec.json.Decoder(Snapshot)
@@ -122,7 +124,13 @@ class PlanFolder:
             return None
 
     def step_folder(self, step_id: str) -> Path:
-        """Where a step's conversation and result are kept; the folder need not exist."""
+        """Where a step's conversation and result are kept; the folder need not exist.
+
+        Raises:
+            BrokenPlanError: that is no id of a step, as a journal that was tampered with may hold it.
+        """
+        if not _STEP_ID.fullmatch(step_id):
+            raise BrokenPlanError(str(self.path / JOURNAL_FILE), f"names {step_id[:80]!r}, which is no id of a step")
         return self.path / STEPS_FOLDER / step_id
 
     def result_file(self, step_id: str) -> Path:
@@ -135,11 +143,13 @@ class PlanFolder:
 
     def summary(self) -> PlanSummary:
         """What a list shows; never fails: what is broken is said in ``problem``."""
+        holder = self.holder()
         try:
-            settings = self.settings()
-            snapshot = self.snapshot() or self._snapshot_from_journal(settings)
+            settings, snapshot = self.settings(), self.snapshot()
+            if snapshot is None or (snapshot.status is PlanStatus.ACTIVE and holder is None):
+                snapshot = self._snapshot_from_journal(settings)  # its process died, perhaps after the plan's end
         except BrokenPlanError as error:
-            return PlanSummary(plan_id=self.plan_id, counts={}, holder=self.holder(), problem=str(error))
+            return PlanSummary(plan_id=self.plan_id, counts={}, holder=holder, problem=str(error))
         return PlanSummary(
             plan_id=self.plan_id,
             goal=settings.goal,
@@ -148,7 +158,7 @@ class PlanFolder:
             counts=snapshot.counts,
             created=settings.created,
             updated=snapshot.updated,
-            holder=self.holder(),
+            holder=holder,
         )
 
     def _snapshot_from_journal(self, settings: RunSettings) -> Snapshot:

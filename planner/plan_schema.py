@@ -11,7 +11,8 @@ _SETTINGS: Mapping[str, str] = {
     "command": "Modes run and test only: run this shell command, with no model at all.",
     "decision": "The decision this step waits for.",
     "when": "Run only if these decisions fell so, else the step is skipped: decision id to option ids.",
-    "verify": "Commands that must exit 0 after the subagent says it is done; it may not change the files they consist of.",
+    "verify": "Commands that must exit 0 after the subagent says it is done; it may not change the files they "
+    "consist of or are steered by.",
     "max_repairs": "How often a failing verification goes back to the same subagent.",
     "output_schema": "A JSON Schema: the step must end by handing in a value that fits; what depends on it gets the value.",
     "writes": "Globs below the workspace's root that this step may write; null: unknown, so it writes alone.",

@@ -8,6 +8,7 @@ from importlib import resources
 
 from planner.model import Plan, Step
 from planner.revision import RevisionRequest
+from subagents.worktree_kept import KeptWork
 from vibe.core.modes import MODE_CATALOG
 
 MAX_CONTEXT = 8_000
@@ -26,6 +27,10 @@ HEADLESS = (
 )
 IN_PLACE = "Touch only the failing step, steps you add for it, and the edges of what waits for it."
 WHOLE_PLAN = "The step was mended before and failed again: you may change other open steps as well, if that is needed."
+KEPT = """\
+It worked in a copy of the project of its own. Nothing of that is in the project: it was not merged, and the next attempt does \
+not find it. It is on the branch {branch}, and you can read it, and nothing else of it, in {folder!r}. It changed
+{changed}"""
 NO_NEW_COMMANDS = "Use no `command` or `verify` line that the plan does not have: nobody is there to accept it."
 
 
@@ -51,6 +56,8 @@ def revision_prompt(request: RevisionRequest, *, in_place: bool, new_commands: b
         parts.append(f"# Context\n{_cut(plan.context, MAX_CONTEXT)}")
     parts.append(f"# The step that failed\n{_step_text(failed)}")
     parts.append(f"# What came of it\n{_result_text(request)}")
+    if request.kept is not None:
+        parts.append(f"# Where its work is\n{_kept_text(request.kept)}")
     near = _neighbours(plan, failed)
     if near:
         parts.append("# Steps right before and after it\n" + "\n".join(_line(request, step) for step in near))
@@ -93,6 +100,11 @@ def _result_lines(request: RevisionRequest) -> Iterator[str]:
         yield f"Its last words or output:\n{_cut(result.summary, MAX_RESULT)}"
     if result.files_changed:
         yield "Files it changed: " + _cut(", ".join(result.files_changed), 1_000)
+
+
+def _kept_text(kept: KeptWork) -> str:
+    changed = "\n".join(f"- {path!r}" for path in kept.changed)
+    return _cut(KEPT.format(branch=kept.branch, folder=str(kept.folder), changed=changed), MAX_RESULT)
 
 
 def _cut(text: str, limit: int) -> str:

@@ -14,6 +14,9 @@ from vibe.core.agent_loop import ActResult
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop, StopSignal
 
+SHOWN_CHARACTERS = 300
+"""How much is told of what a planner said instead of planning."""
+
 
 async def planned(
     reader: Reader, orders: Literal["plan", "revise"], prompt: str, offer: Offer, stop: StopSignal | None = None
@@ -26,6 +29,8 @@ async def planned(
     if offer.given_up:
         detail = f"nothing usable was handed in, {offer.refusals} times; the last time: {offer.last_problem}"
         return replace(acted, outcome=Outcome.FAILED, reason="output", detail=detail)
+    if acted.reason == "output" and acted.text.strip():  # a refusal, most likely: whoever asked should read why
+        return replace(acted, detail=f"{acted.detail}; it said: {acted.text.strip()[:SHOWN_CHARACTERS]}")
     return acted
 
 

@@ -159,6 +159,8 @@ def check_selections(decision: Decision, selections: tuple[str, ...]) -> None:
     if len(set(selections)) != 1 and not decision.multi_select:
         problem = f"exactly one option must be chosen, not {len(selections)}; choose from: {listed(options)}"
         raise DecisionInvalidError(decision.id, problem)
+    if not selections:
+        raise DecisionInvalidError(decision.id, f"at least one option must be chosen; choose from: {listed(options)}")
 
 
 def _decisions_of(step: Step) -> frozenset[str]:

@@ -127,7 +127,8 @@ class ReadyQueue:
 
     def __init__(self, ordered: Sequence[str], claims: Mapping[str, Claim]) -> None:
         self._ids = tuple(ordered)
-        self._ranks = {step_id: rank for rank, step_id in enumerate(self._ids)}
+        self.ranks: Mapping[str, int] = {step_id: rank for rank, step_id in enumerate(self._ids)}
+        """Each step's place in the order, 0 first."""
         self._claims = claims
         self._free: list[int] = []
         self._writers = _Writers()
@@ -138,7 +139,7 @@ class ReadyQueue:
 
     def push(self, step_id: str) -> None:
         """Let a step wait for its start."""
-        rank, claim = self._ranks[step_id], self._claims[step_id]
+        rank, claim = self.ranks[step_id], self._claims[step_id]
         self._size += 1
         if claim:
             self._writers.push(rank, claim)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from planner.instructions import Unfinished
 from planner.model import PlanStatus, Slug, StepStatus
 from subagents.executor import StepResult
+from vibe.core.outcome import Outcome
 
 SETTINGS_VERSION = 1
 _EDGE_OPERATIONS = ("add_edge", "remove_edge")
@@ -89,10 +90,11 @@ class CommandAttached(BaseRecord, frozen=True, kw_only=True, tag="edited"):
 
 
 class PlanMoved(BaseRecord, frozen=True, kw_only=True, tag="plan"):
-    """The plan changed status."""
+    """The plan changed status. ``outcome``: what the run came to that ended so."""
 
     status: PlanStatus
     reason: str | None = None
+    outcome: Outcome | None = None
 
 
 class StepMoved(BaseRecord, frozen=True, kw_only=True, tag="step"):
@@ -168,12 +170,16 @@ class PlanRevised(BaseRecord, frozen=True, kw_only=True, tag="revised"):
 
     def removed(self) -> frozenset[str]:
         """The steps that went."""
-        return frozenset(op["id"] for op in self.operations if op["op"] == "remove_step")
+        return self._named("id", "remove_step")
 
     def changed(self) -> frozenset[str]:
         """The steps that were there before and are no longer what they were, or come after others."""
-        updated = {op["id"] for op in self.operations if op["op"] == "update_step"}
-        return frozenset(updated | {op["step"] for op in self.operations if op["op"] in _EDGE_OPERATIONS})
+        return self._named("id", "update_step") | self._named("step", *_EDGE_OPERATIONS)
+
+    def _named(self, name: str, *kinds: str) -> frozenset[str]:
+        """The steps these operations name; what is no operation is for ``planner.effective`` to refuse."""
+        named = (operation.get(name) for operation in self.operations if operation.get("op") in kinds)
+        return frozenset(step_id for step_id in named if isinstance(step_id, str))
 
 
 JournalRecord: TypeAlias = (

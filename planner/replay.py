@@ -62,7 +62,7 @@ AttemptKey: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredPlan:
-    """How a plan stood when its last record was written.
+    """How a plan stood when its last record was written. ``outcome``: what the run came to that left it so.
 
     ``steps`` holds every step the journal names, as the scheduler takes it: final, or else PENDING, with the attempt that
     comes next; a step that was running is PENDING too, and in ``running``. ``results`` holds
@@ -90,6 +90,7 @@ class RestoredPlan:
     running: frozenset[str] = frozenset()
     reused: Mapping[str, str] = field(default_factory=dict[str, str])
     left_at: str | None = None
+    outcome: Outcome | None = None
     removed: Mapping[str, RestoredStep] = field(default_factory=dict[str, RestoredStep])
 
     def counts(self) -> dict[str, int]:
@@ -98,6 +99,16 @@ class RestoredPlan:
         for step in self.steps.values():
             counts[step.status.value] = counts.get(step.status.value, 0) + 1
         return counts
+
+    def attempts(self) -> dict[str, int]:
+        """How many attempts were begun at each step, removed ones too; steps that never were begun are left out."""
+        begun = {
+            step_id: step.attempt if step.unfinished else step.attempt - 1
+            for step_id, step in {**self.removed, **self.steps}.items()
+        }
+        for step_id, attempt in self.spent:
+            begun[step_id] = max(attempt, begun.get(step_id, 0))
+        return {step_id: count for step_id, count in begun.items() if count > 0}
 
 
 def total_of(spent: Iterable[Spending]) -> Spending:
@@ -125,6 +136,7 @@ class _Fold:
     def __init__(self) -> None:
         self._status = PlanStatus.IDLE
         self._reason: str | None = None
+        self._outcome: Outcome | None = None
         self._steps: dict[str, RestoredStep] = {}
         self._reasons: dict[str, StepReason] = {}
         self._results: dict[str, StepResult] = {}
@@ -134,15 +146,17 @@ class _Fold:
         self._reused: dict[str, str] = {}
         self._left_at: str | None = None
         self._removed: dict[str, RestoredStep] = {}
-        self._spans: list[tuple[float, float]] = []
+        self._active_seconds = 0.0
+        self._attached = 0
+        self._last_at = 0.0
         self._runs = False
         """Whether what is recorded is the doing of a process that runs the plan."""
 
     def take(self, record: JournalRecord) -> None:
         self._count_time(record)
         match record:
-            case PlanMoved(status=status, reason=reason):
-                self._status, self._reason = status, reason
+            case PlanMoved():
+                self._status, self._reason, self._outcome = record.status, record.reason, record.outcome
             case StepMoved():
                 self._move(record)
             case AttemptEnded():
@@ -167,11 +181,12 @@ class _Fold:
     def _count_time(self, record: JournalRecord) -> None:
         if isinstance(record, ProcessAttached):
             self._runs = True
-            self._spans.append((record.at, record.at))
+            self._attached += 1
         elif isinstance(record, CommandAttached):
             self._runs = False
         elif self._runs:
-            self._spans[-1] = (self._spans[-1][0], record.at)
+            self._active_seconds += max(0.0, record.at - self._last_at)  # a clock that is set back gives no time back
+        self._last_at = record.at
 
     def _move(self, record: StepMoved) -> None:
         step_id, was = record.step_id, self._steps.get(record.step_id)
@@ -184,7 +199,8 @@ class _Fold:
             self._steps[step_id] = structs.replace(was, status=record.status)
         else:
             waived = record.status is StepStatus.SKIPPED and record.reason == WAIVED_REASON
-            self._steps[step_id] = RestoredStep(record.status, record.attempt, waived=waived)
+            reason = record.reason if record.status in (StepStatus.FAILED, StepStatus.CANCELLED) else None
+            self._steps[step_id] = RestoredStep(record.status, record.attempt, waived=waived, reason=reason)
 
     def _end(self, record: AttemptEnded) -> None:
         step_id, attempt, result = record.step_id, record.attempt, record.result
@@ -201,7 +217,9 @@ class _Fold:
         elif refused or result.outcome is Outcome.INTERRUPTED:
             self._steps[step_id] = RestoredStep(StepStatus.PENDING, attempt, record.unfinished or Unfinished.STOPPED)
         else:
-            self._steps[step_id] = RestoredStep(_ENDED_AS[result.outcome], attempt)
+            status = _ENDED_AS[result.outcome]
+            reason = result.reason if status is StepStatus.FAILED else None
+            self._steps[step_id] = RestoredStep(status, attempt, reason=reason)
 
     def _reset(self, step_ids: Sequence[str]) -> None:
         for step_id in step_ids:
@@ -245,13 +263,14 @@ class _Fold:
         return RestoredPlan(
             status=self._status,
             reason=self._reason,
+            outcome=self._outcome,
             steps=steps,
             results={step_id: result for step_id, result in self._results.items() if step_id in told},
             reasons={step_id: why for step_id, why in self._reasons.items() if step_id in told},
             decisions=self._decisions,
             spent=self._spent,
-            active_seconds=sum(end - start for start, end in self._spans),
-            attached=len(self._spans),
+            active_seconds=self._active_seconds,
+            attached=self._attached,
             dropped=dropped,
             revisions=tuple(self._revisions),
             reused=self._reused,

@@ -119,6 +119,17 @@ class RevisionReport(Struct, frozen=True, kw_only=True):
     operations: tuple[str, ...]
 
 
+class RemovedStepReport(Struct, frozen=True, kw_only=True):
+    """A step that a revision took out of the plan, as it was then; what its attempts spent is in ``other_spending``."""
+
+    id: str
+    title: str
+    status: str
+    attempts: int
+    removed_by: str
+    removed_at: float
+
+
 class OtherSpending(Struct, frozen=True, kw_only=True):
     """What was spent, in so many attempts that called a model, on something else than the steps the plan has now.
 
@@ -171,6 +182,7 @@ class PlanReport(Struct, frozen=True, kw_only=True, tag="plan_report", tag_field
     steps: tuple[StepReportLine, ...]
     decisions: tuple[DecisionReport, ...]
     revisions: tuple[RevisionReport, ...]
+    removed_steps: tuple[RemovedStepReport, ...]
     other_spending: tuple[OtherSpending, ...]
     denied: tuple[DeniedReport, ...]
     warnings: tuple[str, ...]

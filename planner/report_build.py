@@ -14,9 +14,9 @@ from planner.records import (
     DecisionMade,
     DecisionOpened,
     JournalRecord,
-    ProcessAttached,
     RunSettings,
 )
+from planner.removed_steps import RemovedStep
 from planner.replay import AttemptKey, RestoredPlan, Spending, StepReason, total_of
 from planner.report import (
     AttemptReport,
@@ -26,6 +26,7 @@ from planner.report import (
     LimitReport,
     OtherSpending,
     PlanReport,
+    RemovedStepReport,
     RevisionReport,
     Spent,
     StepReportLine,
@@ -46,8 +47,8 @@ class ReportSources:
     """What a report is made of.
 
     ``plan`` is the plan as it stands, revisions included; ``spent`` what each attempt took, with what conversations tell
-    of those that no record tells of; ``mending`` is what each revision took, by the step that had failed; ``pid`` is the
-    process that runs the plan, if one does.
+    of those that no record tells of; ``mending`` is what each revision took, by the step that had failed; ``removed`` is
+    what revisions took out of the plan; ``pid`` is the process that runs it, if one does.
     """
 
     plan_id: str
@@ -57,6 +58,7 @@ class ReportSources:
     restored: RestoredPlan
     spent: Mapping[AttemptKey, Spending]
     mending: Sequence[tuple[str, Spending]] = ()
+    removed: Sequence[RemovedStep] = ()
     pid: int | None = None
 
 
@@ -112,6 +114,7 @@ class _Builder:
             steps=steps,
             decisions=tuple(self._decisions()),
             revisions=tuple(self._revisions()),
+            removed_steps=tuple(_removed(step) for step in sources.removed),
             other_spending=tuple(self._other_spending()),
             denied=tuple(self._denied()),
             warnings=warnings_of(self._step_reports(), restored.dropped),
@@ -210,18 +213,9 @@ class _Builder:
             return Outcome.INTERRUPTED.value
         if self._from.pid is not None or status in {PlanStatus.IDLE, PlanStatus.ACTIVE}:
             return None
-        end = EndPlan(status, self._restored.reason)
-        return outcome_of(end, self._step_reports(), refused=self._refused()).value
-
-    def _refused(self) -> set[Outcome]:
-        """What those attempts of the last run came to that a provider refused."""
-        refused: set[Outcome] = set()
-        for record in self._from.records:
-            if isinstance(record, ProcessAttached):
-                refused.clear()
-            elif isinstance(record, AttemptEnded) and record.result.provider_refused:
-                refused.add(record.result.outcome)
-        return refused
+        if self._restored.outcome is not None:
+            return self._restored.outcome.value
+        return outcome_of(EndPlan(status, self._restored.reason), self._step_reports(), refused=()).value
 
     def _limits(self, spent: Spent) -> Iterator[LimitReport]:
         budget = self._from.plan.budget
@@ -296,6 +290,17 @@ class _Builder:
                     yield DeniedReport(
                         step_id=step_id, tool=denial.tool, summary=denial.summary, reason=denial.reason, by=denial.by
                     )
+
+
+def _removed(step: RemovedStep) -> RemovedStepReport:
+    return RemovedStepReport(
+        id=step.id,
+        title=step.title,
+        status=step.status.value,
+        attempts=step.attempts,
+        removed_by=step.removed_by,
+        removed_at=step.removed_at,
+    )
 
 
 def _spent(spending: Spending) -> Spent:

@@ -14,6 +14,7 @@ from planner.report import LimitReport, PlanReport, SpanReport, StepReportLine
 from planner.report_style import STYLE
 from planner.report_words import (
     amount,
+    call_text,
     counted,
     cut,
     ending,
@@ -21,6 +22,7 @@ from planner.report_words import (
     money,
     other_spending,
     output_text,
+    removed_steps,
     step_facts,
     took,
     when,
@@ -60,6 +62,7 @@ def report_html(report: PlanReport, plan: Plan, dag: Dag) -> str:
         *_timeline(report),
         *_decisions(report),
         *_revisions(report),
+        *_removed_steps(report),
         *_other_spending(report),
         *_denied(report),
         *_files(report),
@@ -170,6 +173,11 @@ def _revisions(report: PlanReport) -> Iterator[str]:
     yield "</section>"
 
 
+def _removed_steps(report: PlanReport) -> Iterator[str]:
+    if report.removed_steps:
+        yield f"<section><h2>No longer part of the plan</h2>{_definitions(removed_steps(report))}</section>"
+
+
 def _other_spending(report: PlanReport) -> Iterator[str]:
     if report.other_spending:
         yield f"<section><h2>Spent besides</h2>{_definitions(other_spending(report))}</section>"
@@ -177,7 +185,7 @@ def _other_spending(report: PlanReport) -> Iterator[str]:
 
 def _denied(report: PlanReport) -> Iterator[str]:
     lines = (
-        f"<code>{escaped_line(each.step_id)}</code> {escaped_line(each.tool)}: <code>{escaped(each.summary)}</code> "
+        f"<code>{escaped_line(each.step_id)}</code>: <code>{escaped(call_text(each))}</code> "
         f'<span class="note">{escaped(each.reason)} ({escaped_line(each.by)})</span>'
         for each in report.denied
     )

@@ -8,7 +8,19 @@ from planner.graph_text import mermaid
 from planner.model import Plan, StepStatus
 from planner.plain_text import markdown_line, plain
 from planner.report import PlanReport, StepReportLine
-from planner.report_words import amount, cut, ending, facts, other_spending, output_text, step_facts, took, when
+from planner.report_words import (
+    amount,
+    call_text,
+    cut,
+    ending,
+    facts,
+    other_spending,
+    output_text,
+    removed_steps,
+    step_facts,
+    took,
+    when,
+)
 from planner.status_marks import MARKS, REUSED_MARK
 
 MERMAID_STEPS = 200
@@ -33,10 +45,10 @@ def _lines(report: PlanReport, plan: Plan) -> Iterator[str]:
         yield from ("\n## Graph\n", "```mermaid", plain(mermaid(plan, statuses)), "```")
     yield from _decisions(report)
     yield from _revisions(report)
+    yield from _removed_steps(report)
     yield from _other_spending(report)
     denied = (
-        f"{markdown_line(each.step_id)}: {markdown_line(each.tool)} {markdown_line(each.summary, 300)}: "
-        f"{markdown_line(each.reason)}"
+        f"{markdown_line(each.step_id)}: {markdown_line(call_text(each), 300)}: {markdown_line(each.reason)}"
         for each in report.denied
     )
     yield from _list("Denied calls", denied)
@@ -83,6 +95,12 @@ def _revisions(report: PlanReport) -> Iterator[str]:
         why = f": {markdown_line(revision.reason)}" if revision.reason else ""
         yield f"- {when(revision.at)}{by}{why}"
         yield from (f"  - {markdown_line(operation)}" for operation in revision.operations)
+
+
+def _removed_steps(report: PlanReport) -> Iterator[str]:
+    if report.removed_steps:
+        yield "\n## No longer part of the plan\n"
+        yield from _table(("step", "was"), removed_steps(report))
 
 
 def _other_spending(report: PlanReport) -> Iterator[str]:

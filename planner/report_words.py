@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 
-from planner.report import LimitReport, PlanReport, Spent, StepReportLine
+from planner.report import DeniedReport, LimitReport, PlanReport, Spent, StepReportLine
 
 OUTPUT_CHARACTERS = 20_000
 """Of a step's output or summary: what a person reads; the plan's folder has it all."""
@@ -42,7 +42,7 @@ def spending(spent: Spent) -> str:
     if not spent.calls:
         return ""
     cached = f", {spent.cached_tokens:,} of them cached" if spent.cached_tokens else ""
-    return f"{spent.tokens:,} tokens in {spent.calls:,} calls{cached}, {money(spent.cost_usd)}"
+    return f"{spent.tokens:,} tokens in {spent.calls:,} call{'s'[: spent.calls != 1]}{cached}, {money(spent.cost_usd)}"
 
 
 def amount(limit: LimitReport, value: float | None) -> str:
@@ -102,6 +102,19 @@ def other_spending(report: PlanReport) -> Iterator[tuple[str, str]]:
         what = "begun" if each.what == "removed" else "failed, and a better plan was looked for"
         removed = ", then removed by a revision" if each.what == "removed" else ""
         yield f"{each.step_id}: {what} {times}{removed}", spending(each.spent) or "no model was called"
+
+
+def call_text(denied: DeniedReport) -> str:
+    """A call that was not let through, with its tool's name once."""
+    return denied.summary if denied.summary.startswith(denied.tool) else f"{denied.tool} {denied.summary}"
+
+
+def removed_steps(report: PlanReport) -> Iterator[tuple[str, str]]:
+    """The steps that revisions took out of the plan, and how each stood."""
+    for each in report.removed_steps:
+        begun = f" after {each.attempts} attempt{'s' if each.attempts > 1 else ''}" if each.attempts else ""
+        by = f", removed by {each.removed_by}" if each.removed_by else ""
+        yield f"{each.id}: {each.title}", f"{each.status.replace('_', ' ')}{begun}{by}, {when(each.removed_at)}"
 
 
 def step_facts(step: StepReportLine) -> Iterator[tuple[str, str]]:

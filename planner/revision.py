@@ -18,6 +18,7 @@ from planner.model import Dependency, Plan, PlanModel, Slug, Step
 from planner.problems import PlanInvalidError, Problem, listed, quoted
 from planner.strict_json import JsonRefused, parse
 from subagents.executor import StepResult
+from subagents.worktree_kept import KeptWork
 from vibe.core.errors import VibeError
 from vibe.core.outcome import Outcome
 
@@ -97,7 +98,8 @@ class ProviderRefused(VibeError):
 class RevisionRequest:
     """What a Reviser is told: the plan as it stands, the step that failed and how, and what is wrong besides.
 
-    ``statuses`` has every step's; ``problems`` say why an answer given before could not be carried out.
+    ``statuses`` has every step's; ``problems`` say why an answer given before could not be carried out. ``kept`` is what the
+    step did in a worktree of its own, which was not merged.
     """
 
     plan: Plan
@@ -105,6 +107,7 @@ class RevisionRequest:
     result: StepResult
     statuses: Mapping[str, str]
     problems: tuple[str, ...] = ()
+    kept: KeptWork | None = None
 
 
 class Reviser(Protocol):

@@ -79,6 +79,8 @@ class Scheduler:
         self._cancelling: str | None = None
         self._failure: str | None = None
         """Why the first step that counts failed, in this run."""
+        self._earlier_failure: str | None = None
+        """As ``_failure``, in runs before."""
 
     # --- what can be asked ------------------------------------------------------------------------------------
 
@@ -91,6 +93,10 @@ class Scheduler:
     def running(self) -> frozenset[str]:
         """The steps whose attempt was started and has not ended."""
         return frozenset(self._flow.running)
+
+    def rank(self, step_id: str) -> int:
+        """A step's place in the order in which steps that can run are started, 0 first."""
+        return self._flow.ranks[step_id]
 
     def step_status(self, step_id: str) -> StepStatus:
         """Where a step stands."""
@@ -125,9 +131,15 @@ class Scheduler:
             self._table.set_attempt(step_id, max(1, was.attempt))
             if was.status.is_final:
                 self._table.set(step_id, was.status)
+                if self._spoils_the_plan(step_id):
+                    self._earlier_failure = self._earlier_failure or was.reason
             if was.waived:
                 self._flow.waived.add(step_id)
         self._flow.settle_final()
+        given_up = next((was for was in self._restored.values() if was.status is StepStatus.CANCELLED), None)
+        if given_up is not None:  # by a process that did not live to give up the rest
+            self._on_cancel(given_up.reason or "user")
+            return self._carry_on()
         for step_id, was in self._restored.items():
             if was.unfinished is not None and not was.status.is_final:
                 self._take_up(step_id, was, was.unfinished)
@@ -363,7 +375,7 @@ class Scheduler:
         if any(not self._flow.is_stuck(step_id) for step_id in open_steps):
             return EndPlan(PlanStatus.FAILED, "stalled")
         if open_steps or any(self._spoils_the_plan(step_id) for step_id in self._flow.steps):
-            return EndPlan(PlanStatus.FAILED, self._failure or "failed")
+            return EndPlan(PlanStatus.FAILED, self._failure or self._earlier_failure or "failed")
         return EndPlan(PlanStatus.COMPLETED, None)
 
     def _spoils_the_plan(self, step_id: str) -> bool:

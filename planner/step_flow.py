@@ -54,6 +54,8 @@ class StepFlow:
         self._readiness = Readiness(plan, self._decisions)
         ranked = sorted(plan.steps, key=lambda step: (-step.priority, -dag.remaining[step.id]))
         self._queue = ReadyQueue([step.id for step in ranked], {step.id: claim_of(step) for step in plan.steps})
+        self.ranks: Mapping[str, int] = self._queue.ranks
+        """Each step's place in the order of starting: by priority, then by the longest chain behind it; 0 first."""
 
     @property
     def has_ready(self) -> bool:

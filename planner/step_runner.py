@@ -1,11 +1,10 @@
-"""Does one attempt at a step: hands it to the executor, and has its result on disk before anybody learns of it."""
+"""Does attempts at steps: hands them to the executor, and has their results on disk before anybody learns of them."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import anyio
 from anyio import to_thread
@@ -44,6 +43,15 @@ class StepRun:
             self.scope.cancel()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class EndedAttempt:
+    """What the executor came to, not written down yet. ``is_cut``: the attempt was cancelled."""
+
+    run: StepRun
+    result: StepResult
+    is_cut: bool
+
+
 class StepRunner:
     """Runs attempts, and keeps what they came to: the last result of each step, and what all of them cost."""
 
@@ -75,36 +83,37 @@ class StepRunner:
         self._plan = plan
         self._titles = {step.id: step.title for step in plan.steps}
 
-    async def do(self, run: StepRun, stop: StopSignal) -> StepEnded:
-        """Do the attempt, to its end or until it is cancelled; the result is on disk when this returns.
+    async def execute(self, run: StepRun, stop: StopSignal) -> EndedAttempt:
+        """Do the attempt, to its end or until it is cancelled.
 
         Raises:
-            StoreWriteError: the result can't be written.
+            StoreWriteError: it can't be put on disk that a step with side effects begins.
         """
         self.attempts[run.step.id] = run.attempt
         result: StepResult | None = None
         with run.scope:
             if run.verdict is None:
+                if run.step.side_effects:
+                    await self._store.sync()  # no power cut may hide that it began: it would be begun again
                 result = await self._execute(run, stop)
         if result is None:
             result = run.verdict or _internal_failure("the step's task was cancelled from inside")
             result = await self._with_spending(run, result)
-        result, ended = self._record(run, result)
-        if self._options.write_results and result.outcome is not Outcome.INTERRUPTED:
-            self._store.keep_result(run.step.id, result)
-        if self._options.sync_events is None:
-            await self._store.sync()
-        else:
-            await self._sync_with(self._options.sync_events)
-        self.results[run.step.id] = result
-        self._spent[run.step.id, run.attempt] = Spending(result.usage, result.cost_usd)
-        return ended
+        return EndedAttempt(run, result, is_cut=run.verdict is not None)
 
-    async def _sync_with(self, sync_events: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Have the record and the events of the attempt on disk, side by side."""
-        async with anyio.create_task_group() as both:
-            both.start_soon(sync_events)
-            await self._store.sync()
+    async def settle(self, attempts: Sequence[EndedAttempt]) -> list[StepEnded]:
+        """Write down what they came to; it is on disk, with their events, when this returns.
+
+        Raises:
+            StoreWriteError: it can't be written.
+        """
+        written = [self._record(attempt) for attempt in attempts]
+        await self._store.sync(self._options.sync_events)
+        for attempt, (result, _) in zip(attempts, written, strict=True):
+            step_id = attempt.run.step.id
+            self.results[step_id] = result
+            self._spent[step_id, attempt.run.attempt] = Spending(result.usage, result.cost_usd)
+        return [ended for _, ended in written]
 
     async def _with_spending(self, run: StepRun, result: StepResult) -> StepResult:
         """What an attempt took that was cancelled, and so could not say so itself."""
@@ -128,21 +137,27 @@ class StepRunner:
             logger.exception("step %s raised", run.step.id)
             return _internal_failure(f"{type(error).__name__}: {error}")
 
-    def _record(self, run: StepRun, result: StepResult) -> tuple[StepResult, StepEnded]:
+    def _record(self, attempt: EndedAttempt) -> tuple[StepResult, StepEnded]:
+        result = attempt.result
         try:
-            return result, self._write_down(run, result)
+            ended = self._write_down(attempt, result)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            logger.exception("step %s handed in what is no JSON value", run.step.id)
+            logger.exception("step %s handed in what is no JSON value", attempt.run.step.id)
             result = _internal_failure(f"the step's result cannot be written as JSON: {error}")
-            return result, self._write_down(run, result)
+            ended = self._write_down(attempt, result)
+        if self._options.write_results and result.outcome is not Outcome.INTERRUPTED:
+            self._store.keep_result(attempt.run.step.id, result)
+        return result, ended
 
-    def _write_down(self, run: StepRun, result: StepResult) -> StepEnded:
-        is_cut = run.verdict is not None
-        ended = StepEnded(run.step.id, result.outcome, result.reason, result.detail, result.provider_refused, is_cut)
-        what = follows(run.step, run.attempt, ended)
+    def _write_down(self, attempt: EndedAttempt, result: StepResult) -> StepEnded:
+        step, number = attempt.run.step, attempt.run.attempt
+        ended = StepEnded(
+            step.id, result.outcome, result.reason, result.detail, result.provider_refused, attempt.is_cut
+        )
+        what = follows(step, number, ended)
         self._chronicle.attempt_ended(
-            run.step.id,
-            run.attempt,
+            step.id,
+            number,
             result,
             retry=what is Follows.RETRY,
             unfinished=unfinished_after(what, ended),

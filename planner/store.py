@@ -13,12 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import anyio
 import msgspec
+from anyio import to_thread
 
 from planner import edits
 from planner.effective import effective_plan
 from planner.files import replace_file, sync_folder, write_file
-from planner.group_commit import GroupCommit
 from planner.instructions import DecisionTaken
 from planner.journal import PlanJournal, SyncPolicy, read_journal
 from planner.loader import LoadedPlan
@@ -44,9 +45,6 @@ from planner.standing import standing_of
 from planner.store_errors import PlanExistsError, PlanLockedError, StoreWriteError
 from subagents.executor import StepResult
 from subagents.verification import RECORD_FILES
-
-RESULTS_SECONDS = 0.001
-"""For how long one commit writes results before it lets those go whose results are written."""
 
 _NEW_PREFIX = ".new-"
 _ABANDONED_SECONDS = 3600.0
@@ -77,9 +75,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         self._restored: RestoredPlan | None = restore(content)
         self._sync_policy = sync_policy
         self._kept: deque[tuple[str, StepResult]] = deque()
-        self._keeps = self._written = 0
-        """How many results were ever kept, and how many of them were seen to."""
-        self._commit = GroupCommit(self._write_kept)
+        self._committing = anyio.Lock()
         self._journal = PlanJournal(folder.path / JOURNAL_FILE, sync_policy)
         try:
             self._journal.mend(content)
@@ -201,22 +197,21 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         self._restored = None
         self._journal.append(record)
 
-    async def sync(self) -> None:
-        """Return once all that was appended and kept is on disk; callers that come together share one flush.
+    async def sync(self, events: Callable[[], None] | None = None) -> None:
+        """Return once all that was appended and kept is on disk.
+
+        ``events`` puts on disk what was announced; it is called in the same worker thread, records first.
 
         Raises:
             StoreWriteError: the disk is full or refuses.
         """
-        target = self._keeps
-        if self._written < target or self._sync_policy is not SyncPolicy.NEVER:
-            await self._commit.join()
-        while self._written < target:
-            await self._commit.join()
+        if events is not None or self._kept or self._sync_policy is not SyncPolicy.NEVER:
+            async with self._committing:
+                await to_thread.run_sync(self._commit, events)
 
     def keep_result(self, step_id: str, result: StepResult) -> None:
         """Have the next ``sync`` write a step's result, as ``write_result`` does."""
         self._kept.append((step_id, result))
-        self._keeps += 1
 
     def effective(self) -> LoadedPlan:
         """The plan as it stands now.
@@ -232,9 +227,9 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         Raises:
             PlanEndedError, UnknownStepError: see ``planner.edits.resetting``.
         """
-        loaded = self.effective()
-        self._edit(edits.resetting(loaded, self.replay(), step_ids, at=self._now()))
-        for step_id in edits.with_dependants(loaded, step_ids):
+        loaded, restored = self.effective(), self.replay()
+        self._edit(edits.resetting(loaded, restored, step_ids, at=self._now()))
+        for step_id in edits.with_dependants(loaded, restored, step_ids):
             # A person has looked at it: what its checks consist of is what there is now.
             for record in self.folder.step_folder(step_id).glob(RECORD_FILES):
                 record.unlink(missing_ok=True)
@@ -280,16 +275,12 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
             if not path.is_file() or path.stat().st_size == 0:
                 self.write_result(step_id, result)
 
-    def _write_kept(self) -> None:
-        # First come, first served: of a crowd of steps that end together none waits for the results of all the others.
-        enough = time.monotonic() + RESULTS_SECONDS
+    def _commit(self, events: Callable[[], None] | None) -> None:
         while self._kept:
-            kept = self._kept.popleft()
-            self._written += 1
-            self.write_result(*kept)
-            if time.monotonic() >= enough:
-                break
+            self.write_result(*self._kept.popleft())
         self._journal.flush()
+        if events is not None:
+            events()
 
     def step_folder(self, step_id: str) -> Path:
         """The folder of a step, made if it is not there yet.

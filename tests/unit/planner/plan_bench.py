@@ -49,16 +49,17 @@ class Bench:
     plan: Plan
     options: DispatchOptions = field(default_factory=DispatchOptions)
     max_parallel: int = 4
+    sync_policy: SyncPolicy = SyncPolicy.NEVER
     flags: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     plan_id: str = ""
     memory: MemorySink = field(default_factory=MemorySink)
 
     def open(self) -> PlanStore:
         if self.plan_id:
-            return PlanStore.open(self.home, self.plan_id, sync_policy=SyncPolicy.NEVER)
+            return PlanStore.open(self.home, self.plan_id, sync_policy=self.sync_policy)
         settings = RunSettings(workspace="/w", max_parallel=self.max_parallel, decisions=self.flags)
         source = self.plan.model_dump_json(exclude_unset=True).encode()
-        store = PlanStore.create(self.home, settings, source, sync_policy=SyncPolicy.NEVER)
+        store = PlanStore.create(self.home, settings, source, sync_policy=self.sync_policy)
         self.plan_id = store.plan_id
         return store
 
@@ -95,7 +96,7 @@ class Bench:
             )
             control = PlanControl()
             outcomes: list[PlanOutcome] = []
-            with anyio.fail_after(10):
+            with anyio.fail_after(120):
                 async with anyio.create_task_group() as tasks:
                     if meanwhile is not None:
                         tasks.start_soon(meanwhile, control)

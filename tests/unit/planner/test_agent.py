@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +20,7 @@ from subagents.budget import Account, Limits
 from subagents.executor import StepResult
 from subagents.reader import Reader
 from subagents.surroundings import Surroundings
+from subagents.worktree_kept import KeptBy, KeptWork
 from tests.fakes.engine import BUILTIN_TOOLS
 from tests.fakes.models import MODEL, FakeModel, answer, calling
 from tests.unit.planner.scripted_run import make_plan, step
@@ -40,6 +42,8 @@ ASK = {"questions": [{"question": "Which?", "options": [{"label": "one"}, {"labe
 
 class OneModel:
     """A catalogue of one model: what the planner needs of ``ModelCatalog``."""
+
+    warns_of_context = False
 
     def __init__(self, answers: Iterable[Completion | ModelError]) -> None:
         self.model = FakeModel(answers)
@@ -82,8 +86,10 @@ class Desk:
             user_input=person,
         )
 
-    def agent(self, limits: PlanningLimits | None = None, *, new_commands: bool = False) -> PlannerAgent:
-        return PlannerAgent(self.around, limits, new_commands=new_commands)
+    def agent(
+        self, limits: PlanningLimits | None = None, *, new_commands: bool = False, kept_by: KeptBy | None = None
+    ) -> PlannerAgent:
+        return PlannerAgent(self.around, limits, new_commands=new_commands, kept_by=kept_by)
 
     @property
     def tool_results(self) -> list[str]:
@@ -180,6 +186,7 @@ async def test_a_planner_that_only_talks_is_reminded_and_then_fails(tmp_path: Pa
     draft = await Desk(tmp_path, answer("Here is my plan"), answer("As I said")).agent().plan("g")
     assert draft.plan is None
     assert (draft.acted.outcome, draft.acted.reason) == (Outcome.FAILED, "output")
+    assert draft.acted.detail.endswith("with hand_in_plan; it said: As I said")
 
 
 async def test_a_person_is_asked_at_most_once(tmp_path: Path) -> None:
@@ -275,6 +282,30 @@ async def test_a_failing_step_is_split_and_what_takes_its_place_is_bound_as_it_w
     assert "- d (research, pending)" in told
     started = [event for event in desk.sink.events if isinstance(event, SubAgentStartedEvent)]
     assert [event.subagent_step_id for event in started] == ["b"]
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "gone"])
+async def test_the_work_of_the_failed_step_can_be_read_where_it_is_kept(tmp_path: Path, *, is_kept: bool) -> None:
+    root, top = tmp_path / "work", tmp_path / "kept"
+    root.mkdir()
+    top.mkdir()
+    (top / "b.txt").write_text("half of it\n")
+    work = KeptWork(branch="vibe/p/b", changed=("b.txt",), folder=top, top=top)
+    asked: list[str] = []
+
+    @asynccontextmanager
+    async def kept_by(step_id: str) -> AsyncGenerator[KeptWork | None]:
+        asked.append(step_id)
+        yield work if is_kept else None
+
+    desk = Desk(root, calling(("read_file", {"path": str(top / "b.txt")})), revising(*SPLIT))
+    desk.around = replace(desk.around, approvals=Approvals(mode=ApprovalMode.ASK))  # and nobody there to say yes
+    assert await desk.agent(kept_by=kept_by).revise(request()) is not None
+
+    told = str(desk.models.model.requests[0].messages[1].content)
+    assert asked == ["b"]
+    assert [words in told for words in ("on the branch vibe/p/b", repr(str(top)), "- 'b.txt'")] == [is_kept] * 3
+    assert ("half of it" in desk.tool_results[0]) == is_kept
 
 
 NOT_FOR_MODELS: list[tuple[list[dict[str, Any]], str]] = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from ipc.sink import MemorySink
 from planner.control import PlanControl
 from planner.dispatch_options import DispatchOptions
 from planner.idle import ActivitySink
+from planner.journal import SyncPolicy
 from planner.model import Plan, PlanStatus
 from planner.revising import ReplanPolicy
 from planner.revision import Operation, ProviderRefused, RevisionRequest, read_operations
@@ -267,6 +269,9 @@ async def test_a_provider_that_refuses_the_reviser_pauses_the_plan(tmp_path: Pat
     bench = Bench(tmp_path, plan_of(REPLANNING), options=options)
     first = await bench.run(ScriptedExecutor({"a": failed()}))
     assert (first.status, first.reason, first.outcome) == (PlanStatus.PAUSED, "provider", outcome)
+    told: list[Outcome | None] = []
+    await bench.edit(lambda store: told.append(store.replay().outcome))
+    assert told == [outcome]
     last = await bench.run(ScriptedExecutor())
     assert (last.outcome, len(reviser.asked)) == (Outcome.COMPLETED, 2)
 
@@ -394,8 +399,7 @@ async def test_an_attempt_that_was_cut_off_says_what_it_used(tmp_path: Path) -> 
 async def test_a_step_counts_as_done_once_its_events_are_on_disk(tmp_path: Path) -> None:
     on_disk: list[int] = []
 
-    async def sync_events() -> None:
-        await anyio.lowlevel.checkpoint()
+    def sync_events() -> None:
         on_disk.append(len(bench.memory.events))
 
     async def look(task: StepTask, stop: StopSignal) -> StepResult:
@@ -405,3 +409,26 @@ async def test_a_step_counts_as_done_once_its_events_are_on_disk(tmp_path: Path)
     bench = Bench(tmp_path, plan_of({"a": [], "b": ["a"]}), options=DispatchOptions(sync_events=sync_events))
     assert (await bench.run(ScriptedExecutor({"b": look}))).outcome is Outcome.COMPLETED
     assert len(on_disk) == 2
+
+
+async def test_that_a_step_with_side_effects_began_is_on_disk_before_it_acts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int] = []
+    flush = os.fdatasync
+
+    def watched(fd: int) -> None:
+        flush(fd)
+        flushed.append(os.fstat(fd).st_size)
+
+    monkeypatch.setattr(os, "fdatasync", watched)
+    bench = Bench(tmp_path, plan_of({"deploy": {"side_effects": True}}), sync_policy=SyncPolicy.STEP)
+
+    async def look(task: StepTask, stop: StopSignal) -> StepResult:
+        [journal] = [path async for path in anyio.Path(tmp_path).rglob("journal.jsonl")]
+        on_disk = (await journal.read_bytes())[: flushed[-1]].decode()
+        assert f'"{task.step_id}"' in on_disk, stop.requested
+        assert '"in_progress"' in on_disk
+        return completed()
+
+    assert (await bench.run(ScriptedExecutor({"deploy": look}))).outcome is Outcome.COMPLETED

@@ -124,3 +124,11 @@ def test_the_overlaps_are_exactly_the_unordered_pairs_that_can_meet(plan: Plan) 
     pairs = {(o.first, o.second) for o in found.overlaps}
     assert pairs == expected if not found.overlaps_cut else pairs <= expected
     assert 1.0 <= found.speed_up <= found.steps
+
+
+def test_commands_one_after_another_are_no_matter_of_agents() -> None:
+    chain = of(*(step(name, *needs, mode="run", command="true") for name, needs in (("a", ""), ("b", "a"), ("c", "b"))))
+    assert chain.is_chain
+    assert notes(chain) == (
+        "3 steps in 3 levels of at most 1: running them in parallel is at most 1.0 times as fast, if steps take alike",
+    )

@@ -72,3 +72,12 @@ def test_dot_quotes_titles_and_labels_edges() -> None:
     assert '    "c" -> "d" [label="finished"];' in text
     assert text.startswith("digraph plan {")
     assert text.endswith("\n}")
+
+
+def test_no_title_and_no_join_makes_a_line_endless() -> None:
+    roots = [step(f"r{n}", title="long " * 500) for n in range(300)]
+    plan = make_plan([*roots, step("join", *(f"r{n}" for n in range(300)))])
+    loaded = Dag.build(plan.steps)
+    for text in (tree(plan, loaded), mermaid(plan), dot(plan)):
+        assert max(map(len, text.splitlines())) < 300
+    assert "and 287 more)" in tree(plan, loaded)

@@ -17,6 +17,7 @@ from ipc.sink import MemorySink
 from planner.idle import ActivitySink
 from tests.fakes.clock import ManualClock
 from vibe.core.budget import WAITING
+from vibe.core.llm.announcing import WAIT, WAITED
 
 
 def delta(step_id: str | None) -> Event:
@@ -66,15 +67,38 @@ def test_an_open_request_or_check_stops_the_clock_until_it_is_answered(request_e
     assert sink.idle_seconds("a") == 7
 
 
-def test_the_clock_stands_still_while_one_of_its_agents_waits_for_room() -> None:
+@pytest.mark.parametrize("code", [WAITING, WAIT])
+def test_the_clock_stands_still_while_one_of_its_agents_waits_for_room_or_its_turn(code: str) -> None:
     clock = ManualClock()
     sink = ActivitySink(MemorySink(), clock)
     sink.begin("a")
-    sink.publish(WarningEvent(code=WAITING, message="waits", subagent_id="one", subagent_step_id="a"))
+    sink.publish(WarningEvent(code=code, message="waits", subagent_id="one", subagent_step_id="a"))
     sink.publish(AssistantDeltaEvent(message_id="m", text="x", subagent_id="other", subagent_step_id="a"))
     clock.advance(1000)
     assert sink.idle_seconds("a") == 0
     sink.publish(AssistantDeltaEvent(message_id="m", text="x", subagent_id="one", subagent_step_id="a"))
+    clock.advance(7)
+    assert sink.idle_seconds("a") == 7
+
+
+def test_a_wait_of_known_length_is_no_silence_whatever_other_agents_say_meanwhile() -> None:
+    clock = ManualClock()
+    sink = ActivitySink(MemorySink(), clock)
+    sink.begin("a")
+    sink.publish(WarningEvent(code="model.retry", message="again", wait_seconds=60, subagent_step_id="a"))
+    clock.advance(10)
+    sink.publish(delta("a"))
+    clock.advance(55)
+    assert sink.idle_seconds("a") == 5
+
+
+def test_with_its_turn_the_clock_runs_again() -> None:
+    clock = ManualClock()
+    sink = ActivitySink(MemorySink(), clock)
+    sink.begin("a")
+    sink.publish(WarningEvent(code=WAIT, message="waits", subagent_id="one", subagent_step_id="a"))
+    clock.advance(1000)
+    sink.publish(WarningEvent(code=WAITED, message="waited", subagent_id="one", subagent_step_id="a"))
     clock.advance(7)
     assert sink.idle_seconds("a") == 7
 

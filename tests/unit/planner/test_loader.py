@@ -166,6 +166,11 @@ BAD = [
         says='or set "multi_select": true',
     ),
     Bad(
+        raw=document(decisions=[choice("q", "x", "y", multi_select=True, default=[])]),
+        path="decisions[0].default",
+        says="names no option",
+    ),
+    Bad(
         raw=document(step("a", output_schema={"properties": {"x": {"type": "int"}}})),
         path="steps[0].output_schema.properties.x.type",
         says="is no JSON Schema: 'int'",

@@ -4,11 +4,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-import anyio
 import pytest
-from anyio import to_thread
 
-from planner.group_commit import GroupCommit
 from planner.journal import PlanJournal, SyncPolicy, read_journal
 from planner.model import PlanStatus, StepStatus
 from planner.records import JournalRecord, PlanMoved, ProcessAttached, StepMoved, encode_record
@@ -142,54 +139,40 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[CountingDisk], CountingDi
     return use
 
 
-async def test_callers_that_sync_together_share_flushes(
-    path: Path, disk: Callable[[CountingDisk], CountingDisk]
-) -> None:
+def test_what_is_on_disk_is_not_flushed_again(path: Path, disk: Callable[[CountingDisk], CountingDisk]) -> None:
     counting = disk(CountingDisk())
     journal = PlanJournal(path)
-    commit = GroupCommit(journal.flush)
-    async with anyio.create_task_group() as tasks:
-        for _ in range(50):
-            journal.append(RECORDS[1])
-            tasks.start_soon(commit.join)
-    assert 1 <= counting.flushes <= 3
-    await commit.join()
-    assert counting.flushes <= 3, "nothing new, nothing to flush"
     journal.append(RECORDS[1])
-    await commit.join()
+    journal.append(RECORDS[1])
+    journal.flush()
+    journal.flush()
+    assert counting.flushes == 1
+    journal.append(RECORDS[1])
+    journal.flush()
     journal.close()
-    assert len((await to_thread.run_sync(read_journal, path)).records) == 54
+    assert counting.flushes == 2
+    assert len(read_journal(path).records) == 6
 
 
-async def test_never_leaves_the_disk_alone(path: Path, disk: Callable[[CountingDisk], CountingDisk]) -> None:
+def test_never_leaves_the_disk_alone(path: Path, disk: Callable[[CountingDisk], CountingDisk]) -> None:
     counting = disk(CountingDisk())
     journal = PlanJournal(path, SyncPolicy.NEVER)
     journal.append(RECORDS[1])
-    await GroupCommit(journal.flush).join()
+    journal.flush()
     journal.close()
     assert counting.flushes == 0
 
 
-async def test_a_disk_that_refuses_a_flush_is_never_trusted_again(
+def test_a_disk_that_refuses_a_flush_is_never_trusted_again(
     path: Path, disk: Callable[[CountingDisk], CountingDisk]
 ) -> None:
     counting = disk(CountingDisk(OSError(5, "Input/output error")))
     journal = PlanJournal(path)
-    commit = GroupCommit(journal.flush)
     journal.append(RECORDS[1])
-    failures = 0
-
-    async def sync() -> None:
-        nonlocal failures
+    for _ in range(3):
         with pytest.raises(StoreWriteError, match="Input/output error"):
-            await commit.join()
-        failures += 1
-
-    async with anyio.create_task_group() as tasks:
-        for _ in range(3):
-            tasks.start_soon(sync)
+            journal.flush()
     with pytest.raises(StoreWriteError):
         journal.append(RECORDS[1])
     journal.close()
-    assert failures == 3
     assert counting.flushes == 1

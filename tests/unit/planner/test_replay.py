@@ -53,7 +53,7 @@ def test_a_step_that_was_running_comes_back_pending_at_its_attempt() -> None:
 
 def test_a_finished_step_comes_back_with_its_result_and_reason() -> None:
     plan = replayed(began(), ended(failed()), moved(StepStatus.FAILED, reason="verify", detail="broken"))
-    assert plan.steps == {"a": RestoredStep(StepStatus.FAILED, 1)}
+    assert plan.steps == {"a": RestoredStep(StepStatus.FAILED, 1, reason="verify")}
     assert plan.results == {"a": failed()}
     assert plan.reasons["a"].detail == "broken"
 
@@ -72,9 +72,9 @@ def test_a_result_counts_even_when_the_transition_was_never_written() -> None:
     )
     assert plan.steps == {
         "done": RestoredStep(StepStatus.COMPLETED, 1),
-        "failed": RestoredStep(StepStatus.FAILED, 1),
+        "failed": RestoredStep(StepStatus.FAILED, 1, reason="verify"),
         "again": RestoredStep(PENDING, 2),
-        "limit": RestoredStep(StepStatus.FAILED, 1),
+        "limit": RestoredStep(StepStatus.FAILED, 1, reason="budget"),
         "refused": RestoredStep(PENDING, 1, Unfinished.STOPPED),
         "interrupted": RestoredStep(PENDING, 3, Unfinished.STOPPED),
     }
@@ -116,6 +116,16 @@ def test_active_time_is_that_of_processes_without_the_gaps_between_them() -> Non
     assert plan.active_seconds == 15.0
     assert plan.attached == 2
     assert (plan.status, plan.reason) == (PlanStatus.ACTIVE, None)
+
+
+def test_a_clock_that_is_set_back_takes_no_time_from_what_was_used() -> None:
+    plan = replayed(
+        ProcessAttached(at=100.0, pid=1),
+        PlanMoved(at=110.0, status=PlanStatus.ACTIVE),
+        StepMoved(at=40.0, step_id="a", previous=PENDING, status=RUNNING, attempt=1),
+        PlanMoved(at=45.0, status=PlanStatus.PAUSED, reason="user"),
+    )
+    assert plan.active_seconds == 15.0
 
 
 def test_a_reset_step_is_pending_again_under_its_next_attempt() -> None:

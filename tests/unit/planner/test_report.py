@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from planner.dag import Dag
+from planner.instructions import Unfinished
 from planner.journal import JournalContent
 from planner.model import Plan, PlanStatus, StepStatus
 from planner.records import (
@@ -27,6 +28,7 @@ from planner.records import (
     StepMoved,
     StepReused,
 )
+from planner.removed_steps import RemovedStep, removed_steps
 from planner.replay import Spending, restore
 from planner.report import PlanReport
 from planner.report_build import ReportSources, build_report
@@ -76,6 +78,7 @@ def report_of(
     *,
     pid: int | None = None,
     mending: Sequence[tuple[str, Spending]] = (),
+    removed: Sequence[RemovedStep] = (),
     **settings: Any,
 ) -> PlanReport:
     restored = restore(JournalContent(records=records, dropped=(), length=0, unfinished=False))
@@ -88,6 +91,7 @@ def report_of(
             restored=restored,
             spent=restored.spent,
             mending=mending,
+            removed=removed,
             pid=pid,
         )
     )
@@ -197,10 +201,9 @@ def test_a_running_an_interrupted_and_a_paused_plan_say_which_they_are() -> None
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LIMIT])
-def test_a_provider_that_refuses_is_told_for_the_run_it_refused(outcome: Outcome) -> None:
-    refused = StepResult(outcome=outcome, reason="provider", provider_refused=True)
-    paused = PlanMoved(at=4, status=PlanStatus.PAUSED, reason="provider")
-    records = [*attached(1), started(2, "a"), AttemptEnded(at=3, step_id="a", attempt=1, result=refused), paused]
+def test_what_a_run_came_to_is_told_until_the_plan_is_changed_or_taken_up_again(outcome: Outcome) -> None:
+    paused = PlanMoved(at=4, status=PlanStatus.PAUSED, reason="provider", outcome=outcome)
+    records = [*attached(1), started(2, "a"), paused]
     plan = make_plan([step("a"), step("b")])
 
     assert report_of(plan, records).outcome == outcome.value
@@ -213,7 +216,10 @@ def test_decisions_revisions_denials_and_tolerated_failures_are_told() -> None:
     denied = StepResult(
         outcome=Outcome.FAILED,
         reason="blocked",
-        denied=(Denial("bash", "rm -rf /", "nobody there to ask", "headless"),),
+        denied=(
+            Denial("bash", "rm -rf /", "nobody there to ask", "headless"),
+            Denial("write_file", "write_file a.txt (2 bytes)", "nobody there to ask", "headless"),
+        ),
     )
     records = [
         *attached(1),
@@ -237,11 +243,45 @@ def test_decisions_revisions_denials_and_tolerated_failures_are_told() -> None:
     ]
     assert report.revisions[0].by == "replan"
     assert "b" in report.revisions[0].operations[0]
-    assert [(each.step_id, each.summary) for each in report.denied] == [("a", "rm -rf /")]
+    assert [(each.step_id, each.summary) for each in report.denied] == [
+        ("a", "rm -rf /"),
+        ("a", "write_file a.txt (2 bytes)"),
+    ]
     assert "on_failure let the plan go on" in report.warnings[0]
     for text in (report_markdown(report, plan), html.unescape(report_html(report, plan, Dag.build(plan.steps)))):
-        for said in ("rm ", "replan", "nobody there to ask", "Let it have failed"):
+        for said in ("bash rm ", "replan", "nobody there to ask", "Let it have failed"):
             assert said in text
+        assert "write_file write" not in text.replace("\\", "")
+
+
+def test_what_revisions_took_out_of_the_plan_is_listed_as_it_was() -> None:
+    plan = make_plan([step("b")])
+    source = (
+        make_plan([step("a", title="First | one"), step("b"), step("c")]).model_dump_json(exclude_unset=True).encode()
+    )
+    removed = tuple({"op": "remove_step", "id": step_id} for step_id in "ac")
+    again = {"op": "add_step", "step": {"id": "c", "title": "Once more", "mode": "docs"}}
+    refused = StepResult(outcome=Outcome.FAILED, reason="verify", usage=Usage(100, 20, 0, 1), cost_usd=0.5)
+    records = [
+        *attached(1),
+        *(started(2, "a"), AttemptEnded(at=3, step_id="a", attempt=1, result=refused, unfinished=Unfinished.REVISING)),
+        PlanRevised(at=6, operations=removed, by="replan", step_id="a"),
+        PlanRevised(at=7, operations=(again,), by="user"),
+        PlanRevised(at=8, operations=({"op": "remove_step", "id": "c"},), by="user"),
+    ]
+    restored = restore(JournalContent(records=records, dropped=(), length=0, unfinished=False))
+    gone = removed_steps(source, restored, {"b"}, restored.spent)
+
+    assert [(each.id, each.title, each.status, each.attempts, each.removed_by, each.removed_at) for each in gone] == [
+        ("a", "First | one", "failed", 1, "replan", 6),
+        ("c", "Once more", "pending", 0, "user", 8),
+    ]
+    assert (gone[0].spent.usage, gone[0].spent.cost_usd) == (Usage(100, 20, 0, 1), 0.5)
+    report = report_of(plan, records, removed=gone)
+    assert [each.id for each in report.removed_steps] == ["a", "c"]
+    for text in (report_markdown(report, plan), report_html(report, plan, Dag.build(plan.steps))):
+        assert "No longer part of the plan" in text
+        assert "failed after 1 attempt, removed by replan" in text
 
 
 def test_what_removed_steps_and_mending_took_explains_the_total() -> None:
@@ -266,7 +306,7 @@ def test_what_removed_steps_and_mending_took_explains_the_total() -> None:
     for text in (report_markdown(report, plan), report_html(report, plan, Dag.build(plan.steps))):
         assert "a: begun 2 times, then removed by a revision" in text
         assert "a: failed, and a better plan was looked for 1 time" in text
-        assert "450 tokens in 1 calls" in text
+        assert "450 tokens in 1 call" in text
 
 
 def test_a_step_taken_over_says_from_where_and_cost_nothing() -> None:

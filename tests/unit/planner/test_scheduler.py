@@ -20,6 +20,7 @@ from planner.instructions import (
     RetryDue,
     StartStep,
     StepEnded,
+    Unfinished,
     WaitForRetry,
 )
 from planner.model import PlanStatus, StepStatus
@@ -290,6 +291,19 @@ def test_a_cancel_wins_over_a_pause() -> None:
     assert run.ended == (PlanStatus.CANCELLED, "signal")
 
 
+def test_a_plan_that_was_being_given_up_when_its_process_died_is_given_up_whole() -> None:
+    restored = {
+        "a": RestoredStep(StepStatus.CANCELLED, reason="signal"),
+        "b": RestoredStep(StepStatus.PENDING, unfinished=Unfinished.ASKING),
+        "d": RestoredStep(StepStatus.COMPLETED),
+    }
+    run = run_of(step("a"), step("b", on_failure="ask"), step("c", "a"), step("d"), step("e"), restored=restored)
+    assert started(run.start()) == []
+    assert run.ended == (PlanStatus.CANCELLED, "signal")
+    assert run.statuses() == dict.fromkeys("abce", "cancelled") | {"d": "completed"}
+    assert run.asked == []
+
+
 def decided(*steps: dict[str, Any], multi: bool = False, **options: Any) -> ScriptedRun:
     return ScriptedRun(make_plan(steps, [choice("q", "x", "y", "z", multi_select=multi)]), **options)
 
@@ -323,6 +337,14 @@ def test_any_of_several_selections_satisfies_a_when() -> None:
     run = decided(step("a", when={"q": ["x", "z"]}), multi=True, decisions={"q": ("y", "z")})
     assert started(run.start()) == ["a"]
     assert run.asked == []
+
+
+def test_where_several_may_be_chosen_none_is_no_answer() -> None:
+    run = decided(step("a", when={"q": ["x"]}), multi=True, wait_for_decisions=True)
+    run.start()
+    with pytest.raises(DecisionInvalidError, match="at least one option"):
+        run.send(DecisionTaken("q", (), "user"))
+    assert run.statuses() == {"a": "needs_decision"}
 
 
 def test_a_second_answer_changes_nothing() -> None:
@@ -455,7 +477,7 @@ def test_a_writer_that_waits_holds_up_nobody_who_writes_elsewhere() -> None:
 def test_what_was_restored_is_not_done_again() -> None:
     restored = {
         "a": RestoredStep(StepStatus.COMPLETED),
-        "b": RestoredStep(StepStatus.FAILED, 2),
+        "b": RestoredStep(StepStatus.FAILED, 2, reason="verify"),
         "c": RestoredStep(StepStatus.PENDING, 2),
         "s": RestoredStep(StepStatus.SKIPPED),
         "gone": RestoredStep(StepStatus.COMPLETED),
@@ -476,7 +498,14 @@ def test_what_was_restored_is_not_done_again() -> None:
     assert run.statuses()["d"] == "blocked"
     assert "b" not in {i.step_id for i in said if isinstance(i, MoveStep)}
     run.end("c", "u")
-    assert run.ended == (FAILED, "failed")
+    assert run.ended == (FAILED, "verify")
+
+
+def test_a_failure_of_this_run_is_named_before_one_of_a_run_before() -> None:
+    run = run_of(step("a"), step("b"), restored={"a": RestoredStep(StepStatus.FAILED, reason="verify")})
+    run.start()
+    run.fail("b", reason="idle")
+    assert run.ended == (FAILED, "idle")
 
 
 def test_a_plan_restored_complete_ends_at_once() -> None:

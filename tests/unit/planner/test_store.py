@@ -248,8 +248,17 @@ def test_the_snapshot_is_what_a_list_shows(tmp_path: Path) -> None:
         assert (plan.status, plan.counts, plan.updated) == (PlanStatus.ACTIVE, {"completed": 3, "pending": 1}, 100.0)
         assert plan.holder == os.getpid()
         assert not plan.is_interrupted
+        store.append(PlanMoved(at=100.0, status=PlanStatus.ACTIVE))
     (plan,) = list_plans(tmp_path)
     assert plan.is_interrupted, "active, and nobody runs it"
+
+
+def test_a_plan_that_ended_in_the_journal_has_ended_though_its_process_died_before_the_snapshot(tmp_path: Path) -> None:
+    with PlanStore.create(tmp_path, SETTINGS, SOURCE, sync_policy=SyncPolicy.NEVER) as store:
+        store.write_snapshot(PlanStatus.ACTIVE, {"pending": 1})
+        store.append(PlanMoved(at=100.0, status=PlanStatus.COMPLETED))
+    (plan,) = list_plans(tmp_path)
+    assert (plan.status, plan.is_interrupted) == (PlanStatus.COMPLETED, False)
 
 
 def test_a_result_is_written_whole_into_its_steps_folder(tmp_path: Path) -> None:

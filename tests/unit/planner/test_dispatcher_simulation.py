@@ -1,0 +1,319 @@
+"""Any plan, carried out in virtual time with wishes at any moment, killed and taken up again: it ends, and says what is so."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ipc.events import PlanCompletedEvent, PlanPausedEvent, PlanStepUpdateEvent
+from planner.control import PlanControl
+from planner.decisions import Choice, attempt_of
+from planner.dispatch_options import DispatchOptions
+from planner.journal import read_journal
+from planner.model import PlanStatus, StepStatus
+from planner.plan_outcome import PlanOutcome
+from planner.records import PlanMoved, StepMoved
+from planner.revision import read_operations
+from planner.standing import standing_of
+from planner.store import PlanStore
+from subagents.executor import StepResult, StepTask, StopSignal
+from tests.fakes.clock import ManualClock
+from tests.unit.planner.plan_bench import Bench, plan_of
+from tests.unit.planner.scripted_run import choice
+from vibe.core.outcome import Outcome
+
+DECISIONS = ("p", "q")
+OPTIONS = ("x", "y")
+RESUMABLE = (PlanStatus.ACTIVE, PlanStatus.PAUSED)
+TURNS_BETWEEN = 30
+"""How often every task gets its turn before time passes."""
+
+
+class PassingClock(ManualClock):
+    """Knows for when the next sleeper waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._until: Counter[float] = Counter()
+
+    def begin(self) -> None:
+        """Serve another event loop."""
+        self._moved = anyio.Event()
+
+    @property
+    def next_wake(self) -> float | None:
+        """None: nobody sleeps."""
+        return min((until for until, sleepers in self._until.items() if sleepers), default=None)
+
+    async def sleep(self, seconds: float) -> None:
+        until = self.now + seconds
+        self._until[until] += 1
+        try:
+            await super().sleep(seconds)
+        finally:
+            self._until[until] -= 1
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Something that is asked of the run at a time, in virtual seconds from its start."""
+
+    at: float
+    kind: str
+    what: str = ""
+    option: str = ""
+
+
+@dataclass
+class TimedExecutor:
+    """Attempts take their time and end as drawn; ``done`` are the steps that ever ended well."""
+
+    clock: PassingClock
+    ends: dict[str, list[tuple[Outcome, float]]]
+    done: set[str] = field(default_factory=set[str])
+    running: set[str] = field(default_factory=set[str])
+
+    async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
+        """Work a second at a time, and look at the stop signal in between."""
+        assert task.step_id not in self.done, "what is completed was done again"
+        assert task.step_id not in self.running
+        script = self.ends.get(task.step_id, [])
+        outcome, seconds = script.pop(0) if script else (Outcome.COMPLETED, 1.0)
+        self.running.add(task.step_id)
+        try:
+            while seconds > 0:
+                if stop.requested:
+                    return StepResult(outcome=Outcome.INTERRUPTED)
+                await self.clock.sleep(min(1.0, seconds))
+                seconds -= 1.0
+        finally:
+            self.running.discard(task.step_id)
+        if outcome is Outcome.COMPLETED:
+            self.done.add(task.step_id)
+        return StepResult(outcome=outcome, reason=None if outcome is Outcome.COMPLETED else "drawn")
+
+
+@dataclass
+class Session:
+    """One process with the plan: carries the wishes out as their time comes, and lets time pass when nobody can work."""
+
+    bench: Bench
+    clock: PassingClock
+    wishes: list[Wish]
+    verdicts: list[str | None] = field(default_factory=list[str | None])
+    asked: int = 0
+
+    async def drive(self, control: PlanControl) -> None:
+        started = self.clock.now
+        while not self.is_over:
+            for _ in range(TURNS_BETWEEN):
+                await anyio.lowlevel.checkpoint()
+            wake = self.clock.next_wake
+            if self.wishes and (wake is None or started + self.wishes[0].at <= wake):
+                wish = self.wishes.pop(0)
+                self.clock.advance(max(0.0, started + wish.at - self.clock.now))
+                self.ask(wish, control)
+            elif wake is not None:
+                self.clock.advance(max(0.0, wake - self.clock.now))
+            else:
+                await anyio.sleep(0.0005)  # a thread works; a run that waits for nothing at all ends as a timeout
+
+    @property
+    def is_over(self) -> bool:
+        return any(isinstance(event, PlanPausedEvent | PlanCompletedEvent) for event in self.bench.memory.events)
+
+    def ask(self, wish: Wish, control: PlanControl) -> None:
+        match wish.kind:
+            case "pause":
+                control.request_pause("user")
+            case "stop":
+                control.request_pause("user", grace_seconds=1.5)
+            case "cancel":
+                control.request_cancel("user")
+            case "revise":
+                self.asked += 1
+                operations = [{"op": "update_step", "id": wish.what, "changes": {"title": "Other"}}]
+                control.revise(read_operations(operations), on_verdict=self.verdicts.append)
+            case _:
+                self.asked += 1
+                control.decide(self.meant(wish), [wish.option], on_verdict=self.verdicts.append)
+
+    def meant(self, wish: Wish) -> str:
+        """The plan's own decision, or the last that was put about an attempt at a step."""
+        put = [decision.decision_id for decision in self.bench.decisions() if not decision.selections]
+        about = [decision_id for decision_id in put if attempt_of(decision_id) is not None]
+        return about[-1] if wish.what == "step" and about else wish.what
+
+
+@st.composite
+def raw_plans(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    steps: dict[str, Any] = {}
+    for number in range(draw(st.integers(1, 6))):
+        needs = draw(st.lists(st.integers(0, number - 1), unique=True, max_size=2)) if number else []
+        effects = draw(st.sampled_from([False, False, True]))
+        raw: dict[str, Any] = {
+            "depends_on": [
+                {"step": f"s{n}", "on": draw(st.sampled_from(["completed", "completed", "finished", "failed"]))}
+                for n in needs
+            ],
+            "on_failure": draw(st.sampled_from(["stop", "continue", "ask", "ask"])),
+            "side_effects": effects,
+            "retries": 0 if effects else draw(st.sampled_from([0, 1])),
+            "writes": draw(st.sampled_from([[], ["**"], ["a"]])),
+        }
+        if draw(st.booleans()):
+            raw["decision"] = draw(st.sampled_from(DECISIONS))
+        if draw(st.booleans()):
+            raw["when"] = {draw(st.sampled_from(DECISIONS)): [draw(st.sampled_from(OPTIONS))]}
+        steps[f"s{number}"] = raw
+    decisions = [
+        choice(
+            name,
+            *OPTIONS,
+            timeout_seconds=draw(st.sampled_from([0, 0, 2, 7])),
+            default=draw(st.sampled_from([None, "x", "y"])),
+        )
+        for name in DECISIONS
+    ]
+    return steps, decisions
+
+
+ENDS = st.dictionaries(
+    st.sampled_from([f"s{n}" for n in range(6)]),
+    st.lists(
+        st.tuples(
+            st.sampled_from([Outcome.COMPLETED, Outcome.FAILED, Outcome.FAILED, Outcome.LIMIT, Outcome.BLOCKED]),
+            st.sampled_from([0.0, 1.0, 3.0]),
+        ),
+        max_size=3,
+    ),
+)
+
+
+@st.composite
+def wishes(draw: st.DrawFn) -> list[Wish]:
+    """At most four, in the order of their times."""
+    asked: list[Wish] = []
+    for at in sorted(draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 4.0, 9.0]), max_size=4))):
+        kind = draw(st.sampled_from([*["decide"] * 6, "revise", "revise", "pause", "stop", "cancel"]))
+        what, option = f"s{draw(st.integers(0, 5))}", ""
+        if kind == "decide" and draw(st.booleans()):
+            what, option = "step", draw(st.sampled_from([choice.value for choice in Choice]))
+        elif kind == "decide":
+            what = draw(st.sampled_from([*DECISIONS, *DECISIONS, "nobody"]))
+            option = draw(st.sampled_from([*OPTIONS, *OPTIONS, "z"]))
+        asked.append(Wish(at, kind, what, option))
+    return asked
+
+
+async def run_once(bench: Bench, executor: TimedExecutor, asked: Sequence[Wish]) -> PlanOutcome:
+    executor.clock.begin()
+    session = Session(bench, executor.clock, list(asked))
+    outcome = await bench.run(executor, session.drive, clock=executor.clock)
+    assert not executor.running
+    assert len(session.verdicts) == session.asked
+    return outcome
+
+
+def check(bench: Bench, outcome: PlanOutcome) -> None:
+    """What the run says, what its journal says and what it announced are one and the same."""
+    records = read_journal(bench.home / "plans" / bench.plan_id / "journal.jsonl").records
+    begun = max(index for index, record in enumerate(records) if type(record).__name__ == "ProcessAttached")
+    moves = [(r.step_id, r.previous.value, r.status.value) for r in records[begun:] if isinstance(r, StepMoved)]
+    told = [(e.step_id, e.previous, e.status) for e in bench.memory.events if isinstance(e, PlanStepUpdateEvent)]
+    assert sorted(moves) == sorted(told)
+    last = records[-1]
+    assert isinstance(last, PlanMoved)
+    assert (last.status, last.reason) == (outcome.status, outcome.reason)
+    assert outcome.reason != "stalled"
+    statuses = {report.step_id: report.status for report in outcome.steps}
+    open_steps = {step_id for step_id, status in statuses.items() if not status.is_final}
+    spoilt = [r for r in outcome.steps if r.status is StepStatus.FAILED and not r.tolerated]
+    match outcome.status:
+        case PlanStatus.COMPLETED:
+            assert not open_steps
+            assert not spoilt
+            assert StepStatus.CANCELLED not in statuses.values()
+        case PlanStatus.CANCELLED:
+            assert not open_steps
+            assert StepStatus.CANCELLED in statuses.values()
+        case PlanStatus.FAILED:
+            assert spoilt
+            assert all(statuses[step_id] is StepStatus.BLOCKED for step_id in open_steps)
+        case _:
+            assert outcome.status is PlanStatus.PAUSED
+            assert any(statuses[step_id] is not StepStatus.BLOCKED for step_id in open_steps)
+
+
+def stands(bench: Bench, outcome: PlanOutcome) -> None:
+    """Whoever reads the folder finds what the run said."""
+    with bench.open() as store:
+        standing = standing_of(store.effective().plan, store.replay())
+    told = {report.step_id: report.status for report in outcome.steps}
+    assert dict(standing.statuses) == told
+    waits = StepStatus.NEEDS_DECISION in told.values()
+    assert bool(standing.open_decisions) == waits
+
+
+def answer_all(store: PlanStore) -> None:
+    """What a person does who wants the plan done."""
+    for decision in standing_of(store.effective().plan, store.replay()).open_decisions:
+        last = decision.options[-1].id if attempt_of(decision.id) is not None else decision.options[0].id
+        store.decide(decision.id, [last])
+
+
+def kill_at(bench: Bench, cut: int) -> set[str]:
+    """Lose the end of the journal; returns the steps that are still on record as completed."""
+    path = bench.home / "plans" / bench.plan_id / "journal.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[: max(2, len(lines) - cut)]))
+    with bench.open() as store:
+        return {name for name, step in store.replay().steps.items() if step.status is StepStatus.COMPLETED}
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(
+    raw=raw_plans(),
+    ends=ENDS,
+    sessions=st.lists(st.tuples(wishes(), st.sampled_from([0, 0, 1, 2, 5, 9])), min_size=1, max_size=3),
+    width=st.integers(1, 3),
+)
+def test_any_plan_in_any_hands_ends_and_its_record_says_how(
+    raw: tuple[dict[str, Any], list[dict[str, Any]]],
+    ends: dict[str, list[tuple[Outcome, float]]],
+    sessions: list[tuple[list[Wish], int]],
+    width: int,
+) -> None:
+    steps, decisions = raw
+    with tempfile.TemporaryDirectory() as home:
+        clock = PassingClock()
+        executor = TimedExecutor(clock, {name: list(acts) for name, acts in ends.items()})
+        options = DispatchOptions(now=clock, write_results=False)
+        bench = Bench(Path(home), plan_of(steps, decisions=decisions), options=options, max_parallel=width)
+        for asked, cut in sessions:
+            outcome = anyio.run(run_once, bench, executor, asked)
+            check(bench, outcome)
+            stands(bench, outcome)
+            if cut:
+                executor.done = kill_at(bench, cut)
+            elif outcome.status not in RESUMABLE:
+                return
+        for _ in range(12):
+            executor.ends.clear()
+            with bench.open() as store:
+                if store.replay().status not in RESUMABLE:
+                    return
+                answer_all(store)
+            outcome = anyio.run(run_once, bench, executor, ())
+            check(bench, outcome)
+            stands(bench, outcome)
+        raise AssertionError("it is asked for ever")

@@ -1,0 +1,67 @@
+"""Reading a plan back from a folder that somebody has changed by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planner.effective import effective_plan
+from planner.plan_folder import find_plan
+from planner.records import AttemptEnded, DecisionMade, JournalRecord, PlanRevised, RunSettings
+from planner.store import PlanStore
+from planner.store_errors import BrokenPlanError
+from tests.fakes.executor import completed
+from tests.unit.planner.plan_bench import CHOICE, plan_of
+
+PLAN = plan_of({"a": {"decision": "choice"}, "b": ["a"]}, decisions=[CHOICE])
+
+
+def folder_with(home: Path, *records: JournalRecord) -> str:
+    source = PLAN.model_dump_json(exclude_unset=True).encode()
+    with PlanStore.create(home, RunSettings(workspace="/w"), source) as store:
+        for record in records:
+            store.append(record)
+        return store.plan_id
+
+
+@pytest.mark.parametrize(
+    ("record", "says"),
+    [
+        (PlanRevised(at=1.0, operations=({"op": "remove_step", "id": "zz"},)), "there is no step 'zz'"),
+        (PlanRevised(at=1.0, operations=({"id": "a"},)), 'is required; add "op"'),
+        (PlanRevised(at=1.0, operations=({"op": ["remove_step"], "id": ["a"]},)), "is not one of"),
+        (
+            PlanRevised(at=1.0, operations=({"op": "update_step", "id": {}, "changes": {"title": "x"}},)),
+            "operations[0]",
+        ),
+        (DecisionMade(at=1.0, decision_id="nope", selections=("left",)), "the plan has no such decision"),
+        (DecisionMade(at=1.0, decision_id="choice", selections=("up",)), "there is no option 'up'"),
+        (DecisionMade(at=1.0, decision_id="choice", selections=()), "exactly one option"),
+    ],
+)
+def test_records_that_do_not_fit_the_plan_break_it_in_one_sentence(
+    tmp_path: Path, record: JournalRecord, says: str
+) -> None:
+    plan_id = folder_with(tmp_path, record)
+    with pytest.raises(BrokenPlanError) as caught:
+        effective_plan(find_plan(tmp_path, plan_id))
+    assert says in str(caught.value)
+    assert "journal.jsonl: " in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_answers_about_attempts_and_results_of_steps_that_are_gone_do_no_harm(tmp_path: Path) -> None:
+    answer = DecisionMade(at=1.0, decision_id="failed:gone:1", selections=("retry",))
+    result = AttemptEnded(at=1.0, step_id="gone", attempt=1, result=completed())
+    plan_id = folder_with(tmp_path, answer, result)
+    assert [step.id for step in effective_plan(find_plan(tmp_path, plan_id)).plan.steps] == ["a", "b"]
+
+
+@pytest.mark.parametrize("step_id", ["../../out", "a/../../../out", "..", "", "a\nb"])
+def test_a_result_is_written_nowhere_but_in_the_plans_folder(tmp_path: Path, step_id: str) -> None:
+    plan_id = folder_with(tmp_path, AttemptEnded(at=1.0, step_id=step_id, attempt=1, result=completed()))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(BrokenPlanError, match="no id of a step"):
+        PlanStore.open(tmp_path, plan_id)
+    assert sorted(tmp_path.rglob("*")) == before
