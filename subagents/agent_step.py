@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import anyio.to_thread
 
-from subagents.briefing import REPAIR_HEADING, first_message, repair_message
+from subagents.briefing import REPAIR_HEADINGS, first_message, repair_message, steered_message
 from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.host_commands import HostCommands, Purpose, ending_of
+from subagents.steering import Steered
 from subagents.subagent import SubAgent, SubAgentResult
 from subagents.verification import Verification
 from vibe.core.llm.errors import ModelAccessError
 from vibe.core.outcome import Outcome
-from vibe.core.tools.process import CommandResult
 
 CHECKABLE = frozenset({Outcome.COMPLETED, Outcome.BLOCKED})
 """Ends after which the checks decide: a blocked agent may have got the work done without the denied call."""
@@ -21,10 +22,19 @@ SHOWN_FILES = 5
 OUT_OF_TIME = SubAgentResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Finding:
+    """What stands against the step: ``prompt`` asks its agent for a repair, ``detail`` says it for people."""
+
+    prompt: str
+    detail: str
+
+
 class AgentStep:
     """One attempt: the subagent's work, the checks, and the repairs between them.
 
-    The checks are the plan's, and so are the files they consist of: if one of those is changed, the step has failed.
+    The checks are the plan's, and so are the files they consist of: if one of those is changed, the step has failed. While
+    one that steers them is not as it was, none is run: that is to be repaired like a check that fails.
     """
 
     def __init__(self, task: StepTask, agent: SubAgent, commands: HostCommands, verification: Verification) -> None:
@@ -44,22 +54,21 @@ class AgentStep:
     async def _work_until_checked(self, stop: StopSignal) -> None:
         if await self._tampered():
             return  # by an earlier attempt: not worth a token
-        self._take(await self.agent.execute(first_message(self._task), stop))
+        prompt, left = first_message(self._task), await self._steered()
+        self._take(await self.agent.execute(f"{prompt}\n\n{left.prompt}" if left else prompt, stop))
         while self._task.verify and self._acted.outcome in CHECKABLE:
-            failed = await self._failed_check()
+            finding = await self._finding()
             if await self._tampered():
                 return
-            if failed is None:
+            if finding is None:
                 self._settle(Outcome.COMPLETED, None, "")
                 return
             if self._acted.outcome is Outcome.BLOCKED:
                 return  # a repair could do no more than the work: what it needs is an approval
-            command, result = failed
             if self._repairs() >= self._task.max_repairs:
-                ended = f"`{command}` {ending_of(result)} after {self._repairs()} repairs"
-                self._settle(Outcome.FAILED, "verify", ended)
+                self._settle(Outcome.FAILED, "verify", finding.detail)
                 return
-            self._take(await self.agent.continue_with(repair_message(self._task, command, result), stop))
+            self._take(await self.agent.continue_with(finding.prompt, stop))
 
     @property
     def result(self) -> StepResult:
@@ -84,25 +93,33 @@ class AgentStep:
             provider_refused=isinstance(acted.error, ModelAccessError),
         )
 
-    async def _failed_check(self) -> tuple[str, CommandResult] | None:
-        """The first check that fails; none is run once a file they consist of was changed."""
+    async def _finding(self) -> _Finding | None:
+        """The first check that fails; none is run once a file they consist of, or are steered by, was changed."""
         for command in self._task.verify:
             if await self._tampered():
                 return None
+            if (steered := await self._steered()) is not None:
+                return steered
             result = await self._commands.run(command, purpose=Purpose.VERIFY)
+            await anyio.to_thread.run_sync(self._verification.checked)
             if not result.is_success:
-                return command, result
-        return None
+                detail = f"`{command}` {ending_of(result)} after {self._repairs()} repairs"
+                return _Finding(prompt=repair_message(self._task, command, result), detail=detail)
+        return await self._steered()
+
+    async def _steered(self) -> _Finding | None:
+        """What became of the files that steer the checks, if they are not as they were."""
+        found = await anyio.to_thread.run_sync(self._verification.steered)
+        if not found:
+            return None
+        return _Finding(prompt=steered_message(self._task, found), detail=_steered_detail(found))
 
     async def _tampered(self) -> bool:
         """Whether the checks are no longer those of the plan; then the step has failed."""
-        changed = await anyio.to_thread.run_sync(self._verification.changed)
+        changed = await anyio.to_thread.run_sync(self._verification.tampered)
         if changed:
-            named = ", ".join(changed[:SHOWN_FILES]) + (
-                f" and {len(changed) - SHOWN_FILES} more" if changed[SHOWN_FILES:] else ""
-            )
             detail = (
-                f"{named}, which the checks of this step consist of, changed since the step first started: "
+                f"{_some(changed)}, which the checks of this step consist of, changed since the step first started: "
                 "put that back, or name it in `writes` if the step is there to change it"
             )
             self._settle(Outcome.FAILED, "verify", detail)
@@ -110,7 +127,7 @@ class AgentStep:
 
     def _repairs(self) -> int:
         """How many repairs were asked for; counted in the conversation, so that a resume counts on."""
-        return sum(prompt.content.startswith(REPAIR_HEADING) for prompt in self.agent.conversation.prompts)
+        return sum(prompt.content.startswith(REPAIR_HEADINGS) for prompt in self.agent.conversation.prompts)
 
     def _take(self, acted: SubAgentResult) -> None:
         self._acted = acted
@@ -118,3 +135,17 @@ class AgentStep:
 
     def _settle(self, outcome: Outcome, reason: str | None, detail: str) -> None:
         self._acted = replace(self._acted, outcome=outcome, reason=reason, detail=detail)
+
+
+def _steered_detail(found: Sequence[Steered]) -> str:
+    is_one = len(found) == 1
+    return (
+        f"{_some([f'{one.name} {one.how}' for one in found])} in this step, and {'it steers' if is_one else 'they steer'} "
+        f"its checks: put {'it' if is_one else 'them'} back, or name {'it' if is_one else 'them'} in `writes` if the step is "
+        "there to write that"
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN_FILES} more" if names[SHOWN_FILES:] else ""
+    return ", ".join(names[:SHOWN_FILES]) + more

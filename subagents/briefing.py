@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from subagents.executor import StepInput, StepTask
 from subagents.host_commands import ending_of
+from subagents.steering import Steered
 from vibe.core.tools.hand_in import HAND_IN
 from vibe.core.tools.process import CommandResult
 
@@ -28,6 +29,10 @@ NAMES_SHARE = 0.2
 """Of the room for inputs: what the names of those may take that are only named."""
 
 REPAIR_HEADING = "The host ran this step's checks and one failed."
+STEERED_HEADING = "The host found files changed that steer this step's checks."
+REPAIR_HEADINGS = (REPAIR_HEADING, STEERED_HEADING)
+"""How every prompt begins that asks for a repair."""
+SHOWN_STEERED = 20
 MAX_CHECK_OUTPUT = 6_000
 
 
@@ -46,7 +51,9 @@ def first_message(task: StepTask) -> str:
         checks = "\n".join(f"- `{command}`" for command in task.verify)
         parts.append(
             f"When you are done, the host runs these checks; each must exit with 0:\n{checks}\n"
-            "Leave the files they name as they are, unless you are told to write them."
+            "Leave the files they name as they are, unless you are told to write them. Neither add nor change files that "
+            "steer them (conftest.py, pyproject.toml, package.json, Makefile and the like), unless the files you may write "
+            "name them."
         )
     parts.append(f"Do this step only. {_ending(task)}")
     return "\n\n".join(parts)
@@ -55,8 +62,21 @@ def first_message(task: StepTask) -> str:
 def repair_message(task: StepTask, command: str, result: CommandResult) -> str:
     """The prompt that hands a failed check back."""
     output = _cut_middle((result.stdout + result.stderr).strip() or "(no output)", MAX_CHECK_OUTPUT)
-    again = "When it is mended, hand in the result again." if task.output_schema is not None else _ending(task)
-    return f"{REPAIR_HEADING} Mend the work, not the check.\n\n`{command}` {ending_of(result)}:\n\n{output}\n\n{again}"
+    return (
+        f"{REPAIR_HEADING} Mend the work, not the check.\n\n`{command}` {ending_of(result)}:\n\n{output}\n\n"
+        f"{_ending_again(task)}"
+    )
+
+
+def steered_message(task: StepTask, found: Sequence[Steered]) -> str:
+    """The prompt that asks for files to be put back which steer the checks."""
+    files = "\n".join(f"- {one.name} {one.how}" for one in found[:SHOWN_STEERED])
+    more = f"\n- and {len(found) - SHOWN_STEERED} more" if found[SHOWN_STEERED:] else ""
+    return (
+        f"{STEERED_HEADING} No check counts until each is as it was when the step first started:\n\n{files}{more}\n\n"
+        "Remove what is new, put back what changed or is gone, and do the work without. If it can't be done without, say so "
+        f"and why: a person has to name the file in the step's `writes`.\n\n{_ending_again(task)}"
+    )
 
 
 def result_files(task: StepTask) -> tuple[str, ...]:
@@ -71,6 +91,10 @@ def _ending(task: StepTask) -> str:
         f"End by calling `{HAND_IN}` with your result as `value`, which must fit its schema, and with a short `summary`: "
         "the steps after you get both."
     )
+
+
+def _ending_again(task: StepTask) -> str:
+    return "When it is mended, hand in the result again." if task.output_schema is not None else _ending(task)
 
 
 def _room(task: StepTask, share: float, most: int) -> int:

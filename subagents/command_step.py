@@ -1,4 +1,4 @@
-"""CommandStep: a step that is a shell command, with no model at all."""
+"""CommandStep: a step that is a shell command, or nothing but its checks, with no model at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class CommandStep:
     def __init__(self, task: StepTask, commands: HostCommands) -> None:
         self._task = task
         self._commands = commands
-        self.result = StepResult(outcome=Outcome.LIMIT, reason="timeout", detail=f"`{task.command}` ran out of time")
+        what = f"`{task.command}`" if task.command else "checking it"
+        self.result = StepResult(outcome=Outcome.LIMIT, reason="timeout", detail=f"{what} ran out of time")
 
     async def do(self) -> None:
         """Run it to the end; until then ``result`` is what a run out of time comes to."""
@@ -38,6 +39,7 @@ class CommandStep:
         self.result = StepResult(outcome=Outcome.COMPLETED, summary=summary)
 
     def _lines(self) -> Iterator[tuple[Purpose, str]]:
-        yield Purpose.STEP, self._task.command or ""
+        if self._task.command:
+            yield Purpose.STEP, self._task.command
         for line in self._task.verify:
             yield Purpose.VERIFY, line

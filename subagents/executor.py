@@ -73,7 +73,8 @@ class StepTask:
 
     ``writes`` None means unknown: the step may write anything. ``attempt`` counts from 1. ``output_schema`` is what the
     value it must hand in has to fit. ``workdir`` is the root to work in; None: the run's own workspace. ``conversation``
-    names one that the attempt has besides its own (blank), as for resolving a conflict.
+    names one that the attempt has besides its own (blank), as for resolving a conflict. A blank ``command``: there is
+    nothing to do but ``verify``.
     """
 
     step_id: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from uuid import uuid4
@@ -72,14 +73,19 @@ class HostCommands:
         shell = await shell_command(
             command, environ, self._confinement if confines else None, Place(roots=(self._root,))
         )
-        ended = await run_command(
-            shell.argv,
-            cwd=self._root,
-            environ=shell.environ,
-            timeout=None if own else self._verify_seconds,
-            on_output=stream,
-        )
+        try:
+            ended = await run_command(
+                shell.argv,
+                cwd=self._root,
+                environ=shell.environ,
+                timeout=None if own else self._verify_seconds,
+                on_output=stream,
+            )
+        finally:
+            aside = await shell.put_aside()
         result = shell.annotated(ended)
+        if aside:
+            result = replace(result, stderr=f"{result.stderr.rstrip()}\n{aside}\n".lstrip())
         self._sink.publish(
             ToolResultEvent(
                 tool_call_id=call_id,

@@ -72,6 +72,7 @@ def agent_kit(around: Surroundings, own: AgentParts) -> AgentKit:
         sink=own.sink,
         budget=own.account,
         caller=own.caller,
+        context_warnings=around.models.warns_of_context,
         middleware=(*own.middleware, *own.taught.middleware),
         reminders=taught_reminders(own.taught.calls, todo_reminders(own.tools, own.transcript)),
         fork=own.fork,

@@ -7,15 +7,19 @@ ends it. Whatever a process still holds when it is gone goes back by itself.
 
 from __future__ import annotations
 
+import socket
+from collections import deque
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
+from anyio import wait_readable
 from msgspec import Raw, Struct
 
 from subagents.executor import StepResult, StepTask
 from vibe.core.messages import Usage
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
 
+CHUNK_BYTES = 256 * 1024
 LONGEST_LINE = 64 * 1024 * 1024
 """Bytes; a longer message is none of ours."""
 
@@ -226,6 +230,34 @@ class Lines:
         if len(self._pending) > LONGEST_LINE:
             raise LinkError(f"a message of more than {LONGEST_LINE} bytes")
         return lines
+
+
+class IncomingLines:
+    """The lines that come over one end of the link, whether its socket blocks or not."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._lines = Lines()
+        self._arrived: deque[bytes] = deque()
+
+    async def next(self) -> bytes | None:
+        """The next line; None once the other end is gone and there will be no other.
+
+        Raises:
+            LinkError: a line comes without an end.
+        """
+        while not self._arrived:
+            await wait_readable(self._link)
+            try:
+                data = self._link.recv(CHUNK_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                continue
+            except OSError:
+                return None
+            if not data:
+                return None
+            self._arrived += self._lines.feed(data)
+        return self._arrived.popleft()
 
 
 def _decoded(decoder: msgspec.json.Decoder[M], line: bytes) -> M:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import socket
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 import anyio
-from anyio import from_thread, wait_readable
+from anyio import from_thread
 from msgspec import Raw
 
 from ipc.codec import encode_event
@@ -23,8 +22,8 @@ from subagents.link import (
     Ended,
     FromStep,
     Granted,
+    IncomingLines,
     LedgerRoom,
-    Lines,
     Paused,
     PersonsAnswer,
     PersonsReplies,
@@ -47,8 +46,6 @@ from vibe.core.messages import Usage
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
 from vibe.core.tools.questions import Answer, Question
-
-CHUNK_BYTES = 256 * 1024
 
 
 class LeaseRefusedError(Exception):
@@ -77,8 +74,7 @@ class StepLink:
     def __init__(self, link: socket.socket) -> None:
         self.requested = False
         self._link = link
-        self._lines = Lines()
-        self._arrived: deque[ToStep] = deque()
+        self._incoming = IncomingLines(link)
         self._leases = 0
         self._waiting: dict[int, _Waiting] = {}
 
@@ -129,18 +125,8 @@ class StepLink:
         Raises:
             LinkError: the run's words make no sense.
         """
-        while not self._arrived:
-            await wait_readable(self._link)
-            try:
-                data = self._link.recv(CHUNK_BYTES, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                continue
-            except OSError:
-                return None
-            if not data:
-                return None
-            self._arrived += map(to_step, self._lines.feed(data))
-        return self._arrived.popleft()
+        line = await self._incoming.next()
+        return None if line is None else to_step(line)
 
     async def attend(self) -> bool:
         """Serve the run's messages until it wants this process to leave: True; False if the run itself is gone.

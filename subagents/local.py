@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 import anyio
 import anyio.to_thread
@@ -16,6 +18,7 @@ from subagents.briefing import result_files
 from subagents.command_step import CommandStep
 from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.host_commands import HostCommands
+from subagents.marked_processes import ATTEMPT_MARK, ended_soon
 from subagents.subagent import Belongings, SubAgent, SubAgentConfig
 from subagents.surroundings import Surroundings
 from subagents.verification import NeighbourClaims, Neighbours, Verification, record_name
@@ -47,36 +50,43 @@ class LocalExecutor:
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do one attempt at a step within its time; see ``StepExecutor``."""
         started = self._around.clock()
+        mark = uuid4().hex
+        around = replace(self._around, environ={**self._around.environ, ATTEMPT_MARK: mark})
         with self._neighbours.beside(task) as others:
-            ended = await (self._run_command(task) if task.command else self._run_agent(task, stop, others))
+            if task.command is not None:
+                ended = await ended_soon(partial(self._run_command, around, task), mark)
+            else:
+                ended = await ended_soon(partial(self._run_agent, around, task, stop, others), mark)
         return structs.replace(ended, duration_s=self._around.clock() - started)
 
-    async def _run_command(self, task: StepTask) -> StepResult:
-        step = CommandStep(task, self._commands(task))
+    async def _run_command(self, around: Surroundings, task: StepTask) -> StepResult:
+        step = CommandStep(task, self._commands(around, task))
         with anyio.move_on_after(task.timeout_seconds):
             await step.do()
         return step.result
 
-    async def _run_agent(self, task: StepTask, stop: StopSignal, others: Callable[[], Sequence[str]]) -> StepResult:
+    async def _run_agent(
+        self, around: Surroundings, task: StepTask, stop: StopSignal, others: Callable[[], Sequence[str]]
+    ) -> StepResult:
         verification = await anyio.to_thread.run_sync(self._verification, task, others)
+        around = self._surroundings_of(around, task, verification)
         async with background_commands() as background:
-            agent = await anyio.to_thread.run_sync(self._agent, task, verification, background)
-            return await _ended(AgentStep(task, agent, self._commands(task), verification), task, stop)
+            agent = await anyio.to_thread.run_sync(self._agent, around, task, background)
+            return await _ended(AgentStep(task, agent, self._commands(around, task), verification), task, stop)
 
     def _verification(self, task: StepTask, others: Callable[[], Sequence[str]]) -> Verification:
         return Verification(task, self._root(task), self._step_folder(task.step_id) / record_name(task), others)
 
-    def _agent(self, task: StepTask, verification: Verification, background: BackgroundCommands) -> SubAgent:
+    def _agent(self, around: Surroundings, task: StepTask, background: BackgroundCommands) -> SubAgent:
         """The attempt's subagent, with the conversation it had if it was interrupted; reads and makes files."""
         folder = self._step_folder(task.step_id)
         conversation = Transcript.open(folder / transcript_name(task.attempt, task.conversation))
         subagents = folder / subagents_name(task.attempt, task.conversation)
         belongings = Belongings(outputs=folder / "outputs", subagents=subagents, background=background)
-        return SubAgent(self._config(task), self._surroundings_of(task, verification), conversation, belongings)
+        return SubAgent(self._config(task), around, conversation, belongings)
 
-    def _commands(self, task: StepTask) -> HostCommands:
-        sink = TaggingSink(self._around.sink, subagent_step_id=task.step_id)
-        around = self._around
+    def _commands(self, around: Surroundings, task: StepTask) -> HostCommands:
+        sink = TaggingSink(around.sink, subagent_step_id=task.step_id)
         return HostCommands(
             self._root(task), around.environ, sink, around.confinement, verify_seconds=around.verify_seconds
         )
@@ -84,12 +94,16 @@ class LocalExecutor:
     def _root(self, task: StepTask) -> Path:
         return self._around.workspace.root if task.workdir is None else Path(task.workdir)
 
-    def _surroundings_of(self, task: StepTask, verification: Verification) -> Surroundings:
-        """The run's surroundings in the folder the step works in, with its own claim on files as its boundary."""
+    def _surroundings_of(self, around: Surroundings, task: StepTask, verification: Verification) -> Surroundings:
+        """``around`` in the folder the step works in, with its own claim on files as its boundary."""
         workspace = replace(
-            self._around.workspace, root=self._root(task), writes=task.writes, held=verification.held
+            around.workspace,
+            root=self._root(task),
+            writes=task.writes,
+            held=verification.held,
+            steering=verification.steering,
         ).granting([Path(file) for file in result_files(task)], write=False)
-        return replace(self._around, workspace=workspace)
+        return replace(around, workspace=workspace)
 
     def _profile(self, task: StepTask) -> AgentProfile | None:
         """The profile the step names. A plan that names one was checked before it started."""

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from anyio import CancelScope, move_on_after, wait_readable, wait_writable
 from anyio.abc import Process
 from msgspec import Raw
 
-from subagents.link import Lines, Prepare, ToStep, encode
+from subagents.link import IncomingLines, Prepare, ToStep, encode
 from subagents.marked_processes import MARK, end_marked
 from vibe.core.errors import EnvironmentFailure
 
@@ -62,8 +61,7 @@ class StepProcess:
         self._link = link
         self._output = output
         self._mark = mark
-        self._lines = Lines()
-        self._arrived: deque[bytes] = deque()
+        self._incoming = IncomingLines(link)
         self._sending = anyio.Lock()
         self._tail = b""
 
@@ -138,18 +136,7 @@ class StepProcess:
         Raises:
             LinkError: it sends a line without an end.
         """
-        while not self._arrived:
-            await wait_readable(self._link)
-            try:
-                data = self._link.recv(CHUNK_BYTES)
-            except BlockingIOError:
-                continue
-            except OSError:
-                return None
-            if not data:
-                return None
-            self._arrived += self._lines.feed(data)
-        return self._arrived.popleft()
+        return await self._incoming.next()
 
     async def listen(self) -> None:
         """Take what it prints, so that it never waits for anybody to read."""

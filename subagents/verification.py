@@ -1,27 +1,47 @@
-"""Verification: the files a step's checks consist of, which the step itself may not change.
+"""Verification: the files a step's checks consist of or are steered by, which the step itself may not change.
 
-What counts: files that exist when the step first starts and that its ``verify`` lines name. Where ``writes`` is given, that
-is every path they name, but for what ``writes`` covers. Where it is not, a line may well name what the step is to work on
-(``grep -q done README.md``), so only tests and what a line executes count: files that look like tests, folders of tests
+Checks consist of files that exist when the step first starts and that its ``verify`` lines name. Where ``writes`` is given,
+that is every path they name, but for what ``writes`` covers. Where it is not, a line may well name what the step is to work
+on (``grep -q done README.md``), so only tests and what a line executes count: files that look like tests, folders of tests
 with all that is in them (not in mode ``test``, whose steps are there to write them), scripts.
+
+They are steered by files that no line names; see ``subagents.steering``. Those may not come into being either.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
-import shlex
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
+from subagents.check_lines import (
+    TEST_FOLDERS,
+    looks_like_test,
+    module_folders,
+    modules_of,
+    only_looks,
+    paths_of,
+    words_of,
+)
 from subagents.executor import StepTask
+from subagents.steering import (
+    BUILT_FILES,
+    Steered,
+    differences,
+    hides_module,
+    is_looked_at,
+    names_file,
+    steering_files,
+    steers,
+)
 from vibe.core.modes import ExecutionMode
 from vibe.core.tools.ignore import walk_files
 from vibe.core.tools.workspace import matches_any
@@ -30,13 +50,16 @@ RECORD_FILES = "verification*.json"
 """Where steps keep, in their folders, how these files were."""
 MAX_FILES = 20_000
 """Of one step; what is beyond is not looked after."""
-MAX_MATCHES = 500
 
-TEST_FOLDERS = frozenset({"test", "tests", "spec", "specs", "__tests__", "testing", "e2e"})
-TEST_NAME = re.compile(r"(?:test_.+|.+[._-](?:test|tests|spec)|conftest|tests?)(?:\.[a-z]+)?", re.IGNORECASE)
-INTERPRETER = re.compile(r"(?:ba|da|z|k|fi)?sh|python[\d.]*|node|deno|bun|ruby|perl|php|Rscript|pwsh|source|\.")
-ENTERING = frozenset({"cd", "-C", "--directory", "--prefix", "--cwd"})
-BREAKS = frozenset({"&&", "||", ";", "|", "&", "(", ")", "|&"})
+Digests: TypeAlias = dict[str, str | None]
+"""What files held, by their paths below the root."""
+
+
+class _Record(Struct, kw_only=True):
+    """How the files were that checks consist of, and those that steer them (None: nothing steers these checks)."""
+
+    files: Digests
+    steering: Digests | None = None
 
 
 class Verification:
@@ -46,38 +69,108 @@ class Verification:
     """
 
     def __init__(self, task: StepTask, root: Path, record: Path, others: Callable[[], Sequence[str]]) -> None:
+        self._task = task
         self._root = root
-        self._record = record
+        self._path = record
         self._others = others
-        self._known: dict[str, str | None] = {}
+        self._known = _Record(files={})
         if task.verify:
-            recorded = _read(record)
-            self._known = self._first_seen(task) if recorded is None else recorded
+            self._known = _read(record) or self._first_seen()
 
     @property
     def held(self) -> frozenset[Path]:
-        """The files, resolved."""
-        return frozenset(Path(os.path.realpath(self._root / name)) for name in self._known)
+        """The files the checks consist of, resolved."""
+        return frozenset(Path(os.path.realpath(self._root / name)) for name in self._known.files)
+
+    @property
+    def steering(self) -> Container[Path]:
+        """The resolved paths, of files or not, that the step must leave as they are because they steer its checks."""
+        return _SteeringPaths(self._task, self._root) if self._known.steering is not None else ()
 
     def changed(self) -> tuple[str, ...]:
-        """Those that are no longer what they were. Blocks.
+        """Those of either kind that are no longer what they were. Blocks."""
+        return (*self.tampered(), *(one.name for one in self.steered()))
+
+    def tampered(self) -> tuple[str, ...]:
+        """Those the checks consist of that are no longer what they were. Blocks.
 
         What another step claimed that ran beside this one is that step's to change, and is known as it is from then on.
         """
-        now = {name: _digest(self._root / name) for name in self._known}
-        differing = [name for name, digest in self._known.items() if now[name] != digest]
+        known = self._known.files
+        now = {name: _digest(self._root / name) for name in known}
+        differing = [name for name, digest in known.items() if now[name] != digest]
         claimed = self._others() if differing else ()
         theirs = [name for name in differing if matches_any(name, claimed)]
         if theirs:
-            self._known.update((name, now[name]) for name in theirs)
-            _write(self._record, self._known)
+            known.update((name, now[name]) for name in theirs)
+            self._write()
         return tuple(name for name in differing if name not in theirs)
 
-    def _first_seen(self, task: StepTask) -> dict[str, str | None]:
-        names = (path.relative_to(self._root).as_posix() for path in islice(checked_files(task, self._root), MAX_FILES))
-        seen = {name: _digest(self._root / name) for name in names}
-        _write(self._record, seen)
-        return seen
+    def steered(self) -> tuple[Steered, ...]:
+        """Those that steer the checks and are no longer what they were, or are new. Blocks; neighbours as above."""
+        return self._steered(self._theirs)
+
+    def checked(self) -> None:
+        """A check has just run that nothing stood against: what it built is not the step's doing. Blocks."""
+        self._steered(_built)
+
+    def _theirs(self, found: Sequence[Steered]) -> list[str]:
+        claimed = self._others() if found else ()
+        return [one.name for one in found if matches_any(one.name, claimed)]
+
+    def _steered(self, forgiven_of: Callable[[Sequence[Steered]], list[str]]) -> tuple[Steered, ...]:
+        known = self._known.steering
+        if known is None:
+            return ()
+        now = self._steering_now()
+        found = differences(known, now)
+        forgiven = forgiven_of(found)
+        for name in forgiven:
+            known.pop(name, None)
+            known.update({name: now[name]} if name in now else {})
+        if forgiven:
+            self._write()
+        return tuple(one for one in found if one.name not in forgiven)
+
+    def _steering_now(self) -> Digests:
+        names = steering_files(self._root, module_folders(self._task.verify, self._root))
+        return {_text(name): _digest(self._root / name) for name in names if not names_file(name, self._task.writes)}
+
+    def _first_seen(self) -> _Record:
+        task, root = self._task, self._root
+        names = (path.relative_to(root).as_posix() for path in islice(checked_files(task, root), MAX_FILES))
+        self._known = _Record(
+            files={name: _digest(root / name) for name in names if name == _text(name)},
+            steering=None if only_looks(task.verify) else self._steering_now(),
+        )
+        self._write()
+        return self._known
+
+    def _write(self) -> None:
+        draft = self._path.with_suffix(".new")
+        draft.write_bytes(msgspec.json.encode(self._known))
+        draft.replace(self._path)
+
+
+def _built(found: Sequence[Steered]) -> list[str]:
+    return [one.name for one in found if one.is_new and one.name.rpartition("/")[2].lower() in BUILT_FILES]
+
+
+class _SteeringPaths:
+    """Resolved paths, by their names alone."""
+
+    def __init__(self, task: StepTask, root: Path) -> None:
+        self._task = task
+        self._root = Path(os.path.realpath(root))
+
+    def __contains__(self, path: object) -> bool:
+        if not isinstance(path, Path) or not path.is_relative_to(self._root):
+            return False
+        name = path.relative_to(self._root).as_posix()
+        return not names_file(name, self._task.writes) and (
+            (steers(name) and is_looked_at(name))
+            or (not path.exists() and hides_module(path, module_folders(self._task.verify, self._root)))
+        )
 
 
 def record_name(task: StepTask) -> str:
@@ -95,25 +188,11 @@ def checked_files(task: StepTask, root: Path) -> Iterator[Path]:
             yield path
 
 
-def looks_like_test(name: str) -> bool:
-    """Whether a path is one of a test, by its name or a folder's."""
-    *folders, last = name.split("/")
-    return bool(TEST_NAME.fullmatch(last)) or any(folder.lower() in TEST_FOLDERS for folder in folders)
-
-
-@dataclass(frozen=True, slots=True)
-class _Word:
-    """A word of a line; ``runs``: it is a program, or what an interpreter is given."""
-
-    text: str
-    runs: bool
-
-
 def _named(line: str, task: StepTask, root: Path) -> Iterator[Path]:
-    words, folders = _words(line, root)
+    words, folders = words_of(line, root)
     strict = task.writes is not None
     for word in words:
-        for path in _candidates(word.text, folders):
+        for path in paths_of(word.text, folders):
             if not path.is_relative_to(root) or path == root:
                 continue
             name = path.relative_to(root).as_posix()
@@ -122,77 +201,14 @@ def _named(line: str, task: StepTask, root: Path) -> Iterator[Path]:
                 yield path
             elif path.is_dir() and (strict or (is_test and task.mode is not ExecutionMode.TEST)):
                 yield from walk_files(root, path, use_ignores=True)
-        for path in _modules(word.text, folders):
+        for path in modules_of(word.text, folders):
             if path.is_relative_to(root) and looks_like_test(path.relative_to(root).as_posix()):
                 yield path
 
 
-def _words(line: str, root: Path) -> tuple[list[_Word], list[Path]]:
-    """The words of a line, those of lines in quotes too, and the folders they may be meant from."""
-    words: list[_Word] = []
-    folders = [root]
-    starts, given, before = True, False, ""
-    for text in _split(line):
-        if text in BREAKS:
-            starts, given, before = True, False, ""
-            continue
-        if re.search(r"\s", text):
-            inner, more = _words(text, root)
-            words += inner
-            folders += more[1:]
-        entered = root / text
-        if before in ENTERING and entered.is_dir():
-            folders.append(_normal(entered))
-        else:
-            words.append(_Word(text, runs=starts or given))
-        given = (starts and bool(INTERPRETER.fullmatch(text.rsplit("/", 1)[-1]))) or (given and text.startswith("-"))
-        starts = starts and "=" in text.partition("/")[0]  # a variable for the command
-        before = text
-    return words, folders
-
-
-def _split(line: str) -> list[str]:
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    try:
-        return list(lexer)
-    except ValueError:  # a quote that is not closed: bash will say so
-        return line.split()
-
-
-def _candidates(text: str, folders: Iterable[Path]) -> Iterator[Path]:
-    """What a word may name: itself, what follows ``=``, what precedes ``::`` or ``:``, what a pattern stands for."""
-    parts = dict.fromkeys((text, text.partition("=")[2], text.partition("::")[0], text.partition(":")[0]))
-    for part in filter(None, parts):
-        for folder in folders:
-            yield from _stands_for(part, folder)
-
-
-def _stands_for(part: str, folder: Path) -> Iterator[Path]:
-    if part.startswith("/") or not re.search(r"[*?\[]", part):
-        yield _normal(folder / part)
-        return
-    try:
-        yield from (_normal(path) for path in islice(folder.glob(part), MAX_MATCHES))
-    except (ValueError, NotImplementedError, OSError):  # no pattern that stands for files
-        return
-
-
-def _modules(text: str, folders: Iterable[Path]) -> Iterator[Path]:
-    """The files of a dotted name, as ``python -m unittest tests.test_a.Case`` has it."""
-    if not re.fullmatch(r"\w+(?:\.\w+)+", text):
-        return
-    names = text.split(".")
-    for folder in folders:
-        for length in range(len(names), 0, -1):
-            path = folder.joinpath(*names[:length]).with_suffix(".py")
-            if path.is_file():
-                yield path
-                break
-
-
-def _normal(path: Path) -> Path:
-    return Path(os.path.normpath(path))
+def _text(name: str) -> str:
+    """The name as it can be written down; one that is no UTF-8 is another then."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _digest(path: Path) -> str | None:
@@ -204,17 +220,11 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-def _read(path: Path) -> dict[str, str | None] | None:
+def _read(path: Path) -> _Record | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, str | None])
+        return msgspec.json.decode(path.read_bytes(), type=_Record)
     except (OSError, msgspec.DecodeError):
         return None
-
-
-def _write(path: Path, known: Mapping[str, str | None]) -> None:
-    draft = path.with_suffix(".new")
-    draft.write_bytes(msgspec.json.encode(known))
-    draft.replace(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +246,10 @@ class NeighbourClaims(Protocol):
 
 
 class Neighbours:
-    """Which steps have worked beside which: what one claimed to write, others must not hold against their own agents."""
+    """Which steps have worked beside which: what one claimed to write, others must not hold against their own agents.
+
+    What a step does in a worktree comes into the shared workspace with its merge: all it claimed, or anything.
+    """
 
     def __init__(self) -> None:
         self._begun: list[_Claim] = []
@@ -246,7 +259,7 @@ class Neighbours:
     @contextmanager
     def beside(self, task: StepTask) -> Generator[Callable[[], Sequence[str]]]:
         """See ``NeighbourClaims``; nobody is the neighbour of a step in a worktree."""
-        own = _Claim(task.step_id, task.workdir, task.writes or ())
+        own = _Claim(task.step_id, task.workdir, _claimed(task))
         first, already = self._first.setdefault(task.step_id, (len(self._begun), tuple(self._active)))
 
         def others() -> Sequence[str]:
@@ -254,7 +267,7 @@ class Neighbours:
             return [
                 glob
                 for claim in claims
-                if claim.step_id != own.step_id and claim.workdir == own.workdir
+                if claim.step_id != own.step_id and own.workdir in {None, claim.workdir}
                 for glob in claim.writes
             ]
 
@@ -265,3 +278,9 @@ class Neighbours:
             yield others
         finally:
             self._active.remove(own)
+
+
+def _claimed(task: StepTask) -> tuple[str, ...]:
+    if task.writes is None and task.workdir is not None:
+        return ("**",)
+    return task.writes or ()

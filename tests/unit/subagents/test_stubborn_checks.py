@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ipc.events import ToolResultEvent
+from ipc.events import ToolCallEvent, ToolResultEvent
 from tests.fakes.models import answer
 from tests.fakes.steps import StepBench, task_of
 from vibe.core.outcome import Outcome
@@ -18,7 +18,7 @@ class Case:
     name: str
     line: str
     told: str
-    seconds: float = 30.0
+    seconds: float = 120.0
 
 
 CASES = (
@@ -72,3 +72,14 @@ async def test_a_command_steps_check_has_the_limit_its_command_has_not(tmp_path:
 
     assert (result.outcome, result.reason) == (Outcome.FAILED, "verify")
     assert "`sleep 1000` was stopped after" in result.detail
+
+
+async def test_a_step_without_a_command_of_its_own_is_nothing_but_its_checks(tmp_path: Path) -> None:
+    bench = StepBench(home=tmp_path)
+
+    result = await bench.run(task_of(command="", verify=("echo one", "echo two; exit 3")))
+
+    assert (result.outcome, result.reason, result.summary) == (Outcome.FAILED, "verify", "two")
+    called = [event.arguments for event in bench.sink.events if isinstance(event, ToolCallEvent)]
+    assert [call["command"] for call in called] == ["echo one", "echo two; exit 3"]
+    assert {call["purpose"] for call in called} == {"verify"}

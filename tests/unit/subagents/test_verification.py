@@ -151,11 +151,21 @@ def test_neighbours_are_those_that_ran_beside_a_step() -> None:
     with at_work("beside", "x"), at_work("own", "o") as others:
         with at_work("later", "l"), at_work("elsewhere", "e", workdir="tree"):
             pass
-        assert sorted(others()) == ["l", "x"]
+        assert sorted(others()) == ["e", "l", "x"]
     with at_work("between", "y"):
         pass
     with at_work("own", "o") as others:  # its next attempt
-        assert sorted(others()) == ["l", "x", "y"]
+        assert sorted(others()) == ["e", "l", "x", "y"]
+
+
+def test_what_is_done_in_a_worktree_comes_to_others_with_its_merge_and_never_the_other_way() -> None:
+    neighbours = Neighbours()
+    unknown = neighbours.beside(task_of("tree", writes=None, workdir="tree"))
+    claimed = neighbours.beside(task_of("other", writes=("a",), workdir="other"))
+
+    with neighbours.beside(task_of("shared", writes=("s",))) as beside_shared, unknown as beside_tree, claimed:
+        assert sorted(beside_shared()) == ["**", "a"]
+        assert beside_tree() == []
 
 
 WEAKEN = {"path": "tests/test_a.sh", "content": "exit 0\n"}
