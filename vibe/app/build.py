@@ -130,7 +130,8 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
 
 def _confinement(host: Host, loaded: LoadedConfig) -> Confinement:
     """What confines commands; where that is required, it is seen to now that something does."""
-    keys = [provider.api_key_env_var for provider in loaded.config.providers]
+    config = loaded.config
+    keys = [*(one.api_key_env_var for one in config.providers), *(one.api_key_env for one in config.mcp_servers)]
     confinement = Confinement(loaded.config.sandbox, loaded.environ, host.home, keys=keys)
     if confinement.required:
         confinement.choice()

@@ -111,6 +111,8 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
     bounds = estimate(plan, loaded.dag, max_parallel=parallel)
     needs = _Needs(plan, engine, options.model)
     try:
+        if options.model is not None:
+            needs.see(partial(engine.models.resolve, options.model))
         steps = tuple(needs.of(step) for step in plan.steps)
         needs.see(partial(check_replans, plan, engine))
         dirty, where = options.allow_dirty, loaded.where
@@ -148,7 +150,7 @@ class _Needs:
         default_factory=dict[tuple[object, ...], tuple[tuple[str, ...], str]]
     )
 
-    def see(self, check: Callable[[], None]) -> None:
+    def see(self, check: Callable[[], object]) -> None:
         """Keep what a check of the run's start says is wrong."""
         try:
             check()

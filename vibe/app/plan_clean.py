@@ -1,4 +1,4 @@
-"""What the worktree steps of ended plans left, worktrees and branches with work that was not merged: listed, removed."""
+"""What ended plans left, worktrees, branches with work that was not merged and copies of samples: listed, removed."""
 
 from __future__ import annotations
 
@@ -7,41 +7,57 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planner.plan_folder import PlanFolder, PlanSummary, find_plan, list_plans, plans_folder
+from planner.store_errors import UnknownPlanError
 from subagents.worktree_errors import WorktreeRefusedError
 from subagents.worktree_leftovers import Leftovers, find_leftovers, give_up_worktrees, remove_leftovers
+from subagents.worktree_orphans import Orphans, find_orphans
 from subagents.worktree_repository import Repository, open_repository
 from vibe.app.host import Host
 from vibe.app.plan_start import RESUMABLE
 from vibe.app.plan_worktrees import worktrees_folder
+from vibe.app.sample_project import remove_sample_copy, sample_copy
 from vibe.core.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
-    """What was found of one plan; ``kept_because`` says why it was left (blank: it was removed, or would be)."""
+    """What was found of one plan; ``kept_because`` says why it was left (blank: it was removed, or would be).
+
+    ``sample`` is the temporary copy of a demonstration's project that it worked in.
+    """
 
     plan_id: str
     found: Leftovers
+    sample: Path | None = None
     kept_because: str = ""
 
 
-def clean_plans(host: Host, references: Sequence[str], *, dry_run: bool) -> list[Cleaned]:
+def clean_plans(host: Host, references: Sequence[str], *, cwd: Path, dry_run: bool) -> list[Cleaned]:
     """Clean the plans named, or all that have ended where none is; plans with nothing left are not in the answer. Blocks.
+
+    What a plan whose folder is gone left is found in the repository that ``cwd`` is in; work of it that was not merged goes
+    only if it was named.
 
     Raises:
         UsageError: no such plan, or one that was named is running or can be gone on with; nothing was removed.
         EnvironmentFailure: git or the disk refuses.
     """
-    folders = [find_plan(host.home, reference) for reference in references]
+    repository = _open(cwd, host)
+    orphans = _orphans(repository, host)
+    found = [_find(host, reference, orphans) for reference in references]
+    folders = [one for one in found if isinstance(one, PlanFolder)]
     for folder in folders:
         why = _kept_because(folder.summary())
         if why:
             raise UsageError(f"plan {folder.plan_id} is not cleaned: {why}")
     root = plans_folder(host.home)
-    if not folders:
+    if not references:
         folders = [PlanFolder(root / plan.plan_id) for plan in list_plans(host.home) if plan.problem is None]
-    cleaned = (_clean(folder, host, dry_run=dry_run) for folder in folders)
-    return [one for one in cleaned if one.found]
+    cleaned = [_clean(folder, host, dry_run=dry_run) for folder in folders]
+    if repository is not None:
+        for orphan in [one for one in found if isinstance(one, Orphans)] if references else orphans:
+            cleaned += _clean_orphans(repository, orphan, root, named=bool(references), dry_run=dry_run)
+    return [one for one in cleaned if one.found or one.sample]
 
 
 def give_up(host: Host, folder: PlanFolder) -> None:
@@ -70,14 +86,59 @@ def what_is_left(host: Host, folder: PlanFolder) -> str:
     return f"{' and '.join(filter(None, (left, kept)))}; `vibe plan clean {folder.plan_id}` removes that"
 
 
+def _orphans(repository: Repository | None, host: Host) -> list[Orphans]:
+    if repository is None:
+        return []
+    known = {plan.plan_id for plan in list_plans(host.home)}
+    return find_orphans(repository, plans_folder(host.home), known)
+
+
+def _find(host: Host, reference: str, orphans: Sequence[Orphans]) -> PlanFolder | Orphans:
+    try:
+        return find_plan(host.home, reference)
+    except UnknownPlanError:
+        matches = [one for one in orphans if one.plan_id == reference]  # in full: this is the word to delete work
+        if not matches:
+            raise
+        return matches[0]
+
+
+def _clean_orphans(
+    repository: Repository, orphans: Orphans, root: Path, *, named: bool, dry_run: bool
+) -> list[Cleaned]:
+    going = orphans.all if named else orphans.empty
+    if going and not dry_run:
+        remove_leftovers(repository, root / orphans.plan_id / "worktrees", going)
+    cleaned = [Cleaned(plan_id=orphans.plan_id, found=going)]
+    if orphans.unmerged and not named:
+        why = (
+            f"{', '.join(orphans.unmerged)} holds work that was not merged, and no plan of that id is in {str(root)!r}; "
+            f"`vibe plan clean {orphans.plan_id}` removes it"
+        )
+        cleaned.append(Cleaned(plan_id=orphans.plan_id, found=Leftovers(branches=orphans.unmerged), kept_because=why))
+    return cleaned
+
+
 def _clean(folder: PlanFolder, host: Host, *, dry_run: bool) -> Cleaned:
     repository = _repository(folder, host)
     place = worktrees_folder(folder)
     found = find_leftovers(repository, place, folder.plan_id)
-    why = _kept_because(folder.summary())
+    sample = sample_copy(folder.settings())
+    why = _kept_because(folder.summary()) or (_other_user_of(sample, folder, host) if sample else "")
     if found and not why and not dry_run:
         remove_leftovers(repository, place, found)
-    return Cleaned(plan_id=folder.plan_id, found=found, kept_because=why)
+    if sample and not why and not dry_run:
+        remove_sample_copy(sample)
+    return Cleaned(plan_id=folder.plan_id, found=found, sample=sample, kept_because=why)
+
+
+def _other_user_of(sample: Path, folder: PlanFolder, host: Host) -> str:
+    """Why a sample's copy is still wanted: a plan that took results over from this one works in it, too."""
+    for plan in list_plans(host.home):
+        other = plan.plan_id != folder.plan_id and plan.problem is None and _kept_because(plan)
+        if other and sample_copy(PlanFolder(folder.path.parent / plan.plan_id).settings()) == sample:
+            return f"plan {plan.plan_id} works in its copy of the sample"
+    return ""
 
 
 def _kept_because(plan: PlanSummary) -> str:
@@ -89,7 +150,10 @@ def _kept_because(plan: PlanSummary) -> str:
 
 
 def _repository(folder: PlanFolder, host: Host) -> Repository | None:
-    workspace = Path(folder.settings().workspace)
+    return _open(Path(folder.settings().workspace), host)
+
+
+def _open(workspace: Path, host: Host) -> Repository | None:
     try:
         return open_repository(workspace, host.environ) if workspace.is_dir() else None
     except WorktreeRefusedError:

@@ -7,6 +7,7 @@ from pathlib import Path
 from planner.agent import CALLER
 from planner.model import Plan
 from planner.plan_folder import PlanFolder
+from planner.removed_steps import RemovedStep, removed_steps
 from planner.replay import AttemptKey, RestoredPlan, Spending, total_of
 from subagents.attempt_spending import attempt_spending
 from subagents.executor import AgentUsage
@@ -14,6 +15,14 @@ from vibe.core.messages import Usage
 from vibe.core.session.transcript import Transcript, TranscriptError
 
 NOTHING = Spending(Usage(), 0.0)
+
+
+def removed_from(plan: Plan, restored: RestoredPlan, folder: PlanFolder) -> tuple[RemovedStep, ...]:
+    """The steps that ``plan`` had before revisions took them out; reads files if there were any."""
+    present = {step.id for step in plan.steps}
+    if all(revision.removed() <= present for revision in restored.revisions):
+        return ()
+    return removed_steps(folder.source(), restored, present, spending_by_attempt(plan, restored, folder))
 
 
 def earlier_spending(plan: Plan, restored: RestoredPlan, folder: PlanFolder) -> Spending:

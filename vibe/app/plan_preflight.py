@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from planner.model import Plan, Step
+from planner.model import Decision, Plan, Step
+from planner.replay import RestoredPlan
+from planner.standing import standing_of
 from vibe.core.agents.manager import AgentManager
 from vibe.core.errors import UsageError
 from vibe.core.llm.factory import ModelCatalog
@@ -39,6 +41,8 @@ def check_surroundings(plan: Plan, parts: StepParts, default_model: str | None) 
         UsageError: a model or agent is unknown, or a price limit can't be held.
         EnvironmentFailure: a provider's key is missing.
     """
+    if default_model is not None:
+        parts.models.resolve(default_model)  # a name that was given is right, whether or not a step needs it
     priced = bool(plan.budget and plan.budget.max_price)
     for step in plan.steps:
         if step.agent is not None and parts.agents is not None:
@@ -53,11 +57,43 @@ def check_decisions(plan: Plan, given: Mapping[str, tuple[str, ...]]) -> None:
     Raises:
         UsageError: a decision or option is unknown, or one too many was chosen.
     """
-    decisions = {decision.id: decision for decision in plan.decisions}
+    _check_answers(plan.decisions, given)
+
+
+def check_answers(
+    plan: Plan,
+    restored: RestoredPlan,
+    given: Mapping[str, tuple[str, ...]],
+    *,
+    earlier: Mapping[str, tuple[str, ...]],
+) -> dict[str, tuple[str, ...]]:
+    """As ``check_decisions`` for a plan that was begun, whose steps may wait for decisions too; returns those about steps.
+
+    ``earlier`` are the decisions given when the plan was run.
+
+    Raises:
+        UsageError: also where another answer was given before.
+    """
     for decision_id, selections in given.items():
-        decision = decisions.get(decision_id)
+        before = restored.decisions.get(decision_id)
+        if before is not None and set(before) != set(selections):
+            taken = ", ".join(before)
+            raise UsageError(
+                f"--decide {decision_id}={selections[0]}: it was decided before, for {taken}; leave it out"
+            )
+    waiting = standing_of(plan, restored, decisions=earlier).open_decisions
+    new = {name: chosen for name, chosen in given.items() if name not in restored.decisions}
+    own = {decision.id for decision in plan.decisions}
+    _check_answers([*plan.decisions, *(decision for decision in waiting if decision.id not in own)], new)
+    return {name: chosen for name, chosen in new.items() if name not in own}
+
+
+def _check_answers(decisions: Iterable[Decision], given: Mapping[str, tuple[str, ...]]) -> None:
+    by_id = {decision.id: decision for decision in decisions}
+    for decision_id, selections in given.items():
+        decision = by_id.get(decision_id)
         if decision is None:
-            known = ", ".join(decisions) or "none"
+            known = ", ".join(by_id) or "none"
             raise UsageError(f"--decide {decision_id}: the plan has no such decision; it has {known}")
         options = [option.id for option in decision.options]
         unknown = [selection for selection in selections if selection not in options]

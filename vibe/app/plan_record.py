@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from planner.model import PlanStatus, StepStatus
 from planner.plan_outcome import PlanOutcome, StepReport
+from planner.removed_steps import RemovedStep
 from planner.replay import Spending
 from subagents.executor import AgentUsage, StepResult
 from vibe.app.publishing import Publishing
-from vibe.app.result_record import EXIT_CODES, AgentRecord, RunRecord, StepRecord
+from vibe.app.result_record import EXIT_CODES, AgentRecord, RemovedRecord, RunRecord, StepRecord
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.outcome import Outcome
 
@@ -24,10 +25,11 @@ def plan_record(
     warnings: Sequence[str],
     signal_exit: int | None,
     mended: Sequence[tuple[str, AgentUsage]] = (),
+    removed: Sequence[RemovedStep] = (),
 ) -> RunRecord:
     """What a run prints at its end. A signal's exit code stands for an interruption only, never for a finished plan.
 
-    ``mended``: who revised the plan after which step had failed.
+    ``mended``: who revised the plan after which step had failed; ``removed``: what revisions took out of it.
     """
     exit_code = EXIT_CODES[outcome.outcome]
     if outcome.outcome is Outcome.INTERRUPTED and signal_exit is not None:
@@ -44,6 +46,7 @@ def plan_record(
         plan_id=outcome.plan_id,
         result=_closing_words(outcome),
         steps=[_step(step) for step in outcome.steps],
+        removed_steps=[RemovedRecord.of(step) for step in removed],
         agents=[
             *(record for step in outcome.steps if step.result for record in _agents(step.step_id, step.result.agents)),
             *(record for step_id, agent in mended for record in _agents(step_id, [agent])),

@@ -9,6 +9,7 @@ from planner.effective import effective_plan
 from planner.journal import read_journal
 from planner.loader import LoadedPlan
 from planner.plan_folder import JOURNAL_FILE, PlanFolder
+from planner.removed_steps import removed_steps
 from planner.replay import restore
 from planner.report import PlanReport
 from planner.report_build import ReportSources, build_report
@@ -44,14 +45,16 @@ def read_report(folder: PlanFolder) -> ReadReport:
     restored = restore(content)
     try:
         loaded = effective_plan(folder, restored)
+        spent = spending_by_attempt(loaded.plan, restored, folder)
         sources = ReportSources(
             plan_id=folder.plan_id,
             plan=loaded.plan,
             settings=settings,
             records=content.records,
             restored=restored,
-            spent=spending_by_attempt(loaded.plan, restored, folder),
+            spent=spent,
             mending=revision_spending(folder),
+            removed=removed_steps(folder.source(), restored, {step.id for step in loaded.plan.steps}, spent),
             pid=pid,
         )
         return ReadReport(report=build_report(sources), loaded=loaded)

@@ -68,8 +68,8 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
         workspace = Path(store.settings.workspace)
         if not workspace.is_dir():
             raise UsageError(f"the workspace of plan {store.plan_id}, {str(workspace)!r}, is gone: restore it first")
-        steps = with_dependants(loaded, [step_id])
-        results = store.replay().results
+        restored = store.replay()
+        steps, results = with_dependants(loaded, restored, [step_id]), restored.results
         log = StepFilesLog(workspace, store.folder.path, host.environ, clock)
         start = first_point(log.points(), steps)
         if start is None:

@@ -13,16 +13,17 @@ from planner.model import Plan, PlanStatus
 from planner.plan_folder import find_plan
 from planner.records import Approvals as ApprovalSetting
 from planner.records import RunSettings
+from planner.replay import RestoredPlan
 from planner.store import PlanStore
 from vibe.app.base_commit import head_commit
 from vibe.app.build import Engine, EngineRequest, build_engine
 from vibe.app.host import Host
 from vibe.app.plan_acceptance import check_accepted
-from vibe.app.plan_preflight import check_decisions, check_surroundings
+from vibe.app.plan_preflight import check_answers, check_decisions, check_surroundings
 from vibe.app.plan_reuse import Start, Wanted, starting_point, workspace_of, write_start
 from vibe.app.plan_worktrees import check_worktrees, check_worktrees_again
 from vibe.app.planner_settings import check_replans, with_decision_timeout
-from vibe.app.sample_project import copy_sample
+from vibe.app.sample_project import copy_sample, remove_sample_copy, sample_copy
 from vibe.core.errors import UsageError
 from vibe.core.sandbox.temporary import remove_abandoned
 
@@ -34,10 +35,19 @@ class PlanOverError(UsageError):
     """A plan that has ended can't be gone on with as it is."""
 
     def __init__(self, plan_id: str, status: PlanStatus) -> None:
-        super().__init__(
-            f"plan {plan_id} has ended ({status.value}): there is nothing to resume; "
-            f"`vibe plan retry {plan_id} STEP` has a step done again"
+        again = (
+            "what was given up is not taken up again; run the plan anew"
+            if status is PlanStatus.CANCELLED
+            else f"`vibe plan retry {plan_id} STEP` has a step done again"
         )
+        super().__init__(f"plan {plan_id} has ended ({status.value}): there is nothing to resume; {again}")
+
+
+class PlanChangedError(UsageError):
+    """A plan was changed by somebody else while it was being taken up."""
+
+    def __init__(self, plan_id: str) -> None:
+        super().__init__(f"plan {plan_id} was changed by another command just now: resume it again")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +124,12 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
             base_commit=start.base_commit,
             note=start.note,
         )
-        store = PlanStore.create(host.home, settings, loaded.source_bytes)
+        try:
+            store = PlanStore.create(host.home, settings, loaded.source_bytes)
+        except BaseException:
+            if fresh and (copy := sample_copy(settings)):
+                remove_sample_copy(copy)  # nobody else knows of it
+            raise
         try:
             write_start(store, start)
         except BaseException:
@@ -162,30 +177,60 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
         EnvironmentFailure: a provider's key is missing.
     """
     folder = find_plan(host.home, reference)
-    status = folder.replay().status
+    restored = folder.replay()
     remove_abandoned(host.environ.get("TMPDIR"))  # what a run that was killed could not take with it, even at its end
-    if status not in RESUMABLE:
-        raise PlanOverError(folder.plan_id, status)
+    if restored.status not in RESUMABLE:
+        raise PlanOverError(folder.plan_id, restored.status)
+    given_before = folder.settings().decisions
     settings = _resumed_settings(folder.settings(), options)
-    loaded = effective_plan(folder, where=settings.origin or "plan.json")
-    check_decisions(loaded.plan, options.decisions)
-    workdir = Path(settings.workspace)
-    if not workdir.is_dir():
-        raise UsageError(f"the workspace of plan {folder.plan_id}, {str(workdir)!r}, is gone: restore it first")
+    loaded = effective_plan(folder, restored, where=settings.origin or "plan.json")
+    answers = check_answers(loaded.plan, restored, options.decisions, earlier=given_before)
     replay = Path(settings.script) if settings.script and options.model is None else None
-    engine = build_engine(host, EngineRequest(workdir=workdir, trust=options.trust, replay=replay))
-    check_surroundings(loaded.plan, engine, settings.model)
-    check_replans(loaded.plan, engine)
-    check_worktrees_again(loaded.plan, workdir, host, engine)
+    engine = engine_of_resume(loaded.plan, settings, host, trust=options.trust, replay=replay)
 
     def reopen_store() -> PlanStore:
         store = PlanStore.open(host.home, folder.plan_id)
+        try:
+            _check_unchanged(store, restored)
+            for decision_id, selections in answers.items():
+                store.decide(decision_id, selections, "flag")
+        except BaseException:
+            store.close()
+            raise
         store.settings = settings
         return store
 
     address = options.bus_address or engine.config.ipc.address
     timed = with_decision_timeout(loaded, engine.config.planner.decision_timeout_seconds)
     return PreparedRun(loaded=timed, engine=engine, bus_address=address, open_store=reopen_store)
+
+
+def _check_unchanged(store: PlanStore, restored: RestoredPlan) -> None:
+    """See that nobody ended or changed the plan between the first look at it and its being held."""
+    now = store.replay()
+    if now.status not in RESUMABLE:
+        raise PlanOverError(store.plan_id, now.status)
+    if now.revisions != restored.revisions:
+        raise PlanChangedError(store.plan_id)
+
+
+def engine_of_resume(
+    plan: Plan, settings: RunSettings, host: Host, *, trust: bool, replay: Path | None = None
+) -> Engine:
+    """What does the rest of a plan that was begun, every step of which could start; reads files.
+
+    Raises:
+        UsageError: its workspace is gone, or a step or the configuration is wrong.
+        EnvironmentFailure: a provider's key is missing.
+    """
+    workdir = Path(settings.workspace)
+    if not workdir.is_dir():
+        raise UsageError(f"the workspace of plan {settings.plan_id}, {str(workdir)!r}, is gone: restore it first")
+    engine = build_engine(host, EngineRequest(workdir=workdir, trust=trust, replay=replay))
+    check_surroundings(plan, engine, settings.model)
+    check_replans(plan, engine)
+    check_worktrees_again(plan, workdir, host, engine)
+    return engine
 
 
 def _resumed_settings(settings: RunSettings, options: PlanRunOptions) -> RunSettings:

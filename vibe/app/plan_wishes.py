@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -13,18 +14,20 @@ from anyio import to_thread
 from ipc.commands import Cancel, Decide, Pause, Reply, Revise, Wish
 from ipc.control import send_command
 from ipc.registry import Entry, Registry
-from planner.edits import with_dependants
+from planner import edits
 from planner.effective import effective_plan
 from planner.loader import LoadedPlan
-from planner.model import PlanStatus
+from planner.model import Plan, PlanStatus
 from planner.plan_folder import PlanFolder, find_plan
+from planner.records import RunSettings
 from planner.revision import Operation, plain_operations
+from planner.revision import revise as apply
 from planner.store import PlanStore
 from planner.store_errors import PlanLockedError
 from vibe.app.host import Host
 from vibe.app.plan_clean import give_up, what_is_left
-from vibe.app.plan_start import RESUMABLE
-from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.app.plan_start import RESUMABLE, engine_of_resume
+from vibe.core.errors import EnvironmentFailure, UsageError, VibeError
 
 ANSWER_SECONDS = 15.0
 """How long a run has to answer a wish."""
@@ -144,21 +147,25 @@ async def retry(host: Host, reference: str, step_id: str) -> Done:
     """
 
     def in_folder(store: PlanStore) -> Done:
-        loaded = store.effective()
+        loaded, restored = store.effective(), store.replay()
         store.reset([step_id])
-        steps = with_dependants(loaded, [step_id])
+        steps = edits.with_dependants(loaded, restored, [step_id])
         message = f"to be done again: {', '.join(steps)}"
         return Done(plan_id=store.plan_id, message=message, running=False, data={"steps": list(steps)})
 
     return await _wish(host, reference, None, in_folder)
 
 
-async def revise(host: Host, reference: str, operations: Sequence[Operation], reason: str = "") -> Done:
+async def revise(
+    host: Host, reference: str, operations: Sequence[Operation], reason: str = "", *, trust: bool = False
+) -> Done:
     """Change a plan; ``data["operations"]`` are those carried out. Without any, it is only said whether it runs.
 
+    ``trust``: steps may use what the .vibe of the plan's workspace brings, where nobody runs it.
+
     Raises:
-        UsageError: no such plan, it has ended, or the operations don't fit.
-        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached, or the folder written.
+        UsageError: no such plan, it has ended, the operations don't fit, or their steps could not start.
+        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached, the folder written, or a key is missing.
     """
     plain = plain_operations(operations)
     data = {"operations": list(plain)}
@@ -169,6 +176,9 @@ async def revise(host: Host, reference: str, operations: Sequence[Operation], re
     message = f"{len(plain)} change{'s' if len(plain) > 1 else ''} made"
 
     def in_folder(store: PlanStore) -> Done:
+        current = store.effective().plan
+        edits.revising(current, store.replay(), operations, reason=reason, by="user", at=0.0)  # is it possible at all?
+        _check_start(current, apply(current, operations).plan, store.settings, host, trust=trust)
         store.revise(operations, reason=reason, by="user")
         return Done(plan_id=store.plan_id, message=message, running=False, data=data)
 
@@ -212,6 +222,20 @@ async def _wish(host: Host, reference: str, wish: Wish | None, in_folder: Callab
             if anyio.current_time() > deadline:
                 raise
         await anyio.sleep(_LOOK_SECONDS)
+
+
+def _check_start(before: Plan, after: Plan, settings: RunSettings, host: Host, *, trust: bool) -> None:
+    """See that what a change brings could start, as the next resume will; what stood in the way before is not its fault."""
+    replay = Path(settings.script) if settings.script else None
+    try:
+        engine_of_resume(after, settings, host, trust=trust, replay=replay)
+    except VibeError as error:
+        try:
+            engine_of_resume(before, settings, host, trust=trust, replay=replay)
+        except VibeError as known:
+            if str(known) == str(error):
+                return
+        raise
 
 
 def _run_of(host: Host, plan_id: str) -> Entry | None:

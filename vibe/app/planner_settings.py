@@ -11,6 +11,7 @@ from planner.loader import LoadedPlan
 from planner.model import Plan
 from planner.revising import ReplanPolicy
 from subagents.surroundings import Surroundings
+from subagents.worktree_kept import KeptBy
 from subagents.worktree_repository import open_repository
 from vibe.app.build import Engine
 from vibe.app.plan_preflight import check_surroundings
@@ -67,15 +68,17 @@ def limits_of(
     )
 
 
-def replan_policy(around: Surroundings, config: PlannerConfig, *, new_commands: bool, folder: Path) -> ReplanPolicy:
+def replan_policy(
+    around: Surroundings, config: PlannerConfig, *, new_commands: bool, folder: Path, kept_by: KeptBy | None = None
+) -> ReplanPolicy:
     """Who mends the plan of a run, how often, and what no revision may ask for.
 
-    ``new_commands``: with command lines that nobody has read.
+    ``new_commands``: with command lines that nobody has read. ``kept_by`` gives the work of failed steps.
     """
     check = partial(check_revised, around, config)
     if not config.enabled:
         return ReplanPolicy(max_replans=config.max_replans, check=check)
-    planner = PlannerAgent(around, limits_of(config), new_commands=new_commands, folder=folder)
+    planner = PlannerAgent(around, limits_of(config), new_commands=new_commands, folder=folder, kept_by=kept_by)
     return ReplanPolicy(reviser=planner, max_replans=config.max_replans, check=check)
 
 

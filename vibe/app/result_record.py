@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from planner.removed_steps import RemovedStep
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
 from vibe.core.tools.permissions import Denial
@@ -49,6 +50,38 @@ class StepRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedRecord:
+    """A step that a revision took out of the plan, as it was then; usage and cost are of all its attempts."""
+
+    id: str
+    title: str
+    status: str
+    attempts: int
+    usage: Usage
+    cost_usd: float | None
+    removed_by: str
+    removed_at: float
+
+    @classmethod
+    def of(cls, step: RemovedStep) -> RemovedRecord:
+        """The record of a step."""
+        return cls(
+            id=step.id,
+            title=step.title,
+            status=step.status.value,
+            attempts=step.attempts,
+            usage=step.spent.usage,
+            cost_usd=step.spent.cost_usd,
+            removed_by=step.removed_by,
+            removed_at=step.removed_at,
+        )
+
+    def as_document(self) -> dict[str, Any]:
+        """An entry of ``removed_steps``, here and in ``vibe plan status``."""
+        return asdict(self) | {"usage": _usage(self.usage), "cost_usd": _price(self.cost_usd)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
     """One run.
 
@@ -65,6 +98,7 @@ class RunRecord:
     detail: str = ""
     plan_id: str | None = None
     steps: Sequence[StepRecord] | None = None
+    removed_steps: Sequence[RemovedRecord] = ()
     agents: Sequence[AgentRecord] = ()
     denied: Sequence[Denial] = ()
     warnings: Sequence[str] = ()
@@ -87,12 +121,12 @@ class RunRecord:
                     "parent_id": agent.parent_id,
                     "step_id": agent.step_id,
                     "usage": _usage(agent.usage),
-                    "cost_usd": agent.cost_usd,
+                    "cost_usd": _price(agent.cost_usd),
                 }
                 for agent in self.agents
             ],
             "usage": _usage(self.usage),
-            "cost_usd": self.cost_usd,
+            "cost_usd": _price(self.cost_usd),
             "duration_s": round(self.duration_s, 3),
             "denied": [
                 {"tool": denial.tool, "summary": denial.summary, "reason": denial.reason, "by": denial.by}
@@ -104,6 +138,7 @@ class RunRecord:
             document["plan_id"] = self.plan_id
         if self.steps is not None:
             document["steps"] = [_step(step) for step in self.steps]
+            document["removed_steps"] = [step.as_document() for step in self.removed_steps]
         return document
 
 
@@ -113,6 +148,11 @@ def _step(step: StepRecord) -> dict[str, Any]:
     return {
         name: value for name, value in document.items() if name not in optional or (value is not None and value != "")
     }
+
+
+def _price(cost_usd: float | None) -> float | None:
+    """Without what adding up leaves behind the last digit that a price has."""
+    return None if cost_usd is None else round(cost_usd, 9)
 
 
 def _usage(usage: Usage) -> dict[str, int]:

@@ -120,6 +120,7 @@ def _prepare(request: ChatRequest, host: Host) -> _Parts:
     models, alias = engine.models, request.model or profile.active_model
     model = models.resolve_priced(alias) if request.max_price else models.resolve(alias)
     models.backend(model)
+    engine.guidance.base_prompt(profile.system_prompt_id, engine.base_prompt)  # a prompt that is missing is told now
     tools = unattended(profile_view(engine.tools, profile, may_widen=True))
     writes = not all(tool.read_only for tool in tools.available.values())
     opening = SessionOpening(
@@ -159,18 +160,6 @@ class _Chat:
 
     async def run(self, wishes: ChatWishes) -> RunRecord:
         sink = self._sink
-        sink.publish(
-            SessionStartedEvent(
-                workspace=str(self._request.workdir),
-                model=self._model.key,
-                agent=self._profile.name,
-                version=__version__,
-            )
-        )
-        for warning in self._engine.warnings:
-            sink.publish(WarningEvent(code="start", message=warning))
-        if self._session.repaired:
-            sink.publish(WarningEvent(code="session.repaired", message=self._session.repaired))
         deadline = anyio.current_time() + (self._request.time_limit or float("inf"))
         starting, scope = anyio.CancelScope(deadline=deadline), anyio.CancelScope(deadline=deadline)
 
@@ -185,6 +174,7 @@ class _Chat:
         missing: EnvironmentFailure | None = None
         async with handled_signals(on_signal) as signals, background_commands() as background:
             wishes.serve(stop)
+            self._say_hello()
             with starting:
                 missing = await self._equip()
             kit = await anyio.to_thread.run_sync(self._kit, background)
@@ -199,6 +189,22 @@ class _Chat:
         sink.publish(SessionEndedEvent(outcome=record.outcome.value, exit_code=record.exit_code))
         await anyio.to_thread.run_sync(self._session.close, record.outcome)
         return record
+
+    def _say_hello(self) -> None:
+        """What a run says first; from then on signals and wishes are heeded."""
+        sink = self._sink
+        sink.publish(
+            SessionStartedEvent(
+                workspace=str(self._request.workdir),
+                model=self._model.key,
+                agent=self._profile.name,
+                version=__version__,
+            )
+        )
+        for warning in self._engine.warnings:
+            sink.publish(WarningEvent(code="start", message=warning))
+        if self._session.repaired:
+            sink.publish(WarningEvent(code="session.repaired", message=self._session.repaired))
 
     async def _equip(self) -> EnvironmentFailure | None:
         """Have the tools of the servers there; what is said if one that is required is not."""

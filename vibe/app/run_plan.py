@@ -18,13 +18,13 @@ from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from planner.control import PlanControl
 from planner.dispatcher import Dispatcher, DispatchOptions
-from planner.group_commit import GroupCommit
 from planner.idle import ActivitySink
 from planner.loader import LoadedPlan
 from planner.model import Decision, Plan, PlanStatus
 from planner.plan_folder import STEPS_FOLDER
 from planner.plan_outcome import PlanOutcome
 from planner.records import Approvals as ApprovalSetting
+from planner.removed_steps import RemovedStep
 from planner.replay import Spending
 from planner.revising import ReplanPolicy
 from planner.scheduler import Scheduler
@@ -34,10 +34,11 @@ from subagents.attempt_spending import attempt_spending
 from subagents.budget import Account
 from subagents.executor import StepExecutor
 from subagents.spawner import SpawnPool, started_subagents
+from subagents.worktree_kept import KeptBy
 from vibe import __version__
 from vibe.app.decision_desk import DecisionDesk
 from vibe.app.host import Host
-from vibe.app.plan_ledger import earlier_spending, revision_agents, revisions_folder
+from vibe.app.plan_ledger import earlier_spending, removed_from, revision_agents, revisions_folder
 from vibe.app.plan_record import broken_off_record, plan_record
 from vibe.app.plan_reuse import note_commit
 from vibe.app.plan_rewind import recorded
@@ -78,12 +79,16 @@ class Audience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRun:
-    """How a run ended. ``workspace`` is where the work was done, ``open_decisions`` are those a paused plan waits for."""
+    """How a run ended. ``workspace`` is where the work was done, ``open_decisions`` are those a paused plan waits for.
+
+    ``is_sample``: the workspace is a temporary copy of a demonstration's project.
+    """
 
     record: RunRecord
     status: PlanStatus
     workspace: Path
     open_decisions: tuple[Decision, ...] = ()
+    is_sample: bool = False
 
 
 async def run_new_plan(loaded: LoadedPlan, options: PlanRunOptions, host: Host, audience: Audience) -> PlanRun:
@@ -149,9 +154,16 @@ async def _carry_out(run: PreparedRun, host: Host, audience: Audience) -> PlanRu
         # The account also knows what attempts took that were cancelled and so have no result of their own.
         outcome = replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
         revisers = await anyio.to_thread.run_sync(revision_agents, store.folder)
-        record = plan_record(outcome, channel, run.engine.warnings, signals.exit_code, revisers)
+        removed = await anyio.to_thread.run_sync(_removed, store)
+        record = plan_record(outcome, channel, run.engine.warnings, signals.exit_code, revisers, removed)
         waiting = await anyio.to_thread.run_sync(_open_decisions, store) if outcome.status is PlanStatus.PAUSED else ()
-    return PlanRun(record=record, status=outcome.status, workspace=workspace, open_decisions=waiting)
+    return PlanRun(
+        record=record,
+        status=outcome.status,
+        workspace=workspace,
+        open_decisions=waiting,
+        is_sample=store.settings.sample,
+    )
 
 
 async def _dispatch(run: _Attached, control: PlanControl, stack: AsyncExitStack) -> PlanOutcome:
@@ -167,7 +179,7 @@ async def _dispatch(run: _Attached, control: PlanControl, stack: AsyncExitStack)
     worktrees = await stack.enter_async_context(worktree_executor(steps, store, engine, run.host, activity))
     await worktrees.recover()
     executor = recorded(worktrees, store, plan, engine.environ, sink)
-    dispatcher = _dispatcher(run, executor, _dispatch_options(run, crew, activity))
+    dispatcher = _dispatcher(run, executor, _dispatch_options(run, crew, activity, worktrees.kept))
     if run.audience.decider is not None:
         await stack.enter_async_context(run.audience.decider.at_work(control))
     gc.freeze()  # what is there now lives to the end of the run: never look through thousands of steps again
@@ -200,14 +212,14 @@ def _crew(run: _Attached, activity: ActivitySink) -> Crew:
     )
 
 
-def _dispatch_options(run: _Attached, crew: Crew, activity: ActivitySink) -> DispatchOptions:
+def _dispatch_options(run: _Attached, crew: Crew, activity: ActivitySink, kept_by: KeptBy) -> DispatchOptions:
     store = run.store
     return DispatchOptions(
         activity=activity,
         attended=run.audience.waits or run.audience.decider is not None,
         version=__version__,
-        replanning=_replanning(crew, store),
-        sync_events=GroupCommit(partial(_sync, run.channel.bus)).join,
+        replanning=_replanning(crew, store, kept_by),
+        sync_events=partial(_sync, run.channel.bus),
         spent_by=lambda step_id, attempt: attempt_spending(store.folder.step_folder(step_id), attempt),
     )
 
@@ -236,6 +248,12 @@ def _open_decisions(store: PlanStore) -> tuple[Decision, ...]:
     return standing_of(store.effective().plan, store.replay(), decisions=store.settings.decisions).open_decisions
 
 
+def _removed(store: PlanStore) -> tuple[RemovedStep, ...]:
+    """What revisions took out of the plan; reads files."""
+    restored = store.replay()
+    return removed_from(store.effective().plan, restored, store.folder) if restored.revisions else ()
+
+
 def _open_account(plan: Plan, store: PlanStore) -> Account:
     """The plan's account with all that earlier runs spent; reads files."""
     account = Account("the plan", plan_limits(plan))
@@ -244,12 +262,12 @@ def _open_account(plan: Plan, store: PlanStore) -> Account:
     return account
 
 
-def _replanning(crew: Crew, store: PlanStore) -> ReplanPolicy:
+def _replanning(crew: Crew, store: PlanStore, kept_by: KeptBy) -> ReplanPolicy:
     """Who mends the plan; new commands run only where all that no rule denies does."""
     around = step_surroundings(crew.engine, crew.place, crew.services)
     unread = store.settings.approvals is ApprovalSetting.AUTO
     folder = revisions_folder(store.folder)
-    return replan_policy(around, crew.engine.config.planner, new_commands=unread, folder=folder)
+    return replan_policy(around, crew.engine.config.planner, new_commands=unread, folder=folder, kept_by=kept_by)
 
 
 def _dispatcher(run: _Attached, executor: StepExecutor, options: DispatchOptions) -> Dispatcher:

@@ -1,13 +1,19 @@
-"""The project of a demonstration plan: a fresh copy of it."""
+"""The project of a demonstration plan: a fresh copy of it, and its end."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from planner.model import Sample
+from planner.records import RunSettings
 from vibe.core.errors import EnvironmentFailure, UsageError
+
+_PREFIX = "vibe-sample-"
 
 
 def copy_sample(sample: Sample, plan_folder: Path) -> Path:
@@ -22,7 +28,7 @@ def copy_sample(sample: Sample, plan_folder: Path) -> Path:
         raise UsageError(f"the plan's sample project {str(project)!r} is no folder: keep it beside the plan file")
     folder: str | None = None
     try:
-        folder = tempfile.mkdtemp(prefix="vibe-sample-")
+        folder = tempfile.mkdtemp(prefix=_PREFIX)
         workspace = Path(folder) / project.name
         shutil.copytree(project, workspace, ignore=shutil.ignore_patterns("__pycache__"))
     except OSError as error:
@@ -30,3 +36,25 @@ def copy_sample(sample: Sample, plan_folder: Path) -> Path:
             shutil.rmtree(folder, ignore_errors=True)
         raise EnvironmentFailure(f"the sample project can't be copied to a temporary folder: {error}") from error
     return workspace
+
+
+def sample_copy(settings: RunSettings) -> Path | None:
+    """The temporary folder in which a demonstration's plan worked, if it is there and is one of ours."""
+    folder = Path(settings.workspace).parent
+    if settings.sample and folder.name.startswith(_PREFIX):
+        with suppress(OSError):
+            found = folder.lstat()
+            return folder if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() else None
+    return None
+
+
+def remove_sample_copy(folder: Path) -> None:
+    """Remove such a folder.
+
+    Raises:
+        EnvironmentFailure: the disk refuses.
+    """
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise EnvironmentFailure(f"the sample's copy {str(folder)!r} can't be removed: {error.strerror}") from error

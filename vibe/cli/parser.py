@@ -11,6 +11,8 @@ from typing import Any, NoReturn, cast
 from vibe.core.errors import UsageError
 
 OUTPUTS = ("text", "json", "streaming")
+FEW = 5
+"""How many possible words an error lists."""
 
 
 class CommandLineError(UsageError):
@@ -23,6 +25,15 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
+
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  its overloads come to this
+        self, args: Any = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """As argparse, but a command refuses the words it does not know itself, so that the error names its help."""
+        known, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return known, rest
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would have printed, with the closest word where one was unknown."""
@@ -46,12 +57,13 @@ def _with_hint(message: str, options: Sequence[str]) -> str:
     choice = re.match(r"argument (?P<what>\S+): invalid choice: '(?P<word>.*?)' \(choose from (?P<known>.*)\)", message)
     if choice:
         known = re.findall(r"[^\s,']+", choice["known"])
-        return _closest(f"unknown {choice['what'].lower()} {choice['word']!r}", choice["word"], known)
+        return _closest(f"unknown {choice['what'].lower()} {choice['word']!r}", choice["word"], known, most=FEW)
     return message
 
 
-def _closest(sentence: str, word: str, known: Sequence[str]) -> str:
+def _closest(sentence: str, word: str, known: Sequence[str], *, most: int = 0) -> str:
+    """With what was probably meant, else with all that is known if that is no more than ``most``."""
     close = difflib.get_close_matches(word, known, n=1)
     if close:
         return f"{sentence}: did you mean {close[0]!r}?"
-    return sentence
+    return f"{sentence}: choose from {', '.join(known)}" if len(known) <= most else sentence

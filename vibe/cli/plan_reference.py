@@ -7,19 +7,29 @@ from pathlib import Path
 from planner.plan_folder import PlanFolder, find_plan
 from planner.store_errors import UnknownPlanError
 from vibe.cli.environment import CliEnvironment
+from vibe.core.errors import UsageError
+
+
+class NeitherFileNorPlanError(UsageError):
+    """What was named is not there, as a file or as a plan."""
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(
+            f"{reference!r} is no plan file here and no plan that has been run: check the path, or see `vibe plan list`"
+        )
 
 
 def folder_of(reference: str, env: CliEnvironment) -> PlanFolder | None:
     """The folder of the plan that was run; None if a file (or stdin) is meant. A file goes before an id.
 
     Raises:
-        UnknownPlanError, AmbiguousPlanError: it looks like an id and is none, or that of several plans.
+        NeitherFileNorPlanError, AmbiguousPlanError: it is no file and no id, or that of several plans.
     """
     if reference == "-" or (env.cwd / Path(reference).expanduser()).exists():
         return None
     try:
         return find_plan(env.home, reference)
-    except UnknownPlanError:
+    except UnknownPlanError as error:
         if "/" in reference or reference.endswith(".json"):
             return None
-        raise
+        raise NeitherFileNorPlanError(reference) from error

@@ -12,21 +12,19 @@ from vibe.app.result_record import StepRecord
 from vibe.app.run_plan import PlanRun
 from vibe.cli.describe import counted, one_line
 from vibe.cli.open_decisions import decision_lines
-from vibe.core.outcome import Outcome
+from vibe.cli.revision_text import removed_lines
+from vibe.cli.way_on import try_again
 
 WHY_LENGTH = 800
 """Characters of why a step did not complete."""
 OUTPUT_LINES = 6
 """How many of a command's last lines the summary repeats: where test runners say how it went."""
 
-PERMIT = "--approve edits (or --auto-approve)"
-"""What lets steps do what nobody was there to allow."""
-
 
 def write_summary(ended: PlanRun, out: TextIO) -> None:
     """The steps and how they ended, what changed, what it took, and how to go on."""
     record = ended.record
-    lines = ["", *_table(record.steps or ())]
+    lines = ["", *_table(record.steps or ()), *removed_lines(record.removed_steps)]
     own = [step for step in record.steps or () if step.reason != REUSED_REASON]
     lines += _command_output(own)
     changed = sorted({file for step in own for file in step.files_changed})
@@ -34,23 +32,36 @@ def write_summary(ended: PlanRun, out: TextIO) -> None:
         lines += ["", f"Changed in {ended.workspace}:", *(f"  {one_line(file)}" for file in changed)]
     lines += [f"warning: {one_line(warning, 400)}" for warning in record.warnings]
     lines += [f"denied: {one_line(denial.summary)}: {one_line(denial.reason)}" for denial in record.denied]
-    lines += ["", _verdict(ended), *_way_on(ended)]
+    lines += ["", _verdict(ended), *_way_on(ended), *_sample(ended)]
     out.write("\n".join(lines) + "\n")
 
 
 def _table(steps: Sequence[StepRecord]) -> list[str]:
-    width = max((len(step.id) for step in steps), default=0)
-    return [_row(step, width) for step in steps]
+    """A row for each step; no column is wider than it must be, or there for nothing."""
+    columns = [
+        _column([f"{_mark(step)} {step.id}" for step in steps]),
+        _column([step.status for step in steps]),
+        _column([f"{step.duration_s:.1f} s" if step.duration_s else "" for step in steps], right=True),
+        _column([f"{step.usage.total_tokens:,} tok" if step.usage.calls else "" for step in steps], right=True),
+        _column([f"attempt {step.attempts}" if step.attempts > 1 else "" for step in steps]),
+        [_why(step) for step in steps],
+    ]
+    return ["  ".join(cells).rstrip() for cells in zip(*(cells for cells in columns if any(cells)), strict=True)]
 
 
-def _row(step: StepRecord, width: int) -> str:
-    took = f"{step.duration_s:6.1f} s" if step.duration_s else "        "
-    tokens = f"{step.usage.total_tokens:>7,} tok" if step.usage.calls else " " * 11
-    attempts = f"  attempt {step.attempts}" if step.attempts > 1 else ""
+def _column(cells: list[str], *, right: bool = False) -> list[str]:
+    """The cells as wide as the widest."""
+    width = max(map(len, cells), default=0)
+    return [f"{cell:>{width}}" if right else f"{cell:<{width}}" for cell in cells]
+
+
+def _mark(step: StepRecord) -> str:
+    return REUSED_MARK if step.reason == REUSED_REASON else MARKS[step.status]
+
+
+def _why(step: StepRecord) -> str:
     why = step.detail or (step.reason if step.status != "completed" else "") or ""
-    mark = REUSED_MARK if step.reason == REUSED_REASON else MARKS[step.status]
-    row = f"{mark} {step.id:<{width}}  {step.status:<11} {took} {tokens}{attempts}"
-    return (row + (f"  {one_line(why, WHY_LENGTH)}" if why else "")).rstrip()
+    return one_line(why, WHY_LENGTH) if why else ""
 
 
 def _command_output(steps: Sequence[StepRecord]) -> list[str]:
@@ -79,8 +90,11 @@ def _way_on(ended: PlanRun) -> list[str]:
     if ended.status is PlanStatus.PAUSED:
         return [*decision_lines(plan_id, ended.open_decisions), f"go on with: vibe plan resume {plan_id}"]
     failed = [step.id for step in ended.record.steps or () if step.status == "failed"]
-    if ended.status is not PlanStatus.FAILED or not failed:
+    return try_again(plan_id, failed, ended.record.outcome) if ended.status is PlanStatus.FAILED else []
+
+
+def _sample(ended: PlanRun) -> list[str]:
+    """A demonstration worked in a folder of its own, which nobody would look for."""
+    if not ended.is_sample or ended.status is PlanStatus.PAUSED:
         return []
-    step = failed[0] if len(failed) == 1 else "STEP"
-    allowed = f" {PERMIT}" if ended.record.outcome is Outcome.BLOCKED else ""
-    return [f"try again with: vibe plan retry {plan_id} {step}, then vibe plan resume {plan_id}{allowed}"]
+    return [f"look at its copy of the project; then `vibe plan clean {ended.record.plan_id}` removes it"]

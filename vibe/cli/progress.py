@@ -20,7 +20,7 @@ from ipc.events import (
 )
 from vibe.cli.describe import LINE_LENGTH, counted, describe, one_line
 from vibe.cli.output import SENTENCE_LENGTH, TROUBLE
-from vibe.cli.step_view import CHECK, HOST_TOOL
+from vibe.cli.step_view import CHECK, HOST_TOOL, PASSING
 
 SUMMARISED = frozenset({"start", "journal.torn"})
 """Codes of warnings that the summary at the end repeats."""
@@ -125,7 +125,7 @@ def _beginning(event: PlanStartedEvent | PlanResumedEvent) -> str:
 def _trouble(event: Event) -> str:
     """Warnings, and errors that no step's end tells of."""
     match event:
-        case WarningEvent(code=code, message=message) if code not in SUMMARISED:
+        case WarningEvent(code=code, message=message) if code not in SUMMARISED | PASSING:
             return f"warning: {message}"
         case ErrorEvent(message=message) if event.subagent_step_id is None:
             return f"error: {message}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from planner.records import PlanRevised
 from planner.replay import RestoredPlan
 from planner.revision import operation_text, read_operations
-from vibe.cli.describe import one_line
+from vibe.app.result_record import RemovedRecord
+from vibe.cli.describe import counted, one_line
 
 
 def revision_lines(restored: RestoredPlan) -> list[str]:
@@ -35,6 +37,15 @@ def revision_documents(restored: RestoredPlan) -> list[dict[str, Any]]:
         }
         for revision in restored.revisions
     ]
+
+
+def removed_lines(steps: Sequence[RemovedRecord]) -> list[str]:
+    """A line for each step that a revision took out of the plan."""
+    lines: list[str] = []
+    for step in steps:
+        begun = f" after {counted(step.attempts, 'attempt')}" if step.attempts else ""
+        lines.append(f"no longer part of the plan: {step.id}: {one_line(step.title)} ({step.status}{begun})")
+    return lines
 
 
 def _operations(revision: PlanRevised) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TypeAlias, assert_never
 
 from ipc import events as e
 from vibe.cli.run_revision import revise_views, revision_text
-from vibe.cli.step_view import StepView
+from vibe.cli.step_view import PASSING, StepView
 
 RUNNING = "in_progress"
 ACTIVE = "active"
@@ -270,7 +270,8 @@ class RunState:
 
     def _trouble(self, event: e.WarningEvent | e.ErrorEvent) -> None:
         kind = "warning" if isinstance(event, e.WarningEvent) else "error"
-        self.notices.append(Notice(kind=kind, message=event.message, step_id=event.subagent_step_id))
+        if event.code not in PASSING:
+            self.notices.append(Notice(kind=kind, message=event.message, step_id=event.subagent_step_id))
         step = self.steps.get(event.subagent_step_id or "")
         if step is not None and step.status == RUNNING:
             step.activity = event.message

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
 from ipc.events import PlanStepUpdateEvent, ToolCallEvent, ToolResultEvent, ToolStreamEvent
+from vibe.core.budget import WAITED as HAD_ROOM
+from vibe.core.llm.announcing import WAIT, WAITED
 
 KEPT_CHARACTERS = 400
 """Of a summary, a line of output or an answer: more than a line of a terminal shows."""
@@ -16,6 +18,9 @@ CHECK = "verify"
 
 FINAL = frozenset({"completed", "failed", "skipped", "cancelled"})
 WAITING = frozenset({"pending", "blocked", "needs_decision"})
+
+PASSING = frozenset({HAD_ROOM, WAIT, WAITED})
+"""Codes of warnings that belong beside their step, not in lines that stay: agents side by side bring many."""
 
 Tool: TypeAlias = ToolCallEvent | ToolStreamEvent | ToolResultEvent
 

@@ -128,6 +128,7 @@ def test_trouble_is_said_once() -> None:
     said = written(
         WarningEvent(code="start", message="the summary says it"),
         WarningEvent(code="model.retry", message="attempt 2 follows", subagent_step_id="s"),
+        WarningEvent(code="model.wait", message="a live tree shows it beside its step", subagent_step_id="s"),
         ErrorEvent(code="model.model", message="the step's end says it", subagent_step_id="s"),
         ErrorEvent(code="x", message="nobody else says it"),
     )

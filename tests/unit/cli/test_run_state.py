@@ -123,6 +123,12 @@ def test_a_step_is_said_to_do(case: Case) -> None:
     assert step_after(*case.events).doing() == case.doing
 
 
+def test_that_a_call_waits_for_its_turn_is_said_beside_its_step_and_nowhere_else() -> None:
+    state = after(moved("a", "in_progress"), e.WarningEvent(code="model.wait", message="waits for its turn", **WHO))
+
+    assert (state.steps["a"].doing(), state.notices) == ("waits for its turn", [])
+
+
 @pytest.mark.parametrize("kind", event_classes(), ids=lambda kind: kind.__name__)
 def test_every_event_is_taken_before_and_during_a_plan(kind: type[BaseEvent]) -> None:
     RunState().apply(example(kind))

@@ -51,6 +51,9 @@ def add_arguments(subparsers: Any) -> None:
         metavar="STEP",
         help="run this step and what it depends on; repeatable, or A,B",
     )
+    run.add_argument(
+        "--resume", action="store_true", help="go on with the last run of this file here, if it has not ended"
+    )
     run.add_argument("--reuse", metavar="ID", help="take over the results of that plan's steps that are unchanged")
     run.add_argument(
         "--accept-commands",
@@ -117,6 +120,7 @@ def _add_wishes(commands: Any) -> None:
     parsers["edit"].add_argument(
         "--reason", default="", metavar="TEXT", help="why, for whoever reads the plan's history"
     )
+    parsers["edit"].add_argument("--trust", action="store_true", help="steps may use what the workspace's .vibe brings")
     for parser in parsers.values():
         _add_output(parser)
 
@@ -154,7 +158,9 @@ def _add_new(commands: Any) -> None:
 
 
 def _add_clean(commands: Any) -> None:
-    clean = commands.add_parser("clean", help="remove the worktrees and branches that ended plans left")
+    clean = commands.add_parser(
+        "clean", help="remove the worktrees, branches and copies of samples that ended plans left"
+    )
     clean.add_argument("plans", nargs="*", metavar="ID", help="a plan's id or its beginning")
     clean.add_argument("--all", action="store_true", help="of all plans that have ended")
     clean.add_argument("--dry-run", action="store_true", help="say what there is; remove nothing")

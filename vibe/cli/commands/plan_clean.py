@@ -1,4 +1,4 @@
-"""``vibe plan clean``: remove the worktrees and branches that ended plans left."""
+"""``vibe plan clean``: remove what ended plans left: worktrees, branches, copies of samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     if bool(args.plans) == args.all:
         raise CommandLineError("name the plans to clean, or say --all")
     host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
-    cleaned = clean_plans(host, args.plans, dry_run=args.dry_run)
+    cleaned = clean_plans(host, args.plans, cwd=env.cwd, dry_run=args.dry_run)
     if args.output == "json":
         env.stdout.write(json.dumps([_document(one) for one in cleaned], indent=2, ensure_ascii=False) + "\n")
         return ExitCode.DONE
@@ -31,6 +31,8 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
             env.stdout.write(f"{one.plan_id}: {verb} worktree {one_line(str(path), 1_000)}\n")
         for branch in one.found.branches:
             env.stdout.write(f"{one.plan_id}: {verb} branch {one_line(branch, 1_000)}\n")
+        if one.sample is not None:
+            env.stdout.write(f"{one.plan_id}: {verb} the sample's copy {one_line(str(one.sample), 1_000)}\n")
     if not cleaned:
         env.stdout.write("nothing to clean\n")
     return ExitCode.DONE
@@ -41,5 +43,6 @@ def _document(one: Cleaned) -> dict[str, object]:
         "plan_id": one.plan_id,
         "worktrees": [str(path) for path in one.found.worktrees],
         "branches": list(one.found.branches),
+        "sample": str(one.sample) if one.sample else None,
         "kept_because": one.kept_because or None,
     }

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -70,7 +71,7 @@ def _read_operations(name: str, env: CliEnvironment) -> tuple[Operation, ...]:
 
 
 def _apply(host: Host, args: argparse.Namespace, operations: Sequence[Operation], env: CliEnvironment) -> int:
-    done = anyio.run(wishes.revise, host, args.plan, operations, args.reason)
+    done = anyio.run(partial(wishes.revise, host, args.plan, operations, args.reason, trust=args.trust))
     lines = tuple(f"  {one_line(operation_text(operation), OPERATION_LENGTH)}" for operation in operations)
     write_done(done, args.output, env, lines)
     return ExitCode.DONE

@@ -17,12 +17,14 @@ from planner.replay import RestoredPlan
 from planner.standing import standing_of
 from planner.status_marks import MARKS, REUSED_MARK
 from vibe.cli.commands.plan_run import read_plan
-from vibe.cli.describe import harmless, one_line
+from vibe.cli.describe import counted, harmless, one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.open_decisions import decision_documents, decision_lines
 from vibe.cli.plan_reference import folder_of
 from vibe.cli.revision_text import revision_documents, revision_lines
+
+WHERE_LENGTH = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,7 @@ def _validate(args: argparse.Namespace, env: CliEnvironment) -> int:
     else:
         path = loaded.dag.critical_path()
         env.stdout.write(
-            f"{loaded.where} is a valid plan: {len(loaded.plan.steps)} steps, "
+            f"{one_line(loaded.where, WHERE_LENGTH)} is a valid plan: {counted(len(loaded.plan.steps), 'step')}, "
             f"{loaded.dag.width} side by side at most, critical path {len(path)}\n"
         )
     return ExitCode.DONE

@@ -5,15 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import replace
 
 from planner.effective import effective_plan
+from planner.model import Plan, PlanStatus, StepStatus
 from planner.plan_folder import PlanFolder, PlanSummary, find_plan, list_plans
+from planner.replay import RestoredPlan
 from planner.standing import standing_of
 from planner.status_marks import MARKS
+from vibe.app.result_record import RemovedRecord
 from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.open_decisions import decision_documents, decision_lines
+from vibe.cli.revision_text import removed_lines
+from vibe.cli.way_on import try_again
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
@@ -41,13 +47,17 @@ def _status(folder: PlanFolder, output: str, env: CliEnvironment) -> None:
     plan = effective_plan(folder, restored).plan
     running = summary.holder is not None
     standing = standing_of(plan, restored, decisions=folder.settings().decisions, running=running)
+    if not running:  # the journal is the truth, and nobody writes to it
+        summary = replace(summary, status=restored.status, reason=restored.reason, counts=standing.counts())
+    removed = _removed(folder, plan, restored)
     if output == "json":
         document = _document(summary)
-        at = restored.steps
+        begun = restored.attempts()
         document["steps"] = [
-            {"id": step_id, "status": status.value, "attempt": at[step_id].attempt if step_id in at else 0}
+            {"id": step_id, "status": status.value, "attempt": begun.get(step_id, 0)}
             for step_id, status in standing.statuses.items()
         ]
+        document["removed_steps"] = [step.as_document() for step in removed]
         document["open_decisions"] = decision_documents(folder.plan_id, standing.open_decisions)
         env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
         return
@@ -57,10 +67,22 @@ def _status(folder: PlanFolder, output: str, env: CliEnvironment) -> None:
         why = restored.reasons.get(step.id)
         detail = f"  {one_line(why.detail or why.reason or '')}" if why else ""
         lines.append(f"{MARKS[status]} {step.id}: {one_line(step.title)} ({status}){detail}".rstrip())
+    lines += removed_lines(removed)
     lines += decision_lines(folder.plan_id, standing.open_decisions)
     if summary.status is not None and (summary.is_interrupted or summary.status.value == "paused"):
         lines.append(f"go on with: vibe plan resume {summary.plan_id}")
+    if summary.status is PlanStatus.FAILED and not running:
+        failed = [step_id for step_id, status in standing.statuses.items() if status is StepStatus.FAILED]
+        lines += try_again(folder.plan_id, failed, restored.outcome)
     env.stdout.write("\n".join(lines) + "\n")
+
+
+def _removed(folder: PlanFolder, plan: Plan, restored: RestoredPlan) -> list[RemovedRecord]:
+    if not restored.revisions:
+        return []
+    from vibe.app.plan_ledger import removed_from  # noqa: PLC0415  conversations are read for few plans
+
+    return [RemovedRecord.of(step) for step in removed_from(plan, restored, folder)]
 
 
 def _line(plan: PlanSummary) -> str:
@@ -75,7 +97,9 @@ def _standing(plan: PlanSummary) -> str:
     if plan.is_interrupted:
         return "interrupted"
     status = plan.status.value if plan.status else "unknown"
-    return f"{status} (process {plan.holder})" if plan.holder else status
+    if plan.holder:
+        return f"{status} (process {plan.holder})"
+    return f"{status} ({one_line(plan.reason)})" if plan.reason and plan.reason != status else status
 
 
 def _document(plan: PlanSummary) -> dict[str, object]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 
-from ipc.events import ToolCallEvent
+from ipc.events import ToolCallEvent, WarningEvent
 from planner.graph_text import tree
 from planner.loader import LoadedPlan
 from planner.repair import Repaired
@@ -44,7 +44,8 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
     forgive(env.stdout)
     watched = args.output == "text" and env.stderr.isatty()  # whoever waits for minutes should see that it works
-    listener = LineSink(env.stderr, (*TROUBLE, ToolCallEvent) if watched else TROUBLE)
+    trouble = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
+    listener = LineSink(env.stderr, (*trouble, ToolCallEvent) if watched else trouble)
     made = anyio.run(new_plan, request, host, [listener], _person(args.output, env))
     unsaved = None if made.plan is None or target is None else _save(made.plan, target)
     if args.output == "json":

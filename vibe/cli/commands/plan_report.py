@@ -10,6 +10,7 @@ from planner.plan_folder import PlanFolder, find_plan
 from vibe.app.plan_report import ReportFormat, read_report, written
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.parser import CommandLineError
 from vibe.core.errors import EnvironmentFailure, UsageError
 
 
@@ -33,7 +34,8 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     folder = find_plan(env.home, args.plan)
     form = ReportFormat(args.format) if args.format else None
     if args.file:
-        write_report(folder, env.cwd / Path(args.file).expanduser(), form or format_of("-o", args.file))
+        form = form or format_of("-o", args.file)
+        write_report(folder, report_path("-o", args.file, env), form)
     else:
         env.stdout.write(written(read_report(folder), form or ReportFormat.MARKDOWN))
     return ExitCode.DONE
@@ -49,6 +51,18 @@ def format_of(flag: str, name: str) -> ReportFormat:
         return ReportFormat({"markdown": "md", "htm": "html"}.get(end := Path(name).suffix[1:].lower(), end))
     except ValueError:
         raise ReportNameError(flag, name) from None
+
+
+def report_path(flag: str, name: str, env: CliEnvironment) -> Path:
+    """Where a report goes.
+
+    Raises:
+        CommandLineError: its folder is not there.
+    """
+    path = env.cwd / Path(name).expanduser()
+    if not path.parent.is_dir():
+        raise CommandLineError(f"{flag} {name}: there is no folder {str(path.parent)!r}; make it first")
+    return path
 
 
 def write_report(folder: PlanFolder, path: Path, form: ReportFormat) -> None:

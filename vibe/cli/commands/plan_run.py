@@ -36,9 +36,10 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     leave_report = _report(args.report, env) if args.report else None
     host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
     forgive(env.stdout)  # the work goes on when nobody reads of it any more
-    if args.plan_command == "resume":
+    begun = args.plan if args.plan_command == "resume" else _begun(args, options, env)
+    if begun is not None:
         with _audience(args, env) as audience:
-            ended = anyio.run(resume_plan, args.plan, options, host, audience)
+            ended = anyio.run(resume_plan, begun, options, host, audience)
     else:
         loaded = read_plan(args.file, env)
         if args.dry_run:
@@ -57,6 +58,19 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     return ended.record.exit_code
 
 
+def _begun(args: argparse.Namespace, options: PlanRunOptions, env: CliEnvironment) -> str | None:
+    """The plan that ``--resume`` means, by its id; None: there is none, or a new run is wanted."""
+    if not args.resume:
+        return None
+    if args.file == "-" or args.dry_run or args.only or args.reuse:
+        raise CommandLineError(
+            "--resume goes on with the last run of a FILE, and without --dry-run, --only and --reuse"
+        )
+    from vibe.app.unfinished_plan import unfinished_run  # noqa: PLC0415  most runs are new
+
+    return unfinished_run(env.home, read_plan(args.file, env), options.workdir)
+
+
 def _run_new(
     loaded: LoadedPlan, options: PlanRunOptions, host: Host, args: argparse.Namespace, env: CliEnvironment
 ) -> PlanRun:
@@ -71,11 +85,13 @@ def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
         ReportNameError: the file's name does not say what it is to hold.
         CommandLineError: its folder is not there.
     """
-    from vibe.cli.commands.plan_report import format_of, write_report  # noqa: PLC0415  most runs leave none
+    from vibe.cli.commands.plan_report import (  # noqa: PLC0415  most runs leave none
+        format_of,
+        report_path,
+        write_report,
+    )
 
-    form, path = format_of("--report", file), env.cwd / Path(file).expanduser()
-    if not path.parent.is_dir():
-        raise CommandLineError(f"--report {file}: there is no folder {str(path.parent)!r}; make it first")
+    form, path = format_of("--report", file), report_path("--report", file, env)
     return lambda plan_id: write_report(find_plan(env.home, plan_id), path, form)
 
 

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from ipc.events import Event, SessionStartedEvent
+from vibe.app.host import Host
+from vibe.app.run_chat import ChatRequest, run_chat
+from vibe.core.outcome import Outcome
+
+
+class Impatient:
+    """Interrupts the run the moment it has said that it started."""
+
+    def publish(self, event: Event) -> None:
+        """Take an event."""
+        if isinstance(event, SessionStartedEvent):
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL, "it would just die, without a record"
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def test_whoever_has_read_that_a_run_started_can_stop_it_and_gets_its_record(
+    vibe_home: Path, tmp_path: Path
+) -> None:
+    turns: list[dict[str, Any]] = [{"text": "never", "delay_seconds": 600}]
+    script = vibe_home / "script.json"
+    script.write_text(json.dumps({"version": 1, "agents": {"main": {"turns": turns}}}))
+    (vibe_home / "config.toml").write_text(
+        f'active_model = "replay"\n[[providers]]\nname = "replay"\nbackend = "scripted"\nscript = "{script}"\n'
+        '[[models]]\nname = "replay"\nprovider = "replay"\n'
+    )
+    host = Host(home=vibe_home, environ={"PATH": os.environ["PATH"]})
+
+    record = await run_chat(ChatRequest(prompt="go", workdir=tmp_path), host, [Impatient()])
+
+    assert (record.outcome, record.exit_code) == (Outcome.INTERRUPTED, 143)

@@ -1,0 +1,19 @@
+"""What a person can do about a plan that failed: the commands, in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vibe.core.outcome import Outcome
+
+PERMIT = "--approve edits (or --auto-approve)"
+"""What lets steps do what nobody was there to allow."""
+
+
+def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None) -> list[str]:
+    """How to have the steps done again that failed in a run with that outcome; nothing if none did."""
+    if not failed:
+        return []
+    step = failed[0] if len(failed) == 1 else "STEP"
+    allowed = f" {PERMIT}" if outcome is Outcome.BLOCKED else ""
+    return [f"try again with: vibe plan retry {plan_id} {step}, then vibe plan resume {plan_id}{allowed}"]
