@@ -1,10 +1,10 @@
 """Kills a plan of 60 steps at random instants, resumes it each time, and compares what is there at the end.
 
-    python -m tests.benchmarks.bench_kill [--count N] [--seed N] [--jobs N] [--executor local|process|both] [--json]
+    python -m tests.benchmarks.bench_kill [--count N] [--kills N] [--seed N] [--jobs N] [--executor local|process|both]
 
 The plan has commands, agents with checks, steps in worktrees, decisions, and commands that fail at first; its model is a
-script. SIGKILL hits the process alone, at an instant drawn evenly from its start to its end; one run in five is killed
-two or three times. At the end there must be exactly one completed attempt for each step in the journal, the same files
+script. SIGKILL hits the process alone, at an instant drawn evenly from its start to its end; two runs in five are killed
+two or three times, with ``--kills`` every one so often, if it does not end before. At the end there must be exactly one completed attempt for each step in the journal, the same files
 and commits as in a run that nobody disturbed, and no process, worktree, branch, socket, entry or temporary file.
 """
 
@@ -24,22 +24,22 @@ from tests.e2e.kill_lab import Kind, Report, experiment, undisturbed
 EXECUTORS = ("local", "process")
 
 
-def measure(kind: Kind, count: int, seed: int, jobs: int) -> dict[str, Any]:
+def measure(kind: Kind, given: argparse.Namespace) -> dict[str, Any]:
     """The experiments of one executor, and what they came to."""
     wanted, seconds = undisturbed(kind)
 
     def one(number: int) -> Report:
-        report = experiment(kind, seed + number, wanted, seconds)
+        report = experiment(kind, given.seed + number, wanted, seconds, given.kills)
         if report.problems:
             print(f"{kind.executor}, seed {report.seed}: {'; '.join(report.problems)}", file=sys.stderr, flush=True)
         return report
 
-    with ThreadPoolExecutor(jobs) as pool:
-        reports = list(pool.map(one, range(count)))
+    with ThreadPoolExecutor(given.jobs) as pool:
+        reports = list(pool.map(one, range(given.count)))
     failures = [report for report in reports if report.problems]
     return {
         "executor": kind.executor,
-        "experiments": count,
+        "experiments": given.count,
         "kills": sum(len(report.killed_at) for report in reports),
         "resumes": sum(report.resumes for report in reports),
         "undisturbed_s": round(seconds, 2),
@@ -54,13 +54,14 @@ def main() -> int:
     """Measure, print, and return 1 if a run ended otherwise than it should."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=200, help="how many experiments (default: 200)")
+    parser.add_argument("--kills", type=int, help="how often each is killed (default: drawn)")
     parser.add_argument("--seed", type=int, default=0, help="of the first one (default: 0)")
     parser.add_argument("--jobs", type=int, default=2, help="how many side by side (default: 2)")
     parser.add_argument("--executor", choices=(*EXECUTORS, "both"), default="both")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     given = parser.parse_args()
     executors = EXECUTORS if given.executor == "both" else (given.executor,)
-    rows = [measure(Kind(executor=executor), given.count, given.seed, given.jobs) for executor in executors]
+    rows = [measure(Kind(executor=executor), given) for executor in executors]
     report = {"load": os.getloadavg()[0], "jobs": given.jobs, "rows": rows}
     if given.json:
         print(json.dumps(report, indent=2))

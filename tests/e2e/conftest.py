@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +49,7 @@ class VibeCommand:
     environ: dict[str, str] = field(default_factory=dict[str, str])
     running: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
 
-    def __call__(self, *words: str, stdin: str = "", timeout: float = 60) -> Finished:
+    def __call__(self, *words: str, stdin: str = "", timeout: float = 180) -> Finished:
         """Run to the end."""
         ended = subprocess.run(
             [str(VIBE), *words],
@@ -129,6 +131,21 @@ def write_plan(vibe: VibeCommand) -> Callable[..., str]:
 def command_step(step_id: str, command: str, **fields: Any) -> dict[str, Any]:
     """A step that runs a command."""
     return {"id": step_id, "title": f"Step {step_id}", "mode": "run", "command": command, **fields}
+
+
+def interrupt(process: subprocess.Popen[bytes]) -> None:
+    """Send one Ctrl-C and return once the process has it: two that are pending at once are one."""
+    process.send_signal(signal.SIGINT)
+    deadline = time.monotonic() + 120
+    while process.poll() is None and _is_pending(process.pid, signal.SIGINT):
+        assert time.monotonic() < deadline, "it never took the signal"
+        time.sleep(0.01)
+
+
+def _is_pending(pid: int, which: signal.Signals) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    masks = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd:", "ShdPnd:"))]
+    return any(mask >> which - 1 & 1 for mask in masks)
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

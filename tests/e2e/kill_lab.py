@@ -27,8 +27,8 @@ from vibe.core.outcome import Outcome
 
 VIBE = Path(sysconfig.get_path("scripts")) / "vibe"
 PARALLEL = 6
-RUN_SECONDS = 180.0
-SETTLING_SECONDS = 10.0
+RUN_SECONDS = 300.0
+SETTLING_SECONDS = 60.0
 """For how long what was started may still be there after the end."""
 IGNORED = ".scratch/\n"
 
@@ -198,12 +198,16 @@ def undisturbed(kind: Kind) -> tuple[Ending, float]:
         return lab.ending(), seconds
 
 
-def experiment(kind: Kind, seed: int, wanted: Ending, seconds: float) -> Report:
-    """Kill the plan once, or sometimes more often, at random instants of its ``seconds``; resume it to its end."""
+def experiment(kind: Kind, seed: int, wanted: Ending, seconds: float, kills: int | None = None) -> Report:
+    """Kill the plan at random instants of its ``seconds``, resume it each time, and to its end.
+
+    ``kills`` is how often, if it does not end before; None: once, or sometimes more often.
+    """
     rng, report = random.Random(seed), Report(seed=seed)
     begun = time.monotonic()
     with Lab(kind) as lab:
-        instants = [rng.uniform(0.0, seconds) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
+        often = rng.choice((1, 1, 1, 2, 3)) if kills is None else kills
+        instants = [rng.uniform(0.0, seconds) for _ in range(often)]
         code: int | None = None
         for instant in instants:
             code = lab.go_on(instant)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import termios
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import VIBE, VibeCommand, command_step
+from tests.e2e.conftest import VIBE, VibeCommand, command_step, interrupt
+from tests.e2e.test_plan_run import wait_for
 from tests.fakes.terminal import Terminal
 
 DATABASE = {
@@ -23,6 +23,8 @@ DATABASE = {
 ASKS = {"id": "login", "title": "Log people in", "mode": "research"}
 QUESTION = {"question": "Which one?", "header": "Auth", "options": [{"label": "JWT"}, {"label": "Cookies"}]}
 PROMPT = "]  >"
+MOMENTS = (2, 10, 50)
+"""For how long something waits, in seconds: the next one if a busy machine has not come to it by then."""
 
 
 @contextmanager
@@ -66,7 +68,7 @@ def test_an_agent_asks_and_the_answer_reaches_its_model(vibe: VibeCommand, write
             terminal.wait_for("? a question to you  for step: Log people in")
             terminal.wait_for(PROMPT)
             terminal.type("a magic link\n")
-            assert process.wait(timeout=30) == 0
+            assert process.wait(timeout=120) == 0
         assert termios.tcgetattr(terminal.slave) == before
     assert told_the_model(vibe) == "Which one?\n→ a magic link (own words)"
 
@@ -79,12 +81,20 @@ def test_nobody_at_a_terminal_means_no_such_tool(vibe: VibeCommand, write_plan: 
 
 @pytest.mark.usefixtures("asking")
 def test_a_question_is_withdrawn_when_its_step_runs_out_of_time(vibe: VibeCommand, write_plan: Any) -> None:
-    plan = write_plan({**ASKS, "timeout_seconds": 2}, command_step("next", "sleep 4; echo went on"))
-    with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
-        terminal.wait_for(PROMPT)
-        terminal.wait_for("1 failed")
-        assert process.wait(timeout=30) == 4
-        assert not any("steps ·" in line for line in terminal.screen()), "the picture was drawn again, and taken away"
+    for seconds in MOMENTS:
+        (vibe.workdir / "go").unlink(missing_ok=True)
+        wait = "while [ ! -e go ]; do sleep 0.05; done; echo went on"
+        plan = write_plan({**ASKS, "timeout_seconds": seconds}, command_step("next", wait))
+        with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
+            terminal.wait_for("1 failed")
+            asked = PROMPT in terminal.sent()
+            (vibe.workdir / "go").touch()
+            assert process.wait(timeout=120) == 4
+            screen = terminal.screen()
+            assert not any("steps ·" in line for line in screen), "the picture was drawn again, and taken away"
+        if asked:
+            return
+    pytest.fail("it never came to the question in time")
 
 
 @pytest.mark.usefixtures("asking")
@@ -93,11 +103,9 @@ def test_interrupts_at_a_question_pause_and_then_stop(vibe: VibeCommand, write_p
         before = termios.tcgetattr(terminal.slave)
         with on_terminal(vibe, terminal, "run", write_plan(ASKS)) as process:
             terminal.wait_for(PROMPT)
-            process.send_signal(signal.SIGINT)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=1.5)  # two signals that are pending at once are one
-            process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=30) == 130
+            interrupt(process)
+            interrupt(process)
+            assert process.wait(timeout=120) == 130
             terminal.wait_for("vibe plan resume")
         assert termios.tcgetattr(terminal.slave) == before
 
@@ -112,20 +120,24 @@ def test_a_decision_is_taken_while_other_steps_go_on(vibe: VibeCommand, write_pl
     with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
         terminal.wait_for("? db: Which database?")
         terminal.wait_for(PROMPT)
-        while not (vibe.workdir / "other.txt").exists():
-            assert process.poll() is None
+        wait_for(lambda: (vibe.workdir / "other.txt").exists() or process.poll() is not None)
         terminal.type("1\n")
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
     assert (vibe.workdir / "choice.txt").read_text() == "pg\n"
 
 
 def test_nobody_answers_in_time_and_the_default_is_taken(vibe: VibeCommand, write_plan: Any) -> None:
-    decision = {**DATABASE, "default": "files", "timeout_seconds": 2}
-    plan = write_plan(command_step("one", "echo $0 > done.txt", decision="db"), decisions=[decision])
-    with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
-        terminal.wait_for("files is taken")
-        assert process.wait(timeout=30) == 0
-    assert (vibe.workdir / "done.txt").exists()
+    for seconds in MOMENTS:
+        decision = {**DATABASE, "default": "files", "timeout_seconds": seconds}
+        plan = write_plan(command_step("one", "echo $0 > done.txt", decision="db"), decisions=[decision])
+        with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
+            assert process.wait(timeout=120) == 0
+            asked = "files is taken" in terminal.sent()
+        assert (vibe.workdir / "done.txt").exists()
+        (vibe.workdir / "done.txt").unlink()
+        if asked:
+            return
+    pytest.fail("it never came to the question in time")
 
 
 def test_not_now_leaves_the_plan_paused_and_a_resume_asks_again(vibe: VibeCommand, write_plan: Any) -> None:
@@ -133,13 +145,13 @@ def test_not_now_leaves_the_plan_paused_and_a_resume_asks_again(vibe: VibeComman
     with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
         terminal.wait_for(PROMPT)
         terminal.type("\x1b")
-        assert process.wait(timeout=30) == 5
+        assert process.wait(timeout=120) == 5
         terminal.wait_for("paused (decision)")
     (plan_id,) = vibe.plan_ids()
     with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "resume", plan_id) as process:
         terminal.wait_for(PROMPT)
         terminal.type("2\n")
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
     assert (vibe.workdir / "done.txt").exists()
 
 
@@ -153,5 +165,5 @@ def test_what_becomes_of_a_failed_step_is_asked_in_the_same_way(vibe: VibeComman
         terminal.wait_for("1) Try again, from its beginning")
         terminal.wait_for(PROMPT)
         terminal.type("1\n")
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
     assert (vibe.workdir / "done.txt").exists()

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from tests.e2e.conftest import VibeCommand
-from tests.e2e.test_subagents import agents, results_of, running_with, wait_for
+from tests.e2e.test_subagents import a_long_time, agents, results_of, running_with, wait_for
 
 
 def bash(command: str, **more: Any) -> dict[str, Any]:
@@ -16,10 +16,11 @@ def look(**more: Any) -> dict[str, Any]:
 
 
 def test_a_background_command_is_read_and_stopped(vibe: VibeCommand) -> None:
+    seconds = a_long_time()
     vibe.replay(
         agents(
             main=[
-                {"tool_calls": [bash("echo serving; exec sleep 300.314159", background=True)]},
+                {"tool_calls": [bash(f"echo serving; exec sleep {seconds}", background=True)]},
                 {"tool_calls": [look(wait=30)]},
                 {"tool_calls": [look(stop=True)]},
                 {"text": "done"},
@@ -33,18 +34,15 @@ def test_a_background_command_is_read_and_stopped(vibe: VibeCommand) -> None:
     reading, stopping = (result["content"] for result in results_of(lines, "background"))
     assert reading.startswith("serving\n[bg1: still running after")
     assert stopping.startswith("[bg1: ended with exit code 143 after")
-    assert not running_with("300.314159")
+    assert not running_with(seconds)
 
 
 def test_what_runs_in_the_background_ends_with_the_agent(vibe: VibeCommand) -> None:
+    seconds = a_long_time()
     vibe.replay(
         agents(
             main=[
-                {
-                    "tool_calls": [
-                        bash("(echo up > up; exec sleep 300.161803) & exec sleep 300.161803", background=True)
-                    ]
-                },
+                {"tool_calls": [bash(f"(echo up > up; exec sleep {seconds}) & exec sleep {seconds}", background=True)]},
                 {"tool_calls": [bash("until [ -e up ]; do sleep 0.05; done")]},
                 {"text": "done"},
             ]
@@ -52,15 +50,16 @@ def test_what_runs_in_the_background_ends_with_the_agent(vibe: VibeCommand) -> N
     )
 
     assert vibe("--yolo", "-p", "go").code == 0
-    assert not running_with("300.161803")
+    assert not running_with(seconds)
 
 
 def test_a_killed_vibe_takes_its_background_commands_along(vibe: VibeCommand) -> None:
+    seconds = a_long_time()
     vibe.replay(
         agents(
             main=[
-                {"tool_calls": [bash("echo up > up; exec sleep 300.141421", background=True)]},
-                {"tool_calls": [bash("exec sleep 300.141421")]},
+                {"tool_calls": [bash(f"echo up > up; exec sleep {seconds}", background=True)]},
+                {"tool_calls": [bash(f"exec sleep {seconds}")]},
             ]
         )
     )
@@ -70,8 +69,8 @@ def test_a_killed_vibe_takes_its_background_commands_along(vibe: VibeCommand) ->
     process.kill()
     process.wait()
 
-    deadline = time.monotonic() + 15
-    while running_with("300.141421"):
+    deadline = time.monotonic() + 120
+    while running_with(seconds):
         assert time.monotonic() < deadline, "it outlived its agent"
         time.sleep(0.05)
 

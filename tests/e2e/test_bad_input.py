@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import EXAMPLES, VibeCommand, command_step, snapshot
+from tests.fakes.ports import ports_in_a_row
 
 GOOD = command_step("a", "touch ran")
 
@@ -116,8 +116,8 @@ def test_every_problem_of_a_plan_is_reported_at_once(vibe: VibeCommand) -> None:
     assert {"steps[0].mode", "steps[1].retries", "steps[1].id", "steps[2].id", "steps[2].title"} <= paths
 
 
-def test_an_address_in_use_names_who_uses_it(vibe: VibeCommand, write_plan: Callable[..., str], free_port: int) -> None:
-    address = f"tcp://127.0.0.1:{free_port}"
+def test_an_address_in_use_names_who_uses_it(vibe: VibeCommand, write_plan: Callable[..., str]) -> None:
+    address = f"tcp://127.0.0.1:{ports_in_a_row()}"
     plan = write_plan(command_step("long", "touch started; while [ ! -e go ]; do sleep 0.05; done"))
     first = vibe.start("plan", "run", "--bus", address, plan)
     while not (vibe.workdir / "started").exists():
@@ -131,19 +131,8 @@ def test_an_address_in_use_names_who_uses_it(vibe: VibeCommand, write_plan: Call
     assert second.err.count("\n") == 1
     assert len(vibe.plan_ids()) == 1
     (vibe.workdir / "go").touch()
-    first.communicate(timeout=20)
+    first.communicate(timeout=120)
     assert first.returncode == 0
-
-
-@pytest.fixture
-def free_port() -> int:
-    """The first of three ports in a row that nobody listens at."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        if port < 65_000:
-            return port
 
 
 def test_a_home_that_cannot_be_written_is_said(

@@ -63,7 +63,7 @@ def plan_examples() -> list[tuple[str, str]]:
     return [(name, block.text) for name, _ in shown for block in blocks(name, "json") if '"steps"' in block.text]
 
 
-def wait_for_start(vibe: VibeCommand, run: subprocess.Popen[bytes], seconds: float = 15) -> None:
+def wait_for_start(vibe: VibeCommand, run: subprocess.Popen[bytes], seconds: float = 120) -> None:
     """Until the run has come to the step that waits."""
     deadline = time.monotonic() + seconds
     while not (vibe.workdir / "started").exists():
@@ -162,7 +162,7 @@ def shell(job: VibeCommand, script: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=180,
         start_new_session=True,
         check=False,
     )
@@ -208,7 +208,7 @@ def test_a_terminated_job_is_resumed_as_the_guide_says(job: VibeCommand, write_p
     wait_for_start(job, process)
     process.terminate()
     (job.workdir / "go").touch()
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=120)
     (job.workdir / "result.json").write_bytes(out)
 
     resumed = shell(job, f"set -e\n{blocks('docs/guide/ci.md', 'sh')[2].text}")
@@ -230,9 +230,9 @@ def watched_run(vibe: VibeCommand, plan: str, command: list[str]) -> tuple[list[
     assert watcher.stdout is not None
     first = watcher.stdout.readline()
     (vibe.workdir / "go").touch()
-    published, _ = run.communicate(timeout=20)
+    published, _ = run.communicate(timeout=120)
     printed = first + watcher.stdout.read()
-    assert (run.returncode, watcher.wait(timeout=20)) == (0, 0)
+    assert (run.returncode, watcher.wait(timeout=120)) == (0, 0)
     return published.decode().splitlines()[:-1], printed.decode().splitlines()
 
 
@@ -279,7 +279,7 @@ def test_the_shell_lines_of_the_events_guide_follow_a_run(vibe: VibeCommand, lon
     first = follower.stdout.readline()
     assert len(shell(vibe, listing).stdout.splitlines()) == 1
     (vibe.workdir / "go").touch()
-    run.communicate(timeout=20)
+    run.communicate(timeout=120)
     rest = follower.stdout.read()
 
     kinds = [json.loads(line)["type"] for line in (first + rest).splitlines()]

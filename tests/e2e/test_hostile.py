@@ -220,7 +220,7 @@ def test_three_hundred_steps_end_without_lag(vibe: VibeCommand, write_plan: Writ
     took = time.monotonic() - started
     assert record["outcome"] == "completed"
     assert {step["status"] for step in record["steps"]} == {"completed"}
-    assert took < 60, "a step that does nothing takes milliseconds"
+    assert took < 150, "a step that does nothing takes milliseconds, on a busy machine some more"
 
 
 def refuse_after(calls: int, status: int) -> Callable[[Received], Reply]:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.conftest import REPOSITORY, VibeCommand, snapshot
 from tests.e2e.test_prompt import WRITE, turns
-from tests.e2e.test_subagents import agents, delegate, results_of, running_with, subagent, wait_for
+from tests.e2e.test_subagents import a_long_time, agents, delegate, results_of, running_with, subagent, wait_for
 
 PROVEN_ELSEWHERE = {
     "a pipe needs no terminal": "tests/e2e/test_prompt.py::test_the_prompt_may_come_through_a_pipe",
@@ -82,14 +82,14 @@ def test_a_subagent_has_only_the_tools_its_parent_was_given(vibe: VibeCommand) -
 def test_a_signal_saves_the_session_and_ends_with_record_and_code(
     vibe: VibeCommand, which: signal.Signals, code: int
 ) -> None:
-    seconds = f"300.6931{code}"
+    seconds = a_long_time()
     sleeping = {"name": "bash", "arguments": {"command": f"echo up > up; exec sleep {seconds}"}}
     vibe.replay(turns({"text": "first", "tool_calls": [WRITE]}, {"tool_calls": [sleeping]}))
     process = vibe.start("--yolo", "--output", "streaming", "-p", "go")
     wait_for(vibe.workdir / "up")
 
     process.send_signal(which)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
 
     *events, record = [json.loads(line) for line in out.splitlines()]
     assert (process.returncode, record["exit_code"], record["outcome"]) == (code, code, "interrupted"), err

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import signal
 import subprocess
 import sys
+import time
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.conftest import command_step, interrupt
 from tests.fakes.terminal import Terminal
 
 REPOSITORY = Path(__file__).parents[2]
@@ -29,9 +31,11 @@ def environ(vibe_home: Path, tmp_path: Path) -> dict[str, str]:
 
 
 @contextmanager
-def running(terminal: Terminal, environ: dict[str, str], *flags: str) -> Generator[subprocess.Popen[bytes]]:
+def running(
+    terminal: Terminal, environ: dict[str, str], *flags: str, plan: Path = QUICKSTART
+) -> Generator[subprocess.Popen[bytes]]:
     with subprocess.Popen(
-        [VIBE, "plan", "run", QUICKSTART, *flags],
+        [VIBE, "plan", "run", plan, *flags],
         stdin=terminal.slave,
         stdout=terminal.slave,
         stderr=terminal.slave,
@@ -45,13 +49,38 @@ def running(terminal: Terminal, environ: dict[str, str], *flags: str) -> Generat
             process.kill()
 
 
-def test_a_person_watches_the_plan_run_and_reads_how_it_ended(environ: dict[str, str]) -> None:
-    with Terminal(80, 40) as terminal, running(terminal, environ, "--approve", "edits") as process:
-        terminal.wait_for("Give textkit a slugify() and a shorten() function")
-        terminal.wait_for("0/6 steps · 1 running")
+def waiting(step_id: str, *needs: str) -> dict[str, object]:
+    """A step that goes on once a file of its name is there: nothing moves on until it has been seen."""
+    command = f"while [ ! -e {step_id} ]; do sleep 0.02; done"
+    return command_step(step_id, command, depends_on=list(needs))
+
+
+def test_a_person_sees_which_steps_run_which_wait_and_what_they_wait_for(environ: dict[str, str]) -> None:
+    folder = Path(environ["TMPDIR"])
+    plan = folder / "plan.json"
+    steps = [waiting("survey"), waiting("slugify", "survey"), waiting("shorten", "survey")]
+    steps.append(waiting("test", "slugify", "shorten"))
+    plan.write_text(json.dumps({"version": 1, "goal": "Give textkit two functions", "steps": steps}))
+
+    with Terminal(80, 40) as terminal, running(terminal, environ, plan=plan) as process:
+        terminal.wait_for("Give textkit two functions")
+        terminal.wait_for("0/4 steps · 1 running")
         terminal.wait_for("after slugify, shorten")
-        terminal.wait_for("2/6 steps")
-        assert process.wait(timeout=50) == 0
+        for name, seen in {"survey": "1/4 steps · 2 running", "slugify": "2/4 steps · 1 running"}.items():
+            (folder / name).touch()
+            terminal.wait_for(seen)
+        for name in ("shorten", "test"):
+            (folder / name).touch()
+        assert process.wait(timeout=120) == 0
+        terminal.wait_for(" completed in ")
+        assert not any("/4 steps" in line for line in terminal.screen()), "the live picture is gone"
+
+
+def test_a_person_watches_the_quickstart_run_and_reads_how_it_ended(environ: dict[str, str]) -> None:
+    with Terminal(80, 40) as terminal, running(terminal, environ, "--approve", "edits") as process:
+        terminal.wait_until_seen("Give textkit a slugify() and a shorten() function")
+        terminal.wait_until_seen("/6 steps · ")
+        assert process.wait(timeout=120) == 0
         terminal.wait_for(" completed in ")
         screen = terminal.screen()
         assert not any("/6 steps" in line for line in screen), "the live picture is gone"
@@ -68,6 +97,7 @@ def test_a_person_is_asked_before_a_file_is_written_and_their_yes_counts(environ
             if asked > answered:
                 answered = asked
                 terminal.type("y\n")
+            time.sleep(0.01)
         assert process.returncode == 0
         assert answered >= 4
         assert any("? write_file wants to run  for step: Write slugify()" in line for line in terminal.screen())
@@ -78,14 +108,7 @@ def test_an_interrupt_at_the_question_gives_the_terminal_back(environ: dict[str,
         terminal.wait_for("or: n WHY  >")
         interrupt(process)  # pause: the step waits for its answer
         interrupt(process)  # cancel now
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=120) == 130
         terminal.wait_for("vibe plan resume")
         sent = terminal.sent()
         assert sent.rindex("\x1b[?25h") > sent.rindex("\x1b[?25l")
-
-
-def interrupt(process: subprocess.Popen[bytes]) -> None:
-    """Send one Ctrl-C, and leave time to notice it: two that are pending at once are one."""
-    process.send_signal(signal.SIGINT)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=1.5)

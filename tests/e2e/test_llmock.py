@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import VibeCommand
+from tests.fakes.ports import free_port
 from tests.integration.llm.test_llmock import call, wait_until_up
 
 BACKENDS = pytest.mark.parametrize(("backend", "path"), [("generic", "/v1"), ("mistral", "/mistral/v1")])
@@ -36,9 +36,7 @@ THREE_TURNS = [
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The root URL of a running llmock."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     log = tmp_path_factory.mktemp("llmock") / "log"
     command = [Path(sys.executable).with_name("llmock"), "serve", "--port", str(port)]
     with log.open("wb") as sink:
@@ -50,7 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
-            process.wait(timeout=10)
+            process.wait(timeout=60)
 
 
 def talk_to(vibe: VibeCommand, server: str, backend: str, path: str, *behaviors: dict[str, Any]) -> None:

@@ -120,7 +120,7 @@ def test_a_pause_that_cuts_a_side_effect_off_asks_and_skip_goes_on_without_it(
     while b'"code":"pausing"' not in process.stdout.readline():
         pass
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+    process.communicate(timeout=120)
     plan_id = vibe.plan_ids()[0]
 
     assert vibe("plan", "decide", plan_id, "interrupted:deploy:1", "skip").code == 0

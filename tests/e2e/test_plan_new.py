@@ -155,7 +155,7 @@ def test_a_person_at_the_terminal_is_asked_once(vibe: VibeCommand) -> None:
         terminal.wait_for("Which database?")
         terminal.wait_for("]  >")
         terminal.type("2\n")
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
         assert "\n".join(terminal.screen()).count("a question to you") == 1
     assert (vibe.workdir / "plan.json").exists()
 
@@ -166,7 +166,7 @@ def test_an_interrupt_withdraws_the_question(vibe: VibeCommand) -> None:
         terminal.wait_for("list_dir")
         terminal.wait_for("]  >")
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(120) == 130
         terminal.wait_for("no plan: stopped before there was a plan")
     assert not (vibe.workdir / "plan.json").exists()
 
@@ -204,7 +204,7 @@ def test_the_commands_are_shown_at_the_terminal_and_asked_about(vibe: VibeComman
         terminal.wait_for("go: touch done")
         terminal.wait_for("Run them? [y/N]")
         terminal.type(f"{answer}\n")
-        assert process.wait(30) == code, terminal.sent()
+        assert process.wait(120) == code, terminal.sent()
     assert (vibe.workdir / "done").exists() == (code == 0)
 
 
@@ -264,9 +264,9 @@ def test_decisions_that_name_no_time_wait_as_long_as_configured(
 
 
 def test_an_interrupt_ends_the_planning(vibe: VibeCommand) -> None:
-    planner(vibe, {**hand_in(GOOD), "delay_seconds": 60, "text": "x" * 50, "chunk_size": 1})
+    planner(vibe, {**hand_in(GOOD), "delay_seconds": 600, "text": "x" * 50, "chunk_size": 1})
     process = vibe.start("plan", "new", "g", "--output", "json")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not list((vibe.home / "run").glob("*.json")):
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -274,7 +274,7 @@ def test_an_interrupt_ends_the_planning(vibe: VibeCommand) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     process.terminate()
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=120)
     assert process.returncode == 143
     record = json.loads(out)
     assert (record["outcome"], record["plan"]) == ("interrupted", None)

@@ -124,10 +124,10 @@ def test_what_a_step_beside_it_wrote_meanwhile_stays(vibe: VibeCommand, write_pl
 
 
 def test_what_a_killed_step_had_done_goes_back_and_is_set_aside(vibe: VibeCommand, write_plan: Any) -> None:
-    step, script = shell("slow", "echo half > a.txt; sleep 60")
+    step, script = shell("slow", "echo half > a.txt; sleep 600")
     vibe.replay({"agents": {"slow": script}})
     process = vibe.start("plan", "run", write_plan(step), "--auto-approve")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not (vibe.workdir / "a.txt").exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -143,10 +143,10 @@ def test_what_a_killed_step_had_done_goes_back_and_is_set_aside(vibe: VibeComman
 
 
 def test_a_plan_that_runs_is_left_alone(vibe: VibeCommand, write_plan: Any) -> None:
-    step, script = shell("slow", "echo half > a.txt; sleep 60")
+    step, script = shell("slow", "echo half > a.txt; sleep 600")
     vibe.replay({"agents": {"slow": script}})
     vibe.start("plan", "run", write_plan(step), "--auto-approve")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not (vibe.workdir / "a.txt").exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)

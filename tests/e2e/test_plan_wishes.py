@@ -37,7 +37,7 @@ def started(vibe: VibeCommand, plan: str, *words: str) -> tuple[subprocess.Popen
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, Any]]:
     """The exit code and record of a run."""
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     assert out, err
     return process.returncode, json.loads(out)
 
@@ -91,13 +91,15 @@ def test_a_cancelled_plan_is_gone_within_a_second_with_all_its_processes(
     shell = int((vibe.workdir / "pid").read_text())
 
     before = time.monotonic()
+    vibe("plan", "pause", "no-such-plan")
+    between = time.monotonic()
     cancelled = vibe("plan", "cancel", plan_id)
-    took = time.monotonic() - before
+    took = time.monotonic() - between
     _, record = ended(run)
 
     assert (cancelled.code, cancelled.out) == (0, f"plan {plan_id}: cancelled\n")
-    assert took < 5, "a second, and what a busy machine adds"
-    assert not Path(f"/proc/{shell}").exists()
+    assert took < 5 + 10 * (between - before), "a second, and what a busy machine adds"
+    wait_for(lambda: not Path(f"/proc/{shell}").exists())
     assert {step["id"]: step["status"] for step in record["steps"]} == {"a": "cancelled", "b": "cancelled"}
     assert refused(vibe("plan", "resume", plan_id), 2, "cancelled")
     assert refused(vibe("plan", "cancel", plan_id), 2, "has ended (cancelled)")
@@ -200,7 +202,7 @@ def test_of_two_decisions_at_once_one_is_taken(vibe: VibeCommand, write_plan: Wr
         ),
     )
     both = [vibe.start("plan", "decide", plan_id, "ship", option) for option in ("yes", "no")]
-    ends = [(process.communicate(timeout=20), process.returncode) for process in both]
+    ends = [(process.communicate(timeout=120), process.returncode) for process in both]
     (vibe.workdir / "go").touch()
     ended(run)
 
@@ -258,7 +260,7 @@ def test_a_waiting_run_says_how_to_decide_and_is_decided_from_another_terminal(
 
     assert command == ["plan", "decide", vibe.plan_ids()[0], "ship", "OPTION"]
     assert vibe(*command[:-1], "yes").code == 0
-    out, _ = run.communicate(timeout=30)
+    out, _ = run.communicate(timeout=120)
 
     assert (run.returncode, b" completed in " in out) == (0, True)
     assert (vibe.workdir / "shipped").exists()

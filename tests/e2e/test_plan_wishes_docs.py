@@ -25,7 +25,7 @@ NODE = shutil.which("node")
 def ask(program: Path, run_file: Path, request: str) -> tuple[int, dict[str, Any]]:
     assert NODE is not None
     done = subprocess.run(
-        [NODE, str(program), str(run_file), request], capture_output=True, text=True, check=False, timeout=20
+        [NODE, str(program), str(run_file), request], capture_output=True, text=True, check=False, timeout=120
     )
     assert done.stderr == ""
     return done.returncode, json.loads(done.stdout)

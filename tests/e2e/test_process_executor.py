@@ -57,7 +57,7 @@ def call(tool: str, **arguments: Any) -> dict[str, Any]:
 def slow(step_id: str) -> dict[str, Any]:
     """An agent that waits for a file in a command, and leaves a process in a session of its own."""
     wait = f"touch started-{step_id}; while [ ! -e go ]; do sleep 0.05; done"
-    command = f"echo ran >> log-{step_id}; (setsid sleep 300 &); {wait}"
+    command = f"echo ran >> log-{step_id}; (setsid sleep 600 &); {wait}"
     return {"turns": [call("bash", command=command), {"text": f"{step_id} is done"}]}
 
 
@@ -164,7 +164,7 @@ def test_killing_a_steps_process_fails_the_step_and_not_the_plan(vibe: VibeComma
     os.kill(victim, signal.SIGKILL)
     wait_for(lambda: not Path(f"/proc/{victim}").exists())
     (vibe.workdir / "go").touch()
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=120)
 
     steps = steps_of(out)
     assert (steps["victim"]["status"], steps["victim"]["reason"]) == ("failed", "crashed")
@@ -212,8 +212,8 @@ def test_nothing_outlives_a_run_that_is_killed_and_a_resume_goes_on_in_processes
     process.kill()
     process.wait()
 
-    wait_for(lambda: not step_processes(vibe), 5)
-    wait_for(lambda: not [one for one in leftovers(vibe.workdir) if "while" in one], 5)
+    wait_for(lambda: not step_processes(vibe))
+    wait_for(lambda: not [one for one in leftovers(vibe.workdir) if "while" in one])
     (vibe.workdir / "go").touch()
     record = vibe("plan", "resume", vibe.plan_ids()[0], "--output", "json").document
     assert record["outcome"] == "completed"
@@ -238,7 +238,7 @@ def test_an_interrupt_pauses_and_a_resume_goes_on(vibe: VibeCommand, write_plan:
         process.send_signal(signal.SIGINT)
     else:
         (vibe.workdir / "go").touch()
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=120)
 
     assert process.returncode == 130, err
     assert (json.loads(out)["outcome"], step_processes(vibe)) == ("interrupted", set())
@@ -253,7 +253,7 @@ def test_a_plan_in_processes_ends_in_good_time_when_told_to(vibe: VibeCommand, w
     process = started(vibe, write_plan(agent_step("s")), "s")
 
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=120)
 
     assert (process.returncode, json.loads(out)["outcome"]) == (143, "interrupted"), err
     assert step_processes(vibe) == set()

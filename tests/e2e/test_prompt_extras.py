@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import VibeCommand, snapshot
+from tests.e2e.conftest import Finished, VibeCommand, snapshot
 from tests.e2e.test_prompt import WRITE, turns
-from tests.e2e.test_subagents import agents, delegate, running_with, subagent
+from tests.e2e.test_subagents import a_long_time, agents, delegate, running_with, subagent
 
 LOOK = {"name": "grep", "arguments": {"pattern": "x"}}
-SECONDS = {"model": "300.57721", "command": "300.57722", "background": "300.57723", "subagent": "300.57724"}
-"""How long a command would sleep, a number a test: tests run side by side."""
+TOUCH = {"name": "bash", "arguments": {"command": "touch up"}}
 
 
 def asleep(seconds: str, **more: Any) -> dict[str, Any]:
@@ -109,34 +107,42 @@ def test_a_folder_that_fills_up_costs_the_exit_code_and_not_the_answer(vibe: Vib
     assert "--output-dir" in ended.err
 
 
-@pytest.mark.parametrize(("where", "seconds"), SECONDS.items(), ids=SECONDS.keys())
-def test_a_time_limit_ends_the_run_with_a_record_and_nothing_left(vibe: VibeCommand, where: str, seconds: str) -> None:
-    waiting: dict[str, Any] = {"text": "slow", "delay_seconds": 60}
+def cut_off(vibe: VibeCommand, limits: tuple[float, ...] = (2.5, 10, 40)) -> tuple[float, Finished]:
+    """A run that its time limit ends in its command, and the limit: the next one if a busy machine is not there by it."""
+    for limit in limits:
+        ended = vibe("--yolo", "--time-limit", str(limit), "--output", "json", "-p", "go")
+        if (vibe.workdir / "up").exists():
+            return limit, ended
+    raise AssertionError("it never came to the command in time")
+
+
+@pytest.mark.parametrize("where", ["model", "command", "background", "subagent"])
+def test_a_time_limit_ends_the_run_with_a_record_and_nothing_left(vibe: VibeCommand, where: str) -> None:
+    seconds = a_long_time()
+    waiting: dict[str, Any] = {"text": "slow", "delay_seconds": 600}
     main: dict[str, list[dict[str, Any]]] = {
-        "model": [{"tool_calls": [LOOK]}, waiting],
+        "model": [{"tool_calls": [TOUCH]}, waiting],
         "command": [{"tool_calls": [LOOK, asleep(seconds)]}],
         "background": [{"tool_calls": [asleep(seconds, background=True)]}, waiting],
         "subagent": [{"tool_calls": [delegate("go", agent="helper")]}],
     }
     vibe.replay(agents(main=main[where], helper=[{"tool_calls": [asleep(seconds)]}]))
     subagent(vibe, "helper", 'safety = "neutral"')
-    started = time.monotonic()
 
-    ended = vibe("--yolo", "--time-limit", "2.5", "--output", "json", "-p", "go")
+    limit, ended = cut_off(vibe)
 
     record = ended.document
     assert ended.code == 4, ended.err
     assert (record["outcome"], record["exit_code"], record["reason"]) == ("limit", 4, "timeout")
-    assert record["detail"] == "the time limit of 2.5 s is used up"
-    assert 2 < time.monotonic() - started < 30
-    assert (vibe.workdir / "up").exists() == (where != "model")
+    assert record["detail"] == f"the time limit of {limit:g} s is used up"
+    assert record["duration_s"] >= limit
     assert not running_with(seconds)
     assert unanswered(vibe.home / "logs" / "session" / record["session_id"] / "messages.jsonl") == set()
 
 
 def test_a_run_cut_by_its_time_limit_can_be_gone_on_with(vibe: VibeCommand) -> None:
-    vibe.replay(turns({"tool_calls": [asleep("300.57725")]}))
-    assert vibe("--yolo", "--time-limit", "2", "-p", "go").code == 4
+    vibe.replay(turns({"tool_calls": [asleep(a_long_time())]}))
+    assert cut_off(vibe)[1].code == 4
     vibe.replay(turns({"text": "never"}, {"text": "went on"}))
 
     ended = vibe("--yolo", "--continue", "-p", "go on")
@@ -147,7 +153,7 @@ def test_a_run_cut_by_its_time_limit_can_be_gone_on_with(vibe: VibeCommand) -> N
 def test_a_time_limit_that_is_not_reached_changes_nothing(vibe: VibeCommand) -> None:
     vibe.replay(turns({"text": "quick"}))
 
-    ended = vibe("--time-limit", "60", "-p", "go")
+    ended = vibe("--time-limit", "600", "-p", "go")
 
     assert (ended.code, ended.out, ended.err) == (0, "quick\n", "")
 

@@ -14,12 +14,12 @@ from tests.e2e.test_plan_run import wait_for
 
 
 async def ask(entry: Entry, command: Command) -> Reply:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         return await send_command(entry, command)
 
 
 def test_a_prompt_can_be_cancelled_and_nothing_else(vibe: VibeCommand) -> None:
-    call = {"name": "bash", "arguments": {"command": "echo $$ > pid; touch started; sleep 60"}}
+    call = {"name": "bash", "arguments": {"command": "echo $$ > pid; touch started; sleep 600"}}
     vibe.replay({"agents": {"main": {"turns": [{"tool_calls": [call]}, {"text": "done"}]}}})
     run = vibe.start("--auto-approve", "--output", "json", "-p", "go")
     wait_for(lambda: (vibe.workdir / "started").exists() or run.poll() is not None)
@@ -30,7 +30,7 @@ def test_a_prompt_can_be_cancelled_and_nothing_else(vibe: VibeCommand) -> None:
     assert (refused.ok, refused.reason) == (False, "refused")
     assert run.poll() is None
     assert anyio.run(ask, entry, Cancel()).ok
-    out, err = run.communicate(timeout=20)
+    out, err = run.communicate(timeout=120)
 
     record = json.loads(out)
     assert (run.returncode, record["outcome"], record["exit_code"]) == (130, "interrupted", 130), err

@@ -145,7 +145,7 @@ def test_a_pause_neither_doubles_nor_loses_what_was_spent(
         process.send_signal(signal.SIGINT)
     else:
         (vibe.workdir / "go").touch()
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=120)
     paused = json.loads(out)
 
     assert (process.returncode, used(paused)) == (130, (1, CALL_TOKENS)), err
@@ -179,6 +179,41 @@ def test_a_decision_may_be_taken_with_the_resume(vibe: VibeCommand, write_plan: 
     assert "yes, no" in wrong.err
     assert "Ship it?" in unanswered.out
     assert (vibe.workdir / "log").read_text() == "1\n2\n"
+
+
+def test_what_a_failed_step_waits_for_may_be_decided_with_the_resume(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    plan = write_plan(
+        command_step("first", "echo 1 >> log; test -e ready", on_failure="ask"),
+        command_step("second", "echo 2 >> log", depends_on=["first"]),
+    )
+    plan_id = vibe("plan", "run", "--output", "json", plan).document["plan_id"]
+
+    early = vibe("plan", "resume", plan_id, "--decide", "failed:first:2=retry")
+    wrong = vibe("plan", "resume", plan_id, "--decide", "failed:first:1=perhaps")
+    again = vibe("plan", "resume", plan_id, "--decide", "failed:first:1=retry")
+    (vibe.workdir / "ready").touch()
+    ended = vibe("plan", "resume", plan_id, "--decide", "failed:first:2=retry")
+
+    assert (early.code, wrong.code, again.code, ended.code) == (2, 2, 5, 0), ended.err
+    assert "it has failed:first:1" in early.err
+    assert "retry, skip, stop" in wrong.err
+    assert (vibe.workdir / "log").read_text() == "1\n1\n1\n2\n"
+
+
+def test_a_resume_cannot_decide_otherwise_what_was_decided(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    plan = write_plan(
+        command_step("first", "false", when={"ship": ["yes"]}, on_failure="ask"),
+        command_step("second", "true", when={"ship": ["no"]}),
+        decisions=[decision()],
+    )
+    plan_id = vibe("plan", "run", "--output", "json", "--decide", "ship=yes", plan).document["plan_id"]
+
+    other = vibe("plan", "resume", plan_id, "--decide", "ship=no")
+    same = vibe("plan", "resume", plan_id, "--decide", "ship=yes", "--decide", "failed:first:1=skip")
+
+    assert (other.code, other.out, other.err.count("\n")) == (2, "", 1)
+    assert "--decide ship=no: it was decided before, for yes" in other.err
+    assert same.code == 0, same.err
 
 
 def test_a_resume_may_change_approvals_model_and_width(vibe: VibeCommand, write_plan: WritePlan) -> None:
@@ -294,7 +329,7 @@ def test_of_two_resumes_at_once_one_runs_the_plan(vibe: VibeCommand, write_plan:
     wait_for(lambda: any(process.poll() is not None for process in both))
 
     (vibe.workdir / "go").touch()
-    ends = [(process.communicate(timeout=20), process.returncode) for process in both]
+    ends = [(process.communicate(timeout=120), process.returncode) for process in both]
 
     assert sorted(code for _, code in ends) == [0, 3], ends
     refused = next(err.decode() for (_, err), code in ends if code == 3)
@@ -306,7 +341,7 @@ def test_a_demonstration_whose_copy_was_deleted_says_so(vibe: VibeCommand, tmp_p
     process = vibe.start("plan", "run", "--approve", "edits", str(EXAMPLES / "quickstart.json"))
     wait_for(lambda: any(tmp_path.glob("vibe-sample-*/project/textkit")))
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=120)
     assert process.returncode == 143
     sample = next(tmp_path.glob("vibe-sample-*"))
     shutil.rmtree(sample)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,38 @@ def test_an_agent_can_not_write_outside_the_workspace_and_reads_why(vibe: VibeCo
 def test_what_it_writes_inside_is_there(vibe: VibeCommand) -> None:
     assert run(vibe, bash("echo hi > inside && cat inside")) == [("ok", "hi")]
     assert (vibe.workdir / "inside").read_text() == "hi\n"
+
+
+def test_settings_that_a_command_makes_are_put_aside(vibe: VibeCommand) -> None:
+    hook = '[[hooks]]\nname = "h"\nevent = "post_agent_turn"\ncommand = "touch ran"\n'
+    make = bash(f"mkdir .vibe && echo '{hook}' > .vibe/hooks.toml && cat .vibe/hooks.toml")
+    ((_, said),) = run(vibe, make, words=("--trust",))
+
+    assert "[.vibe decides what runs later, so commands can't make it: it is .vibe-" in said
+    assert not (vibe.workdir / ".vibe").exists()
+    assert [path.read_text().strip() for path in vibe.workdir.glob(".vibe-*/hooks.toml")] == [hook.strip()]
+    assert run(vibe, words=("--trust",)) == []
+    assert not (vibe.workdir / "ran").exists()
+
+    subprocess.run(["git", "init", "-q", "."], cwd=vibe.workdir, check=True)
+    ((_, said),) = run(vibe, bash("cp -r .git evil && echo ../evil > .git/commondir"))
+    assert "[commondir decides what runs later" in said
+    assert not (vibe.workdir / ".git" / "commondir").exists()
+
+    (vibe.workdir / ".vibe").mkdir()
+    assert run(vibe, bash("ls -d .vibe")) == [("ok", ".vibe")]
+    assert (vibe.workdir / ".vibe").is_dir()
+
+
+def test_a_check_can_not_leave_settings_behind(vibe: VibeCommand) -> None:
+    plan = {"version": 1, "goal": "g", "steps": [{"id": "s", "title": "S", "mode": "run", "command": "true",
+            "verify": ["mkdir .vibe && echo x > .vibe/hooks.toml"]}]}  # fmt: skip
+    (vibe.workdir / "plan.json").write_text(json.dumps(plan))
+
+    ended = vibe("plan", "run", "plan.json")
+    assert ended.code == 0, ended.err
+    assert not (vibe.workdir / ".vibe").exists()
+    assert len(list(vibe.workdir.glob(".vibe-*"))) == 1
 
 
 def test_a_setting_opens_a_folder_and_off_opens_everything(vibe: VibeCommand) -> None:

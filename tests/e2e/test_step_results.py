@@ -121,6 +121,26 @@ def test_an_agent_can_not_weaken_its_check(
     assert ("tests/test_it.sh, which the checks of this step consist of, changed" in work["detail"]) is not kept
 
 
+@pytest.mark.parametrize("executor", ["local", "process"])
+@pytest.mark.parametrize("mended", [True, False], ids=["mended", "insisting"])
+def test_an_agent_can_not_turn_what_its_check_does(
+    vibe: VibeCommand, write_plan: WritePlan, executor: str, *, mended: bool
+) -> None:
+    (vibe.workdir / "test_made.py").write_text("open('made').close()\n")
+    turning = calls(("bash", {"command": "echo 'raise SystemExit(0)' > unittest.py"}))
+    mending = calls(("bash", {"command": "rm unittest.py; touch made" if mended else "true"}))
+    replay(vibe, work=[turning, {"text": "Done."}, mending, {"text": "It passes."}])
+    plan = write_plan(step("work", verify=["python3 -m unittest -q test_made.py"], max_repairs=1))
+
+    record = vibe("plan", "run", "--auto-approve", "--output", "json", "--executor", executor, plan).document
+
+    work = record["steps"][0]
+    assert (work["status"], work.get("reason")) == (("completed", None) if mended else ("failed", "verify"))
+    assert (
+        "unittest.py came into being in this step, and it steers its checks: put it back" in work.get("detail", "")
+    ) is not mended
+
+
 def test_a_person_who_has_a_step_done_again_decides_what_its_checks_are(
     vibe: VibeCommand, write_plan: WritePlan
 ) -> None:

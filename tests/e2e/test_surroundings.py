@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import resource
 import signal
 import subprocess
@@ -17,10 +15,11 @@ import pytest
 from tests.e2e.conftest import VIBE, Finished, VibeCommand, command_step, leftovers
 from tests.e2e.test_plan_run import wait_for
 from tests.e2e.test_prompt import turns
+from tests.fakes.terminal import Terminal
 
 WritePlan = Callable[..., str]
 
-SLOW = "sleep 60 & echo $! > pid; touch started; wait"
+SLOW = "sleep 600 & echo $! > pid; touch started; wait"
 
 
 def shell(vibe: VibeCommand, line: str) -> Finished:
@@ -31,7 +30,7 @@ def shell(vibe: VibeCommand, line: str) -> Finished:
         env=vibe.variables(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     return Finished(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
@@ -61,9 +60,11 @@ def test_a_failure_is_not_hidden_by_a_reader_that_leaves(vibe: VibeCommand, writ
 def test_following_events_ends_with_its_reader(vibe: VibeCommand, plan: str) -> None:
     vibe("plan", "run", plan)
 
-    ended = shell(vibe, f"vibe events tail {vibe.plan_ids()[0]} --from 1 | head -1")
+    # A pipe nobody reads: how much one holds for a reader that leaves late decides nothing.
+    gone = "mkfifo gone; exec 3<>gone 4>gone 3<&-"
+    ended = shell(vibe, f"{gone}; vibe events tail {vibe.plan_ids()[0]} --from 1 >&4")
 
-    assert (ended.code, ended.err, ended.out.count("\n")) == (0, "", 1)
+    assert (ended.code, ended.err) == (0, "")
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
@@ -159,7 +160,7 @@ def test_a_disk_that_fills_up_ends_the_run_with_a_record(
         env=vibe.variables(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=60,
+        timeout=180,
         check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)),
     )
@@ -193,7 +194,7 @@ def test_a_signal_in_a_tool_call_leaves_a_record_and_nothing_running(
     wait_for((vibe.workdir / "started").exists)
 
     process.send_signal(which)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=120)
 
     record = json.loads(out if output == "json" else out.splitlines()[-1])
     assert (process.returncode, record["exit_code"], record["outcome"]) == (code, code, "interrupted"), err
@@ -208,7 +209,7 @@ def test_a_signal_in_a_tool_call_leaves_a_record_and_nothing_running(
 def test_a_signal_in_the_middle_of_an_answer_leaves_a_record(
     vibe: VibeCommand, which: signal.Signals, code: int
 ) -> None:
-    vibe.replay(turns({"text": "word " * 200, "chunk_size": 5, "delay_seconds": 60}))
+    vibe.replay(turns({"text": "word " * 200, "chunk_size": 5, "delay_seconds": 600}))
     process = vibe.start("--output", "streaming", "-p", "go")
     assert process.stdout is not None
     lines: list[dict[str, Any]] = []
@@ -216,7 +217,7 @@ def test_a_signal_in_the_middle_of_an_answer_leaves_a_record(
         lines.append(json.loads(process.stdout.readline()))
 
     process.send_signal(which)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=120)
 
     record = json.loads(out.splitlines()[-1])
     assert (process.returncode, record["type"], record["outcome"]) == (code, "result", "interrupted"), err
@@ -226,15 +227,13 @@ def test_a_signal_in_the_middle_of_an_answer_leaves_a_record(
 def test_an_answer_on_a_terminal_cannot_move_the_cursor(vibe: VibeCommand) -> None:
     answer = "fine\x1b[2J\x1b]0;title\x07\n\tindented \u202e end"
     vibe.replay(turns({"text": answer}))
-    ours, theirs = pty.openpty()
-
-    ended = subprocess.run(
-        [str(VIBE), "-p", "go"], cwd=vibe.workdir, env=vibe.variables(), stdin=subprocess.DEVNULL, stdout=theirs,
-        timeout=30, check=False, start_new_session=True,
-    )  # fmt: skip
-    os.close(theirs)
-    shown = os.read(ours, 10_000).decode()
-    os.close(ours)
+    with Terminal() as terminal:
+        ended = subprocess.run(
+            [str(VIBE), "-p", "go"], cwd=vibe.workdir, env=vibe.variables(), stdin=subprocess.DEVNULL,
+            stdout=terminal.slave, timeout=180, check=False, start_new_session=True,
+        )  # fmt: skip
+        wait_for(lambda: "end\r\n" in terminal.sent())
+        shown = terminal.sent()
 
     assert ended.returncode == 0
     assert shown.replace("\r\n", "\n").expandtabs() == "fine\n        indented  end\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -145,6 +146,8 @@ def test_a_conflict_is_resolved_by_a_subagent_and_other_changes_are_let_be(
     assert git(repo, "show", "HEAD:app.py") == BOTH
     assert git(repo, "show", "HEAD:notes.txt") == "one\n"
     assert git(repo, "log", "--format=", "--name-only", "-m", "HEAD~2..HEAD").split() == ["app.py"] * 4
+    hosted = [line["arguments"] for line in ended.lines if line["type"] == "tool.call" and line["tool"] == "command"]
+    assert hosted == [{"command": check, "purpose": "verify"}] * 3, "once for each step, and again for the merge"
     prompts = [line["text"] for line in ended.lines if line["type"] == "user.message"]
     resolving = next(prompt for prompt in prompts if "clashes" in prompt)
     assert "- 'app.py'" in resolving
@@ -186,6 +189,22 @@ def test_a_conflict_that_stays_fails_the_step_and_keeps_its_branch(vibe: VibeCom
     nothing_is_left(vibe)
 
 
+def test_who_mends_the_plan_is_told_where_the_failed_steps_work_is(vibe: VibeCommand, repo: Path) -> None:
+    no = {"name": "hand_in_revision", "arguments": {"value": {"reason": "hopeless", "operations": []}}}
+    vibe.replay({"agents": {"planner": {"turns": [{"tool_calls": [no]}]}}})
+    plan = plan_file(vibe, worktree_step("a", "echo half > half.txt; exit 3", on_failure="replan"))
+
+    ended = vibe("plan", "run", "--output", "streaming", plan)
+
+    branch = git(repo, "for-each-ref", "--format=%(refname:short)", "refs/heads/vibe").strip()
+    (plan_id,) = vibe.plan_ids()
+    told = next(line["text"] for line in ended.lines if line["type"] == "user.message")
+    assert (ended.code, branch) == (1, f"vibe/{plan_id}/a")
+    assert f"on the branch {branch}, and you can read it" in told
+    assert "- 'half.txt'" in told
+    assert not list(vibe.home.glob("plans/*/worktrees"))
+
+
 def test_a_command_that_clashes_has_its_conflict_resolved_too(vibe: VibeCommand, repo: Path) -> None:
     vibe.replay({"agents": {"*:merge1": editing("app.py", BOTH)}})
     plan = plan_file(
@@ -209,7 +228,7 @@ def test_two_plans_at_once_in_one_repository(vibe: VibeCommand, repo: Path) -> N
         plans.append(str(path))
 
     running = [vibe.start("plan", "run", "--allow-dirty", "--output", "json", plan) for plan in plans]
-    ends = [process.communicate(timeout=60) for process in running]
+    ends = [process.communicate(timeout=120) for process in running]
 
     assert [process.returncode for process in running] == [0, 0], ends
     assert sorted(path.name for path in repo.glob("[xy]*.txt")) == sorted(f"{p}{n}.txt" for p in "xy" for n in range(4))
@@ -257,7 +276,7 @@ def test_a_paused_plan_keeps_its_worktree_and_is_not_cleaned(vibe: VibeCommand, 
     process = vibe.start("plan", "run", plan)
     wait_for(lambda: started.exists() or process.poll() is not None)
     process.send_signal(signal.SIGTERM)
-    process.wait(timeout=30)
+    process.wait(timeout=120)
     (plan_id,) = vibe.plan_ids()
 
     refused = vibe("plan", "clean", plan_id)
@@ -276,6 +295,43 @@ def test_a_paused_plan_keeps_its_worktree_and_is_not_cleaned(vibe: VibeCommand, 
     assert git(repo, "show", f"{branch}:half.txt") == "half\n"
     assert vibe("plan", "clean", plan_id).code == 0
     nothing_is_left(vibe)
+
+
+def test_what_a_plan_left_whose_folder_was_deleted_is_found_in_the_repository(vibe: VibeCommand, repo: Path) -> None:
+    started = vibe.workdir.parent / "started"
+    plan = plan_file(
+        vibe,
+        worktree_step("done", "echo half > half.txt; exit 1"),
+        worktree_step("cut", f"touch {started}; exec sleep 600"),
+    )
+    process = vibe.start("plan", "run", "--max-parallel", "1", plan)
+    wait_for(lambda: started.exists() or process.poll() is not None)
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=30)
+    (plan_id,) = vibe.plan_ids()
+    shutil.rmtree(vibe.home / "plans" / plan_id)
+    git(repo, "branch", "vibe/mine")
+    git(repo, "branch", f"vibe/{plan_id}/UPPER")
+    unmerged, cut = f"vibe/{plan_id}/done", f"vibe/{plan_id}/cut"
+
+    shown = vibe("plan", "clean", "--all", "--dry-run")
+    swept = vibe("plan", "clean", "--all")
+    left = git(repo, "for-each-ref", "--format=%(refname:short)", "refs/heads/vibe").split()
+    named = vibe("plan", "clean", plan_id)
+
+    assert (shown.code, swept.code, named.code) == (0, 0, 0), shown.err + swept.err + named.err
+    assert shown.out == swept.out.replace("removed", "would remove")
+    assert f"removed worktree {vibe.home / 'plans' / plan_id / 'worktrees' / 'cut'}\n" in swept.out
+    assert f"removed branch {cut}\n" in swept.out
+    assert f"{plan_id}: left alone, {unmerged} holds work that was not merged" in swept.out
+    assert f"`vibe plan clean {plan_id}` removes it" in swept.out
+    assert git(repo, "worktree", "list").count("\n") == 1
+    assert sorted(left) == sorted([f"vibe/{plan_id}/UPPER", unmerged, "vibe/mine"])
+    assert named.out == f"{plan_id}: removed branch {unmerged}\n"
+    assert git(repo, "for-each-ref", "--format=%(refname:short)", "refs/heads/vibe").split() == [
+        f"vibe/{plan_id}/UPPER", "vibe/mine",
+    ]  # fmt: skip
+    assert vibe("plan", "clean", plan_id).code == 2
 
 
 def test_the_guides_plan_runs(vibe: VibeCommand, repo: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import anyio.lowlevel
 
 from vibe.core.config.models import ModelConfig
-from vibe.core.llm.port import Completion, Delta, FinishReason, ModelObserver, ModelRequest, RetryNotice
+from vibe.core.llm.port import Completion, Delta, FinishReason, ModelObserver, ModelRequest, RetryNotice, WaitNotice
 from vibe.core.messages import AssistantMessage, Message, Usage, UserMessage
 
 
@@ -18,12 +18,16 @@ class MemoryObserver:
 
     deltas: list[Delta] = field(default_factory=list[Delta])
     notices: list[RetryNotice] = field(default_factory=list[RetryNotice])
+    waits: list[WaitNotice] = field(default_factory=list[WaitNotice])
 
     def delta(self, delta: Delta, /) -> None:
         self.deltas.append(delta)
 
     def retry(self, notice: RetryNotice, /) -> None:
         self.notices.append(notice)
+
+    def wait(self, notice: WaitNotice, /) -> None:
+        self.waits.append(notice)
 
     @property
     def text(self) -> str:

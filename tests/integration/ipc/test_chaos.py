@@ -20,7 +20,7 @@ from ipc.registry import Registry, RunInfo
 from tests.architecture.project import ROOT
 from tests.integration.ipc.processes import numbers, start, wait_until
 
-EVENTS = 200_000
+EVENTS = 2_000_000
 PER_SECOND = 4000
 
 
@@ -55,7 +55,7 @@ def test_four_subscribers_survive_the_death_of_everybody(vibe_home: Path, tmp_pa
     publisher.send_signal(signal.SIGKILL)
     publisher.communicate()
 
-    said = {name: consumer.communicate(timeout=30)[0] for name, consumer in consumers.items()}
+    said = {name: consumer.communicate(timeout=120)[0] for name, consumer in consumers.items()}
     journal = recorded(vibe_home, "run-1")
     assert 1000 < len(journal) < EVENTS
     assert journal == list(range(1, len(journal) + 1))
@@ -75,7 +75,7 @@ def test_a_new_publisher_where_one_died_ends_the_old_stream_from_its_journal(vib
     publisher.send_signal(signal.SIGKILL)
     publisher.communicate()
     with EventBus.open(vibe_home, source="second", info=RunInfo(cwd="/"), address=address):
-        said, _ = consumer.communicate(timeout=30)
+        said, _ = consumer.communicate(timeout=120)
 
     assert numbers(tmp_path / "out") == recorded(vibe_home, "first")
     assert said.split()[0] in {"replaced", "died"}
@@ -86,8 +86,8 @@ def test_a_flood_that_ends_at_once_is_read_to_the_end(vibe_home: Path, tmp_path:
     assert publisher.stdout is not None
     publisher.stdout.readline()
     consumer = start("consume", vibe_home, "run-1", tmp_path / "out")
-    publisher.communicate(timeout=30)
-    said, _ = consumer.communicate(timeout=30)
+    publisher.communicate(timeout=120)
+    said, _ = consumer.communicate(timeout=120)
 
     assert numbers(tmp_path / "out") == list(range(1, 20_001))
     assert said.startswith("finished ")
@@ -124,7 +124,7 @@ def test_a_full_disk_is_told_and_what_waits_in_memory_is_still_delivered(vibe_ho
         anyio.run(main)
     """
     command = [sys.executable, "-c", textwrap.dedent(script), str(vibe_home), str(tmp_path / "out")]
-    subprocess.run(command, check=True, cwd=ROOT, timeout=30)
+    subprocess.run(command, check=True, cwd=ROOT, timeout=120)
 
 
 def test_what_died_with_its_publisher_is_told(vibe_home: Path) -> None:
@@ -141,7 +141,7 @@ def test_what_died_with_its_publisher_is_told(vibe_home: Path) -> None:
         for _ in range(100):
             sink.publish(UserMessageEvent(text="x" * 100))
         print("ready", flush=True)
-        time.sleep(60)
+        time.sleep(600)
     """
     command = [sys.executable, "-c", textwrap.dedent(script), str(vibe_home)]
     publisher = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -152,7 +152,7 @@ def test_what_died_with_its_publisher_is_told(vibe_home: Path) -> None:
         async with ipc.subscribe("run-1", home=vibe_home) as records:
             publisher.kill()
             await to_thread.run_sync(publisher.communicate)
-            with anyio.fail_after(15):
+            with anyio.fail_after(120):
                 assert [record async for record in records] == []
 
     with pytest.raises(EventsLostError, match=r"run-1 ended and events \d+ to 100 are lost"):
@@ -179,4 +179,4 @@ def test_a_forked_child_exits(vibe_home: Path) -> None:
             listener.close()
     """
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), str(vibe_home)]
-    subprocess.run(command, check=True, cwd=ROOT, timeout=15)
+    subprocess.run(command, check=True, cwd=ROOT, timeout=120)

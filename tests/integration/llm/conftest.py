@@ -19,7 +19,7 @@ KEY = "sk-integration-key"
 class Connect(Protocol):
     """Builds a backend of the kind under test for an ``api_base``; it is closed after the test."""
 
-    def __call__(self, api_base: str, *, timeout_seconds: float = 10.0) -> ModelBackend: ...
+    def __call__(self, api_base: str, *, timeout_seconds: float = 100.0) -> ModelBackend: ...
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ async def connect(kind: BackendKind) -> AsyncIterator[Connect]:
     opened: list[ModelBackend] = []
     build: Callable[..., ModelBackend] = MistralBackend if kind is BackendKind.MISTRAL else GenericBackend
 
-    def open_backend(api_base: str, *, timeout_seconds: float = 10.0) -> ModelBackend:
+    def open_backend(api_base: str, *, timeout_seconds: float = 100.0) -> ModelBackend:
         provider = ProviderConfig(
             name="acme",
             backend=kind,

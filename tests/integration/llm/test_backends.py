@@ -98,7 +98,7 @@ async def test_a_missing_done_is_harmless(server: ModelServer, connect: Connect)
 async def test_a_body_left_open_after_the_answer_holds_up_nobody(server: ModelServer, connect: Connect) -> None:
     whole = Reply(text="ok")
     server.enqueue(Reply(text="ok", silent_after=len(events_of(whole, server.shape))))
-    with anyio.fail_after(8):
+    with anyio.fail_after(80):
         done = await connect(server.api_base).complete(request(), MemoryObserver())
     assert done.message.content == "ok "
 
@@ -250,9 +250,9 @@ async def test_cancelling_closes_the_connection_and_the_next_call_works(server: 
     server.enqueue(Reply(text="a b c", silent_after=2), Reply(text="ok"))
     async with anyio.create_task_group() as group:
         group.start_soon(backend.complete, request(), MemoryObserver())
-        assert await anyio.to_thread.run_sync(server.asked.wait, 10)
+        assert await anyio.to_thread.run_sync(server.asked.wait, 120)
         group.cancel_scope.cancel()
-    assert await anyio.to_thread.run_sync(server.disconnected.wait, 10)
+    assert await anyio.to_thread.run_sync(server.disconnected.wait, 120)
     assert (await backend.complete(request(), MemoryObserver())).message.content == "ok "
 
 
@@ -269,7 +269,7 @@ async def test_a_call_cancelled_at_any_moment_leaves_no_connection_behind(
 
 
 def becomes_true(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
     return condition()

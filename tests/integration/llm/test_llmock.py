@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import anyio.to_thread
 import pytest
 
 from tests.fakes.llm_ports import MemoryObserver, request
+from tests.fakes.ports import free_port
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.port import Completion, FinishReason
@@ -45,16 +45,14 @@ SCENARIO = {
 def call(url: str, body: Any = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     asked = urllib.request.Request(url, data=data, headers={"content-type": "application/json"})  # noqa: S310  http, ours
-    with urllib.request.urlopen(asked, timeout=5) as answer:  # noqa: S310  http, ours
+    with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310  http, ours
         return json.load(answer)
 
 
 @pytest.fixture(scope="module")
 def llmock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A running llmock; its root URL."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     log = tmp_path_factory.mktemp("llmock") / "log"
     command = [Path(sys.executable).with_name("llmock"), "serve", "--port", str(port)]
     options = ["--tool-mode", "off", "--response-style", "static"]
@@ -65,11 +63,11 @@ def llmock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
-            process.wait(timeout=10)
+            process.wait(timeout=60)
 
 
 def wait_until_up(url: str, log: Path) -> None:
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         try:
             call(url)

@@ -10,8 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.fakes.mcp_peers import EVERYTHING, FILESYSTEM, free_port, http_server, over_http, over_stdio
+from tests.fakes.mcp_peers import EVERYTHING, FILESYSTEM, http_server, over_http, over_stdio
 from tests.fakes.mcp_rig import McpRig, running
+from tests.fakes.ports import free_port
 
 TRANSPORTS = ["stdio", "streamable-http"]
 

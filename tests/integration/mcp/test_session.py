@@ -9,8 +9,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from tests.fakes.mcp_peers import FAULTY, PEN, free_port, http_server, over_http, over_stdio
+from tests.fakes.mcp_peers import FAULTY, PEN, http_server, over_http, over_stdio
 from tests.fakes.mcp_rig import McpRig, running
+from tests.fakes.ports import free_port
 from tests.fakes.tools import call
 from vibe.core.tools.outputs import RESULT_BYTES
 from vibe.core.tools.permissions import ApprovalMode
@@ -30,7 +31,7 @@ async def pen(transport: str, root: Path) -> AsyncGenerator[McpRig]:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for something that nothing announces."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(120):
         while not condition():  # noqa: ASYNC110  it happens in another process
             await anyio.sleep(0.01)
 

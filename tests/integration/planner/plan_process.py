@@ -1,13 +1,15 @@
 """A process that runs, or goes on with, a plan of short steps, until it is done or killed.
 
-Arguments: home, plan id, name of this process, file for the effects. Each step appends ``<process> <step> begin`` and,
-after a few milliseconds, ``<process> <step> end`` to that file.
+Arguments: home, plan id, name of this process, file for the effects, and the instant at which it is killed: after so many
+marks (-1: never) and so many seconds. Each step leaves a mark in that file when it begins, ``<process> <step> begin``, and
+after a few milliseconds another, ``<process> <step> end``.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 from pathlib import Path
 
@@ -27,11 +29,19 @@ from vibe.core.outcome import Outcome
 
 
 class EffectExecutor:
-    """Leaves a mark in a file at the beginning and at the end of each step."""
+    """Leaves a mark in a file at the beginning and at the end of each step; the system kills it at its instant."""
 
-    def __init__(self, process: str, path: Path) -> None:
+    def __init__(self, process: str, path: Path, marks: int, seconds: float) -> None:
         self._process = process
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._marks_left = marks
+        self._seconds = seconds
+
+    def doom(self) -> None:
+        """Have the process killed after the seconds, if it has left its marks."""
+        if self._marks_left == 0:
+            signal.setitimer(signal.ITIMER_REAL, self._seconds)  # nobody handles SIGALRM: it kills
+        self._marks_left -= 1
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do nothing much for a moment."""
@@ -43,6 +53,7 @@ class EffectExecutor:
 
     def _mark(self, step_id: str, what: str) -> None:
         os.write(self._fd, f"{self._process} {step_id} {what}\n".encode())
+        self.doom()
 
 
 async def go_on(store: PlanStore, executor: EffectExecutor) -> PlanOutcome:
@@ -52,17 +63,17 @@ async def go_on(store: PlanStore, executor: EffectExecutor) -> PlanOutcome:
     dag = Dag.build(plan.steps)
     scheduler = Scheduler(plan, dag, max_parallel=3, restored=restored.steps, decisions=restored.decisions)
     dispatcher = Dispatcher(plan=plan, scheduler=scheduler, executor=executor, store=store, sink=MemorySink())
-    sys.stdout.write("running\n")
-    sys.stdout.flush()
+    executor.doom()
     return await dispatcher.run(PlanControl())
 
 
-def main(home: str, plan_id: str, process: str, effects: str) -> int:
+def main(arguments: list[str]) -> int:
     """Exit code 0 if the plan completed."""
+    home, plan_id, process, effects, marks, seconds = arguments
     with PlanStore.open(Path(home), plan_id) as store:
-        outcome = anyio.run(go_on, store, EffectExecutor(process, Path(effects)))
+        outcome = anyio.run(go_on, store, EffectExecutor(process, Path(effects), int(marks), float(seconds)))
     return 0 if outcome.outcome is Outcome.COMPLETED else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))

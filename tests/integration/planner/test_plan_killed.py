@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -36,17 +36,19 @@ def make_plan(home: Path, rng: random.Random, **fields: object) -> str:
         return store.plan_id
 
 
-def run_process(home: Path, plan_id: str, name: str, kill_after: float | None) -> int:
-    """The exit code; ``kill_after`` counts seconds from the moment the plan runs."""
+def run_process(home: Path, plan_id: str, name: str, marks: int = -1, seconds: float = 0.0) -> int:
+    """The exit code. The process is killed ``seconds`` after it has left so many marks; -1: it is not."""
     command = [sys.executable, "-m", "tests.integration.planner.plan_process", str(home), plan_id, name]
+    instant = [str(marks), str(seconds)]
     root = Path(__file__).parents[3]
-    with subprocess.Popen([*command, str(home / "effects")], cwd=root, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "running\n"
-        if kill_after is not None:
-            time.sleep(kill_after)
-            process.kill()
-        return process.wait()
+    return subprocess.run([*command, str(home / "effects"), *instant], cwd=root, check=False).returncode
+
+
+def kill_somewhere(home: Path, plan_id: str, number: int, rng: random.Random) -> None:
+    """Run the plan until it is killed: each third time about when its first step begins, else in the midst of some."""
+    marks = 0 if number % 3 == 2 else rng.randint(1, 8)
+    ended = run_process(home, plan_id, f"p{number}", marks, rng.uniform(0.0001, 0.005 if marks else 0.03))
+    assert ended in {-signal.SIGALRM, 0, 1}, ended
 
 
 def completed_steps(home: Path, plan_id: str) -> set[str]:
@@ -61,10 +63,10 @@ def test_a_plan_killed_at_any_instant_is_resumed_and_repeats_no_completed_step(t
     completed_before: dict[str, set[str]] = {}
     for kill in range(KILLS):
         completed_before[f"p{kill}"] = completed_steps(tmp_path, plan_id)
-        run_process(tmp_path, plan_id, f"p{kill}", rng.uniform(0.0, 0.05))
+        kill_somewhere(tmp_path, plan_id, kill, rng)
         assert list_plans(tmp_path)[0].problem is None
     completed_before["last"] = completed_steps(tmp_path, plan_id)
-    assert run_process(tmp_path, plan_id, "last", None) == 0, seed
+    assert run_process(tmp_path, plan_id, "last") == 0, seed
 
     begun: dict[str, list[str]] = {}
     for line in (tmp_path / "effects").read_text().splitlines():
@@ -97,10 +99,10 @@ def test_what_reaches_outside_is_begun_again_no_more_often_than_somebody_said(tm
     plan_id = make_plan(tmp_path, rng, side_effects=True)
     allowed: Counter[str] = Counter()
     for kill in range(KILLS):
-        run_process(tmp_path, plan_id, f"p{kill}", rng.uniform(0.0, 0.05))
+        kill_somewhere(tmp_path, plan_id, kill, rng)
         if kill % 2:
             allow_again(tmp_path, plan_id, allowed)
-    while run_process(tmp_path, plan_id, "last", None) != 0:
+    while run_process(tmp_path, plan_id, "last") != 0:
         allow_again(tmp_path, plan_id, allowed)
 
     begun = Counter(line.split()[1] for line in (tmp_path / "effects").read_text().splitlines() if "begin" in line)

@@ -19,10 +19,12 @@ from planner.control import PlanControl
 from planner.model import PlanStatus
 from planner.plan_folder import find_plan
 from planner.records import RunSettings
+from planner.revision import read_operations
 from planner.store import PlanStore
 from planner.store_errors import PlanLockedError
 from vibe.app import plan_wishes
 from vibe.app.host import Host
+from vibe.app.plan_start import PlanChangedError, PlanOverError, PlanRunOptions, prepare_resumed
 from vibe.app.plan_wishes import NoAnswerError, WishRefusedError
 from vibe.app.served_wishes import PlanWishes
 
@@ -98,7 +100,7 @@ def test_a_run_that_hangs_is_said_after_a_while(
     goes_on = threading.Event()
 
     def hanging(_: Wish) -> Reply:
-        goes_on.wait(10)
+        goes_on.wait(120)
         return Reply(ok=True, message="")
 
     with ControlServer(bus.entry, hanging):
@@ -160,3 +162,24 @@ async def test_pause_and_cancel_are_answered_at_once() -> None:
     assert wishes(Pause(grace_seconds=0)).ok
     assert wishes(Cancel()).ok
     assert control.stop.requested
+
+
+def test_a_plan_given_up_while_it_is_taken_up_stays_given_up(host: Host, store: PlanStore) -> None:
+    run = prepare_resumed(store.plan_id, PlanRunOptions(workdir=host.home, plan_folder=host.home), host)
+    store.cancel()
+    store.close()
+
+    with pytest.raises(PlanOverError, match="cancelled"):
+        run.open_store()
+
+    assert find_plan(host.home, store.plan_id).replay().status is PlanStatus.CANCELLED
+    PlanStore.open(host.home, store.plan_id).close()
+
+
+def test_a_plan_changed_while_it_is_taken_up_is_not_run_as_it_was(host: Host, store: PlanStore) -> None:
+    run = prepare_resumed(store.plan_id, PlanRunOptions(workdir=host.home, plan_folder=host.home), host)
+    store.revise(read_operations([{"op": "update_step", "id": "a", "changes": {"title": "B"}}]))
+    store.close()
+
+    with pytest.raises(PlanChangedError, match="resume it again"):
+        run.open_store()

@@ -43,6 +43,16 @@ async def test_secrets_can_not_be_read(cell: Cell) -> None:
     assert "name = me" in ended.stdout
 
 
+async def test_any_number_of_files_may_lie_beside_a_secret(cell: Cell) -> None:
+    for number in range(1_500):
+        (cell.base / "home" / f"{number}-{'x' * 200}").touch()
+
+    result = await cell.run("cat ../home/.gitconfig; cat ../home/.netrc")
+
+    assert "name = me" in result.stdout, result.stderr
+    assert "SECRET" not in result.stdout
+
+
 async def test_variables_that_lead_to_agents_are_gone(cell: Cell) -> None:
     ended = await cell.run("env")
     assert not {"SSH_AUTH_SOCK", "MISTRAL_API_KEY"} & {line.split("=")[0] for line in ended.stdout.splitlines()}

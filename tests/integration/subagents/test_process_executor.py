@@ -161,7 +161,7 @@ async def test_cancelling_ends_a_process_that_heeds_nothing_and_all_it_started(t
             began = time.monotonic()
             group.cancel_scope.cancel()
 
-        assert time.monotonic() - began < 2.5
+        assert time.monotonic() - began < 30, "what it waits for takes minutes"
         assert not any(map(is_alive, pids)), "a session of its own hides nothing"
 
 
@@ -255,8 +255,7 @@ async def test_a_spare_that_did_not_survive_is_not_given_out(tmp_path: Path) -> 
     async with executor(shared_of_a_run(), tmp_path, settings) as made:
         (spare,) = children()
         os.kill(spare, signal.SIGKILL)
-        await until(lambda: not is_alive(spare))
-        await anyio.sleep(0.05)  # the loop hears of it a moment later
+        await until(lambda: made._pool._spares[0].exit_code is not None)  # pyright: ignore[reportPrivateUsage]
         result = await made.run(step_task(prompt="complete"), NEVER)
 
     assert result.outcome is Outcome.COMPLETED

@@ -60,7 +60,7 @@ async def run(tmp_path: Path, steps: Sequence[dict[str, Any]], audience: Audienc
     environ = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     options = PlanRunOptions(workdir=work, plan_folder=work, executor="process", **settings)
     loaded = load_plan(json.dumps(document).encode(), where="plan.json")
-    with anyio.fail_after(50):
+    with anyio.fail_after(180):
         return await run_new_plan(loaded, options, Host(home=tmp_path / "home", environ=environ), audience)
 
 

@@ -10,7 +10,15 @@ from tests.e2e.conftest import REPOSITORY
 
 
 @pytest.mark.parametrize(
-    ("scenario", "first", "step"), [("clean", 7, 23), ("dirty", 11, 29), ("conflict", 13, 31), ("given up", 9, 17)]
+    ("scenario", "first", "step"),
+    [
+        ("clean", 7, 23),
+        ("dirty", 11, 29),
+        ("conflict", 13, 31),
+        ("given up", 9, 17),
+        ("again", 90, 15),
+        ("given up again", 95, 17),
+    ],
 )
 def test_a_step_killed_anywhere_is_gone_on_with_as_if_nothing_had_been(
     tmp_path: Path, scenario: str, first: int, step: int

@@ -348,7 +348,7 @@ async def test_processes_left_in_the_worktree_are_ended_before_it_is_removed(rig
     result = await rig.executor(EditingExecutor({"s": work})).run(worktree_task("s"), NeverStop())
 
     assert result.outcome is Outcome.COMPLETED
-    assert started[0].wait(timeout=5) == -9
+    assert started[0].wait(timeout=120) == -9
 
 
 async def test_what_was_merged_is_not_merged_again_when_the_result_was_not_recorded(rig: Rig) -> None:
@@ -381,5 +381,5 @@ async def test_an_index_held_for_a_moment_is_waited_for(rig: Rig) -> None:
     result = await rig.executor(EditingExecutor({"s": hold})).run(worktree_task("s"), NeverStop())
 
     assert (result.outcome, rig.read("b.txt")) == (Outcome.COMPLETED, "x\n")
-    assert waiting[0].wait(timeout=5) == 0
+    assert waiting[0].wait(timeout=120) == 0
     assert rig.leftovers() == []

@@ -2,7 +2,8 @@
 
 ``python -m tests.integration.subagents.worktree_crashes FOLDER SCENARIO FIRST STEP`` kills at FIRST, FIRST + STEP ... until a
 run gets through, and prints what differs from an undisturbed run, a line each. In the scenario ``given up`` nobody goes on:
-then the user's files must be as before, or all merged, and no worktree may be left.
+then the user's files must be as before, or all merged, and no worktree may be left. In scenarios that end with ``again`` there
+is a second step, which takes over the worktree of the first.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from vibe.core.stop import NeverStop
 
 CHANGING = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "shutil.rmtree", "subprocess.Popen")
 GIVEN_UP = "given up"
+AGAIN = "again"
 LINES = "".join(f"{number}\n" for number in range(1, 30))
 
 
@@ -69,16 +71,26 @@ def inner(rig: Rig, scenario: str) -> EditingExecutor:
             rig.write({"a.txt": LINES.replace("\n9\n", "\nneun\n")})
             rig.commit("meanwhile")
 
-    return EditingExecutor({"s": work, "s:merge1": resolve, "s:merge2": resolve})
+    def more(folder: Path) -> None:
+        assert (folder / "deep" / "er" / "new.txt").read_text() == "new\n"
+        edit("20", "twenty")(folder)
+        (folder / "b.txt").unlink(missing_ok=True)
+
+    return EditingExecutor({"s": work, "s:merge1": resolve, "s:merge2": resolve, "t": more})
 
 
-async def go_on(rig: Rig, scenario: str) -> StepResult:
+def steps(scenario: str) -> list[str]:
+    """The ids of a scenario's steps."""
+    return ["s", "t"] if scenario.endswith(AGAIN) else ["s"]
+
+
+async def go_on(rig: Rig, scenario: str) -> list[StepResult]:
     """What a process does that starts or resumes the plan."""
     async with rig.executor(inner(rig, scenario)) as executor:
         await executor.recover()
-        result = await executor.run(worktree_task("s"), NeverStop())
-        await executor.clear(["s"])
-        return result
+        results = [await executor.run(worktree_task(step_id), NeverStop()) for step_id in steps(scenario)]
+        await executor.clear(steps(scenario))
+        return results
 
 
 def outcome(rig: Rig) -> dict[str, object]:
@@ -108,8 +120,8 @@ def in_child(act: Callable[[], None]) -> int:
 
 def run_to_the_end(rig: Rig, scenario: str) -> None:
     """Run, undisturbed."""
-    result = anyio.run(go_on, rig, scenario)
-    assert result.outcome is Outcome.COMPLETED, result
+    results = anyio.run(go_on, rig, scenario)
+    assert all(result.outcome is Outcome.COMPLETED for result in results), results
 
 
 def give_up(rig: Rig) -> None:
@@ -151,8 +163,12 @@ def main(base: Path, scenario: str, first: int, step: int) -> None:
 
     sound = fresh("sound")
     assert in_child(lambda: run_to_the_end(sound, scenario)) == 0
-    look = given_up if scenario == GIVEN_UP else outcome
-    expected = [look(sound), *([look(template)] if scenario == GIVEN_UP else [])]
+    look = given_up if scenario.startswith(GIVEN_UP) else outcome
+    expected = [look(sound)]
+    if scenario.startswith(GIVEN_UP):
+        half = fresh("half")
+        assert in_child(lambda: run_to_the_end(half, GIVEN_UP)) == 0
+        expected += [look(template), look(half)]
     count, tried = first, 0
     while True:
         rig = fresh(f"at{count}")
@@ -160,7 +176,7 @@ def main(base: Path, scenario: str, first: int, step: int) -> None:
         if ended == 0:
             break
         tried += 1
-        settle = partial(give_up, rig) if scenario == GIVEN_UP else partial(run_to_the_end, rig, scenario)
+        settle = partial(give_up, rig) if scenario.startswith(GIVEN_UP) else partial(run_to_the_end, rig, scenario)
         again = in_child(settle)
         got = look(rig)
         if ended != -signal.SIGKILL or again != 0 or got not in expected:

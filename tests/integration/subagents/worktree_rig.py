@@ -47,7 +47,7 @@ class EditingExecutor:
         self.tasks.append(task)
         name = f"{task.step_id}:{task.conversation}" if task.conversation else task.step_id
         done = StepResult(outcome=Outcome.COMPLETED, summary=f"{name} is done")
-        if task.command or task.workdir is None:
+        if task.command is not None or task.workdir is None:
             return done
         return await to_thread.run_sync(self._edits[name], Path(task.workdir)) or done
 

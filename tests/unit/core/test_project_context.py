@@ -29,7 +29,7 @@ def request_of(tmp_path: Path) -> ContextRequest:
         workdir=workdir,
         user_home=tmp_path,
         environ=ENVIRON,
-        limits=ContextLimits(timeout_seconds=20),
+        limits=ContextLimits(timeout_seconds=120),
         library=PromptLibrary(),
         trusted=True,
     )
@@ -41,8 +41,9 @@ def write(path: Path, text: str = "x") -> Path:
     return path
 
 
-def git(folder: Path, *words: str) -> None:
-    subprocess.run(["git", *words], cwd=folder, env=ENVIRON, check=True, capture_output=True)
+def git(folder: Path, *words: str) -> str:
+    ended = subprocess.run(["git", *words], cwd=folder, env=ENVIRON, check=True, capture_output=True)
+    return ended.stdout.decode()
 
 
 def repository(folder: Path) -> None:
@@ -141,6 +142,31 @@ def test_an_untrusted_repository_starts_no_program(
     text = project_context(replace(request_of, trusted=trusted))
     assert (UNTRUSTED in text) is not trusted
     assert canary.exists() is (trusted and key == "filter.x.clean")
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize("missing", ["HEAD", "HEAD~1", "HEAD^{tree}"])
+def test_a_repository_that_lacks_objects_fetches_none(
+    request_of: ContextRequest,
+    tmp_path: Path,
+    missing: str,
+    trusted: bool,  # noqa: FBT001  a table
+) -> None:
+    repository(request_of.workdir)
+    write(request_of.workdir / "more.py", "x")
+    git(request_of.workdir, "add", ".")
+    git(request_of.workdir, "commit", "-m", "more")
+    name = git(request_of.workdir, "rev-parse", missing).strip()
+    (request_of.workdir / ".git" / "objects" / name[:2] / name[2:]).unlink()
+    canary = tmp_path / "canary"
+    promisor = {"promisor": "true", "url": "./x", "uploadpack": f"touch {canary};"}
+    for key, value in promisor.items():
+        git(request_of.workdir, "config", f"remote.o.{key}", value)
+    git(request_of.workdir, "config", "extensions.partialClone", "o")
+    git(request_of.workdir, "config", "core.repositoryFormatVersion", "1")
+
+    project_context(replace(request_of, trusted=trusted))
+    assert not canary.exists()
 
 
 def test_a_file_that_only_looks_like_a_repository_is_no_trouble(request_of: ContextRequest) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.core.config.surroundings import Surroundings
 from vibe.core.config.errors import InvalidConfigError
-from vibe.core.config.models import ModelConfig, PlannerConfig, VibeConfig
+from vibe.core.config.models import VibeConfig
 from vibe.core.config.schema import UNSUPPORTED
 
 FILE = "~/.vibe/config.toml"
@@ -240,10 +240,7 @@ WARNED = {
     ),
     "in an entry": Warned(
         user='[[models]]\nname = "m"\nprovider = "mistral"\ntemprature = 1\nthinking = "high"\n',
-        told=(
-            f"{FILE}:4: unknown key models[0].temprature has no effect, did you mean models[m].temperature?",
-            f"{FILE}:5: models[0].thinking is not supported in this version and has no effect, remove it",
-        ),
+        told=(f"{FILE}:4: unknown key models[0].temprature has no effect, did you mean models[m].temperature?",),
     ),
     "in a tool's table": Warned(
         user='[tools.bash]\npermision = "never"\ntimeout = 3\n',
@@ -263,17 +260,11 @@ def test_an_unknown_key_is_warned_about_and_dropped(surroundings: Surroundings, 
     assert surroundings.load(environ=case.environ).warnings == case.told
 
 
-@pytest.mark.parametrize("table", UNSUPPORTED)
-def test_known_keys_that_have_no_effect_say_so(surroundings: Surroundings, table: str) -> None:
-    head = {"": "", "planner": "[planner]\n", "models": '[[models]]\nname = "m"\nprovider = "mistral"\n'}[table]
-    names = sorted(UNSUPPORTED[table])
-    surroundings.user_file(head + "".join(f"{name} = true\n" for name in names))
-    warnings = surroundings.load().warnings
-    first = head.count("\n") + 1
-    prefix = {"": "", "planner": "planner.", "models": "models[0]."}[table]
-    assert warnings == tuple(
-        f"{FILE}:{line}: {prefix}{name} is not supported in this version and has no effect, remove it"
-        for line, name in enumerate(names, start=first)
+def test_known_keys_that_have_no_effect_say_so_and_what_to_do(surroundings: Surroundings) -> None:
+    surroundings.user_file("".join(f"{name} = true\n" for name in UNSUPPORTED))
+    assert surroundings.load().warnings == tuple(
+        f"{FILE}:{line}: {name} is not supported in this version and has no effect, {remedy}"
+        for line, (name, remedy) in enumerate(UNSUPPORTED.items(), start=1)
     )
 
 
@@ -288,10 +279,22 @@ def test_tables_that_have_no_effect_say_so_once(surroundings: Surroundings) -> N
 
 
 def test_no_key_that_works_is_listed_as_unsupported() -> None:
-    models = {"": VibeConfig, "planner": PlannerConfig, "models": ModelConfig}
-    assert {table: names & set(models[table].model_fields) for table, names in UNSUPPORTED.items()} == {
-        table: set() for table in UNSUPPORTED
-    }
+    assert set(UNSUPPORTED) & set(VibeConfig.model_fields) == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "context_warnings = false",
+        "memory_soft_limit_ratio = 0.95",
+        'instructions = "Be brief."',
+        "enable_experimental_hooks = false",
+        '[[models]]\nname = "m"\nprovider = "mistral"\nthinking = "high"',
+    ],
+)
+def test_a_key_of_the_engine_is_taken_without_a_word(surroundings: Surroundings, text: str) -> None:
+    surroundings.user_file(text)
+    assert surroundings.load().warnings == ()
 
 
 REFUSED_SERVERS = {

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import threading
 import tomllib
 from pathlib import Path
@@ -101,14 +102,19 @@ def test_a_file_that_is_no_toml_is_left_alone_and_its_line_named(tmp_path: Path)
         writer(path).set("active_model", "x")
 
 
-def test_a_link_stays_a_link_and_the_mode_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_a_link_stays_a_link_and_the_mode_stays(tmp_path: Path, umask: int) -> None:
     real = tmp_path / "dotfiles.toml"
     real.write_text("a = 1\n")
     real.chmod(0o640)
     link = tmp_path / "config.toml"
     link.symlink_to(real)
 
-    writer(link).set("b", 2)
+    before = os.umask(umask)
+    try:
+        writer(link).set("b", 2)
+    finally:
+        os.umask(before)
 
     assert link.is_symlink()
     assert real.read_text() == "a = 1\nb = 2\n"

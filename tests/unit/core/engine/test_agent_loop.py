@@ -198,7 +198,7 @@ async def test_a_failed_call_gives_its_reservation_back(tmp_path: Path) -> None:
 
     await bench.loop.act("go")
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         reservation = await bench.account.reserve(bench.model.requests[0].model, 10, 100_000)
     assert reservation.max_completion_tokens == 9_990
 
@@ -216,15 +216,14 @@ async def test_an_agent_that_waits_for_room_says_so_and_goes_on_when_there_is_so
 
     async with anyio.create_task_group() as group:
         group.start_soon(work)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while not bench.events(WarningEvent):  # noqa: ASYNC110  a list tells nobody of what is put into it
                 await anyio.sleep(0.005)
         assert bench.model.requests == []
         held.release()
 
-    warning, *more = bench.events(WarningEvent)
-    assert isinstance(warning, WarningEvent)
-    assert (warning.code, more, outcomes) == (budget.WAITING, [], [Outcome.COMPLETED])
+    codes = [event.code for event in bench.events(WarningEvent) if isinstance(event, WarningEvent)]
+    assert (codes, outcomes) == ([budget.WAITING, budget.WAITED], [Outcome.COMPLETED])
     assert (await bench.account.reserve(bench.model_config, 10, 100_000)).max_completion_tokens > 9_000
 
 
@@ -273,11 +272,11 @@ async def test_a_conversation_that_had_ended_is_not_gone_on_with(tmp_path: Path)
 
 
 async def test_cancelling_in_the_middle_of_a_tool_leaves_a_history_without_dangling_calls(tmp_path: Path) -> None:
-    bench = Bench(root=tmp_path, answers=[calling(("bash", {"command": "touch started; sleep 30"}), READ)])
+    bench = Bench(root=tmp_path, answers=[calling(("bash", {"command": "touch started; sleep 600"}), READ)])
 
     async with anyio.create_task_group() as group:
         group.start_soon(bench.loop.act, "go")
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             while not await anyio.Path(tmp_path / "started").exists():  # noqa: ASYNC110  a file can only be looked for
                 await anyio.sleep(0.01)
         group.cancel_scope.cancel()

@@ -100,7 +100,7 @@ def test_the_incremental_history_is_the_whole_one_at_every_length() -> None:
     assert history.messages(other) == normalised([SystemMessage("you are"), *other])
 
 
-async def act(bench: Bench, server: ModelServer, *, silence: float = 5.0) -> ActResult:
+async def act(bench: Bench, server: ModelServer, *, silence: float = 100.0) -> ActResult:
     """Have the bench's agent answer, with a real provider."""
     provider = ProviderConfig(
         name="local",

@@ -109,7 +109,7 @@ HEAVY = ["httpx", "httpx._main", "httpx2", "mistralai.client", "yaml", "genai_pr
 
 def loaded_after(code: str) -> set[str]:
     probe = f"import sys, json\n{code}\nprint(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))"
-    done = subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, timeout=20)
+    done = subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, timeout=120)
     return set(json.loads(done.stdout))
 
 

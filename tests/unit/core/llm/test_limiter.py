@@ -99,6 +99,32 @@ async def test_a_cancelled_call_gives_its_place_back() -> None:
         group.start_soon(hold, scope)
         await anyio.wait_all_tasks_blocked()
         scope.cancel()
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with gate.slot():
             pass
+
+
+async def test_a_long_wait_for_a_turn_is_said_and_so_is_its_end() -> None:
+    gate = limiter(FakeClock(), max_concurrency=1)
+    backend = LimitedBackend(ListBackend([completion()]), gate, patience=0.01)
+    observer = MemoryObserver()
+
+    async with anyio.create_task_group() as group, gate.slot():
+        group.start_soon(backend.complete, request(), observer)
+        with anyio.fail_after(60):
+            while not observer.waits:  # noqa: ASYNC110  a list tells nobody of what is put into it
+                await anyio.sleep(0.005)
+        assert [notice.waited_seconds for notice in observer.waits] == [None]
+
+    waits, had_turn = observer.waits
+    assert waits.provider == had_turn.provider == request().model.provider
+    assert had_turn.waited_seconds is not None
+    assert had_turn.waited_seconds >= 0.01
+
+
+async def test_who_has_a_turn_at_once_says_nothing() -> None:
+    observer = MemoryObserver()
+
+    await LimitedBackend(ListBackend([completion()]), limiter(FakeClock())).complete(request(), observer)
+
+    assert observer.waits == []

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.fakes.llm_ports import request
-from vibe.core.config.models import ModelConfig
+from vibe.core.config.models import ModelConfig, Thinking
 from vibe.core.llm.backend.mistral import mistral_fields, server_url
 from vibe.core.llm.backend.payload import PayloadEncoder, max_tokens, mistral_call_id, wire_arguments
 from vibe.core.llm.port import ModelRequest, ToolSchema
@@ -68,7 +68,14 @@ def test_the_prefix_is_byte_stable_from_turn_to_turn() -> None:
 
 def test_nothing_optional_is_sent_unasked() -> None:
     body = json.loads(PayloadEncoder().encode(request()))
-    assert not {"tools", "max_tokens"} & set(body)
+    assert not {"tools", "max_tokens", "reasoning_effort"} & set(body)
+
+
+@pytest.mark.parametrize("level", [Thinking.LOW, Thinking.MEDIUM, Thinking.HIGH])
+def test_a_model_is_told_how_much_to_think(level: Thinking) -> None:
+    model = ModelConfig(name="m", provider="p", thinking=level)
+    body = json.loads(PayloadEncoder().encode(ModelRequest(model=model, messages=())))
+    assert body["reasoning_effort"] == level.value
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_a_killed_holder_holds_nothing_and_children_inherit_nothing(tmp_path: Pa
     code = (
         "import subprocess, sys; from pathlib import Path; from vibe.core.session.lock import lock_workspace;"
         "lock = lock_workspace(Path(sys.argv[1]), Path(sys.argv[1]));"
-        "child = subprocess.Popen(['sleep', '20']); print(child.pid, flush=True); input()"
+        "child = subprocess.Popen(['sleep', '600'], stdout=subprocess.DEVNULL); print(child.pid, flush=True); input()"
     )
     holder = subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -227,6 +227,7 @@ READS = (
     "sed -n 1p ../outside/secret.txt", "sed -n 1p .env", "od -c -An -w99 link | tr -d ' '", "base64 -d encoded-link || cat link",
     "paste link", "nl .env", "strings .env", "cut -c1- .env", "column -t .env", "comm .env a.txt", "file -f ../outside/secret.txt",
     "date -f ../outside/secret.txt",  "curl -s file://$PWD/.env", "rev .env | rev", "fold .env", "join -a1 .env a.txt",
+    "diff -N . src", "diff -N src .", "strings -n 1 @names0", "strings @names0", "git grep --untracked SECRET",
 )  # fmt: skip
 EVASIONS = (*CHAINS, *RUNNERS, *ENVIRONMENT, *GIT, *WRITERS, *READS)
 """They are asked about or denied. Run by bash all the same, each changes something or shows a secret."""

@@ -42,7 +42,7 @@ class ShellLab:
             env=self.environ(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=10,
+            timeout=120,
             start_new_session=True,
             check=False,
         )

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from tests.unit.core.tools.watching import gone, pid_in
@@ -22,7 +23,7 @@ async def ended(commands: BackgroundCommands, handle: str) -> tuple[int, str]:
     """The exit code and everything said up to it."""
     text = ""
     while True:
-        report = await commands.report(handle, wait_seconds=20)
+        report = await commands.report(handle, wait_seconds=120)
         text += report.output
         if report.exit_code is not None:
             return report.exit_code, text
@@ -31,7 +32,7 @@ async def ended(commands: BackgroundCommands, handle: str) -> tuple[int, str]:
 async def test_it_runs_on_while_others_work_and_tells_what_is_new(tmp_path: Path) -> None:
     async with background_commands() as commands:
         handle = await start(commands, tmp_path, "echo one; until [ -e go ]; do sleep 0.05; done; echo two; exit 3")
-        first = await commands.report(handle, wait_seconds=20)
+        first = await commands.report(handle, wait_seconds=120)
         assert (first.exit_code, first.output) == (None, "one\n")
         assert (await commands.report(handle)).output == ""
         (tmp_path / "go").touch()
@@ -66,7 +67,7 @@ async def test_one_can_be_stopped_and_asked_about_afterwards(tmp_path: Path) -> 
         stopped = await commands.stop(handle)
         assert (stopped.exit_code, await gone(pid)) == (143, True)
         assert (await commands.stop(handle)).exit_code == 143
-        assert (await commands.report(handle, wait_seconds=20)).exit_code == 143
+        assert (await commands.report(handle, wait_seconds=120)).exit_code == 143
 
 
 async def test_long_output_keeps_its_end_here_and_the_whole_in_a_file(tmp_path: Path) -> None:
@@ -90,3 +91,21 @@ async def test_there_is_a_limit_and_unknown_handles_name_the_known(tmp_path: Pat
             commands.check_room()
         with pytest.raises(BackgroundError, match="no background command 'bg99'; there are: bg1"):
             await commands.report("bg99")
+
+
+@pytest.mark.parametrize("line", ["echo one", "echo one; sleep 300"])
+async def test_what_has_to_be_done_once_a_command_has_ended_is_done_and_told(tmp_path: Path, line: str) -> None:
+    done: list[bool] = []
+
+    async def after() -> str:
+        with anyio.CancelScope(shield=True):
+            await anyio.lowlevel.checkpoint()
+        done.append(running.result().exit_code == 0)
+        return "[put aside]"
+
+    async with background_commands() as commands:
+        running = await RunningCommand.start(line, cwd=tmp_path, environ=ENVIRON)
+        handle = commands.adopt(running, line, after)
+        if "sleep" not in line:
+            assert await ended(commands, handle) == (0, "one\n[put aside]")
+    assert done == ["sleep" not in line]

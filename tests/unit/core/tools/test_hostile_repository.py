@@ -10,6 +10,13 @@ from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.bash_policy import DEFAULT_ALLOWED, classify
 from vibe.core.tools.workspace import Workspace
 
+EVIL = "printf '[core]\\nfsmonitor = pwn\\n' > evil.cfg; "
+PARTIAL = (
+    "blob=$(git rev-parse HEAD~1:b.txt); rm -f .git/objects/${blob:0:2}/${blob:2}; git config core.repositoryFormatVersion 1; "
+    "git config extensions.partialClone o; git config remote.o.promisor true; "
+)
+FETCH = "git show HEAD~1:b.txt"
+
 TRAPS = {
     "fsmonitor": ("git config core.fsmonitor pwn", "git status"),
     "external diff": ("git config diff.external pwn", "git diff"),
@@ -26,6 +33,37 @@ TRAPS = {
     "worktree": ("git -C . worktree add -q w; git config core.fsmonitor pwn", "cd w && git status"),
     "signature": ("git config log.showSignature true; git config gpg.program pwn", "git log -1"),
     "odd spelling": ("printf '[Core]FsMonitor=pwn\\n' >> .git/config", "git status"),
+    "after a comment that ends in a backslash": (
+        "printf '[core]\\n# x \\\\\\nfsmonitor = pwn\\n' >> .git/config",
+        "git status",
+    ),
+    "two sections on a line": (f"{EVIL}printf '[a] [include] path = ../evil.cfg\\n' >> .git/config", "git status"),
+    "a filter on the line of its section": (
+        "echo '*.txt filter=x' > .gitattributes; printf '[a] [filter \"x\"] clean = pwn\\n' >> .git/config; touch a.txt",
+        "git diff",
+    ),
+    "a byte order mark": (
+        f"{EVIL}printf '\\xef\\xbb\\xbf[include]\\n path = ../evil.cfg\\n' > c; cat .git/config >> c; mv c .git/config",
+        "git status",
+    ),
+    "another folder for what is common": (
+        "cp -r .git common; git config -f common/config core.fsmonitor pwn; echo ../common > .git/commondir",
+        "git status",
+    ),
+    "a repository within": ("git -C evilrepo config core.fsmonitor pwn; git add evilrepo", "git status"),
+    "a repository within, by a link": (
+        "git -C evilrepo config core.fsmonitor pwn; git add evilrepo; mv evilrepo/.git moved; echo gitdir: ../moved > evilrepo/.git",
+        "git diff",
+    ),
+    "objects fetched on demand": (f"{PARTIAL}git config remote.o.url ./x; git config remote.o.uploadpack pwn", FETCH),
+    "objects fetched by a helper": (
+        f'{PARTIAL}git config protocol.ext.allow always; git config remote.o.url "ext::pwn x"',
+        FETCH,
+    ),
+    "objects fetched through a proxy": (
+        f"{PARTIAL}git config core.gitProxy pwn; git config remote.o.url git://localhost/y",
+        FETCH,
+    ),
 }
 
 
@@ -60,6 +98,21 @@ def test_git_lfs_and_an_ordinary_configuration_are_no_trap(template: ShellLab, t
         "\tprocess = git-lfs filter-process\n\trequired = true\n[user]\n\tname = me\n"
     )
     assert judge("git status && git diff", lab.work) is ToolPermission.ALWAYS
+
+
+@pytest.mark.parametrize(
+    "config", ["[core", "[core]\nname", '[core]\nx = "y', "[core]\n= x", "[core]\nx = \\q", "[a]\n\tb c\n"]
+)
+def test_a_configuration_that_is_not_understood_is_asked_about(config: str, template: ShellLab, tmp_path: Path) -> None:
+    lab = shell_lab.copy(template, tmp_path / "lab")
+    (lab.work / ".git" / "config").write_text(config)
+    assert (judge("git status", lab.work) is None) is (config != "[core]\nname")
+
+
+def test_a_submodule_that_chooses_nothing_is_no_trap(template: ShellLab, tmp_path: Path) -> None:
+    lab = shell_lab.copy(template, tmp_path / "lab")
+    lab.run("git -C evilrepo config --unset core.fsmonitor; git add evilrepo")
+    assert judge("git status", lab.work) is ToolPermission.ALWAYS
 
 
 def test_an_absolute_path_inside_is_fine_and_one_outside_is_not(template: ShellLab) -> None:

@@ -259,6 +259,28 @@ def test_the_short_shape_takes_its_arguments_from_the_signature(tools: Path) -> 
     assert tool.config.max_depth == 9
 
 
+PLACED = """
+    from vibe.core.tools.base import BaseTool, BaseToolConfig
+
+    class Placed(BaseTool[BaseToolConfig]):
+        async def run(self) -> str:
+            return str(self.config.effective_workdir)
+"""
+
+
+def test_a_tool_works_in_the_root_of_the_agent_that_calls_it(tools: Path) -> None:
+    write(tools, "placed.py", PLACED)
+    ctx = context(tools)
+    root = ctx.workspace.root
+
+    assert outcome(manager(tools).get("placed"), ctx) == [TextResult(text=str(root))]
+    for given, place in (("sub", root / "sub"), ("/elsewhere", Path("/elsewhere"))):
+        placed = manager(tools, tools={"placed": {"workdir": given}}).get("placed")
+        assert outcome(placed, ctx) == [TextResult(text=str(place))]
+    with pytest.raises(ToolError, match="only while it is called"):
+        _ = manager(tools).get("placed").config.effective_workdir
+
+
 def test_a_tool_that_words_its_own_display_loads(tools: Path) -> None:
     write(tools, "delegate.py", WITH_DISPLAY)
     (result,) = outcome(manager(tools).get("delegate"), task="look")
@@ -487,6 +509,10 @@ def test_helpers_and_hidden_folders_are_left_alone_and_subfolders_are_not(tools:
 
 
 def test_loading_leaves_no_bytecode_and_takes_no_module_name(tools: Path) -> None:
+    others = tools.parent / "others"
+    for name, source in (("other.py", RETURNING), ("short.py", SHORT)):
+        write(others, name, source)
+    manager(others)  # what loading itself imports is here from now on
     write(tools, "my_tool.py", RETURNING)
     write(tools, "json.py", SHORT)
     before = set(sys.modules)

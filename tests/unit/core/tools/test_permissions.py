@@ -192,7 +192,15 @@ def test_ordinary_files_are_no_secrets(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [".git/config", ".git/hooks/pre-commit", "sub/.git/HEAD", ".vibe/tools/x.py", ".GIT/x"]
+    "path",
+    [
+        ".git/config",
+        ".git/hooks/pre-commit",
+        "sub/.git/HEAD",
+        ".vibe/tools/x.py",
+        ".GIT/x",
+        ".agents/skills/x/SKILL.md",
+    ],
 )
 def test_what_decides_what_runs_later_is_control(path: str) -> None:
     assert is_control(PurePosixPath(path))

@@ -12,7 +12,14 @@ import pytest
 from anyio import create_task_group, fail_after
 
 from tests.unit.core.tools.watching import alive, gone, pid_in
-from vibe.core.tools.process import CommandStartError, OutputLimit, RunningCommand, child_environ, run_command
+from vibe.core.tools.process import (
+    CommandResult,
+    CommandStartError,
+    OutputLimit,
+    RunningCommand,
+    child_environ,
+    run_command,
+)
 
 ENVIRON = {"PATH": os.environ["PATH"]}
 
@@ -33,7 +40,7 @@ async def test_a_signal_is_128_and_its_number(tmp_path: Path) -> None:
 
 
 async def test_a_command_that_kills_its_parent_ends_itself_alone(tmp_path: Path) -> None:
-    result = await run_command("echo out; kill -9 $PPID; sleep 60; echo never", cwd=tmp_path, environ=ENVIRON)
+    result = await run_command("echo out; kill -9 $PPID; sleep 600; echo never", cwd=tmp_path, environ=ENVIRON)
 
     assert (result.exit_code, result.stdout, result.stderr) == (137, "out\n", "")
 
@@ -73,7 +80,7 @@ async def test_a_background_child_delays_nothing_and_is_ended(tmp_path: Path) ->
     began = time.monotonic()
     result = await run_command("sleep 600 & echo $!", cwd=tmp_path, environ=ENVIRON)
     assert result.exit_code == 0
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 120
     assert await gone(int(result.stdout))
 
 
@@ -94,29 +101,35 @@ async def test_a_child_in_a_process_group_of_its_own_dies(tmp_path: Path) -> Non
 async def test_a_child_that_leaves_the_session_does_not_hold_the_result(tmp_path: Path) -> None:
     began = time.monotonic()
     result = await run_command("setsid sleep 600 & echo $!", cwd=tmp_path, environ=ENVIRON)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 120
     escaped = int(result.stdout)
     os.kill(escaped, signal.SIGKILL)
 
 
+async def stopped(script: str, cwd: Path) -> CommandResult:
+    """What comes of a command that is given a second, or more if a busy machine has not come to its words by then."""
+    for seconds in (1, 5, 25):
+        result = await run_command(script, cwd=cwd, environ=ENVIRON, timeout=seconds)
+        if result.stdout:
+            return result
+    raise AssertionError("it never said anything")
+
+
 async def test_a_command_that_takes_too_long_is_stopped_with_what_it_printed(tmp_path: Path) -> None:
-    result = await run_command("echo $$; sleep 600", cwd=tmp_path, environ=ENVIRON, timeout=1)
+    result = await stopped("echo $$; sleep 600", tmp_path)
     assert result.timed_out
     assert await gone(int(result.stdout))
 
 
 async def test_a_command_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
-    result = await run_command(
-        "trap '' TERM; echo $$; while :; do sleep 1; done", cwd=tmp_path, environ=ENVIRON, timeout=1
-    )
+    result = await stopped("trap '' TERM; echo $$; while :; do sleep 1; done", tmp_path)
     assert result.timed_out
     assert result.exit_code == 128 + signal.SIGKILL
     assert await gone(int(result.stdout))
 
 
 async def test_sigterm_lets_a_command_clean_up(tmp_path: Path) -> None:
-    script = "trap 'echo cleaned; exit 9' TERM; while :; do sleep 0.05; done"
-    result = await run_command(script, cwd=tmp_path, environ=ENVIRON, timeout=1)
+    result = await stopped("trap 'echo cleaned; exit 9' TERM; while :; do sleep 0.05; done", tmp_path)
     assert result.stdout == "cleaned\n"
     assert result.exit_code == 9
 
@@ -209,7 +222,7 @@ async def test_output_is_shown_while_it_runs_in_whole_lines(tmp_path: Path) -> N
         await go.touch()
 
     script = f"printf 'one\\ntw'; until [ -e {go} ]; do sleep 0.02; done; echo o; printf 'end'"
-    with fail_after(15):
+    with fail_after(120):
         result = await run_command(script, cwd=tmp_path, environ=ENVIRON, on_output=show)
     assert shown[0] == "one\n"
     assert "".join(shown) == result.stdout == "one\ntwo\nend"
@@ -257,7 +270,15 @@ def test_secrets_stay_out_of_a_childs_environment() -> None:
         "MY_SECRETS": "4",
         "CI": "no",
     }
+    given |= dict.fromkeys(("API_KEY", "APIKEY", "STRIPE_KEY", "MYSQL_PWD", "AWS_CREDENTIAL_FILE"), "5") | {
+        "OLDPWD": "/"
+    }
     kept = child_environ(given)
+    assert "OLDPWD" in kept
+    assert not {"CDPATH", "RIPGREP_CONFIG_PATH"} & set(
+        child_environ({"CDPATH": "..", "RIPGREP_CONFIG_PATH": "/home/me/rc"})
+    )
+    assert not {"API_KEY", "APIKEY", "STRIPE_KEY", "MYSQL_PWD", "AWS_CREDENTIAL_FILE"} & set(kept)
     assert kept["PATH"] == "/bin"
     assert kept["CI"] == "true"
     assert kept["PAGER"] == "cat"

@@ -16,7 +16,7 @@ def alive(pid: int) -> bool:
 
 
 async def gone(pid: int) -> bool:
-    with move_on_after(10):
+    with move_on_after(120):
         while alive(pid):  # noqa: ASYNC110  another program's doing: there is only the clock to wait on
             await sleep(0.02)
         return True
@@ -30,7 +30,7 @@ def _written(file: Path) -> str:
 
 async def pid_in(file: Path) -> int:
     """The process id that a program writes into ``file``, once it has."""
-    with fail_after(15):
+    with fail_after(120):
         while not _written(file):  # noqa: ASYNC110  as above
             await sleep(0.02)
     return int(_written(file))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -56,8 +57,14 @@ async def test_long_output_is_cut_and_the_whole_is_named(tmp_path: Path) -> None
 
 
 async def test_a_timeout_is_an_error_with_what_was_printed(tmp_path: Path) -> None:
-    with pytest.raises(CommandTimeoutError, match=r"stopped after 1 s.*\nhalf way"):
-        await Caller(root=tmp_path).call(make(Bash), command="echo half way; sleep 600", timeout=1)
+    told = ""
+    for seconds in (1, 5, 25):  # a busy machine may not have begun it in the first of them
+        with pytest.raises(CommandTimeoutError, match=f"stopped after {seconds} s") as stopped:
+            await Caller(root=tmp_path).call(make(Bash), command="echo half way; sleep 600", timeout=seconds)
+        told = str(stopped.value)
+        if "half way" in told:
+            break
+    assert re.search(r"stopped after \d+ s.*\nhalf way", told)
 
 
 async def test_the_longest_timeout_is_a_setting(tmp_path: Path) -> None:
@@ -90,7 +97,7 @@ async def test_abandoning_the_call_ends_what_it_started(tmp_path: Path) -> None:
 
 
 async def test_what_asks_a_terminal_does_not_hang(tmp_path: Path) -> None:
-    with fail_after(20):
+    with fail_after(120):
         result = await Caller(root=tmp_path).call(
             make(Bash), command="read -p 'password: ' x </dev/tty; cat; echo done"
         )

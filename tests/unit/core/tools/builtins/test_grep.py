@@ -13,6 +13,7 @@ from vibe.core.tools.builtins.grep import Grep
 from vibe.core.tools.errors import PathOutsideError, ToolError
 from vibe.core.tools.text_files import FileAccessError
 
+NOTHING = "no matches; files that may hold secrets are searched only where `path` names one"
 BACKENDS = [pytest.param(True, id="ripgrep"), pytest.param(False, id="python")]
 
 
@@ -136,7 +137,7 @@ async def test_odd_file_names_and_lines_stay_on_one_line(root: Path, use_ripgrep
 @pytest.mark.parametrize("use_ripgrep", BACKENDS)
 async def test_nothing_found_is_said(root: Path, use_ripgrep: bool) -> None:  # noqa: FBT001  pytest's parameter
     tool = make(Grep, use_ripgrep=use_ripgrep)
-    assert tool.format_result(await Caller(root=root).call(tool, pattern="no such text")) == "no matches"
+    assert tool.format_result(await Caller(root=root).call(tool, pattern="no such text")) == NOTHING
 
 
 async def test_places_outside_and_missing_are_refused(root: Path) -> None:
