@@ -82,7 +82,7 @@ class Resolving:
 
 def check_task(task: StepTask) -> StepTask:
     """Runs the step's checks, and nothing else."""
-    return replace(task, title=f"Check the merge of: {task.title}", command="true")
+    return replace(task, title=f"Check the merge of: {task.title}", command="")
 
 
 def other_side(repository: Repository, base: Base, conflict: Conflict) -> tuple[str, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import logging
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,14 +21,18 @@ from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
 from subagents.worktree_apply import scratch_folder
 from subagents.worktree_conflict import Resolving, check_task, joined, other_side
 from subagents.worktree_errors import MergeRefusedError, WorktreeError, WorktreeRefusedError, name_some
-from subagents.worktree_folder import PUT_AWAY, remove_folder
+from subagents.worktree_folder import delete_files, put_away_in, remove_folder, remove_if_empty
+from subagents.worktree_kept import KeptWork, write_out
 from subagents.worktree_lock import RepositoryLock
 from subagents.worktree_record import Phase, WorktreeRecord, read_record
 from subagents.worktree_repository import Repository
+from subagents.worktree_spares import Spares
 from subagents.worktree_steps import ENDED, Attempt, StepWorktree, steps_with_worktrees
 from vibe.core.outcome import Outcome
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 LOCK_POLL_SECONDS = 0.005
 
@@ -71,18 +77,24 @@ class WorktreeExecutor:
         self._lock = anyio.Lock()
         self._opened: Repository | None = None
         self._janitors: TaskGroup | None = None
+        self._spares: Spares | None = None
 
     async def __aenter__(self) -> Self:
-        """Have the files of merged worktrees deleted beside the steps that follow, not before them."""
+        """Have worktrees of merged steps used again, or deleted beside the steps that follow, not before them."""
         self._janitors = anyio.create_task_group()
         await self._janitors.__aenter__()
+        self._spares = Spares()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Wait until they are gone."""
+        """Delete those that are left, and wait until they are gone."""
         janitors, self._janitors = self._janitors, None
+        spares, self._spares = self._spares, None
         if janitors is not None:
+            for rest in spares.give_up() if spares is not None else ():
+                janitors.start_soon(_shielded, partial(delete_files, rest))
             await janitors.__aexit__(None, None, None)  # they raise nothing, and what ended the block is not theirs
+            await _shielded(partial(remove_if_empty, self._place.folder))
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do one attempt at a step, and merge its work if it completes."""
@@ -90,7 +102,7 @@ class WorktreeExecutor:
             return await self._inner.run(task, stop)
         try:
             step = await self._worktree(task.step_id, task.attempt, task.title)
-            record = await self._alone(step.open)
+            record = await self._alone(partial(step.open, spares=self._spares))
         except (WorktreeError, WorktreeRefusedError) as error:
             return StepResult(outcome=Outcome.FAILED, reason="workspace", detail=str(error))
         if record.phase is Phase.WORKING:
@@ -106,7 +118,8 @@ class WorktreeExecutor:
         Raises:
             WorktreeError, WorktreeRefusedError: git or the disk refuses.
         """
-        await to_thread.run_sync(self._delete_rest)
+        for rest in await to_thread.run_sync(put_away_in, self._place.folder):
+            await self._delete(rest)
         for step_id in await to_thread.run_sync(steps_with_worktrees, self._place.folder):
             record = await to_thread.run_sync(read_record, self._place.step_folder(step_id))
             if record is not None and record.phase is Phase.MERGING:
@@ -123,14 +136,27 @@ class WorktreeExecutor:
             if record is not None and step_id in step_ids:
                 await self._alone((await self._worktree(step_id, record.attempt)).clear)
 
-    def _delete_rest(self) -> None:
-        """Delete what a killed process had put away."""
-        for path in self._place.folder.glob(f"{PUT_AWAY}*"):
-            remove_folder(path)
+    @asynccontextmanager
+    async def kept(self, step_id: str) -> AsyncGenerator[KeptWork | None]:
+        """What a step that failed has on its branch, written out to be read; None: nothing, or git or the disk refuses."""
+        step_folder = await to_thread.run_sync(self._place.step_folder, step_id)
+        work: KeptWork | None = None
+        try:
+            record = await to_thread.run_sync(read_record, step_folder)
+            if record is not None and record.phase is Phase.DROPPED:
+                written = partial(write_out, record=record, folder=self._place.folder, step_id=step_id)
+                work = await self._alone(written)
+        except (WorktreeError, WorktreeRefusedError) as error:
+            logger.warning("the work of step %s can't be looked at: %s", step_id, error)
+        try:
+            yield work
+        finally:
+            if work is not None:
+                await self._delete(work.top)
 
     async def _delete(self, rest: Path) -> None:
         if self._janitors is not None:
-            self._janitors.start_soon(_shielded, partial(remove_folder, rest))
+            self._janitors.start_soon(_shielded, partial(delete_files, rest))  # not the folder: the next is made in it
         else:
             await _shielded(partial(remove_folder, rest))
 
@@ -154,7 +180,9 @@ class WorktreeExecutor:
         if isinstance(merged, StepResult):
             return merged
         if merged.phase is Phase.MERGED:
-            await self._delete(await self._alone(step.clean_up))
+            rest = await self._alone(partial(step.clean_up, spares=self._spares))
+            if rest is not None:
+                await self._delete(rest)
             if merged.left_out:
                 self._warn(task, LEFT_OUT.format(files=name_some(merged.left_out), step=repr(task.step_id)))
         return merged.result or StepResult(outcome=Outcome.FAILED, reason="merge", detail="its result is gone")
@@ -257,7 +285,7 @@ async def _shielded(act: Callable[[], T]) -> T:
 
 
 def _in_worktree(task: StepTask, step: StepWorktree) -> StepTask:
-    prompt = task.prompt if task.command else f"{task.prompt}\n\n{OWN_TREE}"
+    prompt = task.prompt if task.command is not None else f"{task.prompt}\n\n{OWN_TREE}"
     return replace(task, workdir=str(step.folder.workdir), prompt=prompt)
 
 

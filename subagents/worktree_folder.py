@@ -32,6 +32,14 @@ PUT_AWAY = ".removed-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PutAway:
+    """Where the files of a worktree are by now; ``was_alone``: nobody worked in it any more."""
+
+    path: Path
+    was_alone: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorktreeFolder:
     """Everything here blocks: call it in a thread. What changes the repository's list of worktrees needs its lock."""
 
@@ -52,7 +60,7 @@ class WorktreeFolder:
     @property
     def is_there(self) -> bool:
         """Whether it can be worked in."""
-        folder = self._admin_folder()
+        folder = self.admin_folder()
         return folder is not None and folder.is_dir() and self.workdir.is_dir()
 
     def create(self, base: Base) -> None:
@@ -73,19 +81,32 @@ class WorktreeFolder:
         self._date_index_ahead()
         self.workdir.mkdir(parents=True, exist_ok=True)  # a workspace of which nothing was ever committed
 
+    def check_out(self, base: Base) -> None:
+        """As ``create``, where git knows the folder already and its index tells what is in it.
+
+        Raises:
+            WorktreeError: git or the disk refuses.
+        """
+        words = ("checkout", "--quiet", "--force", "--no-track", "--ignore-other-worktrees", "-B", self.branch)
+        self._git(*words, base.commit)
+        self._date_index_ahead()
+        self.workdir.mkdir(parents=True, exist_ok=True)
+
     def remove(self) -> None:
         """Remove it, its processes first; the branch stays. It need not be there, or be whole."""
-        remove_folder(self.put_away())
+        remove_folder(self.put_away().path)
 
-    def put_away(self) -> Path:
+    def put_away(self) -> PutAway:
         """As ``remove``, but that the files are left for ``remove_folder``, under a name nobody knows."""
-        self.end_processes()
+        was_alone = self.end_processes()
+        admin = self._own_admin_folder()
         rest = self.path.with_name(f"{PUT_AWAY}{self.path.name}.{secrets.token_hex(4)}")
         with suppress(FileNotFoundError):
             self.path.rename(rest)
-        # Of one that is gone git forgets what it knew.
-        self.repository.git.ask("worktree", "remove", "--force", "--force", str(self.path))
-        return rest
+        if admin is None or not self._forget(admin):
+            # Of one that is gone git forgets what it knew.
+            self.repository.git.ask("worktree", "remove", "--force", "--force", str(self.path))
+        return PutAway(path=rest, was_alone=was_alone)
 
     def delete_branch(self) -> None:
         """Delete the branch, if there is one."""
@@ -142,14 +163,35 @@ class WorktreeFolder:
         self._git("merge", "--quit")
         return commit
 
-    def end_processes(self) -> None:
-        """Kill what still runs in it, but for a person's own terminal. What a step started is gone by now, if it did not hide."""
+    def end_processes(self) -> bool:
+        """Kill what still runs in it, but for a person's own terminal; whether there was nobody.
+
+        What a step started is gone by now, if it did not hide.
+        """
         if not sys.platform.startswith("linux"):
-            return
-        for entry in os.scandir("/proc"):
-            if entry.name.isdigit() and int(entry.name) != os.getpid() and _works_in(entry.path, str(self.path)):
+            return False
+        found = [entry.path for entry in os.scandir("/proc") if _works_in(entry, str(self.path))]
+        for process in found:
+            if not _has_terminal(process):
                 with suppress(OSError):
-                    os.kill(int(entry.name), signal.SIGKILL)
+                    os.kill(int(Path(process).name), signal.SIGKILL)
+        return not found
+
+    def admin_folder(self) -> Path | None:
+        """Git's folder of this worktree, if its own file says where that is."""
+        try:
+            text = (self.path / ".git").read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError:
+            return None
+        return Path(text.removeprefix("gitdir:").strip())
+
+    def written_ns(self) -> int:
+        """When its index was written as it was made, by the clock that dates files; 0 if that is not known."""
+        admin = self.admin_folder()
+        try:
+            return int((admin / WRITTEN).read_text()) if admin is not None else 0
+        except (OSError, ValueError):
+            return 0
 
     @property
     def _git(self) -> Git:
@@ -158,42 +200,59 @@ class WorktreeFolder:
     def _tree(self) -> str:
         self._touch_changed()
         self._git("add", "--all", "--", ":/")
-        admin = self._admin_folder()
+        admin = self.admin_folder()
         if admin is not None:
-            _date_ahead(admin / "index")
+            date_ahead(admin / "index")
         return self._git("write-tree").text
+
+    def _own_admin_folder(self) -> Path | None:
+        """Git's folder of this worktree, if the two name each other and nobody locked it."""
+        admin = self.admin_folder()
+        try:
+            if admin is None or os.path.realpath(admin.parent) != os.path.realpath(self._admin_folders):
+                return None
+            back = (admin / "gitdir").read_text(encoding="utf-8", errors="surrogateescape").strip()
+        except OSError:
+            return None
+        is_own = back == os.path.realpath(self.path / ".git") and not (admin / "locked").exists()
+        return admin if is_own else None
+
+    def _forget(self, admin: Path) -> bool:
+        """Have git know nothing of this worktree from one moment to the next; what it knew goes with the scratch folder."""
+        try:
+            admin.rename(self.repository.scratch / f"forgotten.{secrets.token_hex(4)}")
+        except OSError:
+            return False
+        with suppress(OSError):
+            self._admin_folders.rmdir()  # the last one, as git does
+        return True
+
+    @property
+    def _admin_folders(self) -> Path:
+        return self.repository.common_dir / "worktrees"
 
     def _date_index_ahead(self) -> None:
         """Have git take files for unchanged that were written in the same second as its index, as all of them were.
 
         It would read every one of them again, twice; ``_touch_changed`` makes up for what it could miss.
         """
-        admin = self._admin_folder()
+        admin = self.admin_folder()
         if admin is None:
             return
-        (admin / WRITTEN).write_text(str(_date_ahead(admin / "index")))
+        (admin / WRITTEN).write_text(str(date_ahead(admin / "index")))
 
     def _touch_changed(self) -> None:
         """Give files that changed right after the checkout another date: git, counting in seconds, might miss them."""
-        admin = self._admin_folder()
-        try:
-            since = int((admin / WRITTEN).read_text()) if admin is not None else 0
-        except (OSError, ValueError):
+        since = self.written_ns()
+        if not since:
             return
         stamp = since + 2 * AHEAD_NS
         for entry in _files_below(self.path):
             if since <= entry.stat(follow_symlinks=False).st_ctime_ns < since + AHEAD_NS:
                 os.utime(entry.path, ns=(stamp, stamp), follow_symlinks=False)
 
-    def _admin_folder(self) -> Path | None:
-        try:
-            text = (self.path / ".git").read_text(encoding="utf-8", errors="surrogateescape")
-        except OSError:
-            return None
-        return Path(text.removeprefix("gitdir:").strip())
-
     def _merge_head(self) -> str:
-        admin = self._admin_folder()
+        admin = self.admin_folder()
         try:
             return (admin / "MERGE_HEAD").read_text().strip() if admin else ""
         except OSError:
@@ -218,7 +277,7 @@ class WorktreeFolder:
             file.write_text(f"<<<<<<< {OUR_LABEL}\n{ours}\n{SEPARATOR}\n{theirs}\n>>>>>>> {onto}\n")
 
 
-def _date_ahead(index: Path) -> int:
+def date_ahead(index: Path) -> int:
     """Date an index ahead; when it was written, in nanoseconds."""
     written = index.stat().st_mtime_ns
     os.utime(index, ns=(written + AHEAD_NS, written + AHEAD_NS))
@@ -247,20 +306,40 @@ def _side(oid: str | None) -> str:
     return f"this side has the content that `git cat-file blob {oid}` prints" if oid else "this side deleted the file"
 
 
-def _works_in(process: str, folder: str) -> bool:
+def _works_in(process: os.DirEntry[str], folder: str) -> bool:
+    if not process.name.isdigit() or int(process.name) == os.getpid():
+        return False
     try:
-        where = os.readlink(f"{process}/cwd")  # noqa: PTH115  text: hundreds of them
-        if where != folder and not where.startswith(f"{folder}/"):
-            return False
-        with open(f"{process}/stat", "rb") as file:  # noqa: PTH123  as above
-            terminal = file.read().rpartition(b")")[2].split()[4]
+        where = os.readlink(f"{process.path}/cwd")  # noqa: PTH115  text: hundreds of them
     except OSError:
         return False
-    return terminal == b"0"
+    return where == folder or where.startswith(f"{folder}/")
+
+
+def _has_terminal(process: str) -> bool:
+    try:
+        return Path(process, "stat").read_bytes().rpartition(b")")[2].split()[4] != b"0"
+    except OSError:
+        return True  # it is gone, or another user's
 
 
 def remove_folder(rest: Path) -> None:
-    """Delete what is left of a worktree, and the plan's folder for them with the last one."""
+    """Delete what is left of a worktree, and the plan's folder for them with the last one: not beside one being made there."""
+    delete_files(rest)
+    remove_if_empty(rest.parent)
+
+
+def delete_files(rest: Path) -> None:
+    """Delete what is left of a worktree."""
     shutil.rmtree(rest, ignore_errors=True)
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Remove a plan's folder for worktrees, if none is left."""
     with suppress(OSError):
-        rest.parent.rmdir()
+        folder.rmdir()
+
+
+def put_away_in(folder: Path) -> list[Path]:
+    """What was put away in a plan's folder for worktrees and is still to be deleted."""
+    return list(folder.glob(f"{PUT_AWAY}*"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from subagents.worktree_apply import scratch_folder
 from subagents.worktree_errors import WorktreeError
-from subagents.worktree_folder import PUT_AWAY, WorktreeFolder, remove_folder
+from subagents.worktree_folder import PUT_AWAY, WorktreeFolder, put_away_in, remove_folder
 from subagents.worktree_lock import POLL_SECONDS, RepositoryLock
 from subagents.worktree_record import Phase, read_record
 from subagents.worktree_repository import Repository
@@ -75,7 +75,7 @@ def give_up_worktrees(repository: Repository, folder: Path, plan_id: str, step_f
             if record.phase is Phase.MERGING:
                 step.recover(held)
             step.clear(held)
-    for rest in folder.glob(f"{PUT_AWAY}*"):
+    for rest in put_away_in(folder):
         remove_folder(rest)
 
 

@@ -18,6 +18,7 @@ from subagents.worktree_lock import index_lock
 from subagents.worktree_merge import Conflict, Words, Work, plan_merge
 from subagents.worktree_record import RECORD_FILE, Phase, WorktreeRecord, read_record, write_record
 from subagents.worktree_repository import Change, Repository, take_base
+from subagents.worktree_spares import Checkout, Spare, Spares
 
 MOST_ROUNDS = 3
 """Conflicts of one step that are resolved; each comes from work that was merged while the one before was resolved."""
@@ -59,7 +60,12 @@ class Attempt:
         """What its commits say."""
         title = " ".join(self.title.split()) or self.step_id
         whose = f"step {self.step_id!r} of plan {self.plan_id}"
-        return Words(work=f"{title}\n\nThe work of {whose}.\n", merge=f"Merge {whose}\n\n{title}\n")
+        return Words(work=f"{title}\n\n{work_of(self.step_id, self.plan_id)}\n", merge=f"Merge {whose}\n\n{title}\n")
+
+
+def work_of(step_id: str, plan_id: str) -> str:
+    """What tells a step's own commits from others."""
+    return f"The work of step {step_id!r} of plan {plan_id}."
 
 
 def plan_branches(plan_id: str) -> str:
@@ -95,6 +101,7 @@ class StepWorktree:
         self._attempt = attempt
         self._repository = repository
         self._changes: tuple[Change, ...] = ()  # of the work, once it is known
+        self._checkout: Checkout | None = None
         self.folder = WorktreeFolder(repository=repository, path=attempt.path, branch=attempt.branch)
 
     def read(self) -> WorktreeRecord | None:
@@ -105,8 +112,8 @@ class StepWorktree:
         """
         return read_record(self._attempt.step_folder)
 
-    def open(self, repository: Repository) -> WorktreeRecord:
-        """Take the attempt up where it is, or begin it with a fresh worktree.
+    def open(self, repository: Repository, spares: Spares | None = None) -> WorktreeRecord:
+        """Take the attempt up where it is, or begin it with a fresh worktree, or one of ``spares`` that is as good.
 
         Raises:
             WorktreeError: the repository is in no state for it, or git or the disk refuses.
@@ -118,7 +125,7 @@ class StepWorktree:
         if record is not None and record.phase is Phase.MERGING:
             return self.recover(repository)
         if record is None or record.phase is Phase.CREATING:
-            return self._create(repository)
+            return self._create(repository, spares)
         if record.phase is Phase.WORKING and not self.folder.is_there:
             self._at(repository).create(record.base)  # somebody removed it
         return record
@@ -238,24 +245,31 @@ class StepWorktree:
         )
         return self._write(resolved)
 
-    def clean_up(self, repository: Repository) -> Path:
-        """Remove worktree and branch of what was merged, and the branches of earlier attempts; what files are left for later."""
+    def clean_up(self, repository: Repository, spares: Spares | None = None) -> Path | None:
+        """Remove worktree and branch of what was merged, and the branches of earlier attempts.
+
+        What is left to be deleted; None: it is one of ``spares`` now.
+        """
         rest = self._at(repository).put_away()
         for number in range(1, self._attempt.number + 1):
             earlier = replace(self._attempt, number=number)
             WorktreeFolder(repository=repository, path=earlier.path, branch=earlier.branch).delete_branch()
-        return rest
+        if spares is None or self._checkout is None or not rest.was_alone:
+            return rest.path
+        return None if spares.keep(Spare(path=rest.path, checkout=self._checkout)) else rest.path
 
     def clear(self, repository: Repository) -> None:
         """Leave no worktree of an attempt that will not be gone on with; what was not merged is kept on its branch."""
         record = self._record()
         if record.phase is Phase.MERGED:
-            remove_folder(self.clean_up(repository))
+            rest = self.clean_up(repository)
+            if rest is not None:
+                remove_folder(rest)
         elif record.phase is not Phase.DROPPED:
             _keep(self._at(repository), record, self._attempt.words)
             self._write(structs.replace(record, phase=Phase.DROPPED, conflict=None, plan=None))
 
-    def _create(self, repository: Repository) -> WorktreeRecord:
+    def _create(self, repository: Repository, spares: Spares | None) -> WorktreeRecord:
         busy = repository.busy_with()
         if busy:
             raise WorktreeError(f"{busy} is under way in the repository: finish or abort it, then run the step again")
@@ -268,7 +282,10 @@ class StepWorktree:
             phase=Phase.CREATING,
         )
         self._write(record, sync=False)
-        folder.create(record.base)
+        if spares is None:
+            folder.create(record.base)
+        else:
+            self._checkout = spares.create(folder, record.base)
         return self._write(structs.replace(record, phase=Phase.WORKING), sync=False)
 
     def _at(self, repository: Repository) -> WorktreeFolder:
