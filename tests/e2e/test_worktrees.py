@@ -190,7 +190,7 @@ def test_a_conflict_that_stays_fails_the_step_and_keeps_its_branch(vibe: VibeCom
 
 
 def test_who_mends_the_plan_is_told_where_the_failed_steps_work_is(vibe: VibeCommand, repo: Path) -> None:
-    no = {"name": "hand_in_revision", "arguments": {"value": {"reason": "hopeless", "operations": []}}}
+    no: dict[str, Any] = {"name": "hand_in_revision", "arguments": {"value": {"reason": "hopeless", "operations": []}}}
     vibe.replay({"agents": {"planner": {"turns": [{"tool_calls": [no]}]}}})
     plan = plan_file(vibe, worktree_step("a", "echo half > half.txt; exit 3", on_failure="replan"))
 
