@@ -397,4 +397,4 @@ class Dispatcher:
 
     def _interrupt_all(self, reason: str) -> None:
         for run in self._running.values():
-            run.cancel(Outcome.INTERRUPTED, reason, "stopped before its end; it goes on from its last complete turn")
+            run.interrupt(reason)

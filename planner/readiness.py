@@ -38,13 +38,16 @@ class _Edge(Enum):
 
 @dataclass(slots=True)
 class _Gate:
-    """``waiting``: dependencies that are not final; ``live``: those that ended and were not skipped."""
+    """``waiting``: dependencies that are not final; ``live``: those that ended and were not skipped.
+
+    ``never`` says why the step can't run any more, as long as it might it is blank.
+    """
 
     waiting: int
     depends: bool
     live: int = 0
     stranded: bool = False
-    never: bool = False
+    never: str = ""
     undecided: frozenset[str] = frozenset()
 
 
@@ -84,6 +87,10 @@ class Readiness:
             return Verdict.SKIP
         return Verdict.ASK if gate.undecided else Verdict.RUN
 
+    def why_skipped(self, step_id: str) -> str:
+        """Why the verdict on a step is to skip it, for people."""
+        return self._gates[step_id].never or "all it depends on was skipped"
+
     def is_stranded(self, step_id: str) -> bool:
         """Whether a dependency ended in a way that keeps the step waiting for good."""
         return self._gates[step_id].stranded
@@ -112,7 +119,7 @@ class Readiness:
             if edge is _Edge.STRANDS:
                 gate.stranded = True
             elif edge is _Edge.NEVER:
-                gate.never = True
+                gate.never = f"step {step_id!r} did not fail"
             if not gate.waiting or gate.never:
                 changed.append(dependant)
         return changed
@@ -132,7 +139,8 @@ class Readiness:
             gate = self._gates[step.id]
             gate.undecided -= {decision_id}
             wanted = (step.when or {}).get(decision_id)
-            gate.never |= wanted is not None and chosen.isdisjoint(wanted)
+            if wanted is not None and chosen.isdisjoint(wanted):
+                gate.never = f"decision {decision_id!r} fell otherwise"
         return [step.id for step in steps]
 
     def _checked(self, decision_id: str, selections: tuple[str, ...]) -> frozenset[str]:

@@ -134,7 +134,7 @@ class StepFlow:
             if verdict is Verdict.RUN:
                 self.enqueue(step_id)
             elif verdict is Verdict.SKIP:
-                self.move(step_id, StepStatus.SKIPPED)
+                self.move(step_id, StepStatus.SKIPPED, detail=self._readiness.why_skipped(step_id))
                 self._to_judge.extend(self._readiness.settle(step_id, StepStatus.SKIPPED))
             elif verdict is Verdict.ASK:
                 self._ask(step_id)

@@ -42,6 +42,11 @@ class StepRun:
             self.verdict = StepResult(outcome=outcome, reason=reason, detail=detail)
             self.scope.cancel()
 
+    def interrupt(self, reason: str) -> None:
+        """End the attempt for now."""
+        later = "begins anew" if self.step.command is not None else "goes on from its last complete turn"
+        self.cancel(Outcome.INTERRUPTED, reason, f"stopped before its end; it {later}")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EndedAttempt:

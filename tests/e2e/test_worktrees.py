@@ -189,6 +189,26 @@ def test_a_conflict_that_stays_fails_the_step_and_keeps_its_branch(vibe: VibeCom
     nothing_is_left(vibe)
 
 
+@pytest.mark.parametrize(
+    ("key", "attributes"), [("filter.x.smudge", "* filter=x"), ("merge.x.driver", "* merge=x"), ("include.path", "")]
+)
+def test_programs_an_untrusted_repository_chose_for_git_do_not_run(
+    vibe: VibeCommand, repo: Path, key: str, attributes: str
+) -> None:
+    (repo / "driver").write_text(f"[filter \"x\"]\n\tsmudge = sh -c 'touch {repo.parent}/ran; cat'\n")
+    (repo / ".gitattributes").write_text(f"{attributes}\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "more")
+    git(repo, "config", key, str(repo / "driver") if key == "include.path" else f"sh -c 'touch {repo.parent}/ran; cat'")
+    plan = plan_file(vibe, worktree_step("a", "echo a > a.txt"))
+
+    refused = vibe("plan", "run", "--auto-approve", plan)
+
+    assert (refused.code, key in refused.err, "vibe trust add" in refused.err) == (2, True, True), refused.err
+    assert not (repo.parent / "ran").exists()
+    assert vibe("plan", "run", "--auto-approve", "--trust", plan).code == 0
+
+
 def test_who_mends_the_plan_is_told_where_the_failed_steps_work_is(vibe: VibeCommand, repo: Path) -> None:
     no: dict[str, Any] = {"name": "hand_in_revision", "arguments": {"value": {"reason": "hopeless", "operations": []}}}
     vibe.replay({"agents": {"planner": {"turns": [{"tool_calls": [no]}]}}})

@@ -48,7 +48,16 @@ def check_surroundings(plan: Plan, parts: StepParts, default_model: str | None) 
         if step.agent is not None and parts.agents is not None:
             profile_view(parts.tools, parts.agents.get(step.agent), may_widen=False)
         if step.command is None:
-            check_model(step, parts, default_model, priced=priced or step.max_price is not None)
+            _check_model_of(step, parts, default_model, priced=priced or step.max_price is not None)
+
+
+def _check_model_of(step: Step, parts: StepParts, default_model: str | None, *, priced: bool) -> None:
+    try:
+        check_model(step, parts, default_model, priced=priced)
+    except UsageError as error:
+        if step.model is None and step.agent is None:
+            raise  # every step's model
+        raise UsageError(f"step {step.id!r}: {error}") from error
 
 
 def check_decisions(plan: Plan, given: Mapping[str, tuple[str, ...]]) -> None:

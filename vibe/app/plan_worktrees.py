@@ -17,7 +17,9 @@ from subagents.worktree_executor import WorktreeExecutor, WorktreePlace
 from subagents.worktree_repository import check_startable, open_repository
 from vibe.app.build import Engine
 from vibe.app.host import Host
+from vibe.core.config.trust import TrustStore
 from vibe.core.errors import UsageError
+from vibe.core.git_facts import chosen_programs
 
 
 def worktrees_folder(folder: PlanFolder) -> Path:
@@ -29,7 +31,8 @@ def check_worktrees(plan: Plan, workspace: Path, host: Host, engine: Engine, *, 
     """See that the steps that want worktrees can have them; ``where`` is the plan's file, which may be new in the repository.
 
     Raises:
-        UsageError: there is no repository, something is under way in it, or it holds what is not committed.
+        UsageError: there is no repository, something is under way in it, it holds what is not committed, or it chose
+            programs for git and is not trusted.
     """
     if not wants_worktrees(plan):
         return
@@ -38,6 +41,7 @@ def check_worktrees(plan: Plan, workspace: Path, host: Host, engine: Engine, *, 
             "a demonstration runs on a copy of its files, which is no git repository: use workspace 'shared'"
         )
     repository = open_repository(workspace, engine.environ, not_work=[host.home])
+    _check_programs(workspace, host, engine)
     check_startable(repository, allow_dirty=allow_dirty, not_counted=[Path(where)] if Path(where).is_absolute() else [])
 
 
@@ -48,7 +52,22 @@ def check_worktrees_again(plan: Plan, workspace: Path, host: Host, engine: Engin
         UsageError: as ``check_worktrees``.
     """
     if wants_worktrees(plan):
-        check_startable(open_repository(workspace, engine.environ, not_work=[host.home]), allow_dirty=True)
+        repository = open_repository(workspace, engine.environ, not_work=[host.home])
+        _check_programs(workspace, host, engine)
+        check_startable(repository, allow_dirty=True)
+
+
+def _check_programs(workspace: Path, host: Host, engine: Engine) -> None:
+    """See that git runs no program that a repository the user does not trust chose."""
+    if engine.request.trust or TrustStore(host.home).is_trusted(workspace):
+        return
+    chosen = chosen_programs(workspace, engine.environ)
+    if chosen:
+        raise UsageError(
+            f"worktree steps have git check out files and merge, and this repository's own configuration names programs for "
+            f"that ({', '.join(chosen)}): see that they are yours (`git config --local --list`), then run with --trust, or "
+            "trust the folder with `vibe trust add`"
+        )
 
 
 def worktree_executor(

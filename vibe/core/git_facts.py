@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Mapping
@@ -12,6 +13,13 @@ LINE_LENGTH = 120
 
 _QUIET = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "log.showSignature=false")
 _RUNS_PROGRAMS = r"^(filter\..*\.(clean|process|smudge)|core\.(fsmonitor|worktree)|includeif\..*|include\.path)$"
+_RUNS_AT_CHECKOUT = (
+    r"^((filter|merge)\..*\.(clean|process|smudge|driver)|remote\..*\.(uploadpack|vcs)|core\.(fsmonitor|worktree)|"
+    r"includeif\..*|include\.path)$"
+)
+_LFS = "filter.lfs."
+LFS_VALUE = re.compile(r"git-lfs [\w %-]+|true")
+"""What git-lfs sets its filter to."""
 _NO_FETCH = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
 """A partial clone fetches what it lacks on demand, by a program that its configuration names."""
 UNTRUSTED = "Status: not asked for, because this untrusted repository's own git configuration could run programs"
@@ -59,6 +67,25 @@ def _status(question: GitQuestion, deadline: float) -> list[str]:
     branch = head.removeprefix("## ").removeprefix("No commits yet on ").partition("...")[0]
     state = f"{len(changes)} changed or new files" if changes else "clean"
     return [f"Current branch: {_plain(branch)}", f"Status: {state}"]
+
+
+def chosen_programs(folder: Path, environ: Mapping[str, str], timeout_seconds: float = 10.0) -> tuple[str, ...]:
+    """The settings of a repository's own that have git run programs, or may, when it checks out and merges; blocks.
+
+    Those of git-lfs are left out where they say what it sets them to itself.
+    """
+    question = GitQuestion(folder=folder, environ=environ, commits=0, timeout_seconds=timeout_seconds, trusted=False)
+    deadline = time.monotonic() + timeout_seconds
+    found = _git(question, deadline, "config", "--show-scope", "--get-regexp", _RUNS_AT_CHECKOUT)
+    if found is None:
+        return ("settings that git can't read",)
+    own = [line.partition("\t")[2] for line in found.splitlines() if line.split("\t")[0] in {"local", "worktree"}]
+    settings = [line.partition(" ") for line in own]
+    return tuple(
+        dict.fromkeys(
+            _plain(name) for name, _, value in settings if not (name.startswith(_LFS) and LFS_VALUE.fullmatch(value))
+        )
+    )
 
 
 def _may_run_programs(question: GitQuestion, deadline: float) -> bool:

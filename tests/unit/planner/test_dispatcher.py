@@ -224,6 +224,21 @@ async def test_steps_that_do_not_stop_in_the_grace_time_are_cancelled_and_come_b
     assert (await bench.run(ScriptedExecutor())).outcome is Outcome.COMPLETED
 
 
+async def test_what_was_stopped_says_how_it_will_go_on(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, plan_of({"agent": [], "command": {"mode": "run", "command": "true"}}))
+    executor = ScriptedExecutor({"agent": forever, "command": forever})
+
+    async def pause(control: PlanControl) -> None:
+        await executor.until_running("agent", "command")
+        control.request_pause("stop", grace_seconds=0)
+
+    outcome = await bench.run(executor, pause)
+    assert {report.step_id: report.detail for report in outcome.steps} == {
+        "agent": "stopped before its end; it goes on from its last complete turn",
+        "command": "stopped before its end; it begins anew",
+    }
+
+
 async def test_cancel_ends_running_steps_at_once_and_gives_up_the_rest(tmp_path: Path) -> None:
     bench = Bench(tmp_path, plan_of({"a": [], "b": [], "c": ["a"]}))
     executor = ScriptedExecutor({"a": forever})

@@ -333,6 +333,19 @@ def test_a_when_that_does_not_hold_skips_before_the_dependencies_are_done() -> N
     assert run.statuses() == {"a": "in_progress", "b": "skipped", "c": "skipped"}
 
 
+def test_a_skipped_step_says_why() -> None:
+    run = decided(step("a"), step("b", "a", when={"q": ["x"]}), step("c", "b"), step("d", after("a", "failed")))
+    run.start()
+    moves = [*run.send(DecisionTaken("q", ("y",), "flag")), *run.end("a")]
+    said = {move.step_id: move.detail for move in moves if isinstance(move, MoveStep) and move.status.is_final}
+    assert said == {
+        "a": "",
+        "b": "decision 'q' fell otherwise",
+        "c": "all it depends on was skipped",
+        "d": "step 'a' did not fail",
+    }
+
+
 def test_any_of_several_selections_satisfies_a_when() -> None:
     run = decided(step("a", when={"q": ["x", "z"]}), multi=True, decisions={"q": ("y", "z")})
     assert started(run.start()) == ["a"]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from vibe.core.git_facts import LFS_VALUE
 from vibe.core.tools._git_config import GitConfigError, GitSetting, read_settings
 
 CONFIG_BYTES = 256 * 1024
@@ -24,7 +25,6 @@ PROGRAM_KEYS = frozenset({
 """Last parts of settings that say what git runs, or where it looks for files."""
 
 PROGRAM_SECTIONS = frozenset({"filter", "gpg", "include", "includeif", "protocol"})
-LFS_VALUE = re.compile(r"git-lfs [\w %-]+|true")
 HELPER_URL = re.compile(r"\w[\w+.-]*::")
 """An address that names the program that gets it: ``ext::``."""
 
