@@ -337,6 +337,27 @@ def test_of_two_resumes_at_once_one_runs_the_plan(vibe: VibeCommand, write_plan:
     assert runs_of_the_command(vibe) == 1
 
 
+def test_a_resume_of_a_plan_that_has_ended_takes_away_what_a_killed_process_left(
+    vibe: VibeCommand, write_plan: WritePlan
+) -> None:
+    ended = write_plan(command_step("a", "true"))
+    vibe("plan", "run", ended)
+    (plan_id,) = vibe.plan_ids()
+    process = started(vibe, "plan", "run", write_plan(command_step("a", SLOW)))
+    process.kill()
+    process.wait()
+    left = sorted((vibe.home / "run").rglob("*.ipc"))
+    entries = sorted((vibe.home / "run").glob("*.json"))
+    (vibe.workdir / "go").touch()
+    assert left
+    assert entries
+
+    refused = vibe("plan", "resume", plan_id)
+
+    assert (refused.code, "has ended (completed)" in refused.err) == (2, True), refused.err
+    assert not [path for path in (*left, *entries) if path.exists()]
+
+
 def test_a_demonstration_whose_copy_was_deleted_says_so(vibe: VibeCommand, tmp_path: Path) -> None:
     process = vibe.start("plan", "run", "--approve", "edits", str(EXAMPLES / "quickstart.json"))
     wait_for(lambda: any(tmp_path.glob("vibe-sample-*/project/textkit")))

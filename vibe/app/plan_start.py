@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from ipc.registry import Registry
 from planner.effective import effective_plan
 from planner.loader import LoadedPlan
 from planner.model import Plan, PlanStatus
@@ -179,6 +180,7 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     folder = find_plan(host.home, reference)
     restored = folder.replay()
     remove_abandoned(host.environ.get("TMPDIR"))  # what a run that was killed could not take with it, even at its end
+    Registry(host.home, host.runtime_dir).sweep()
     if restored.status not in RESUMABLE:
         raise PlanOverError(folder.plan_id, restored.status)
     given_before = folder.settings().decisions
