@@ -59,7 +59,9 @@ CASES = {
     "unknown flag of a prompt": Case(words=("-p", "x", "--auto-aprove"), says="did you mean '--auto-approve'"),
     "unknown output": Case(words=("-p", "x", "--output", "xml"), says="unknown --output 'xml'"),
     "unknown model": Case(words=(*RUN, "--model", "devstrl-2"), plan=plan_of(MODEL_STEP), says="devstral-2"),
-    "unknown model of a step": Case(words=RUN, plan=plan_of({**MODEL_STEP, "model": "gpt"}), says="step 'm': no model 'gpt'"),
+    "unknown model of a step": Case(
+        words=RUN, plan=plan_of({**MODEL_STEP, "model": "gpt"}), says="step 'm': no model 'gpt'"
+    ),
     "unknown agent": Case(words=("-p", "x", "--agent", "exlpore"), says="did you mean 'explore'"),
     "unknown agent of a step": Case(words=RUN, plan=plan_of({**MODEL_STEP, "agent": "nobody"}), says="'nobody'"),
     "no key for a plan": Case(words=RUN, plan=plan_of(MODEL_STEP), says="MISTRAL_API_KEY", code=3),
