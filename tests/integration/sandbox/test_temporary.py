@@ -48,3 +48,35 @@ def test_the_next_process_removes_those_of_the_dead_and_no_others(tmp_path: Path
         assert mine.is_dir()
         assert other.exists()
         process.communicate()
+
+
+def test_one_that_got_no_name_before_its_process_was_killed_is_removed(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys; from pathlib import Path; from vibe.core.sandbox.temporary import temporary_folder\n"
+        "Path.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL); temporary_folder(sys.argv[1])"
+    )
+    subprocess.run([sys.executable, "-c", program, tmp_path], check=False)
+    (left,) = tmp_path.iterdir()
+
+    mine = temporary_folder(str(tmp_path))
+
+    assert (left.exists(), mine.is_dir()) == (False, True)
+
+
+def test_one_that_somebody_took_for_dead_too_soon_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename, taken = Path.rename, list[Path]()
+
+    def late(self: Path, target: Path) -> Path:
+        if not taken:
+            taken.append(self)
+            self.rmdir()
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", late)
+
+    mine = temporary_folder(str(tmp_path))
+
+    assert taken
+    assert list(tmp_path.iterdir()) == [mine]

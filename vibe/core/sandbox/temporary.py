@@ -29,8 +29,13 @@ def temporary_folder(base: str | None = None) -> Path:
 
 def remove_abandoned(base: str | None = None) -> None:
     """Remove the folders of processes that were killed, below ``base`` or where the system wants them."""
-    for folder in Path(base or tempfile.gettempdir()).glob(f"{PREFIX}*"):
+    root = Path(base or tempfile.gettempdir())
+    for folder in root.glob(f"{PREFIX}*"):
         _remove_if_dead(folder)
+    for folder in root.glob(f"{_NEW}*-*"):
+        if not _lives(folder.name.removeprefix(_NEW).partition("-")[0]):
+            with suppress(OSError):
+                folder.rmdir()  # its maker died before it got its name, let alone a file
 
 
 @contextmanager
@@ -44,10 +49,26 @@ def brief_folder(base: str | None = None) -> Generator[Path]:
 
 
 def _make(base: str | None) -> tuple[Path, int | None]:
-    new = Path(os.path.realpath(tempfile.mkdtemp(prefix=_NEW, dir=base or None)))
-    # The lock comes before the name by which others look for the dead; it is let go with the process.
-    held = _lock(new)
-    return new.rename(new.with_name(new.name.replace(_NEW, PREFIX, 1))), held
+    prefix = f"{_NEW}{os.getpid()}-"
+    while True:
+        new = Path(os.path.realpath(tempfile.mkdtemp(prefix=prefix, dir=base or None)))
+        # The lock comes before the name by which others look for the dead; it is let go with the process.
+        held = _lock(new)
+        try:
+            return new.rename(new.with_name(new.name.replace(prefix, PREFIX, 1))), held
+        except FileNotFoundError:  # somebody who can't see this process, as out of a container, took it for dead
+            if held is not None:
+                os.close(held)
+
+
+def _lives(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except (PermissionError, ValueError):
+        pass
+    return True
 
 
 def _end(folder: Path, held: int | None) -> None:
