@@ -217,7 +217,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         """The plan as it stands now.
 
         Raises:
-            BrokenPlanError, PlanInvalidError: it can't be read back.
+            BrokenPlanError: it can't be read back.
         """
         return effective_plan(self.folder, self.replay())
 

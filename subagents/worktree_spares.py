@@ -127,9 +127,8 @@ def _take_over(spare: Spare, folder: WorktreeFolder, base: Base) -> Checkout:
     strip(spare.path, checkout, entries)
     if os.path.lexists(folder.path):
         folder.remove()
-    spare.path.rename(
-        folder.path
-    )  # first: whoever finds the folder looks for what git knows of it, but not the other way
+    # First: whoever finds the folder looks for what git knows of it, but not the other way.
+    spare.path.rename(folder.path)
     try:
         return _equip(folder, base, checkout)
     except BaseException:

@@ -7,8 +7,7 @@ from pathlib import Path
 from planner.effective import effective_plan
 from planner.loader import LoadedPlan
 from planner.plan_folder import PlanFolder, list_plans, plans_folder
-from planner.problems import PlanInvalidError
-from planner.revision import operations_between
+from planner.revision import RevisionInvalidError, operations_between
 from vibe.app.plan_start import RESUMABLE
 from vibe.core.errors import UsageError
 
@@ -31,6 +30,7 @@ def unfinished_run(home: Path, loaded: LoadedPlan, workspace: Path) -> str | Non
 
     Raises:
         PlanFileChangedError: there is one, of another text.
+        BrokenPlanError: there is one, and it can't be read back.
     """
     for plan in reversed(list_plans(home)):
         if plan.problem is not None or plan.status not in RESUMABLE:
@@ -48,5 +48,5 @@ def _differs(folder: PlanFolder, loaded: LoadedPlan) -> bool:
     """Whether the file asks for something else than the plan as it stands, with all changes that were made to it."""
     try:
         return bool(operations_between(effective_plan(folder).plan, loaded.plan))
-    except PlanInvalidError:
-        return True
+    except RevisionInvalidError:
+        return True  # in more than steps
