@@ -1,0 +1,154 @@
+"""How a program that only reads takes its words: which are options, which their values, and what the others name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from vibe.core.tools._named_paths import NamedPath
+from vibe.core.tools._reader_rules import Operands, Reader, find_paths
+from vibe.core.tools._readers import PATTERN_SAFE
+from vibe.core.tools._shell import ShellCommand, Word
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What is wrong with a command, or nothing; the paths it names, and whether it is git."""
+
+    doubt: str = ""
+    paths: tuple[NamedPath, ...] = ()
+    git: bool = False
+
+
+def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
+    """Whether all words after the first ``length`` are options it may have and operands of its kind."""
+    argv = command.argv
+    if len(argv) < len(command.words):
+        return Judged(f"an argument of {argv[0]!r} is only known by running it")
+    words = argv[length:]
+    unsafe = next((w for w in command.words[length:] if w.pattern and _may_become_option(w, argv[0])), None)
+    if unsafe is not None:
+        return Judged(f"{unsafe.text!r} may become an option")
+    doubt = reader.check(words) if reader.check else ""
+    if doubt:
+        return Judged(doubt)
+    if argv[0] == "find":
+        doubt, starts = find_paths(words)
+        return Judged(doubt, tuple(NamedPath(text=start) for start in starts))
+    if reader.operands is Operands.TEXT and not reader.options:
+        return Judged(paths=_expanded(command))
+    parsed = _parse_options(words, reader)
+    if isinstance(parsed, str):
+        return Judged(f"'{' '.join(argv[:length])} {parsed}' may do more than look")
+    doubt = _doubt_operands(parsed, reader)
+    return Judged(
+        doubt and f"'{' '.join(argv[:length])}' {doubt}", _reader_paths(parsed, reader, command), argv[0] == "git"
+    )
+
+
+def _may_become_option(word: Word, program: str) -> bool:
+    """Whether a file named like an option could stand where the pattern stood, and that would matter."""
+    text = word.text or ""
+    return program not in PATTERN_SAFE and not re.match(r"[\w./]", text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    given: frozenset[str]
+    values: tuple[str, ...]
+    operands: tuple[str, ...]
+
+
+def _parse_options(words: Sequence[str], reader: Reader) -> _Parsed | str:
+    """The words as a program's own parser would take them; else the first option that is not known."""
+    given: set[str] = set()
+    values: list[str] = []
+    operands: list[str] = []
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if word == "--":
+            operands += words[index:]
+            break
+        if not word.startswith("-") or word == "-":
+            operands.append(word)
+            continue
+        if "-#" in reader.options and re.fullmatch(r"-\d+", word):
+            continue
+        taken = _take_long(word, reader) if word.startswith("--") else _take_short(word, reader)
+        if taken is None:
+            return word
+        names, value, needs = taken
+        given |= names
+        if value:
+            values.append(value)
+        if needs:
+            values += words[index : index + 1]
+            index += 1
+    return _Parsed(frozenset(given), tuple(values), tuple(operands))
+
+
+_Taken: TypeAlias = "tuple[frozenset[str], str, bool] | None"
+"""Option names, an attached value, whether the next word is the value."""
+
+
+def _take_long(word: str, reader: Reader) -> _Taken:
+    name, equals, value = word.partition("=")
+    kind = reader.options.get(name)
+    if kind is None or (equals and not kind):
+        return None
+    return frozenset({name}), value, kind == "=" and not equals
+
+
+def _take_short(word: str, reader: Reader) -> _Taken:
+    names: set[str] = set()
+    for position in range(1, len(word)):
+        name = f"-{word[position]}"
+        kind = reader.options.get(name)
+        if kind is None:
+            return (frozenset({word}), "", False) if reader.options.get(word) == "" else None
+        names.add(name)
+        if kind:
+            rest = word[position + 1 :]
+            return frozenset(names), rest, kind == "=" and not rest
+    return frozenset(names), "", False
+
+
+def _doubt_operands(parsed: _Parsed, reader: Reader) -> str:
+    operands = parsed.operands
+    if reader.listing and operands and not parsed.given & reader.listing:
+        return f"with {operands[0]!r} may create it"
+    if reader.operands is Operands.NONE and operands:
+        return f"with {operands[0]!r} may do more than look"
+    if reader.operands is Operands.ONE_PATH and len(operands) > 1:
+        return f"writes to {operands[1]!r}"
+    return ""
+
+
+def _expanded(command: ShellCommand) -> tuple[NamedPath, ...]:
+    """The words that become names of files, though the program takes them for text."""
+    return tuple(NamedPath(text=word.text or "", pattern=True) for word in command.words if word.pattern)
+
+
+def _reader_paths(parsed: _Parsed, reader: Reader, command: ShellCommand) -> tuple[NamedPath, ...]:
+    if reader.operands in {Operands.TEXT, Operands.NONE}:
+        return _expanded(command)
+    operands = list(parsed.operands)
+    if reader.operands is Operands.PATTERN and not parsed.given & reader.patterns:
+        operands = operands[1:]
+    whole = "*" in reader.recursive or bool(parsed.given & reader.recursive)
+    if whole and not operands and not command.fed:
+        operands.append(".")
+    patterns = {word.text for word in command.words if word.pattern}
+    visible = reader.visible and not parsed.given & {"-g", "--glob", "--iglob"}
+    paths = [
+        NamedPath(text=text, pattern=text in patterns, whole=whole, visible=visible, follows=reader.follows)
+        for text in operands
+        if text != "-"
+    ]
+    if reader.operands is Operands.PATTERN:
+        return tuple(paths)
+    return (*paths, *(NamedPath(text=value) for value in parsed.values))
