@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ipc.errors import CodecError
+from ipc.errors import INVALID_JSON, CodecError
 from ipc.events import BaseEvent, Event
 
 WIRE_VERSION = 1
@@ -126,7 +126,7 @@ def decode_event(body: bytes) -> Event | None:
         return _event_decoder.decode(body)
     except msgspec.ValidationError:
         return None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except INVALID_JSON as error:
         raise CodecError("event", str(error)) from error
 
 
@@ -138,7 +138,7 @@ def decode_head(body: bytes) -> Head:
     """
     try:
         return _head_decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except INVALID_JSON as error:
         raise CodecError("event", str(error)) from error
 
 
@@ -171,7 +171,7 @@ def decode_frame(frame: bytes) -> tuple[str, bytes] | Heartbeat:
         return topic.decode("utf-8", "replace"), body
     try:
         return _heartbeat_decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except INVALID_JSON as error:
         raise CodecError("heartbeat", str(error)) from error
 
 
@@ -188,7 +188,7 @@ def decode_request(data: bytes) -> ReplayRequest:
     """
     try:
         return _request_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except INVALID_JSON as error:
         raise CodecError("replay request", str(error)) from error
 
 
@@ -206,7 +206,7 @@ def decode_answer(data: bytes) -> tuple[ReplayHeader, list[bytes]]:
     line, _, rest = data.partition(b"\n")
     try:
         header = _header_decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except INVALID_JSON as error:
         raise CodecError("replay answer", str(error)) from error
     if header.version != WIRE_VERSION:
         raise CodecError("replay answer", f"wire version {header.version}, this program speaks {WIRE_VERSION}")

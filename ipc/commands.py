@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeAlias, cast
 import msgspec
 from msgspec import Meta, Struct
 
-from ipc.errors import CodecError, RequestInvalidError
+from ipc.errors import INVALID_JSON, CodecError, RequestInvalidError
 
 COMMAND_VERSION = 1
 """Grows when a run of the old form could not understand a wish of the new one; new wishes do not change it."""
@@ -129,7 +129,7 @@ def decode_envelope(data: bytes) -> Envelope:
         raise RequestInvalidError(f"it has {len(data):,} bytes, {MAX_REQUEST_BYTES:,} are allowed")
     try:
         return _envelope_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except INVALID_JSON as error:
         raise RequestInvalidError(str(error)) from error
 
 
@@ -141,7 +141,7 @@ def decode_command(data: bytes) -> Command:
     """
     try:
         command = _command_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except INVALID_JSON as error:
         raise RequestInvalidError(str(error)) from error
     if isinstance(command, Revise) and _is_deeper(command.operations, MAX_DEPTH):
         raise RequestInvalidError(f"lists and objects lie in each other more than {MAX_DEPTH} deep")
@@ -165,7 +165,7 @@ def decode_reply(data: bytes) -> Reply:
     """
     try:
         return _reply_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except INVALID_JSON as error:
         raise CodecError("reply", str(error)) from error
 
 

@@ -17,6 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
+INVALID_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding JSON with msgspec raises: an invalid byte inside a string is no ``DecodeError``, nor is deep nesting."""
+
 
 class IpcError(Exception):
     """Anything that keeps events from being recorded, sent or read."""

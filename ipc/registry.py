@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from ipc.codec import WIRE_VERSION
-from ipc.errors import BusUnavailableError, JournalError, UnknownSourceError
+from ipc.errors import INVALID_JSON, BusUnavailableError, JournalError, UnknownSourceError
 from ipc.journal import is_being_written
 from ipc.places import JOURNAL_NAME, PUBLISHER_NAME, addresses_from, run_folders
 
@@ -226,7 +226,7 @@ def _origin(entry: Entry, *, alive: bool) -> Origin:
 def _read(path: Path) -> Entry | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Entry)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *INVALID_JSON):
         return None
 
 

@@ -6,6 +6,7 @@ from enum import Enum
 
 from planner.instructions import StepEnded, Unfinished
 from planner.model import Step, StepStatus
+from subagents.executor import ENVIRONMENT_REASON
 from vibe.core.outcome import Outcome
 
 FIRST_RETRY_SECONDS = 1.0
@@ -46,6 +47,12 @@ def follows(step: Step, attempt: int, ended: StepEnded) -> Follows:
     if step.on_failure == "ask":
         return Follows.ASK
     return Follows.REVISE if step.on_failure == "replan" else Follows.END
+
+
+def halts(ended: StepEnded) -> bool:
+    """Whether no other step would fare better now, so that the plan pauses."""
+    is_unserved = ended.outcome is Outcome.INTERRUPTED and ended.reason == ENVIRONMENT_REASON
+    return ended.provider_refused or is_unserved
 
 
 def unfinished_after(next_: Follows, ended: StepEnded) -> Unfinished | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from ipc.errors import INVALID_JSON
 from planner.records import JournalRecord, decode_record, encode_record
 from planner.store_errors import BrokenPlanError, StoreWriteError
 
@@ -58,7 +59,7 @@ def read_journal(path: Path) -> JournalContent:
             records.append(decode_record(line))
         except msgspec.ValidationError as error:
             raise BrokenPlanError(f"{path}:{number + 1}", f"is no record this version knows ({error})") from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except INVALID_JSON as error:
             if number < last:
                 raise BrokenPlanError(f"{path}:{number + 1}", f"is not a JSON line ({error})") from error
             dropped.append(f"{path}:{number + 1}: dropped a torn last line of {len(line)} bytes")

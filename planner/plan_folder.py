@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from pydantic import ValidationError
 
+from ipc.errors import INVALID_JSON
 from planner.journal import read_journal
 from planner.model import PlanStatus
 from planner.plan_lock import lock_holder
@@ -120,7 +121,7 @@ class PlanFolder:
         """The latest snapshot, or None where there is none that can be read: it is a convenience, never the truth."""
         try:
             return _snapshot_decoder.decode(_read(self.path / SNAPSHOT_FILE))
-        except (BrokenPlanError, msgspec.DecodeError, UnicodeDecodeError):
+        except (BrokenPlanError, *INVALID_JSON):
             return None
 
     def step_folder(self, step_id: str) -> Path:

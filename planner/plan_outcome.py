@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from planner.instructions import EndPlan
 from planner.model import PlanStatus, StepStatus
-from subagents.executor import StepResult
+from subagents.executor import ENVIRONMENT_REASON, StepResult
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
 
@@ -62,6 +62,8 @@ def outcome_of(end: EndPlan, steps: Sequence[StepReport], *, refused: Collection
             return Outcome.COMPLETED
         case PlanStatus.PAUSED if end.reason == DECISION_REASON:
             return Outcome.BLOCKED
+        case PlanStatus.PAUSED if end.reason == ENVIRONMENT_REASON:
+            return Outcome.FAILED
         case PlanStatus.PAUSED if refused:
             return Outcome.FAILED if Outcome.FAILED in refused else Outcome.LIMIT
         case PlanStatus.PAUSED | PlanStatus.CANCELLED:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from planner.dag import Dag
 from planner.decisions import Choice, attempt_of, failed_id, interrupted_id, step_decision
-from planner.failure_policy import END_STATUS, INTERRUPTED_REASON, Follows, follows, reason_of, retry_delay
+from planner.failure_policy import END_STATUS, INTERRUPTED_REASON, Follows, follows, halts, reason_of, retry_delay
 from planner.held_steps import HeldSteps, Why
 from planner.instructions import (
     WAIVED_REASON,
@@ -193,7 +193,7 @@ class Scheduler:
 
     def _follow(self, what: Follows, event: StepEnded) -> None:
         step_id, attempt = event.step_id, self._table.attempt(event.step_id)
-        if event.provider_refused and what is not Follows.END:
+        if halts(event) and what is not Follows.END:
             self._pausing = self._pausing or event.reason or "provider"
         match what:
             case Follows.END:

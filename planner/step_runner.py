@@ -19,7 +19,8 @@ from planner.replay import AttemptKey, RestoredPlan, Spending, total_of
 from planner.step_tasks import build_task, gather_inputs
 from planner.store import PlanStore
 from planner.timers import Timer
-from subagents.executor import AgentUsage, StepExecutor, StepResult, StopSignal
+from subagents.executor import AgentUsage, StepExecutor, StepResult, StopSignal, unserved
+from vibe.core.errors import innermost
 from vibe.core.outcome import Outcome
 
 logger = logging.getLogger(__name__)
@@ -140,7 +141,8 @@ class StepRunner:
             return await self._executor.run(build_task(self._plan, run.step, run.attempt, inputs), stop)
         except Exception as error:
             logger.exception("step %s raised", run.step.id)
-            return _internal_failure(f"{type(error).__name__}: {error}")
+            cause = innermost(error)
+            return unserved(error) or _internal_failure(f"{type(cause).__name__}: {cause}")
 
     def _record(self, attempt: EndedAttempt) -> tuple[StepResult, StepEnded]:
         result = attempt.result

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
+from vibe.core.errors import shortage
 from vibe.core.messages import Usage
 from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
@@ -52,6 +53,18 @@ class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent_id: str | None = None
     provider_refused: bool = False
     agents: tuple[AgentUsage, ...] = ()
+
+
+ENVIRONMENT_REASON = "environment"
+"""The reason of an attempt that the system could not serve: it goes on once it can, and the plan pauses until then."""
+
+
+def unserved(error: BaseException) -> StepResult | None:
+    """Where an attempt stands that ``error`` ended, if the system had run out of something; None: it is a failure."""
+    problem = shortage(error)
+    if problem is None:
+        return None
+    return StepResult(outcome=Outcome.INTERRUPTED, reason=ENVIRONMENT_REASON, detail=problem)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ import msgspec
 from anyio import wait_readable
 from msgspec import Raw, Struct
 
+from ipc.errors import INVALID_JSON
 from subagents.executor import StepResult, StepTask
 from vibe.core.messages import Usage
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
@@ -263,5 +264,5 @@ class IncomingLines:
 def _decoded(decoder: msgspec.json.Decoder[M], line: bytes) -> M:
     try:
         return decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except INVALID_JSON as error:
         raise LinkError(f"no message: {error}") from error

@@ -16,7 +16,7 @@ from ipc.sink import TaggingSink
 from subagents.agent_step import AgentStep
 from subagents.briefing import result_files
 from subagents.command_step import CommandStep
-from subagents.executor import StepResult, StepTask, StopSignal
+from subagents.executor import StepResult, StepTask, StopSignal, unserved
 from subagents.host_commands import HostCommands
 from subagents.marked_processes import ATTEMPT_MARK, ended_soon
 from subagents.subagent import Belongings, SubAgent, SubAgentConfig
@@ -52,11 +52,15 @@ class LocalExecutor:
         started = self._around.clock()
         mark = uuid4().hex
         around = replace(self._around, environ={**self._around.environ, ATTEMPT_MARK: mark})
-        with self._neighbours.beside(task) as others:
-            if task.command is not None:
-                ended = await ended_soon(partial(self._run_command, around, task), mark)
-            else:
-                ended = await ended_soon(partial(self._run_agent, around, task, stop, others), mark)
+        try:
+            with self._neighbours.beside(task) as others:
+                if task.command is not None:
+                    ended = await ended_soon(partial(self._run_command, around, task), mark)
+                else:
+                    ended = await ended_soon(partial(self._run_agent, around, task, stop, others), mark)
+        except Exception as error:
+            if (ended := unserved(error)) is None:
+                raise
         return structs.replace(ended, duration_s=self._around.clock() - started)
 
     async def _run_command(self, around: Surroundings, task: StepTask) -> StepResult:

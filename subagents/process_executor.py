@@ -16,7 +16,7 @@ import anyio.to_thread
 from msgspec import structs
 
 from subagents.attempt_spending import attempt_spending
-from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
+from subagents.executor import ENVIRONMENT_REASON, StepExecutor, StepResult, StepTask, StopSignal, unserved
 from subagents.link import Begin, Cancel, LinkError, Stop
 from subagents.link_run import Shared, StepDesk
 from subagents.loose_ends import LooseEnds
@@ -71,7 +71,7 @@ class ProcessExecutor:
         try:
             process = await self._pool.take()
         except ProcessStartError as error:
-            return StepResult(outcome=Outcome.FAILED, reason="environment", detail=str(error))
+            return unserved(error) or StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
         attempt = _Attempt(process, self._shared, others)
         try:
             await attempt.work(task, stop)

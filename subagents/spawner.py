@@ -11,7 +11,7 @@ from uuid import uuid4
 import anyio
 import anyio.to_thread
 
-from subagents.executor import AgentUsage
+from subagents.executor import ENVIRONMENT_REASON, AgentUsage
 from subagents.kit import TASK_TOOL
 from subagents.subagent import Belongings, SubAgent, SubAgentConfig, SubAgentResult
 from subagents.surroundings import Parent
@@ -133,7 +133,7 @@ class Spawner:
             try:
                 acted = await agent.execute(order.task, self.stop)
             except EnvironmentFailure as error:  # its conversation can't be written down any more
-                acted = SubAgentResult(outcome=Outcome.FAILED, reason="environment", detail=str(error))
+                acted = SubAgentResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
         return acted
 
     def _make(self, order: SubagentOrder, profile: AgentProfile, background: BackgroundCommands) -> SubAgent:

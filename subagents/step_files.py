@@ -12,6 +12,7 @@ import anyio.to_thread
 import msgspec
 from msgspec import Struct
 
+from ipc.errors import INVALID_JSON
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
@@ -68,7 +69,7 @@ class StepFilesLog:
         for line in lines:
             try:
                 found.append(_decoder.decode(line))
-            except msgspec.DecodeError:
+            except INVALID_JSON:
                 continue
         return found
 

@@ -22,6 +22,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from ipc.errors import INVALID_JSON
 from subagents.check_lines import (
     TEST_FOLDERS,
     looks_like_test,
@@ -42,6 +43,7 @@ from subagents.steering import (
     steering_files,
     steers,
 )
+from vibe.core.errors import shortage
 from vibe.core.modes import ExecutionMode
 from vibe.core.tools.ignore import walk_files
 from vibe.core.tools.workspace import matches_any
@@ -216,14 +218,16 @@ def _digest(path: Path) -> str | None:
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        if shortage(error):  # the file may well be there
+            raise
         return None
 
 
 def _read(path: Path) -> _Record | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Record)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *INVALID_JSON):
         return None
 
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+FILES_WANTED = 16_384
+FILES_PER_STEP = 8
+"""What a step at work holds open at most: three pipes, its conversation, a connection to the model, and then some."""
+FILES_RESERVED = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,3 +21,20 @@ class Host:
     home: Path
     environ: Mapping[str, str]
     runtime_dir: Path | None = None
+
+
+def allow_open_files() -> None:
+    """Raise this process's limit of open files as far as it may; for the command that owns the process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(FILES_WANTED, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def steps_at_once(wanted: int) -> int:
+    """How many of ``wanted`` steps can work side by side, by the files this process may still open; at least 1."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return wanted
+    left = limit - len(os.listdir("/dev/fd")) - FILES_RESERVED
+    return max(1, min(wanted, left // FILES_PER_STEP))

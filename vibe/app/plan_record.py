@@ -8,7 +8,7 @@ from planner.model import PlanStatus, StepStatus
 from planner.plan_outcome import PlanOutcome, StepReport
 from planner.removed_steps import RemovedStep
 from planner.replay import Spending
-from subagents.executor import AgentUsage, StepResult
+from subagents.executor import ENVIRONMENT_REASON, AgentUsage, StepResult
 from vibe.app.publishing import Publishing
 from vibe.app.result_record import EXIT_CODES, AgentRecord, RemovedRecord, RunRecord, StepRecord
 from vibe.core.errors import EnvironmentFailure
@@ -34,8 +34,10 @@ def plan_record(
     exit_code = EXIT_CODES[outcome.outcome]
     if outcome.outcome is Outcome.INTERRUPTED and signal_exit is not None:
         exit_code = signal_exit
-    is_key_refused = outcome.status is PlanStatus.PAUSED and outcome.outcome is Outcome.FAILED
-    if is_key_refused or channel.bus.failed:
+    is_unserved = (
+        outcome.status is PlanStatus.PAUSED and outcome.outcome is Outcome.FAILED
+    )  # by a provider or the system
+    if is_unserved or channel.bus.failed:
         exit_code = ENVIRONMENT_EXIT
     results = [step.result for step in outcome.steps if step.result is not None]
     return RunRecord(
@@ -66,7 +68,7 @@ def broken_off_record(
     return RunRecord(
         outcome=Outcome.FAILED,
         exit_code=ENVIRONMENT_EXIT,
-        reason="environment",
+        reason=ENVIRONMENT_REASON,
         detail=str(error),
         session_id=channel.session_id,
         plan_id=plan_id,
@@ -116,4 +118,7 @@ def _closing_words(outcome: PlanOutcome) -> str:
     failed = [step for step in outcome.steps if step.status is StepStatus.FAILED and not step.tolerated]
     if failed:
         return "; ".join(f"step {step.step_id!r} failed: {step.detail or step.reason}" for step in failed)
+    unserved = [step.detail for step in outcome.steps if not step.status.is_final and step.reason == ENVIRONMENT_REASON]
+    if outcome.reason == ENVIRONMENT_REASON and unserved:
+        return f"{outcome.status.value}: {unserved[0]}, then resume the plan"
     return f"{outcome.status.value}: {outcome.reason or 'no reason given'}"

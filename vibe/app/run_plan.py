@@ -37,7 +37,7 @@ from subagents.spawner import SpawnPool, started_subagents
 from subagents.worktree_kept import KeptBy
 from vibe import __version__
 from vibe.app.decision_desk import DecisionDesk
-from vibe.app.host import Host
+from vibe.app.host import Host, steps_at_once
 from vibe.app.plan_ledger import earlier_spending, removed_from, revision_agents, revisions_folder
 from vibe.app.plan_record import broken_off_record, plan_record
 from vibe.app.plan_reuse import note_commit
@@ -270,13 +270,25 @@ def _replanning(crew: Crew, store: PlanStore, kept_by: KeptBy) -> ReplanPolicy:
     return replan_policy(around, crew.engine.config.planner, new_commands=unread, folder=folder, kept_by=kept_by)
 
 
+def _width(wanted: int, sink: EventSink) -> int:
+    """How many steps may run side by side; said where it is fewer than was asked for."""
+    width = steps_at_once(wanted)
+    if width < wanted:
+        message = (
+            f"at most {width} steps run side by side, not {wanted}: the limit of open files is too low; "
+            "raise it with `ulimit -n`"
+        )
+        sink.publish(WarningEvent(code="files.limit", message=message))
+    return width
+
+
 def _dispatcher(run: _Attached, executor: StepExecutor, options: DispatchOptions) -> Dispatcher:
     loaded, store = run.prepared.loaded, run.store
     settings, restored = store.settings, store.replay()
     scheduler = Scheduler(
         loaded.plan,
         loaded.dag,
-        max_parallel=settings.max_parallel,
+        max_parallel=_width(settings.max_parallel, run.channel.sink),
         fail_fast=settings.fail_fast,
         restored=restored.steps,
         decisions={**settings.decisions, **restored.decisions},

@@ -22,7 +22,7 @@ import anyio
 import anyio.to_thread
 
 from ipc.events import Event, ToolServerEvent
-from subagents.executor import StepResult
+from subagents.executor import ENVIRONMENT_REASON, StepResult, unserved
 from subagents.link import Begin, Ended, LinkError, Prepare
 from subagents.link_step import (
     LinkedApprover,
@@ -40,7 +40,7 @@ from vibe.app.host import Host
 from vibe.app.step_document import StepDocument, decode_document
 from vibe.app.step_surroundings import StepServices, step_surroundings
 from vibe.app.tool_servers import tool_servers
-from vibe.core.errors import VibeError
+from vibe.core.errors import VibeError, innermost
 from vibe.core.outcome import Outcome
 
 logger = logging.getLogger(__name__)
@@ -129,15 +129,17 @@ async def _attempt(link: StepLink, document: StepDocument, engine: Engine | Vibe
         return _no_surroundings(engine)
     try:
         return await _do(link, document, engine, begin)
-    except VibeError as error:
-        return _no_surroundings(error)
-    except Exception as error:
+    except Exception as raised:
+        error = innermost(raised)
+        if isinstance(error, VibeError):
+            return _no_surroundings(error)
         logger.exception("step %s raised", begin.task.step_id)
-        return StepResult(outcome=Outcome.FAILED, reason="internal", detail=f"{type(error).__name__}: {error}")
+        detail = f"{type(error).__name__}: {error}"
+        return unserved(raised) or StepResult(outcome=Outcome.FAILED, reason="internal", detail=detail)
 
 
 def _no_surroundings(error: VibeError) -> StepResult:
-    return StepResult(outcome=Outcome.FAILED, reason="environment", detail=str(error))
+    return unserved(error) or StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
 
 
 async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: Begin) -> StepResult:

@@ -11,6 +11,22 @@ The command line maps the class to an exit code; whatever else is raised is a fa
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+_REMEDIES: Mapping[int, str] = MappingProxyType({
+    errno.EMFILE: "raise the limit of open files (`ulimit -n`) or run fewer steps side by side",
+    errno.ENFILE: "close other programs, or raise the system's limit of open files",
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some of your quota",
+    errno.EFBIG: "raise the limit of file sizes (`ulimit -f`)",
+    errno.EROFS: "make it writable again",
+    errno.ENOMEM: "free some memory",
+    errno.EAGAIN: "free some memory or processes",
+})
+"""What helps against each shortage of the system; whatever else the system says is about what it was asked."""
+
 
 class VibeError(Exception):
     """One sentence: what is wrong, where, what to do."""
@@ -45,6 +61,29 @@ class MissingKeyError(EnvironmentFailure):
         )
         self.provider = provider
         self.variable = variable
+
+
+def shortage(error: BaseException | None) -> str | None:
+    """What the system has run out of and what helps, if that lies behind ``error``: waiting work can go on afterwards.
+
+    None: the error is about something else.
+    """
+    for cause in _causes(error):
+        if isinstance(cause, OSError) and cause.errno in _REMEDIES:
+            return f"{cause.strerror}: {_REMEDIES[cause.errno]}"
+    return None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, what groups of it hold, and what each was raised from."""
+    waiting = [error]
+    while waiting:
+        if (cause := waiting.pop()) is None:
+            continue
+        yield cause
+        waiting.append(cause.__cause__)
+        if isinstance(cause, BaseExceptionGroup):
+            waiting.extend(cause.exceptions)
 
 
 def innermost(error: BaseException) -> BaseException:

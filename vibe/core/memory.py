@@ -26,6 +26,7 @@ import msgspec
 from anyio import to_thread
 from msgspec import Struct
 
+from ipc.errors import INVALID_JSON
 from ipc.events import MemoryEntryEvent
 from ipc.sink import EventSink
 from vibe.core.errors import EnvironmentFailure, UsageError
@@ -160,7 +161,7 @@ class MemoryStore:
             return _File()
         except OSError as error:
             raise MemoryFileError(path, f"can't be read ({error.strerror})") from error
-        except msgspec.DecodeError as error:
+        except INVALID_JSON as error:
             raise MemoryFileError(path, f"is damaged ({error})") from error
 
     def _write(self, scope: MemoryScope, entries: tuple[MemoryEntry, ...]) -> None:

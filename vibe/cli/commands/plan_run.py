@@ -14,7 +14,7 @@ import anyio
 from planner.loader import LoadedPlan, load_plan, read_plan_file
 from planner.plan_folder import find_plan
 from planner.records import Approvals
-from vibe.app.host import Host
+from vibe.app.host import Host, allow_open_files
 from vibe.app.plan_acceptance import PlanNotAcceptedError
 from vibe.app.run_plan import Audience, PlanRun, PlanRunOptions, resume_plan, run_new_plan
 from vibe.cli.acceptance import accept_commands
@@ -35,6 +35,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     options = _options(args, env)
     leave_report = _report(args.report, env) if args.report else None
     host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    allow_open_files()
     forgive(env.stdout)  # the work goes on when nobody reads of it any more
     begun = args.plan if args.plan_command == "resume" else _begun(args, options, env)
     if begun is not None:

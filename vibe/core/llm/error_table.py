@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ipc.errors import INVALID_JSON
 from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.errors import (
     ContextTooLongError,
@@ -232,7 +233,7 @@ def error_words(body: str) -> str:
     """What an error body says: its message where it is JSON of a known shape, else the body itself."""
     try:
         node: object = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeError):
+    except INVALID_JSON:
         return body
     for _ in range(3):
         if not isinstance(node, dict):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from ipc.errors import INVALID_JSON
 from ipc.events import ToolCallEvent, ToolResultEvent
 from ipc.sink import EventSink
 from vibe.core.messages import ToolCall, ToolMessage
@@ -70,5 +71,5 @@ class GuardedTools:
 def _object(arguments: str) -> dict[str, object] | None:
     try:
         return msgspec.json.decode(arguments, type=dict[str, object])
-    except msgspec.DecodeError:
+    except INVALID_JSON:
         return None

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ipc.errors import INVALID_JSON
 from vibe.core.messages import Usage
 from vibe.core.session.errors import BrokenSessionError
 
@@ -63,7 +64,7 @@ def read_meta(folder: Path) -> SessionMeta:
         return msgspec.convert(_migrated(folder, document), SessionMeta)
     except OSError as error:
         raise BrokenSessionError(folder, f"{META_FILE} can't be read ({error.strerror})") from error
-    except msgspec.MsgspecError as error:
+    except INVALID_JSON as error:
         raise BrokenSessionError(folder, f"{META_FILE} is damaged ({error})") from error
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from ipc.errors import INVALID_JSON
 from vibe.core.session.errors import SnapshotError
 
 MOST_BYTES = 10_000_000
@@ -103,7 +104,7 @@ class Snapshots:
         for line in lines:
             try:
                 found.append(msgspec.json.decode(line, type=Snapshot))
-            except msgspec.DecodeError:
+            except INVALID_JSON:
                 continue
         return found
 

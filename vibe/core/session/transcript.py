@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from ipc.errors import INVALID_JSON
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.messages import (
     AssistantMessage,
@@ -200,7 +201,7 @@ def _decode_lines(path: Path, data: bytes) -> tuple[list[Record], int]:
             if not line.endswith(b"\n"):
                 break
             records.append(_decoder.decode(line))
-        except msgspec.DecodeError as error:
+        except INVALID_JSON as error:
             if number == len(lines):
                 break
             raise TranscriptError(path, f"line {number} is no message ({error}); mend or remove it") from error

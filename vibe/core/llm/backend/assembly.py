@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import msgspec
 
+from ipc.errors import INVALID_JSON
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import Completion, Delta, FinishReason, ModelObserver, ModelRequest
 from vibe.core.llm.tokens import estimate_answer, estimate_prompt
@@ -167,7 +168,7 @@ def is_json_object(text: str) -> bool:
     """Whether ``text`` is one whole JSON object."""
     try:
         msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, UnicodeError):
+    except INVALID_JSON:
         return False
     return True
 

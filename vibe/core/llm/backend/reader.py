@@ -10,6 +10,7 @@ import anyio
 import msgspec
 from msgspec import Struct
 
+from ipc.errors import INVALID_JSON
 from vibe.core.llm.backend.assembly import AnswerBuilder, CallFragment
 from vibe.core.llm.backend.sse import EventTooLongError, SseParser
 from vibe.core.llm.error_table import ErrorMapper
@@ -102,7 +103,7 @@ class ChatStreamReader:
         body = await self._error_body(response)
         if not response.is_success:
             raise self._errors.from_response(response.status_code, body, response.headers)
-        with suppress(msgspec.DecodeError):
+        with suppress(*INVALID_JSON):
             told = self._decoder.decode(body).error
             if told is not None:
                 raise self._errors.from_chunk(told)
@@ -155,7 +156,7 @@ class ChatStreamReader:
     def _take(self, data: str, answer: AnswerBuilder) -> None:
         try:
             chunk = self._decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeError) as error:
+        except INVALID_JSON as error:
             raise self._unreadable(error) from error
         if chunk.error is not None:
             raise self._errors.from_chunk(chunk.error)

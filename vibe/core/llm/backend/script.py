@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ipc.errors import INVALID_JSON
 from vibe.core.errors import ConfigError
 from vibe.core.llm.port import FinishReason
 
@@ -151,7 +152,7 @@ def place(location: tuple[int | str, ...]) -> str:
 def _decode_json(text: str, source: str) -> object:
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except INVALID_JSON as error:
         raise ConfigError(source, "", f"no valid JSON: {error}") from error
 
 
