@@ -173,6 +173,51 @@ def test_a_disk_that_fills_up_ends_the_run_with_a_record(
     assert b"no reason given" not in ended.stderr
 
 
+def test_a_disk_that_fills_up_in_a_step_of_a_process_pauses_the_plan(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    calls = [{"name": "bash", "arguments": {"command": f"echo {n}"}} for n in range(30)]
+    talk = [{"text": "x" * 3_000, "tool_calls": [call]} for call in calls]
+    vibe.replay({"agents": {"work": {"turns": [*talk, {"text": "done"}]}}})
+    write_plan({"id": "work", "title": "Work", "mode": "research", "max_turns": 50, "max_tokens": 1_000_000})
+    words = ["plan", "run", "--executor", "process", "--auto-approve", "--output", "json", "plan.json"]
+
+    ended = subprocess.run(
+        [str(VIBE), *words],
+        cwd=vibe.workdir,
+        env=vibe.variables(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=180,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, resource.RLIM_INFINITY)),
+    )
+
+    record = json.loads(ended.stdout)
+    assert (ended.returncode, record["reason"]) == (3, "environment"), ended.stderr
+    assert [step["status"] for step in record["steps"]] in (["pending"], [])
+    assert "ulimit -f" in record["result"] or "space" in record["result"]
+    again = vibe("plan", "resume", "--output", "json", record["plan_id"]).document
+    assert (again["outcome"], again["steps"][0]["attempts"]) == ("completed", 1)
+
+
+def test_steps_are_no_wider_than_the_files_that_may_be_open(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    plan = write_plan(*(command_step(f"s{n}", "sleep 0.5") for n in range(60)), max_parallel_steps=60)
+
+    ended = shell(vibe, f"ulimit -n 160; vibe plan run --output json {plan}")
+
+    assert ended.code == 0, ended.err
+    assert {step["status"] for step in ended.document["steps"]} == {"completed"}
+    assert "60: the limit of open files is too low; raise it with `ulimit -n`" in ended.err
+
+
+def test_a_soft_limit_of_open_files_is_raised(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    plan = write_plan(command_step("a", "ulimit -n"), max_parallel_steps=60)
+
+    ended = shell(vibe, f"ulimit -Sn 100; vibe plan run --output json {plan}")
+
+    assert (ended.code, ended.err) == (0, "")
+    assert int(ended.document["steps"][0]["summary"]) > 100
+
+
 def test_a_home_that_is_a_file_is_one_sentence(vibe: VibeCommand, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     vibe.replay(turns({"text": "fine"}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,5 +35,5 @@ def steps_at_once(wanted: int) -> int:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return wanted
-    left = limit - len(os.listdir("/dev/fd")) - FILES_RESERVED
+    left = limit - sum(1 for _ in Path("/dev/fd").iterdir()) - FILES_RESERVED
     return max(1, min(wanted, left // FILES_PER_STEP))

@@ -76,14 +76,16 @@ def shortage(error: BaseException | None) -> str | None:
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
     """The error, what groups of it hold, and what each was raised from."""
-    waiting = [error]
-    while waiting:
-        if (cause := waiting.pop()) is None:
-            continue
-        yield cause
-        waiting.append(cause.__cause__)
-        if isinstance(cause, BaseExceptionGroup):
-            waiting.extend(cause.exceptions)
+    if error is None:
+        return
+    yield error
+    yield from _causes(error.__cause__)
+    match error:
+        case BaseExceptionGroup(exceptions=inner):
+            for one in inner:
+                yield from _causes(one)
+        case _:
+            pass
 
 
 def innermost(error: BaseException) -> BaseException:

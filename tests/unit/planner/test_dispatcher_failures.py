@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -432,3 +433,25 @@ async def test_that_a_step_with_side_effects_began_is_on_disk_before_it_acts(
         return completed()
 
     assert (await bench.run(ScriptedExecutor({"deploy": look}))).outcome is Outcome.COMPLETED
+
+
+STARVED = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+@pytest.mark.parametrize("error", [STARVED, ExceptionGroup("several", [STARVED])])
+async def test_a_step_the_system_could_not_serve_pauses_the_plan_and_goes_on_later(
+    tmp_path: Path, error: Exception
+) -> None:
+    async def starved(_task: StepTask, _stop: StopSignal) -> StepResult:
+        raise error
+
+    bench = Bench(tmp_path, plan_of({"a": {}, "b": ["a"]}))
+    first = await bench.run(ScriptedExecutor({"a": starved}))
+    assert (first.status, first.outcome, first.reason) == (PlanStatus.PAUSED, Outcome.FAILED, "environment")
+    assert statuses(first) == {"a": "pending", "b": "blocked"}
+    assert "Too many open files: raise the limit of open files (`ulimit -n`)" in first.steps[0].detail
+
+    executor = ScriptedExecutor()
+    last = await bench.run(executor)
+    assert statuses(last) == {"a": "completed", "b": "completed"}
+    assert [task.attempt for task in executor.tasks] == [1, 1]

@@ -1,0 +1,51 @@
+"""Files of vibe's home that a failing disk or an editor damaged: one of them never stops what has nothing to do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import VibeCommand, command_step
+from tests.e2e.test_prompt import turns
+
+WritePlan = Callable[..., str]
+
+DAMAGES = {
+    "a byte that is no UTF-8": lambda data: data.replace(b'": "', b'": "\xff').replace(b'":"', b'":"\xff'),
+    "nesting without an end": lambda _: b'{"source":' + b"[" * 100_000,
+    "zeros": lambda data: b"\0" * len(data),
+    "half of it": lambda data: data[: len(data) // 2],
+}
+
+
+def kept_files(home: Path) -> Iterator[Path]:
+    """The JSON that runs have left in a home, but for the configuration of the scripted model."""
+    for path in sorted(home.rglob("*")):
+        if path.suffix in {".json", ".jsonl"} and path.name != "script.json":
+            yield path
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_files_of_earlier_runs_stop_no_new_run(vibe: VibeCommand, write_plan: WritePlan, damage: str) -> None:
+    vibe.replay(turns({"text": "fine"}))
+    plan = write_plan(command_step("a", "true"))
+    assert vibe("-p", "go").code == 0
+    assert vibe("plan", "run", plan).code == 0
+    (vibe.home / "run").mkdir(exist_ok=True)
+    (vibe.home / "run" / "dead.json").write_bytes(next((vibe.home / "run").rglob("publisher.json")).read_bytes())
+    (plan_id,) = vibe.plan_ids()
+    damaged = list(kept_files(vibe.home))
+    for path in damaged:
+        path.write_bytes(DAMAGES[damage](path.read_bytes()))
+
+    working = [("-p", "go"), ("plan", "run", plan), ("events", "list"), ("session", "list"), ("plan", "list")]
+    asking = [("plan", "status", plan_id), ("plan", "resume", plan_id), ("-c", "-p", "go"), ("memory", "list")]
+    ended = {words: vibe(*words) for words in (*working, *asking)}
+
+    assert {path.name for path in damaged} >= {"dead.json", "publisher.json", "meta.json", "messages.jsonl", "run.json"}
+    assert [words for words in working if ended[words].code != 0] == []
+    said = "\n".join(finished.err for finished in ended.values())
+    assert "Traceback" not in said
+    assert "internal error" not in said
