@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from tests.e2e.test_prompt import turns
 
 WritePlan = Callable[..., str]
 
-DAMAGES = {
+DAMAGES: Mapping[str, Callable[[bytes], bytes]] = {
     "a byte that is no UTF-8": lambda data: data.replace(b'": "', b'": "\xff').replace(b'":"', b'":"\xff'),
     "nesting without an end": lambda _: b'{"source":' + b"[" * 100_000,
     "zeros": lambda data: b"\0" * len(data),

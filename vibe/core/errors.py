@@ -69,8 +69,8 @@ def shortage(error: BaseException | None) -> str | None:
     None: the error is about something else.
     """
     for cause in _causes(error):
-        if isinstance(cause, OSError) and cause.errno in _REMEDIES:
-            return f"{cause.strerror}: {_REMEDIES[cause.errno]}"
+        if isinstance(cause, OSError) and (remedy := _REMEDIES.get(cause.errno or 0)):
+            return f"{cause.strerror}: {remedy}"
     return None
 
 
