@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vibe.core.config.models import SandboxConfig, SandboxMode
+from vibe.core.config.models import Network, SandboxConfig, SandboxMode
 from vibe.core.sandbox.choose import BACKENDS, Choice, choose_sandbox
-from vibe.core.sandbox.port import Confined, SandboxPolicy
+from vibe.core.sandbox.port import READING, Confined, ReadOnlyUnavailableError, SandboxPolicy
 from vibe.core.sandbox.refusals import refusal_note
-from vibe.core.sandbox.secrets import hidden_paths
+from vibe.core.sandbox.secrets import hidden_paths, not_for_everybody
 from vibe.core.sandbox.temporary import temporary_folder
 
 SETTINGS = ".vibe"
@@ -24,10 +24,17 @@ UNMADE = (SETTINGS, ".git/commondir")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a command runs: it may write below ``roots`` (the first is its folder) and read ``readable``, hidden or not."""
+    """Where a command runs: it may write below ``roots`` (the first is its folder) and read ``readable``, hidden or not.
+
+    ``network`` None: as the settings say. ``read_only``: it writes nothing, reaches nobody and reads no secrets, whatever the
+    settings say; ``secrets`` are what lies below ``roots`` and ``readable`` and is hidden from it then.
+    """
 
     roots: tuple[Path, ...]
     readable: tuple[Path, ...] = ()
+    network: Network | None = None
+    read_only: bool = False
+    secrets: tuple[Path, ...] = ()
 
 
 class Confinement:
@@ -54,6 +61,7 @@ class Confinement:
         self._choice: Choice | None = None
         self._temp: Path | None = None
         self._hidden: tuple[Path, ...] = ()
+        self._not_for_everybody: tuple[Path, ...] | None = None
 
     @property
     def required(self) -> bool:
@@ -71,6 +79,11 @@ class Confinement:
                 self._choice = choose_sandbox(self._config.mode, self._backends)
             return self._choice
 
+    def can_read_only(self) -> bool:
+        """Whether a place can be ``read_only``. As ``choice``: not on an event loop, unless that has been called."""
+        sandbox = self.choice().sandbox
+        return sandbox is not None and sandbox.can_read_only
+
     def without_keys(self, environ: Mapping[str, str]) -> Mapping[str, str]:
         """``environ`` without the variables that hold keys."""
         return {name: value for name, value in environ.items() if name not in self._keys}
@@ -80,16 +93,45 @@ class Confinement:
 
         Raises:
             SandboxUnavailableError: one is required and none works.
+            ReadOnlyUnavailableError: the place is ``read_only``, and that can't be had.
         """
         sandbox = self.choice().sandbox
-        return None if sandbox is None else sandbox.wrap(argv, environ, self.policy(place))
+        if sandbox is None:
+            if place.read_only:
+                raise ReadOnlyUnavailableError("there is no sandbox")
+            return None
+        return sandbox.wrap(argv, environ, self._reading(place) if place.read_only else self.policy(place))
 
-    def note(self, output: str, exit_code: int) -> str:
-        """What to add to the output of a confined command that may have been refused something; mostly nothing."""
+    def note(self, output: str, exit_code: int, place: Place) -> str:
+        """What to add to the output of a command confined there that may have been refused something; mostly nothing."""
         chosen = self._choice
-        if chosen is None or chosen.sandbox is None:
+        if chosen is None or chosen.sandbox is None or place.read_only:
             return ""
-        return refusal_note(output, exit_code, chosen.sandbox.name, self._config.network)
+        return refusal_note(output, exit_code, chosen.sandbox.name, place.network or self._config.network)
+
+    def _reading(self, place: Place) -> SandboxPolicy:
+        """What a command there may do that only reads.
+
+        Raises:
+            ReadOnlyUnavailableError: the workspace holds the home.
+        """
+        shown = tuple(Path(os.path.realpath(path)) for path in (*place.roots, *place.readable))
+        home = Path(os.path.realpath(self._environ.get("HOME") or os.path.expanduser("~")))  # noqa: PTH111  as in secrets
+        for kept in (home, Path(os.path.realpath(self._vibe_home))):
+            if any(kept.is_relative_to(path) for path in shown):
+                raise ReadOnlyUnavailableError(f"the workspace holds {str(kept)!r}")
+        repositories = [folder for root in place.roots for folder in _repository_of_worktree(root)]
+        temp = self._temporary()
+        if self._not_for_everybody is None:
+            self._not_for_everybody = not_for_everybody()
+        return SandboxPolicy(
+            writable=(),
+            temp=temp,
+            hidden=(*self._hidden, *self._not_for_everybody, *place.secrets),
+            readable=(*shown, *repositories),
+            read_only=True,
+            bounds=READING,
+        )
 
     def policy(self, place: Place) -> SandboxPolicy:
         """What a command there may do. Reads files."""
@@ -112,7 +154,7 @@ class Confinement:
             hidden=self._hidden,
             readable=tuple(path for path in readable if path.exists()),
             frozen=tuple(path for path in frozen if path.exists()),
-            network=self._config.network,
+            network=place.network or self._config.network,
         )
 
     def _temporary(self) -> Path:

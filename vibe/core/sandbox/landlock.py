@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vibe.core.sandbox import _launch
-from vibe.core.sandbox.port import Confined, SandboxPolicy
+from vibe.core.sandbox.port import Confined, ReadOnlyUnavailableError, SandboxPolicy
 from vibe.core.sandbox.secrets import confined_environ, prepare_temp
 from vibe.core.sandbox.temporary import brief_folder
 
@@ -40,8 +40,19 @@ class Landlock:
         """What it can't confine."""
         return LIMITS if self._loopback else f"{LIMITS}; {NO_LOOPBACK}"
 
+    @property
+    def can_read_only(self) -> bool:
+        """Never: names can be listed everywhere, and there is no namespace to bound processes in."""
+        return False
+
     def wrap(self, argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy) -> Confined:
-        """The command, started by a launcher that confines itself first."""
+        """The command, started by a launcher that confines itself first.
+
+        Raises:
+            ReadOnlyUnavailableError: it is to read and no more.
+        """
+        if policy.read_only:
+            raise ReadOnlyUnavailableError("that takes bubblewrap")
         prepare_temp(policy.temp)
         rules = {
             "list": ["/"],

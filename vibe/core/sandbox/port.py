@@ -10,7 +10,33 @@ from typing import Protocol
 from vibe.core.config.models import Network
 from vibe.core.errors import EnvironmentFailure
 
-__all__ = ["Confined", "Network", "Sandbox", "SandboxPolicy", "SandboxUnavailableError"]
+__all__ = [
+    "READING",
+    "Bounds",
+    "Confined",
+    "Network",
+    "ReadOnlyUnavailableError",
+    "Sandbox",
+    "SandboxPolicy",
+    "SandboxUnavailableError",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What a program may use at most; 0: as much as it wants.
+
+    ``processes`` are all it starts together, threads included; the others are of each process.
+    """
+
+    processes: int = 0
+    memory_mb: int = 0
+    file_mb: int = 0
+    cpu_seconds: int = 0
+
+
+READING = Bounds(processes=256, memory_mb=2_048, file_mb=64, cpu_seconds=60)
+"""Of what only reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +45,9 @@ class SandboxPolicy:
 
     ``readable`` are files and folders it sees although something ``hidden`` holds them; ``frozen`` what it may not
     write although it is ``writable``. All paths are resolved. ``temp`` is its TMPDIR and holds its caches.
+
+    ``read_only``: it sees the system's programs and ``readable`` without ``hidden``, nothing else, and writes nothing but
+    temporary files in memory, which go with it.
     """
 
     writable: tuple[Path, ...]
@@ -27,6 +56,8 @@ class SandboxPolicy:
     readable: tuple[Path, ...] = ()
     frozen: tuple[Path, ...] = ()
     network: Network = Network.LOOPBACK
+    read_only: bool = False
+    bounds: Bounds = Bounds()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +81,22 @@ class Sandbox(Protocol):
         """What it can't confine here; empty: nothing we know of."""
         ...
 
+    @property
+    def can_read_only(self) -> bool:
+        """Whether it can keep a program from everything but reading."""
+        ...
+
     def wrap(self, argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy) -> Confined:
         """The command confined to ``policy``, to be started in the same folder. Reads the file system."""
         ...
+
+
+class ReadOnlyUnavailableError(EnvironmentFailure):
+    """A command can't be kept to reading here."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the command can't be confined to reading: {problem}; run it with a person's yes")
+        self.problem = problem
 
 
 class SandboxUnavailableError(EnvironmentFailure):

@@ -6,15 +6,21 @@ import re
 
 from vibe.core.config.models import Network
 
-READ_ONLY = re.compile(r"read-only file ?system|EROFS|invalid cross-device link|EXDEV", re.IGNORECASE)
-NOT_PERMITTED = re.compile(r"permission denied|operation not permitted|EACCES|EPERM", re.IGNORECASE)
-REFUSED = re.compile(r"connection refused|ECONNREFUSED", re.IGNORECASE)
+
+
+def _pattern(phrases: str, codes: str) -> re.Pattern[str]:
+    """Phrases in whatever case, and codes of errors as words of their own: ``ModuleNotFoundError`` is none."""
+    return re.compile(rf"(?i:{phrases})|\b(?:{codes})\b")
+
+
+READ_ONLY = _pattern(r"read-only file ?system|invalid cross-device link", "EROFS|EXDEV")
+NOT_PERMITTED = _pattern("permission denied|operation not permitted", "EACCES|EPERM")
+REFUSED = _pattern("connection refused", "ECONNREFUSED")
 """It says nothing of the sandbox by itself, but the server of another command can't be reached."""
-UNREACHABLE = re.compile(
-    r"network is unreachable|could not resolve|failed to resolve|name resolution|name or service not known|getaddrinfo|"
-    r"ENETUNREACH|EAI_AGAIN|ENOTFOUND|failed to lookup address|no route to host|NameResolutionError|newconnectionerror|"
-    r"nodename nor servname|dns error|no address associated",
-    re.IGNORECASE,
+UNREACHABLE = _pattern(
+    r"network is unreachable|could not resolve|failed to resolve|name resolution|name or service not known|"
+    r"failed to lookup address|no route to host|nodename nor servname|dns error|no address associated",
+    "ENETUNREACH|EAI_AGAIN|ENOTFOUND|getaddrinfo|NameResolutionError|NewConnectionError",
 )
 FILES = "only the workspace and temporary files can be written; a folder named in [sandbox] writable of config.toml could be, too"
 OWN_LOCALHOST = (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path, PurePath
 
 IN_HOME = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".gcloud", ".config/gcloud", ".config/gh", ".config/hub", ".config/op",
@@ -22,6 +23,13 @@ AGENT_SOCKETS = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", 
                  "DISPLAY", "WAYLAND_DISPLAY", "KUBECONFIG", "GNOME_KEYRING_CONTROL", "SSH_ASKPASS", "GIT_ASKPASS", "CDPATH",
                  "VSCODE_GIT_IPC_HANDLE", "XDG_RUNTIME_DIR")  # fmt: skip
 """Variables that lead to somebody who acts for the user."""
+
+PRIVATE_TEMP = "/tmp"  # noqa: S108  of what only reads, in memory
+SETTINGS_OF_THE_SYSTEM = Path("/etc")
+MOST_ENTRIES = 100_000
+"""How much is looked through for secrets."""
+MOST_SECRETS = 2_000
+"""How many can be hidden one by one."""
 
 EMPTY = ".empty"
 """A file in ``temp`` that stands where a file is hidden: programs take an empty file better than an unreadable one."""
@@ -51,6 +59,57 @@ def hidden_paths(environ: Mapping[str, str], also: Iterable[Path] = ()) -> tuple
         candidates.append(Path(socket))
     found = {Path(os.path.realpath(path)) for path in candidates if path.is_absolute() and path.exists()}
     return tuple(sorted(path for path in found if not any(parent in found for parent in path.parents)))
+
+
+def not_for_everybody(folder: Path = SETTINGS_OF_THE_SYSTEM) -> tuple[Path, ...]:
+    """The files and folders below ``folder`` that not everybody may read, such as ``/etc/shadow``. Reads the file system."""
+    return tuple(_matching(folder, lambda entry: not _is_public(entry)) or ())
+
+
+def secrets_below(folders: Iterable[Path], is_secret: Callable[[PurePath], bool]) -> tuple[Path, ...] | None:
+    """What ``is_secret`` below ``folders``, links resolved; None: too much is there to look through. Reads the file system."""
+    found: list[Path] = []
+    for folder in folders:
+        below = _matching(folder, lambda entry: is_secret(PurePath(entry.path)))
+        if below is None:
+            return None
+        found += below
+    if len(found) > MOST_SECRETS:
+        return None
+    return tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in found))
+
+
+def _matching(folder: Path, matches: Callable[[os.DirEntry[str]], bool]) -> list[Path] | None:
+    """What matches, without what lies below it; None: too much to look through."""
+    found: list[Path] = []
+    folders, seen = [str(folder)], 0
+    while folders:
+        try:
+            entries = list(os.scandir(folders.pop()))
+        except OSError:
+            continue
+        seen += len(entries)
+        if seen > MOST_ENTRIES:
+            return None
+        for entry in entries:
+            if matches(entry):
+                found.append(Path(entry.path))
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+    return found
+
+
+def _is_public(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_symlink() or bool(entry.stat(follow_symlinks=False).st_mode & stat.S_IROTH)
+    except OSError:
+        return False
+
+
+def reading_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` of what only reads: without what leads to agents of the user, and with a home that is empty."""
+    kept = {name: value for name, value in environ.items() if name not in AGENT_SOCKETS}
+    return kept | {"HOME": PRIVATE_TEMP, "TMPDIR": PRIVATE_TEMP, "XDG_CACHE_HOME": PRIVATE_TEMP}
 
 
 def confined_environ(environ: Mapping[str, str], temp: Path) -> dict[str, str]:

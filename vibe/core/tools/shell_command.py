@@ -11,6 +11,9 @@ from uuid import uuid4
 from anyio import CancelScope, to_thread
 
 from vibe.core.sandbox.confinement import UNMADE, Confinement, Place
+from vibe.core.sandbox.port import Confined, ReadOnlyUnavailableError
+from vibe.core.sandbox.secrets import secrets_below
+from vibe.core.tools.permissions import is_sensitive
 from vibe.core.tools.process import CommandResult, shell_argv
 
 
@@ -25,6 +28,7 @@ class ShellCommand:
     argv: tuple[str, ...]
     environ: Mapping[str, str]
     confined_by: Confinement | None = None
+    place: Place | None = None
     absent: tuple[Path, ...] = ()
 
     async def put_aside(self) -> str:
@@ -37,9 +41,9 @@ class ShellCommand:
 
     def note(self, result: CommandResult) -> str:
         """What to tell where the sandbox may have refused something; mostly nothing."""
-        if self.confined_by is None:
+        if self.confined_by is None or self.place is None:
             return ""
-        return self.confined_by.note(f"{result.stdout}\n{result.stderr}", result.exit_code)
+        return self.confined_by.note(f"{result.stdout}\n{result.stderr}", result.exit_code, self.place)
 
     def annotated(self, result: CommandResult) -> CommandResult:
         """The result with the note at the end of what went to standard error."""
@@ -54,16 +58,32 @@ async def shell_command(
 
     Raises:
         SandboxUnavailableError: a sandbox is required and none works.
+        ReadOnlyUnavailableError: the place is ``read_only``, and that can't be had.
     """
     argv = tuple(shell_argv(line, environ))
     if confinement is None:
+        if place.read_only:
+            raise ReadOnlyUnavailableError("there is no sandbox")
         return ShellCommand(argv=argv, environ=environ)
     environ = confinement.without_keys(environ)
-    confined = await to_thread.run_sync(confinement.confine, argv, environ, place)
+    confined = await to_thread.run_sync(_confined, confinement, argv, environ, place)
     if confined is None:
         return ShellCommand(argv=argv, environ=environ)
-    absent = await to_thread.run_sync(_absent, place)
-    return ShellCommand(argv=confined.argv, environ=confined.environ, confined_by=confinement, absent=absent)
+    absent = () if place.read_only else await to_thread.run_sync(_absent, place)
+    return ShellCommand(
+        argv=confined.argv, environ=confined.environ, confined_by=confinement, place=place, absent=absent
+    )
+
+
+def _confined(
+    confinement: Confinement, argv: Sequence[str], environ: Mapping[str, str], place: Place
+) -> Confined | None:
+    if not place.read_only:
+        return confinement.confine(argv, environ, place)
+    secrets = secrets_below((*place.roots, *place.readable), is_sensitive)
+    if secrets is None:
+        raise ReadOnlyUnavailableError("the workspace holds too many files to look for secrets")
+    return confinement.confine(argv, environ, replace(place, secrets=secrets))
 
 
 def _absent(place: Place) -> tuple[Path, ...]:

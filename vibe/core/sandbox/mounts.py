@@ -1,0 +1,112 @@
+"""What a confined program sees of the file system, as options of ``bwrap``: what comes later lies over what came before."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from vibe.core.sandbox.port import Network, SandboxPolicy
+from vibe.core.sandbox.secrets import EMPTY, PRIVATE_TEMP
+
+SHARED_TEMP = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108  they are what is replaced
+PRIVATE_TEMP_BYTES = 64 * 1024 * 1024
+RESOLVER = Path("/etc/resolv.conf")
+RUN = Path("/run")
+SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "nix", "gnu")
+"""All that a program that only reads sees beside its workspace, of the folders in ``/``."""
+NOTHING = "/dev/null"
+"""What lies over a file that must not be read; a device can't be opened there."""
+
+
+def file_system(policy: SandboxPolicy, *, private_proc: bool) -> Iterator[str]:
+    """The mounts of a policy, with a ``/proc`` of its own processes or an empty one."""
+    devices = ("--dev", "/dev", *(("--proc", "/proc") if private_proc else ("--tmpfs", "/proc")))
+    return _only_reading(policy, devices) if policy.read_only else _working(policy, devices)
+
+
+def _only_reading(policy: SandboxPolicy, devices: Iterable[str]) -> Iterator[str]:
+    """Programs and their settings, the workspace, and a temporary folder in memory."""
+    yield from devices
+    for name in SYSTEM:
+        path = Path("/", name)
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), str(path))
+        elif path.is_dir():
+            yield from ("--ro-bind", str(path), str(path))
+    yield from ("--size", str(PRIVATE_TEMP_BYTES), "--tmpfs", PRIVATE_TEMP)
+    shown = [path for path in policy.readable if path.exists()]
+    yield from _bound("--ro-bind", shown)
+    for path in policy.hidden:
+        if any(holds(folder, path) for folder in [*shown, *(Path("/", name) for name in SYSTEM)]):
+            yield from _emptied(path)
+    yield from ("--remount-ro", "/")
+
+
+def _working(policy: SandboxPolicy, devices: Iterable[str]) -> Iterator[str]:
+    """Everything, read-only but for what is writable, without what is hidden."""
+    yield from ("--ro-bind", "/", "/")
+    yield from devices
+    writable = [path for path in policy.writable if path.exists()]
+    if not any(holds(shared, path) for shared in SHARED_TEMP for path in writable):
+        for shared in SHARED_TEMP:
+            if shared.is_dir() and not shared.is_symlink():
+                yield from ("--bind", str(policy.temp), str(shared))
+    yield from _runtime_folder(policy.network)
+    for path in policy.hidden:
+        yield from _masked(path, policy.temp)
+    yield from _bound("--bind", writable)
+    for path in _below(policy.hidden, writable):
+        yield from _masked(path, policy.temp)
+    yield from _bound("--ro-bind", [path for path in policy.readable if path.exists()])
+    yield from _bound("--bind", [policy.temp])
+    frozen = [path for path in _below(policy.frozen, writable) if path.exists()]
+    yield from _bound("--bind", _between(writable, frozen))
+    yield from _bound("--ro-bind", frozen)
+    for path in policy.hidden:
+        if path.is_dir() and path not in writable:
+            yield from ("--remount-ro", str(path))
+
+
+def holds(folder: Path, path: Path) -> bool:
+    """Whether ``path`` is ``folder`` or lies below it."""
+    return path == folder or folder in path.parents
+
+
+def _runtime_folder(network: Network) -> Iterator[str]:
+    """An empty ``/run``, but for the file that says who resolves names, where they can be resolved."""
+    if not RUN.is_dir():
+        return
+    yield from ("--tmpfs", str(RUN))
+    resolver = Path(os.path.realpath(RESOLVER))
+    if network is Network.ON and resolver.is_file() and holds(RUN, resolver):
+        yield from ("--ro-bind", str(resolver), str(resolver))
+
+
+def _bound(how: str, paths: Iterable[Path]) -> Iterator[str]:
+    for path in paths:
+        yield from (how, str(path), str(path))
+
+
+def _between(folders: Sequence[Path], paths: Iterable[Path]) -> list[Path]:
+    """The folders on the way to ``paths``: as mount points they can't be renamed, which would lead round what is frozen."""
+    way = {parent for path in paths for parent in path.parents if any(folder in parent.parents for folder in folders)}
+    return sorted(way)
+
+
+def _below(paths: Iterable[Path], folders: Sequence[Path]) -> list[Path]:
+    return [path for path in paths if any(holds(folder, path) for folder in folders)]
+
+
+def _masked(path: Path, temp: Path) -> Iterator[str]:
+    if path.is_dir():
+        yield from ("--tmpfs", str(path))
+    elif path.exists():
+        yield from ("--ro-bind", str(temp / EMPTY), str(path))
+
+
+def _emptied(path: Path) -> Iterator[str]:
+    if path.is_dir():
+        yield from ("--tmpfs", str(path), "--remount-ro", str(path))
+    elif path.exists():
+        yield from ("--ro-bind", NOTHING, str(path))
