@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.config.models import SandboxConfig
+from vibe.core.config.models import Network, SandboxConfig
 from vibe.core.sandbox.confinement import Confinement, Place
 from vibe.core.tools.process import CommandResult, child_environ, run_command
 from vibe.core.tools.shell_command import shell_command
@@ -44,8 +44,9 @@ class Cell:
         self.settings = settings
         self.confinement = Confinement(settings, self.environ, self.base / "home" / ".vibe", backends=[self.backend])
 
-    async def run(self, line: str, seconds: float = 60) -> CommandResult:
-        place = Place(roots=(self.folder or self.root,), readable=() if self.outputs is None else (self.outputs,))
+    async def run(self, line: str, seconds: float = 60, network: Network | None = None) -> CommandResult:
+        readable = () if self.outputs is None else (self.outputs,)
+        place = Place(roots=(self.folder or self.root,), readable=readable, network=network)
         shell = await shell_command(line, child_environ(self.environ), self.confinement, place)
         assert shell.confined_by is not None
         result = await run_command(shell.argv, cwd=place.roots[0], environ=shell.environ, timeout=seconds)

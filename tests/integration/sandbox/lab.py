@@ -23,7 +23,18 @@ from vibe.core.config.models import SandboxConfig
 DISK = Path("/mnt")
 CHECKOUT = Path(__file__).parents[3]
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-SEPARATED = ("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child", "--net", "--uts", "--ipc")
+SEPARATED = (
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--net",
+    "--uts",
+    "--ipc",
+)
 AGAIN = {
     "root": ("unshare", "--user", "--map-root-user", "--mount"),
     "user": ("unshare", "--user", "--map-user=1000", "--map-group=1000"),
@@ -76,7 +87,7 @@ def _mount(source: str, target: Path, kind: str, flags: int, options: str) -> No
         raise SystemExit(f"{target}: {os.strerror(ctypes.get_errno())}")
 
 
-def build(rest: Sequence[str]) -> None:
+def build(rest: list[str]) -> None:
     """Take the real disk away, and go on with the rest of the command line."""
     libc = ctypes.CDLL(None, use_errno=True)
     for path, given, taken, flags in ((b"/", READ_ONLY, 0, AT_RECURSIVE), (b"/proc", 0, READ_ONLY, 0)):
@@ -85,7 +96,7 @@ def build(rest: Sequence[str]) -> None:
             raise SystemExit(f"{path!r}: {os.strerror(ctypes.get_errno())}")
     _mount("lab", DISK, "tmpfs", 0, "mode=0777")
     (DISK / "tmp").mkdir()
-    os.execvp(rest[0], rest)
+    os.execvp(rest[0], rest)  # noqa: S606  going on as another program is the point
 
 
 def attempt() -> None:
@@ -121,7 +132,7 @@ def _environ() -> dict[str, str]:
 if __name__ == "__main__":
     if sys.argv[1] == "open":
         open_the_way()
-        os.execvp(sys.argv[2], sys.argv[2:])
+        os.execvp(sys.argv[2], sys.argv[2:])  # noqa: S606  as above
     if sys.argv[1] == "build":
         build(sys.argv[2:])
     attempt()

@@ -80,6 +80,15 @@ async def test_no_server_of_the_machine_is_reached(cell: Cell) -> None:
         assert (await cell.run(f'python3 -c "{script}"')).exit_code == 0
 
 
+async def test_a_place_may_have_a_network_of_its_own_choice(cell: Cell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        line = f"echo > /dev/tcp/127.0.0.1/{server.getsockname()[1]}"
+        assert (await cell.run(line, network=Network.ON)).exit_code == 0
+        cell.configure(SandboxConfig(network=Network.ON))
+        assert (await cell.run(line, network=Network.LOOPBACK)).exit_code != 0
+        assert (await cell.run(line)).exit_code == 0
+
+
 async def test_a_socket_of_an_agent_is_out_of_reach(cell: Cell) -> None:
     path = str(cell.base / "home" / "agent.sock")
     with socket.socket(socket.AF_UNIX) as agent:

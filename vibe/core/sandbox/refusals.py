@@ -7,7 +7,6 @@ import re
 from vibe.core.config.models import Network
 
 
-
 def _pattern(phrases: str, codes: str) -> re.Pattern[str]:
     """Phrases in whatever case, and codes of errors as words of their own: ``ModuleNotFoundError`` is none."""
     return re.compile(rf"(?i:{phrases})|\b(?:{codes})\b")

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.integration.sandbox.conftest import Cell
+from tests.integration.sandbox.plain import run_plain
+from vibe.core.config.models import Network, SandboxConfig, SandboxMode
+from vibe.core.sandbox.confinement import Confinement, Place
+from vibe.core.sandbox.port import ReadOnlyUnavailableError
+from vibe.core.tools.process import CommandResult, child_environ, run_command
+from vibe.core.tools.shell_command import shell_command
+
+
+@pytest.fixture
+def bubblewrap(cell: Cell) -> Cell:
+    if cell.backend == "landlock":
+        assert not cell.confinement.can_read_only()
+        pytest.skip("Landlock can't keep a program to reading")
+    assert cell.confinement.can_read_only()
+    return cell
+
+
+def kept_by_the_system() -> list[Path]:
+    return [path for path in Path("/etc").iterdir() if not path.is_symlink() and not path.stat().st_mode & 0o004]
+
+
+async def look(cell: Cell, line: str, **place: object) -> CommandResult:
+    where = Place(roots=(cell.folder or cell.root,), read_only=True, **place)  # type: ignore[arg-type]
+    shell = await shell_command(line, child_environ(cell.environ), cell.confinement, where)
+    return shell.annotated(await run_command(shell.argv, cwd=where.roots[0], environ=shell.environ, timeout=60))
+
+
+async def test_the_workspace_is_read_and_not_written(bubblewrap: Cell) -> None:
+    (bubblewrap.root / "a").write_text("one\n")
+    assert (await look(bubblewrap, "cat a | sort | head -1; wc -l < a")).stdout == "one\n1\n"
+    for line in ("echo x > a", "touch b", "rm a", "mkdir c", "chmod 777 a", "echo x > /usr/x", "touch /x", "ln a d"):
+        assert (await look(bubblewrap, line)).exit_code != 0, line
+    assert sorted(path.name for path in bubblewrap.root.iterdir()) == ["a"]
+
+
+async def test_temporary_files_are_its_own_and_few(bubblewrap: Cell) -> None:
+    assert (await look(bubblewrap, "f=$(mktemp) && echo x > $f && cat $f && sort -T $TMPDIR $f")).stdout == "x\nx\n"
+    assert not (await look(bubblewrap, "find /tmp /var/tmp /run /dev/shm $HOME -type f -o -type s")).stdout
+    assert (await look(bubblewrap, "head -c 200M /dev/zero > /tmp/x")).exit_code != 0
+
+
+async def test_there_is_no_home_and_no_secret(bubblewrap: Cell) -> None:
+    (bubblewrap.base / "home" / "notes").write_text("NOTES")
+    (bubblewrap.base / "elsewhere").write_text("ELSEWHERE")
+    for name in (".env", "deploy.pem", "sub/.npmrc", "sub/.ssh/config"):
+        (bubblewrap.root / name).parent.mkdir(exist_ok=True, parents=True)
+        (bubblewrap.root / name).write_text("SECRET")
+    (bubblewrap.root / "innocent").symlink_to(".env")
+    (bubblewrap.root / "sub" / "token").symlink_to("../deploy.pem")
+    home = bubblewrap.base / "home"
+    ended = await look(
+        bubblewrap,
+        f"cat {home}/notes {home}/.npmrc {home}/.vibe/config.toml ../elsewhere; grep -r . .; cat innocent sub/token; env",
+    )
+    assert not [word for word in ("NOTES", "SECRET", "ELSEWHERE") if word in ended.stdout]
+
+
+async def test_what_the_system_keeps_to_itself_is_hidden(bubblewrap: Cell) -> None:
+    for path in kept_by_the_system():
+        assert not (await look(bubblewrap, f"cat {path}; ls -A {path}/")).stdout
+
+
+async def test_nobody_is_reached_whatever_the_settings_say(bubblewrap: Cell) -> None:
+    bubblewrap.configure(SandboxConfig(network=Network.ON, writable=(str(bubblewrap.base / "home"),)))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        script = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)"
+        ended = await look(
+            bubblewrap, f'python3 -I -c "{script}"; echo > /dev/tcp/127.0.0.1/{port}', network=Network.ON
+        )
+        assert ended.exit_code != 0
+    assert (await look(bubblewrap, f"touch {bubblewrap.base}/home/x")).exit_code != 0
+
+
+async def test_it_is_bounded(bubblewrap: Cell) -> None:
+    limits = (await look(bubblewrap, "cat /proc/self/limits")).stdout
+    found = {line[:25].strip(): line[26:].split()[0] for line in limits.splitlines()}
+    assert found["Max processes"] == "256"
+    assert found["Max data size"] == str(2_048 * 1024**2)
+    assert found["Max file size"] == str(64 * 1024**2)
+    assert found["Max cpu time"] == "60"
+
+
+async def test_a_linked_worktree_is_looked_at_with_its_repository(bubblewrap: Cell) -> None:
+    commit = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one"
+    run_plain(f"git init -q . && {commit} && git worktree add -q ../linked", bubblewrap.root, bubblewrap.environ)
+    bubblewrap.folder = bubblewrap.base / "linked"
+    assert (await look(bubblewrap, "git log --format=%s && git status --short")).stdout == "one\n"
+
+
+async def test_a_workspace_that_holds_the_home_can_not_be_looked_at_so(bubblewrap: Cell) -> None:
+    bubblewrap.folder = bubblewrap.base
+    with pytest.raises(ReadOnlyUnavailableError, match="holds"):
+        await look(bubblewrap, "ls")
+
+
+async def test_where_nothing_confines_nothing_runs_so(tmp_path: Path) -> None:
+    place = Place(roots=(tmp_path,), read_only=True)
+    for confinement in (None, Confinement(SandboxConfig(mode=SandboxMode.OFF), {}, tmp_path)):
+        assert confinement is None or not confinement.can_read_only()
+        with pytest.raises(ReadOnlyUnavailableError, match="no sandbox"):
+            await shell_command("ls", {"PATH": os.defpath}, confinement, place)
