@@ -4,196 +4,290 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import TypeAlias
 
+from vibe.core.tools._runners import MAX_POSITIONS, SHELLS, Words, name_of, positions, texts, without_git_options
 from vibe.core.tools._shell import ShellCommand, ShellLine, parse_line
 
-SHELLS = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
+MAX_DEPTH = 5
+"""How many scripts within scripts are read."""
+MAX_GROWTH = 5
+SPARE_TEXT = 4_000
+"""How much of such scripts is read: so many times the length of the line, and some characters more."""
+MAX_BRACES = 64
 
-WRAPPERS: dict[str, tuple[str, int]] = {
-    "builtin": ("", 0),
-    "busybox": ("", 0),
-    "chroot": ("", 1),
-    "command": ("", 0),
-    "coproc": ("", 0),
-    "flock": ("wE", 1),
-    "doas": ("uC", 0),
-    "env": ("uC", 0),
-    "exec": ("a", 0),
-    "ionice": ("cnp", 0),
-    "nice": ("n", 0),
-    "nohup": ("", 0),
-    "numactl": ("CNmpi", 0),
-    "parallel": ("jIN", 0),
-    "setsid": ("", 0),
-    "stdbuf": ("ioe", 0),
-    "taskset": ("p", 1),
-    "strace": ("oepPs", 0),
-    "sudo": ("ughpCDRTU", 0),
-    "time": ("fo", 0),
-    "timeout": ("sk", 1),
-    "unshare": ("SGRw", 0),
-    "watch": ("nd", 0),
-    "xargs": ("IinPLdEsa", 0),
-}
-"""Programs that run the command they are given: their short options that take a value, and what comes before it."""
+TOO_DEEP = "it holds more scripts within scripts than are looked through"
 
-OTHER_RUNNERS = frozenset({
-    ".", "alias", "bind", "builtin", "complete", "enable", "eval", "exec", "fc", "hash", "let", "mapfile", "pkexec",
-    "read", "readarray", "run0", "script", "set", "shopt", "source", "ssh", "su", "trap", "unalias", *SHELLS,
+BECOMES_ANOTHER = frozenset({
+    "calife", "capsh", "chpst", "doas", "gksu", "gksudo", "gosu", "kdesu", "kdesudo", "machinectl", "newgrp", "newuidmap",
+    "pkexec", "run0", "runuser", "s6-setuidgid", "setuidgid", "sg", "su", "su-exec", "sudo", "sudo-rs", "sudoedit", "sux",
 })  # fmt: skip
-"""What runs its words, or changes what later words mean."""
-
-BECOMES_ANOTHER = frozenset({"doas", "pkexec", "run0", "su", "sudo"})
+BECOMES_ANOTHER_WITH = {
+    "setpriv": re.compile(r"--(?:re?[ug]|ru|rg|eu|eg|gr|init-g|cl|k).*"),
+    "chroot": re.compile(r"--[ug].*"),
+    "nsenter": re.compile(r"-[^-]*[SG].*|--setu.*|--setg.*"),
+    "unshare": re.compile(r"-[^-]*[SG].*|--setu.*|--setgi.*"),
+    "start-stop-daemon": re.compile(r"-[^-]*[cg].*|--(?:chu|g).*"),
+    "systemd-run": re.compile(r"--ui.*|--gi.*|-[^-]*p.*|--pr.*|-[^-]*M.*|--ma.*"),
+}
+"""Programs that do so with one of these options."""
 
 INTERACTIVE_FLAG = re.compile(r"-[ilq]+|--login|--interactive|--norc|--noprofile")
+SAME_OPTION = {"--force": "f", "--recursive": "r", "-R": "r", "--delete": "d", "--remove": "d"}
+"""Long names of the options that deny lists mostly name."""
+
+Entries: TypeAlias = "frozenset[tuple[str, ...]]"
 
 
-def find_denied(line: ShellLine, denied: frozenset[tuple[str, ...]], standalone: frozenset[str], depth: int) -> str:
-    """Why the line must never run, or nothing; ``depth``: how many scripts within scripts are read."""
-    for command, argv in _all_argv(line):
-        if any(_starts_with(argv, prefix) for prefix in denied):
-            return f"{' '.join(argv[:3])!r} is on the deny list"
-        if _waits_for_typing(argv, standalone, command):
-            return f"{program_of(argv)!r} would wait for someone to type; give it a script, a file or -c"
-    inner = (find_denied(below, denied, standalone, depth - 1) for below in _lines_within(line, depth))
-    return next((found for found in inner if found), "")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """Why a line must never run, which of its programs acts as another user, and why neither can be said; or nothing."""
+
+    denied: str = ""
+    other: str = ""
+    opaque: str = ""
 
 
-def becomes_another(line: ShellLine, depth: int) -> str:
-    """The program that makes a command of the line act as another user, or nothing."""
-    for _, argv in _all_argv(line):
-        if program_of(argv) in BECOMES_ANOTHER:
-            return program_of(argv)
-    inner = (becomes_another(below, depth - 1) for below in _lines_within(line, depth))
-    return next((found for found in inner if found), "")
+@lru_cache(maxsize=256)
+def inspect(line: str, denied: Entries, standalone: frozenset[str]) -> Inspection:
+    """Look at every command that a line could run. The work grows with its length and no faster."""
+    parsed = parse_line(line)
+    looker = _Looker(denied, standalone, MAX_GROWTH * len(line) + SPARE_TEXT)
+    if parsed.opaque:
+        return looker.unread(line, parsed.opaque)
+    looker.look(parsed)
+    if looker.opaque and not looker.denied:
+        return looker.unread(line, looker.opaque, each_time=True)
+    return Inspection(denied=looker.denied, other=looker.other)
 
 
-def _all_argv(line: ShellLine) -> Iterator[tuple[ShellCommand, tuple[str, ...]]]:
-    for command in line.commands:
-        for argv in _layers(command.argv):
-            yield command, argv
+class _Looker:
+    """Goes through a line and the scripts in it, each text once, and notes the first of each kind."""
+
+    def __init__(self, entries: Entries, standalone: frozenset[str], limit: int) -> None:
+        self._entries: dict[str, list[tuple[str, ...]]] = {}
+        for entry in entries:
+            self._entries.setdefault(entry[0], []).append(entry)
+        self._standalone = standalone
+        self._seen: set[str] = set()
+        self._unread = limit
+        self.denied = ""
+        self.other = ""
+        self.opaque = ""
+
+    def unread(self, line: str, why: str, *, each_time: bool = False) -> Inspection:
+        """What the bare words of a line say that is too much to be read."""
+        words = {name_of(word) for word in re.findall(r"[\w./+-]+", line)}
+        other = next(iter(sorted(words & BECOMES_ANOTHER)), "")
+        listed = next(iter(sorted(words & self._entries.keys())), "")
+        if listed:
+            why = f"{why}, and {listed!r} is in it"
+        return Inspection(other=other, opaque=why if listed or each_time else "")
+
+    def look(self, line: ShellLine) -> None:
+        """Note what is in a line; stops at a denial, and where there is too much to read."""
+        pending = [(line, 0)]
+        while pending:
+            current, depth = pending.pop()
+            for text in self._texts(current):
+                inner = self._script(text, depth)
+                if self.denied or self.opaque:
+                    return
+                if inner is not None:
+                    pending.append((inner, depth + 1))
+            if self.denied or self.opaque:
+                return
+
+    def _texts(self, line: ShellLine) -> Iterator[str]:
+        """Judge the commands of a line and those they run; the shell text they carry, or that the line feeds to them."""
+        feeds = False
+        readings = ((command, words) for command in line.commands for words in _readings(command))
+        for command, words in readings:
+            starts = positions(words)
+            if len(starts) > MAX_POSITIONS:
+                self.opaque = "it runs more programs through one another than are looked through"
+                return
+            for start in starts:
+                inner = words[start:]
+                self._judge(inner, command)
+                feeds = feeds or _reads_commands(inner)
+                yield from texts(inner)
+        if feeds:
+            yield from _fed(line)
+
+    def _script(self, text: str, depth: int) -> ShellLine | None:
+        """Shell text as a line, unless it was read before; too much of it makes the whole line opaque."""
+        self._unread -= len(text)
+        if self._unread < 0:
+            self.opaque = TOO_DEEP
+            return None
+        if text in self._seen:
+            return None
+        self._seen.add(text)
+        inner = parse_line(text)
+        if depth == MAX_DEPTH or inner.opaque:
+            self.opaque = TOO_DEEP
+            return None
+        return inner
+
+    def _judge(self, words: Words, command: ShellCommand) -> None:
+        first = words[0]
+        if not first:
+            return
+        program = name_of(first)
+        entries = [entry for name in {first, program, _unversioned(program)} for entry in self._entries.get(name, ())]
+        if any(_is_entry(words, entry) for entry in entries):
+            self.denied = self.denied or f"{' '.join(_known(words[:3]))!r} is on the deny list"
+        elif self._standalone & {program, _unversioned(program)} and _waits_for_typing(words, command):
+            waits = f"{program!r} would wait for someone to type; give it a script, a file or -c"
+            self.denied = self.denied or waits
+        options = BECOMES_ANOTHER_WITH.get(program)
+        if (
+            program in BECOMES_ANOTHER
+            or _may_be_another(program)
+            or (options and any(options.fullmatch(word) for word in words if word is not None))
+        ):
+            self.other = self.other or program
 
 
-def _lines_within(line: ShellLine, depth: int) -> Iterator[ShellLine]:
-    """The lines that the commands of a line carry for a shell."""
-    if depth:
-        for _, argv in _all_argv(line):
-            yield from map(parse_line, _scripts(argv, line))
-
-
-def _starts_with(argv: Sequence[str], prefix: Sequence[str]) -> bool:
-    """Whether ``argv`` begins with ``prefix``; a bare program name matches it in any folder."""
-    if len(argv) < len(prefix):
-        return False
-    name = argv[0] if "/" in prefix[0] else program_of(argv)
-    return name == prefix[0] and tuple(argv[1 : len(prefix)]) == tuple(prefix[1:])
-
-
-def _layers(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The command, the command it runs, and so on: ``sudo env vim`` is ``sudo ...``, ``env vim`` and ``vim``."""
-    pending = [argv]
-    while pending:
-        current = pending.pop()
-        if current:
-            yield current
-            pending.extend(_inner(current))
-
-
-def _inner(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
-    program = program_of(argv)
-    if program == "git":
-        return _without_git_options(argv)
-    if program == "find":
-        starts = [index + 1 for index, word in enumerate(argv) if word in {"-exec", "-execdir", "-ok", "-okdir"}]
-        return [argv[start:] for start in starts]
-    if program not in WRAPPERS:
-        return []
-    valued, positionals = WRAPPERS[program]
-    found: list[tuple[str, ...]] = []
-    index = 1
-    while index < len(argv):
-        word = argv[index]
-        if word.startswith("--") and "=" not in word:
-            found.append(argv[index + 2 :])  # in case it takes a value
-            index += 1
-        elif word.startswith("-") and word != "-":
-            index += 2 if len(word) == 2 and word[1] in valued else 1
-        elif program in {"env", "sudo", "doas"} and re.match(r"\w+=", word):
-            index += 1
-        elif positionals:
-            positionals -= 1
-            index += 1
-        else:
-            break
-    return [*found, argv[index:]]
-
-
-GIT_VALUED = frozenset({
-    "-C",
-    "-c",
-    "--git-dir",
-    "--work-tree",
-    "--namespace",
-    "--exec-path",
-    "--config-env",
-    "--super-prefix",
-})
-
-
-def _without_git_options(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """``git -C x push`` as ``git push``."""
-    index = 1
-    while index < len(argv) and argv[index].startswith("-"):
-        index += 2 if argv[index] in GIT_VALUED else 1
-    return [(argv[0], *argv[index:])] if 1 < index < len(argv) else []
-
-
-def _scripts(argv: tuple[str, ...], line: ShellLine) -> Iterator[str]:
-    """The shell text a command carries in its arguments, or that the line feeds to it."""
-    own = _script(argv)
-    if own:
-        yield own
-    elif program_of(argv) in SHELLS and len(argv) < 3:
-        yield from line.fed_texts
-        for command in line.commands:
-            if command.argv[:1] in {("echo",), ("printf",)}:
-                yield " ".join(word for word in command.argv[1:] if not word.startswith("-")).replace("\\n", "\n")
-
-
-def _script(argv: tuple[str, ...]) -> str:
-    """The shell text a command carries in its arguments: ``sh -c TEXT``, ``eval TEXT``."""
-    program = program_of(argv)
-    if program in {"eval", "trap"}:
-        return " ".join(argv[1:]) if program == "eval" else "".join(argv[1:2])
-    if program == "env":
-        split = next((index for index, word in enumerate(argv) if word in {"-S", "--split-string"}), 0)
-        glued = next(
-            (word.partition("=")[2] or word[2:] for word in argv if word.startswith(("-S", "--split-string="))), ""
+def _readings(command: ShellCommand) -> Iterator[Words]:
+    """The words as they stand, and with their braces expanded."""
+    words = tuple(word.text for word in command.words)
+    yield words
+    if any(word.pattern and word.text and "{" in word.text for word in command.words):
+        yield tuple(
+            text
+            for word in command.words
+            for text in (_braces(word.text) if word.pattern and word.text else [word.text])
         )
-        return " ".join(argv[split + 1 :]) if split else glued
-    if program in {*SHELLS, "su", "script", "flock", "runuser"}:
-        flags = [index for index, word in enumerate(argv) if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word)]
-        return argv[flags[0] + 1] if flags and len(argv) > flags[0] + 1 else ""
-    return ""
 
 
-def _waits_for_typing(argv: tuple[str, ...], standalone: frozenset[str], command: ShellCommand) -> bool:
-    program = program_of(argv)
-    if not standalone & {program, program.rstrip("0123456789.")} or command.fed:
+def _braces(text: str) -> list[str]:
+    """``a{b,c}`` as ``ab ac``; what is too much stays as it is."""
+    found = [text]
+    done: list[str] = []
+    while found and len(found) + len(done) <= MAX_BRACES:
+        current = found.pop(0)
+        inner = re.search(r"\{([^{}]*,[^{}]*)\}", current)
+        if inner is None:
+            done.append(current)
+            continue
+        found[:0] = [current[: inner.start()] + part + current[inner.end() :] for part in inner[1].split(",")]
+    return [one for one in (*done, *found) if one]
+
+
+def _known(words: Words) -> tuple[str, ...]:
+    """The words up to the first that is not known."""
+    end = next((index for index, word in enumerate(words) if word is None), len(words))
+    return tuple(word for word in words[:end] if word is not None)
+
+
+def _unversioned(program: str) -> str:
+    return program.rstrip("0123456789.")
+
+
+def _is_entry(words: Words, entry: tuple[str, ...]) -> bool:
+    """Whether a command is what an entry of the deny list names, however its options are written."""
+    if name_of(words[0]) == "git":
+        words = without_git_options(words)
+    known = _known(words)
+    if known[1 : len(entry)] == entry[1:]:
+        return True
+    operands = [word for word in entry[1:] if not word.startswith("-")]
+    options = [word for word in entry[1:] if word.startswith("-")]
+    if not options:
+        return _leads_with([word for word in words[1:] if word is not None], operands)
+    given = [word for word in words[1:] if word is not None]
+    valued = len(options) == 1 and re.fullmatch(r"-\w", options[0]) and entry[-1] != options[0]
+    if valued:  # python -m pdb
+        return _has_value(given, options[0], entry[entry.index(options[0]) + 1])
+    return _leads_with(given, operands) and all(_has_option(given, option) for option in options)
+
+
+def _leads_with(words: Sequence[str], operands: Sequence[str]) -> bool:
+    """Whether the first operands among the words are these; an option may have taken the word after it."""
+    at = {0}
+    for operand in operands:
+        reached: set[int] = set()
+        pending = list(at)
+        while pending:
+            index = pending.pop()
+            if index >= len(words) or index in reached:
+                continue
+            if words[index].startswith("-"):
+                pending += [index + 1, index + 2]
+            elif words[index] == operand:
+                reached.add(index + 1)
+        at = reached
+    return bool(at)
+
+
+def _has_option(words: Sequence[str], option: str) -> bool:
+    """Whether all letters of an option, or its long name or a beginning of it, are among the words."""
+    if option.startswith("--"):
+        short = SAME_OPTION.get(option)
+        return any(
+            len(name) > 2 and option.startswith(name) for word in words for name in (word.partition("=")[0],)
+        ) or (short is not None and _has_option(words, f"-{short}"))
+    letters = {letter for word in words if re.match(r"-\w", word) for letter in word[1:]}
+    letters |= {
+        short
+        for name, short in SAME_OPTION.items()
+        for word in words
+        if word == name or (len(word) > 3 and name.startswith(word))
+    }
+    return all(letter in letters or (letter in "rR" and letters & {"r", "R"}) for letter in option[1:])
+
+
+def _has_value(words: Sequence[str], option: str, value: str) -> bool:
+    for index, word in enumerate(words):
+        if re.match(r"-\w", word) and option[1] in word:
+            attached = word[word.index(option[1]) + 1 :]
+            if value in {attached, *(words[index + 1 : index + 2] if not attached else ())}:
+                return True
+    return False
+
+
+def _may_be_another(name: str) -> bool:
+    """Whether a pattern may stand for such a program."""
+    if not re.search(r"[*?\[]", name) or not re.search(r"\w", name):
         return False
-    if len(command.argv) < len(command.words):
+    return any(fnmatchcase(program, name) for program in BECOMES_ANOTHER)
+
+
+def _reads_commands(words: Words) -> bool:
+    """Whether it is a shell without a script, or runs the words it reads."""
+    program = name_of(words[0])
+    rest = [word for word in words[1:] if word is not None and not word.startswith(("-", "+"))]
+    if program in SHELLS:
+        return not rest or rest[0] == "/dev/stdin" or "-s" in words
+    return program in {"at", "batch", "parallel"} or (program == "xargs" and _runs_what_it_reads(words))
+
+
+def _fed(line: ShellLine) -> Iterator[str]:
+    """What a line may feed to such a program."""
+    yield from line.fed_texts
+    for command in line.commands:
+        if command.argv[:1] in {("echo",), ("printf",)}:
+            yield " ".join(word for word in command.argv[1:] if not word.startswith("-")).replace("\\n", "\n")
+
+
+def _runs_what_it_reads(words: Words) -> bool:
+    """Whether ``xargs`` takes the name of a program from what it reads."""
+    last = positions(words)[-1]
+    return len(positions(words[last:])) == 1 and (last == 0 or name_of(words[last]) in {"{}", "%", "@", *WRAPPING})
+
+
+WRAPPING = frozenset({"env", "nice", "nohup", "setsid", "command", "exec", "timeout", "stdbuf", "sudo", "sh", "bash"})
+
+
+def _waits_for_typing(words: Words, command: ShellCommand) -> bool:
+    if command.fed or any(word is None for word in words):
         return False
-    rest = [word for word in argv[1:] if not INTERACTIVE_FLAG.fullmatch(word)]
-    if program == "ssh":
+    rest = [word for word in words[1:] if word is not None and not INTERACTIVE_FLAG.fullmatch(word)]
+    if name_of(words[0]) == "ssh":
         return len([word for word in rest if not word.startswith("-")]) < 2 and "-V" not in rest
     return not rest
-
-
-def runs_others(argv: Sequence[str]) -> bool:
-    """Whether a command runs its words, or changes what later words mean."""
-    return program_of(argv) in WRAPPERS or program_of(argv) in OTHER_RUNNERS
-
-
-def program_of(argv: Sequence[str]) -> str:
-    """The name of what a command runs, without its folder."""
-    return argv[0].rsplit("/", 1)[-1] if argv else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
-from vibe.core.tools._denials import runs_others
 from vibe.core.tools._named_paths import NamedPath, lexical_doubt
+from vibe.core.tools._runners import runs_others
 from vibe.core.tools._shell import parse_line
 from vibe.core.tools.bash_policy import reads_only_its_input
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node, Parser, Tree
 
 HARMLESS_NODES = frozenset({
     "program",
@@ -62,6 +62,12 @@ ODD_CHARACTER = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]|\\\s")
 """The last part: around a backslash before white space the parser and bash part ways."""
 
 
+MAX_LINE = 32_768
+MAX_NODES = 16_000
+MAX_NESTING = 100
+"""Beyond these a line is not read: what nobody could read at a glance is asked about."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
     """A word: its text after quotes are removed, None if only running tells. ``pattern``: the shell may expand it."""
@@ -93,32 +99,74 @@ class ShellLine:
     """All commands of a line, and in words why it may do more than they say.
 
     ``inputs`` are files it reads by ``<``; ``fed_texts`` what here-documents and here-strings hold, which a shell would
-    run.
+    run. ``opaque`` says why not all of it was read, or nothing.
     """
 
     commands: tuple[ShellCommand, ...]
     surprises: tuple[str, ...]
     inputs: tuple[str, ...] = ()
     fed_texts: tuple[str, ...] = ()
+    opaque: str = ""
 
 
 @lru_cache(maxsize=256)
 def parse_line(line: str) -> ShellLine:
     """Parse a shell line; what can't be understood is a surprise, never an error."""
+    if len(line) > MAX_LINE:
+        return _unread(f"it is longer than {MAX_LINE:,} characters, which are not looked through".replace(",", " "))
     source = line.encode(errors="surrogatepass")
     tree = _parser().parse(source)
+    if tree.root_node.descendant_count > MAX_NODES or _nests_deeply(tree):
+        return _unread("it holds more than can be looked through")
     reader = _Reader()
     if tree.root_node.has_error:
         reader.surprises.append("it does not parse as shell")
     if ODD_CHARACTER.search(line) or _has_invisible(line):
         reader.surprises.append("it holds unusual characters")
     reader.walk(tree.root_node, fed=False)
+    if tree.root_node.has_error:
+        reader.commands += _rough_commands(line)
     return ShellLine(
         commands=tuple(reader.commands),
         surprises=tuple(dict.fromkeys(reader.surprises)),
         inputs=tuple(reader.inputs),
         fed_texts=tuple(reader.fed_texts),
     )
+
+
+def _unread(why: str) -> ShellLine:
+    return ShellLine(commands=(), surprises=(why,), opaque=why)
+
+
+def _rough_commands(line: str) -> list[ShellCommand]:
+    """The commands of a line that does not parse, as far as its operators tell them apart."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    commands: list[list[Word]] = [[]]
+    try:
+        for token in lexer:
+            if set(token) <= set("();<>|&"):
+                commands.append([])
+            else:
+                commands[-1].append(Word(text=token, pattern=True))
+    except ValueError:
+        pass
+    return [ShellCommand(words=tuple(words)) for words in commands if words]
+
+
+def _nests_deeply(tree: Tree) -> bool:
+    cursor = tree.walk()
+    while True:
+        if cursor.depth > MAX_NESTING:
+            return True
+        if cursor.goto_first_child() or cursor.goto_next_sibling():
+            continue
+        while cursor.goto_parent():
+            if cursor.goto_next_sibling():
+                break
+        else:
+            return False
 
 
 def _has_invisible(line: str) -> bool:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from vibe.core.tools._denials import OTHER_RUNNERS, WRAPPERS, becomes_another, find_denied
+from vibe.core.tools._denials import Inspection, inspect
 from vibe.core.tools._named_paths import NamedPath, lexical_doubt, resolved_doubt
 from vibe.core.tools._reader_words import Judged, judge_reader
 from vibe.core.tools._readers import READERS, find_reader
 from vibe.core.tools._repository import repository_doubt
+from vibe.core.tools._runners import runs_others
 from vibe.core.tools._shell import ShellCommand, ShellLine, parse_line
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.workspace import Workspace
@@ -61,7 +62,6 @@ INTERPRETERS = frozenset({
 
 EXTENDED_GIT = re.compile(r"-[cCp]|--(?:git-dir|work-tree|exec-path|config-env|namespace|paginate|super-prefix).*")
 
-MAX_DEPTH = 5
 MAX_FOLDERS = 64
 MAX_WORDS = 16
 """The longest entry of an allow list, in words."""
@@ -89,11 +89,11 @@ def classify(
     be given is written in ``_readers``. ``standalone`` programs are denied only where they would wait for someone to
     type. With ``workspace`` the paths in the line are resolved in it; without, only their letters are judged.
     """
+    found = inspect(line, _prefixes(denylist), frozenset(standalone))
+    if found.denied:
+        return BashVerdict(permission=ToolPermission.NEVER, reason=found.denied)
     parsed = parse_line(line)
-    denied = find_denied(parsed, _prefixes(denylist), frozenset(standalone), MAX_DEPTH)
-    if denied:
-        return BashVerdict(permission=ToolPermission.NEVER, reason=denied)
-    other = acts_as_another(line)
+    other = _each_time(found)
     if other:
         return BashVerdict(permission=None, reason=other)
     doubt = _first_doubt(parsed, _prefixes(allowlist), workspace)
@@ -102,10 +102,13 @@ def classify(
     return BashVerdict(permission=ToolPermission.ALWAYS, reason="every command in it is on the allow list")
 
 
-def acts_as_another(line: str) -> str:
+def acts_as_another(line: str, denylist: Sequence[str] = (), standalone: Sequence[str] = ()) -> str:
     """Why a person must say yes to a line each time, whatever else was approved; or nothing."""
-    other = becomes_another(parse_line(line), MAX_DEPTH)
-    return f"{other!r} acts as another user" if other else ""
+    return _each_time(inspect(line, _prefixes(denylist), frozenset(standalone)))
+
+
+def _each_time(found: Inspection) -> str:
+    return f"{found.other!r} acts as another user" if found.other else found.opaque
 
 
 def _prefixes(entries: Sequence[str]) -> frozenset[tuple[str, ...]]:
@@ -165,7 +168,7 @@ def _judge(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged
         return judge_reader(command, *found)
     if program == "cd":
         return _judge_cd(command, allowed)
-    if program in WRAPPERS or program in OTHER_RUNNERS:
+    if runs_others(argv):
         return Judged(f"{program!r} runs what it is given")
     matching = [prefix for prefix in _matching(argv, allowed) if " ".join(prefix) not in READERS]
     if program in INTERPRETERS:

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from anyio import Semaphore, create_task_group
+from anyio import Lock, Semaphore, create_task_group, to_thread
 from pydantic import BaseModel
 
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
@@ -141,6 +141,7 @@ class ToolExecutor:
         ask = self._callbacks.user_input
         self._ask = None if ask is None else AnnouncedInput(ask, sink, approvals.queue)
         self._reads = ReadTracker()
+        self._resolving = Lock()
 
     async def run_all(self, calls: Sequence[ToolCall], record: Callable[[ToolMessage], None]) -> ToolBatch:
         """Run the calls of one answer; ``record`` gets each message in call order, as soon as those before it are known.
@@ -226,7 +227,10 @@ class ToolExecutor:
         restriction = None if item.tool.ends_work else self._guidance.restriction(item.name, item.arguments)
         if restriction is not None:
             return "denied", self._deny(item, Refusal(by="rule", reason=restriction))
-        subject = subject_of(item.tool, item.args, self._workspace)
+        async with self._resolving:
+            subject = await to_thread.run_sync(
+                subject_of, item.tool, item.args, self._workspace, abandon_on_cancel=True
+            )
         question = Question(tool_call_id=item.call.id, arguments=item.arguments, summary=item.summary)
         refusal = await self._gate.admit(subject, question)
         if refusal is not None:

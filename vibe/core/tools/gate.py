@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from anyio import to_thread
+from anyio import Lock, move_on_after, to_thread
 
 from ipc.events import ApprovalDecisionEvent, ApprovalRequestEvent, WarningEvent
 from ipc.sink import EventSink
@@ -17,6 +17,9 @@ from vibe.core.tools.facts import CallSubject, gather
 from vibe.core.tools.permissions import Decision, Verdict, decide
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
 from vibe.core.tools.workspace import Workspace
+
+JUDGING_SECONDS = 5
+"""How long the rules may take for one call: they read the file system, and what they judge comes from a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,7 @@ class Gate:
         self._workspace = workspace
         self._approvals = approvals
         self._sink = sink
+        self._judging = Lock()
 
     def decision(self, subject: CallSubject) -> Decision:
         """What the rules say about a call, before anybody is asked. Reads the file system."""
@@ -50,7 +54,7 @@ class Gate:
 
     async def admit(self, subject: CallSubject, question: Question) -> Refusal | None:
         """None if the call may be. Waits for a person where the decision is to ask and somebody is there."""
-        decision = self.decision(subject)
+        decision = await self._decide_in_time(subject)
         if decision.verdict is Verdict.ALLOW:
             return None
         if decision.verdict is Verdict.DENY:
@@ -64,6 +68,17 @@ class Gate:
                 return None
             request = _request(subject, question, decision)
             return await self._ask(self._approvals.approver, request)
+
+    async def _decide_in_time(self, subject: CallSubject) -> Decision:
+        """The decision, made off the event loop; what takes too long to judge is asked about, whatever the mode.
+
+        One at a time, first come first served, so that questions come in the order of the calls.
+        """
+        async with self._judging:
+            with move_on_after(JUDGING_SECONDS):
+                return await to_thread.run_sync(self.decision, subject, abandon_on_cancel=True)
+        reason = f"it could not be judged within {JUDGING_SECONDS} s"
+        return Decision(verdict=Verdict.ASK, rule="each_time", reason=reason)
 
     async def _ask(self, approver: Approver, request: ApprovalRequest) -> Refusal | None:
         self._sink.publish(

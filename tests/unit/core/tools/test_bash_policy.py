@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+import sys
+from itertools import pairwise
+
 import pytest
 
+from tests.unit.core.tools.bash_wrapped_lines import PLAIN_ARGUMENTS, WRAPPERS
+from vibe.core.tools._denials import inspect
 from vibe.core.tools._remembering import covered_commands
+from vibe.core.tools._shell import parse_line
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.bash_policy import (
     DEFAULT_ALLOWED,
@@ -346,3 +352,137 @@ def test_acting_as_another_user_is_asked_about_each_time(line: str) -> None:
 )
 def test_what_a_shell_is_fed_is_read_too(line: str) -> None:
     assert judge(line).permission is ToolPermission.NEVER
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize("program", ["vim x", "/usr/bin/nano", "v''im", "less x"])
+def test_a_denied_program_is_found_in_every_wrapper(wrapper: str, program: str) -> None:
+    if "'" in program and "'" in wrapper:
+        program = program.replace("''", '""')
+    if (
+        "{{" in wrapper
+        and "{" in wrapper.format("")
+        and " " in program
+        and wrapper.startswith(("{{{", "/usr", "timeout 5 {{{", "timeout {{"))
+    ):
+        program = program.split(maxsplit=1)[0].rpartition("/")[2]
+    line = wrapper.format(*[program] * 2)
+    assert judge(line).permission is ToolPermission.NEVER, line
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_acting_as_another_is_found_in_every_wrapper(wrapper: str) -> None:
+    line = wrapper.format(*["sudo" if "{{{" in wrapper or "timeout {{" in wrapper else "sudo -n true"] * 2)
+    assert acts_as_another(line), line
+
+
+@pytest.mark.parametrize("line", PLAIN_ARGUMENTS)
+def test_a_plain_argument_is_not_taken_for_a_program(line: str) -> None:
+    assert judge(line).permission is not ToolPermission.NEVER
+    assert not acts_as_another(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "runuser -u me ls", "sudoedit x", "sg grp ls", "machinectl shell", "setpriv --reuid 0 ls", "setpriv --reuid=me ls", "setpriv --regid 0 --clear-groups ls",
+        "setpriv --init-groups ls", "pkexec ls", "doas ls", "su", "su -", "newgrp x", "run0 ls", "gosu me ls", "su-exec me ls", "setuidgid me ls", "chpst -u me ls",
+        "nsenter -t 1 -S 0 ls", "nsenter --setuid 0 -t 1 ls", "unshare -S 0 ls", "chroot --userspec=me / ls", "systemd-run --uid=0 ls", "start-stop-daemon -c me --exec x",
+        "/usr/bin/s?do ls", "/usr/bin/[s]udo ls", "capsh --user=me -- -c ls",
+    ],
+)  # fmt: skip
+def test_every_program_that_acts_as_another_is_asked_about_each_time(line: str) -> None:
+    assert "acts as another user" in acts_as_another(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["setpriv --no-new-privs ls", "unshare -r ls", "chroot / ls", "nsenter -t 1 ls", "setpriv -d"]
+)
+def test_what_stays_the_same_user_is_not(line: str) -> None:
+    assert not acts_as_another(line)
+
+
+@pytest.mark.parametrize(
+    ("entry", "lines", "others"),
+    [
+        ("rm -rf", ("rm -rf x", "rm -fr x", "rm -r -f x", "rm -f -r x", "rm x -rf", "rm -Rf x", "rm --recursive --force x", "rm --rec --forc x", "rm -vrf x", "rm -r --force x"),
+         ("rm -r x", "rm -f x", "rm x", "rm -i x")),
+        ("rm -rf /", ("rm -rf /", "rm -fr /", "rm / -r -f", "rm -r --force -- /"), ("rm -rf x", "rm -r /")),
+        ("git push --force", ("git push --force", "git push origin main --force", "git -C x push -f", "git push -fu origin x", "git push --forc"), ("git push", "git pull --force")),
+        ("git push -f", ("git push -f", "git push --force origin", "git push -uf"), ("git push", "git push --follow-tags")),
+        ("git reset --hard", ("git reset --hard", "git reset --har HEAD", "git -c a=b --git-dir x reset HEAD --hard"), ("git reset", "git reset --soft")),
+        ("git clean", ("git clean -fdx", "git --no-pager clean -n", "git -C a -C b clean", "git --work-tree=x clean"), ("git log clean",)),
+        ("docker compose down", ("docker compose down", "docker --context x compose down", "docker compose -f x.yml down -v"), ("docker compose up", "docker run compose down")),
+        ("python -m pdb", ("python -m pdb x", "python -mpdb x", "python -Im pdb x", "python3.11 -m pdb x", "python -X dev -m pdb x"), ("python -m pytest pdb", "python pdb")),
+        ("npm publish", ("npm publish", "npm --registry x publish", "npm --tag=x publish --dry-run"), ("npm run publish",)),
+        ("/bin/rm", ("/bin/rm x",), ("rm x",)),
+    ],
+)  # fmt: skip
+def test_an_entry_denies_its_words_however_the_options_are_written(
+    entry: str, lines: tuple[str, ...], others: tuple[str, ...]
+) -> None:
+    assert [line for line in lines if classify(line, [], [entry]).permission is not ToolPermission.NEVER] == []
+    assert [line for line in others if classify(line, [], [entry]).permission is ToolPermission.NEVER] == []
+
+
+NESTED = {
+    "wrappers with unknown options": "env --x ",
+    "wrappers": "env ",
+    "wrappers with two readings": "xargs --x --y ",
+    "scripts in env": "env -S ",
+    "scripts": "eval ",
+    "joined scripts": "watch -x ",
+    "commands of git": "git run ",
+    "wrappers and scripts": "nice env -S ",
+    "wrapper programs": "bwrap ",
+    "shells fed": "sh;echo a|",
+    "commands": "ls;",
+    "words": "echo a ",
+    "braces": "{a,b}",
+    "open braces": "x{a,{b",
+    "variables": "ls $x ",
+    "substitutions": "ls $(",
+    "quotes": "sh -c '",
+    "parentheses": "(",
+}
+
+
+def judgements(line: str) -> int:
+    """How many functions are called to judge a line."""
+    parse_line.cache_clear()
+    inspect.cache_clear()
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    sys.setprofile(count)
+    try:
+        judge(line)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("unit", NESTED.values(), ids=NESTED.keys())
+def test_what_a_decision_costs_grows_no_faster_than_the_line(unit: str) -> None:
+    judge("ls")
+    costs = [judgements(unit * count + "ls") for count in (60, 120, 240, 480)]
+    assert all(later <= 2.5 * earlier + 500 for earlier, later in pairwise(costs)), costs
+    assert costs[-1] < 500_000
+
+
+@pytest.mark.parametrize("line", ["echo " + "x" * 2_000_000, "ls; " * 9_000, "ls " + "$(ls " * 2_000, "if " * 9_000])
+def test_a_line_nobody_could_read_is_asked_about_at_once(line: str) -> None:
+    assert judgements(line) < 30 * len(line)
+    assert judge(line).permission is None
+    assert judge(line).reason
+
+
+def test_a_word_that_is_asked_about_each_time_is_not_lost_in_a_long_line() -> None:
+    padding = "echo " + "x" * 40_000
+    assert not acts_as_another(padding, DEFAULT_DENIED)
+    assert acts_as_another(f"{padding}; sudo ls", DEFAULT_DENIED)
+    assert "'vim' is in it" in acts_as_another(f"{padding}; vim", DEFAULT_DENIED)
+    assert acts_as_another("env --x " * 3_000 + "ls", DEFAULT_DENIED)

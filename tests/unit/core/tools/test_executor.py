@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import pytest
@@ -23,7 +24,7 @@ from ipc.events import (
 from tests.fakes.tools import ExecutorRig, Peek, Save, ScriptedApprover, Traffic, call, passing_tools
 from vibe.core.errors import VibeError
 from vibe.core.messages import ToolCall, encode_message
-from vibe.core.tools import base
+from vibe.core.tools import base, gate
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.outputs import RESULT_BYTES
 from vibe.core.tools.permissions import ApprovalMode, Denial
@@ -372,6 +373,36 @@ async def test_a_no_is_told_to_the_model_in_the_persons_words(tmp_path: Path) ->
     batch = await rigged.executor.run_all([call("c", "save", path="a.txt")], rigged.record)
     assert batch.messages[0].content.startswith("Denied: not today.")
     assert batch.denied[0].by == "user"
+
+
+class Ponder(Save):
+    """Its rules wait for what only the event loop does, and never come to an end."""
+
+    turns: ClassVar[threading.Event]
+    loop_thread: ClassVar[int]
+    over: ClassVar[threading.Event]
+
+    def check_in_workspace(self, args: Any, workspace: Any) -> None:  # noqa: ARG002  the shape of the base class
+        assert threading.get_ident() != self.loop_thread
+        self.turns.set()
+        self.over.wait(10)
+
+
+async def test_a_call_that_takes_long_to_judge_holds_nobody_and_is_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "JUDGING_SECONDS", 0.05)
+    Ponder.turns, Ponder.over, Ponder.loop_thread = threading.Event(), threading.Event(), threading.get_ident()
+    rigged = await rig(tmp_path, Ponder, approvals=Approvals(mode=ApprovalMode.ALL))
+    try:
+        [message] = (
+            await rigged.executor.run_all([call("1", "ponder", path="a.txt", text="x")], rigged.record)
+        ).messages
+    finally:
+        Ponder.over.set()
+    assert Ponder.turns.is_set()
+    assert message.status == "denied"
+    assert "could not be judged within 0.05 s" in message.content
 
 
 async def test_once_is_asked_again_and_for_the_session_is_not(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
         """Acting as another user, and leaving the sandbox, take a person's yes each time."""
         if args.unconfined:
             return "the command would run outside the sandbox"
-        return acts_as_another(args.command)
+        return acts_as_another(args.command, self.config.denylist, self.config.denylist_standalone)
 
     def permission_reason(self, args: BashArgs) -> str:
         """Which command of the line it is about."""

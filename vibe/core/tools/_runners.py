@@ -1,0 +1,382 @@
+"""The programs that run what they are given: where among their words a command may start, and which words are shell text.
+
+A position counts if the program could run what stands there. Of an option whose value is not known, both readings count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from vibe.core.tools._reader_rules import options_in
+
+SHELLS = frozenset({"ash", "bash", "dash", "fish", "ksh", "mksh", "rbash", "sh", "yash", "zsh"})
+
+Words: TypeAlias = "Sequence[str | None]"
+"""None is a word that only running tells."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """A program that runs the command among its words.
+
+    ``before`` words of its own come first, ``perhaps`` more may. ``after`` are the words one of which must come before
+    any command: subcommands, or options such as ``-exec``. ``anywhere``: its options are too many to be told apart from
+    a command. ``assigns``: ``NAME=VALUE`` may come first, too.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+    before: int = 0
+    perhaps: int = 0
+    after: frozenset[str] = frozenset()
+    anywhere: bool = False
+    assigns: bool = False
+
+
+def _runner(row: str = "", before: int = 0, *, perhaps: int = 0, after: str = "", assigns: bool = False) -> Runner:
+    return Runner(
+        options=options_in(row), before=before, perhaps=perhaps, after=frozenset(after.split()), assigns=assigns
+    )
+
+
+PLAIN = _runner()
+ANYWHERE = Runner(anywhere=True)
+SETARCH = "-BFILRSTXZ3v --4gb --addr-compat-layout --addr-no-randomize --verbose --list --uname-2.6"
+
+RUNNERS: Mapping[str, Runner] = MappingProxyType({
+    # words of the shell
+    "builtin": PLAIN,
+    "command": _runner("-p"),
+    "coproc": _runner(perhaps=1),
+    "exec": _runner("-a= -cl"),
+    "time": _runner("-f= -o= -apqvV --format= --output= --append --portability --quiet --verbose"),
+    # how and as whom it runs
+    "chrt": _runner(
+        "-T= -P= -D= -abdefiomprRv --sched-runtime= --sched-period= --sched-deadline= --all-tasks --batch --deadline "
+        "--fifo --idle --other --rr --reset-on-fork --max --pid --verbose",
+        perhaps=1,
+    ),
+    "chroot": _runner("--userspec= --groups= --skip-chdir", 1),
+    "doas": _runner("-C= -a= -u= -nsL", assigns=True),
+    "env": _runner(
+        "-C= -u= -S= -a= -i0v --argv0= --chdir= --split-string= --unset= --ignore-environment --null --debug "
+        "--block-signal? --default-signal? --ignore-signal? --list-signal-handling",
+        assigns=True,
+    ),
+    "flock": _runner(
+        "-w= -E= -c= -senouxFv --timeout= --wait= --conflict-exit-code= --command= --shared --exclusive --nonblock --nb "
+        "--unlock --close --no-fork --fcntl --verbose",
+        1,
+    ),
+    "ionice": _runner("-c= -n= -p= -P= -u= -t --class= --classdata= --pid= --pgid= --uid= --ignore"),
+    "nice": _runner("-n= --adjustment="),
+    "nohup": PLAIN,
+    "nsenter": _runner(
+        "-t= -S= -G= -N= -W= -mFauinpUCTrweZ --target= --setuid= --setgid= --net-socket= --all --no-fork --follow-context "
+        "--preserve-credentials --keep-caps --mount? --uts? --ipc? --net? --pid? --cgroup? --user? --time? --root? --wd? "
+        "--wdns= --env --join-cgroup --user-parent"
+    ),
+    "numactl": _runner("-i= -p= -P= -w= -m= -N= -C= -l --interleave= --preferred= --membind= --cpunodebind= --physcpubind="),
+    "pkexec": _runner("--user= --disable-internal-agent --keep-cwd"),
+    "prlimit": _runner("-p= -o= -cdefilmnqrstuvxy --pid= --output= --noheadings --raw --verbose"),
+    "setpriv": _runner(
+        "-d --ambient-caps= --inh-caps= --bounding-set= --ruid= --euid= --rgid= --egid= --reuid= --regid= --groups= "
+        "--securebits= --pdeathsig= --selinux-label= --apparmor-profile= --landlock-access= --landlock-rule= "
+        "--ptracer= --clear-groups --keep-groups --init-groups --no-new-privs --nnp --reset-env --dump --list-caps"
+    ),
+    "setsid": _runner("-cfw --ctty --fork --wait"),
+    "stdbuf": _runner("-i= -o= -e= --input= --output= --error="),
+    "sudo": _runner(
+        "-C= -D= -R= -T= -U= -a= -c= -g= -h= -p= -r= -t= -u= -AbBEeHiKklNnPSsVv --close-from= --chdir= --chroot= "
+        "--command-timeout= --other-user= --auth-type= --login-class= --group= --host= --prompt= --role= --type= --user= "
+        "--askpass --background --bell --edit --set-home --login --remove-timestamp --reset-timestamp --list "
+        "--non-interactive --preserve-groups --stdin --shell --validate --no-update --preserve-env?",
+        assigns=True,
+    ),
+    "taskset": _runner("-acp --all-tasks --cpu-list --pid", 1),
+    "timeout": _runner("-s= -k= -fpv --signal= --kill-after= --foreground --preserve-status --verbose", 1),
+    "unshare": _runner(
+        "-S= -G= -R= -w= -l= -mufinpUCTrc --setuid= --setgid= --root= --wd= --propagation= --setgroups= --map-user= "
+        "--map-group= --map-users= --map-groups= --monotonic= --boottime= --load-interp= --owner= --fork --mount? --uts? "
+        "--ipc? --net? --pid? --user? --cgroup? --time? --map-root-user --map-current-user --map-auto --keep-caps "
+        "--forward-signals --kill-child? --mount-proc? --mount-binfmt?"
+    ),
+    **dict.fromkeys(("arch", "setarch"), _runner(SETARCH, perhaps=1)),
+    **dict.fromkeys(("i386", "linux32", "linux64", "uname26", "x86_64"), _runner(SETARCH)),
+    **dict.fromkeys(("gosu", "su-exec", "setuidgid", "s6-setuidgid"), _runner(before=1)),
+    **dict.fromkeys(("cgexec", "chpst", "cpulimit", "run0", "runuser", "s6-softlimit", "softlimit", "systemd-run"), PLAIN),
+    **dict.fromkeys(("capsh", "machinectl", "start-stop-daemon", "daemonize", "daemon"), ANYWHERE),
+    **dict.fromkeys(("bwrap", "firejail", "minijail0", "nsjail", "proot", "systemd-nspawn"), ANYWHERE),
+    # with what around it
+    "busybox": PLAIN,
+    "toybox": PLAIN,
+    "find": _runner(after="-exec -execdir -ok -okdir"),
+    **dict.fromkeys(("fd", "fdfind"), _runner(after="-x -X --exec --exec-batch")),
+    "parallel": _runner("-j= -n= -N= -L= -I= -S= -a= -d= -E= -l= -s= -P= -0kmquvXtp --jobs= --max-args= --colsep= --joblog="),
+    "script": _runner("-c= -E= -I= -O= -B= -T= -m= -o= -aefq --command= --log-io=", perhaps=1),
+    "strace": _runner(
+        "-o= -e= -p= -P= -s= -a= -b= -E= -I= -O= -S= -u= -U= -X= -cCdDfFhiknNqrtTvVwxyYzZ --output= --trace= --attach= "
+        "--user= --env= --string-limit= --columns= --follow-forks --seccomp-bpf --summary-only --summary"
+    ),
+    "ltrace": _runner("-o= -e= -p= -s= -a= -A= -D= -l= -n= -u= -w= -x= -F= -bcCfiLrStTV"),
+    "watch": _runner("-n= -q= -s= -bcCdegprtwx --interval= --equexit= --differences? --beep --color --errexit --chgexit "
+                     "--precise --no-title --no-wrap --exec"),
+    "xargs": _runner(
+        "-a= -d= -E= -I= -L= -n= -P= -s= -e? -i? -l? -0oprtx --arg-file= --delimiter= --eof? --replace? --max-lines? "
+        "--max-args= --max-procs= --max-chars= --process-slot-var= --null --open-tty --interactive --no-run-if-empty "
+        "--verbose --exit --show-limits"
+    ),
+    "perf": _runner(after="record stat trace kmem lock sched"),
+    "valgrind": _runner("-dqv"),
+    "entr": _runner("-acdnprsz"),
+    "faketime": _runner("-fm --exclude-monotonic", 1),
+    "fakeroot": _runner("-l= -s= -i= -b= -uhv --lib= --faked= --unknown-is-real"),
+    **dict.fromkeys(("chronic", "dbus-run-session", "eatmydata", "proxychains", "proxychains4", "rlwrap", "setlock"), PLAIN),
+    **dict.fromkeys(("systemd-inhibit", "torsocks", "unbuffer", "winpty", "xvfb-run", "catchsegv", "hyperfine"), PLAIN),
+    # tools that run within an environment of a project
+    **dict.fromkeys(("bunx", "npx", "uvx", "nocorrect", "noglob"), PLAIN),
+    **dict.fromkeys(("conda", "hatch", "mamba", "pdm", "pipenv", "pixi", "poetry", "rye", "uv"), _runner(after="run")),
+    **dict.fromkeys(("asdf", "bundle", "mise", "npm", "pnpm", "yarn"), _runner(after="exec x dlx")),
+    "direnv": _runner(before=1, after="exec"),
+    "pipx": _runner(after="run"),
+    "rustup": _runner(before=1, after="run"),
+})  # fmt: skip
+"""By name. What only looks something up (``command -v``) is left out by ``positions``."""
+
+OTHER_RUNNERS = frozenset({
+    ".", "alias", "bind", "complete", "enable", "eval", "fc", "hash", "let", "mapfile", "read", "readarray", "set", "shopt",
+    "source", "ssh", "su", "sudoedit", "sg", "newgrp", "trap", "unalias", *SHELLS,
+})  # fmt: skip
+"""What else runs its words, or changes what later words mean."""
+
+MAX_POSITIONS = 40
+"""Among the words of one command; nobody nests that many wrappers."""
+
+RESERVED = frozenset({"{", "(", "!", "if", "then", "elif", "else", "while", "until", "do", "time"})
+"""Where a line is no shell the parser knows, commands may follow these."""
+
+TEXT_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "su": ("-c", "--command", "--session-command"),
+    "runuser": ("-c", "--command", "--session-command"),
+    "script": ("-c", "--command"),
+    "flock": ("-c", "--command"),
+    "sg": ("-c",),
+    "nix-shell": ("--run", "--command"),
+    "git": ("-x", "--exec", "--extcmd", "--tree-filter", "--index-filter", "--msg-filter", "--env-filter"),
+    "tar": ("-I", "-F", "--to-command", "--use-compress-program", "--rsh-command", "--info-script", "--checkpoint-action"),
+    "rsync": ("-e", "--rsh"),
+    "mapfile": ("-C",), "readarray": ("-C",), "complete": ("-C",), "compgen": ("-C",), "hash": ("-p",),
+    "man": ("-P", "--pager"),
+    "xterm": ("-e",),
+})  # fmt: skip
+"""Options whose value is shell text, by program."""
+
+JOINED = frozenset({"eval", "parallel", "watch", "sg", "hyperfine", "entr"})
+"""Programs that hand their words to a shell as one text."""
+
+CARRIERS = frozenset({*SHELLS, *TEXT_OPTIONS, *JOINED, "trap", "env", "alias", "bind"})
+
+GIT_VALUED = options_in("-C= -c= --git-dir= --work-tree= --namespace= --exec-path? --config-env= --super-prefix= "
+                        "--attr-source= --list-cmds=")  # fmt: skip
+GIT_RUNNING_KEY = re.compile(
+    r"(?i)(?:alias\..*|.*(?:editor|sshcommand|askpass|proxy|fsmonitor|cmd|program|external|helper))="
+)
+SHELL_VALUED = frozenset({"--rcfile", "--init-file"})
+
+
+def name_of(word: str | None) -> str:
+    """The name of a program without its folder."""
+    return (word or "").rsplit("/", 1)[-1]
+
+
+def positions(words: Words) -> list[int]:
+    """Where a command may start among the words of one, the first word included: ``sudo env vim`` gives 0, 1 and 2.
+
+    More than ``MAX_POSITIONS`` are not counted.
+    """
+    seen: set[tuple[str, int, int]] = set()
+    found: dict[int, None] = {}
+    pending = [0]
+    while pending and len(found) <= MAX_POSITIONS:
+        start = pending.pop()
+        if start in found or start >= len(words):
+            continue
+        found[start] = None
+        if words[start] in RESERVED:
+            pending.append(start + 1)
+        runner = RUNNERS.get(name_of(words[start]))
+        if runner is not None:
+            pending += _within(words, start, runner, seen)
+    return sorted(found)
+
+
+def _within(words: Words, start: int, runner: Runner, seen: set[tuple[str, int, int]]) -> Iterator[int]:
+    """Where a command of the runner at ``start`` may start. ``seen`` spares what another reading has come by already."""
+    name = name_of(words[start])
+    if name == "command" and _looks_up(words[start + 1 :]):
+        return
+    if runner.anywhere:
+        yield from range(start + 1, len(words))
+        return
+    starts = [index + 1 for index in range(start + 1, len(words)) if words[index] in runner.after]
+    pending = [(first, runner.before + runner.perhaps) for first in (starts if runner.after else [start + 1])]
+    while pending:
+        index, left = pending.pop()
+        if index >= len(words) or (name, index, left) in seen:
+            continue
+        seen.add((name, index, left))
+        word = words[index]
+        if word is None or word in RESERVED:
+            pending += [(index + 1, left), (index + 1, max(left - 1, 0))]
+        elif word in {"--", "-"} or (runner.assigns and re.match(r"\w+\+?=", word)):
+            pending.append((index + 1, left))
+        elif word.startswith("-"):
+            takes = _takes_next(word, runner.options)
+            pending += [(index + step, left) for step in (1, 2) if takes is not (step == 1)]
+        else:
+            yield from [index] if left <= runner.perhaps else []
+            pending += [(index + 1, left - 1)] if left else []
+
+
+def _looks_up(words: Words) -> bool:
+    """Whether ``command`` only says what a name stands for."""
+    for word in words:
+        if word is None or not word.startswith("-") or word == "--":
+            return False
+        if set(word) & {"v", "V"}:
+            return True
+    return False
+
+
+def _takes_next(word: str, options: Mapping[str, str]) -> bool | None:
+    """Whether the word after an option is its value; None if that is not known."""
+    if word.startswith("--"):
+        if "=" in word:
+            return False
+        marks = {mark for name, mark in options.items() if name == word} or {
+            mark for name, mark in options.items() if name.startswith(word)
+        }
+        return marks == {"="} if marks and ("=" not in marks or marks == {"="}) else None
+    for index, letter in enumerate(word[1:], 1):
+        mark = options.get(f"-{letter}")
+        if mark is None:
+            return False if re.fullmatch(r"-\d+", word) else None
+        if mark:
+            return mark == "=" and index == len(word) - 1
+    return False
+
+
+def texts(words: Words) -> Iterator[str]:
+    """The shell text that the command which ``words`` begin with carries in its arguments."""
+    program = name_of(words[0])
+    if program not in CARRIERS:
+        return
+    known = [word for word in words[1:] if word is not None]
+    if program in SHELLS:
+        yield from _shell_text(known)
+    elif program == "trap":
+        yield from [word for word in known if word not in {"--", "-", "-p", "-l"}][:1]
+    elif program == "env":
+        yield from _split_string(known)
+    elif program == "alias":
+        yield from (word.partition("=")[2] for word in known)
+    elif program == "bind":
+        yield from (word.rpartition(":")[2].strip("\"' ") for word in known if ":" in word)
+    elif program == "git":
+        yield from _git_text(known)
+    for option in TEXT_OPTIONS.get(program, ()):
+        yield from (text.removeprefix("exec=") for text in _values(known, option))
+    if program in JOINED:
+        yield from _joined(words, program)
+
+
+def _shell_text(words: Sequence[str]) -> Iterator[str]:
+    """``-c TEXT``, in a cluster, with ``--`` or other options between."""
+    wanted = False
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if word in {"-", "--"}:
+            break
+        if not word.startswith(("-", "+")):
+            index -= 1
+            break
+        if word.startswith("--"):
+            wanted |= word.startswith("--command")
+            index += word in SHELL_VALUED
+            if "=" in word and word.startswith("--command"):
+                yield word.partition("=")[2]
+        else:
+            wanted |= "c" in word and word.startswith("-")
+            index += word.count("o") + word.count("O")
+    if wanted:
+        # What an option may have taken for its value is read as well.
+        yield from words[max(index - 1, 0) : index + 1]
+
+
+def _split_string(words: Sequence[str]) -> Iterator[str]:
+    for index, word in enumerate(words):
+        short = re.match(r"-[i0v]*S", word)
+        if short:
+            yield " ".join((word[short.end() :], *words[index + 1 :]))
+        elif word.startswith("--s"):
+            yield " ".join((word.partition("=")[2], *words[index + 1 :]))
+
+
+def _git_text(words: Sequence[str]) -> Iterator[str]:
+    """Aliases and programs named in settings, and what ``bisect run`` and ``submodule foreach`` run."""
+    for index, word in enumerate(words):
+        if GIT_RUNNING_KEY.match(word):
+            yield word.partition("=")[2].removeprefix("!")
+        elif word.startswith("!"):
+            yield word[1:]
+        elif word in {"run", "foreach"}:
+            yield " ".join(one for one in words[index + 1 :] if not one.startswith("--"))
+
+
+def _values(words: Sequence[str], option: str) -> Iterator[str]:
+    """What may be the value of an option: the next word, or what is attached to it."""
+    for index, word in enumerate(words):
+        if option.startswith("--"):
+            name, equals, value = word.partition("=")
+            if len(name) > 3 and option.startswith(name):
+                yield value if equals else "".join(words[index + 1 : index + 2])
+        elif re.match(r"-\w", word) and option[1] in word:
+            yield word[word.index(option[1]) + 1 :] or "".join(words[index + 1 : index + 2])
+
+
+def _joined(words: Words, program: str) -> Iterator[str]:
+    """The words as one text, from wherever the command may start."""
+    if program in RUNNERS:
+        starts = list(_within(words, 0, RUNNERS[program], set()))
+    else:
+        plain = [index for index in range(1, len(words)) if not (words[index] or "").startswith("-")]
+        starts = plain[: 2 if program == "sg" else 1]
+    for start in starts:
+        yield " ".join(word for word in words[start:] if word is not None)
+
+
+def without_git_options(words: Words) -> Words:
+    """``git -C x push`` as ``git push``."""
+    index = 1
+    while index < len(words) and (words[index] or "-").startswith("-"):
+        index += 2 if _takes_next(words[index] or "", GIT_VALUED) else 1
+    return (words[0], *words[index:])
+
+
+def runs_others(words: Sequence[str]) -> bool:
+    """Whether a command runs its words, or changes what later words mean.
+
+    Those that run something only by a subcommand or an option are told from their words, like any program.
+    """
+    program = name_of(words[0]) if words else ""
+    runner = RUNNERS.get(program)
+    return program in OTHER_RUNNERS or (runner is not None and not runner.after and program not in OF_A_PROJECT)
+
+
+OF_A_PROJECT = frozenset({"arch", "bunx", "npx", "uvx"})
+"""Their first word is part of what a person names in an allow list: ``npx jest``."""
