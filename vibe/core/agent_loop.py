@@ -15,6 +15,7 @@ from vibe.core.messages import AssistantMessage, Usage, UserMessage
 from vibe.core.middleware.auto_compact import AutoCompact, compaction_threshold
 from vibe.core.middleware.compactor import Compactor
 from vibe.core.middleware.context_warning import ContextWarning
+from vibe.core.middleware.cut_answer import MAX_CUTS, CutAnswer, go_on
 from vibe.core.middleware.loops import LoopDetection
 from vibe.core.middleware.pipeline import MiddlewarePipeline
 from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Notice, Stop, Verdict, Warn
@@ -40,9 +41,10 @@ UNHANDED_NOTICE = (
 class ActResult:
     """What came of a prompt.
 
-    ``reason`` is a stable word: ``turns``, ``budget``, ``loop``, ``empty``, ``context``, ``provider``, ``model``,
-    ``blocked``, ``stopped``, ``timeout``, ``environment``, ``output``; None if completed. ``detail`` says it for people.
-    ``cost_usd`` None: unknown. ``output`` is the value that was handed in.
+    ``reason`` is a stable word: ``turns``, ``budget``, ``length``, ``loop``, ``empty``, ``context``, ``provider``,
+    ``model``, ``blocked``, ``stopped``, ``timeout``, ``environment``, ``output``; None if completed. ``detail`` says it
+    for people. ``text`` is the answer; of one that was cut off and not gone on with, what there is. ``cost_usd`` None:
+    unknown. ``output`` is the value that was handed in.
     """
 
     outcome: Outcome
@@ -83,11 +85,13 @@ class AgentLoop:
         self._denied: list[Denial] = []
         self._files_changed: dict[str, None] = {}
         self._rescued = False
+        self._answer = CutAnswer()
 
     async def act(self, prompt: str, stop: StopSignal | None = None) -> ActResult:
         """Answer a prompt, using tools as needed. What goes wrong is a result; only a cancellation is raised."""
         if self._kit.hand_in is not None:
             self._kit.hand_in.renew()
+        self._answer.renew()
         self._kit.transcript.append(UserMessage(prompt))
         self._kit.sink.publish(UserMessageEvent(text=prompt))
         return await self._until_done(stop or NeverStop())
@@ -97,11 +101,14 @@ class AgentLoop:
         transcript = self._kit.transcript
         transcript.close_dangling_calls()
         last, hand_in = transcript.messages[-1], self._kit.hand_in
-        if hand_in is not None:
-            if hand_in.restore(transcript.messages):
-                return self._result(Outcome.COMPLETED, text=hand_in.summary)
-        elif isinstance(last, AssistantMessage) and last.content.strip():
-            return self._result(Outcome.COMPLETED, text=last.content)
+        self._answer.restore(transcript.messages)
+        if hand_in is not None and hand_in.restore(transcript.messages):
+            return self._result(Outcome.COMPLETED, text=hand_in.summary)
+        if isinstance(last, AssistantMessage):
+            if last.cut:
+                transcript.append(go_on(last))
+            elif last.content.strip() and hand_in is None:
+                return self._result(Outcome.COMPLETED, text=self._answer.text)
         return await self._until_done(stop or NeverStop())
 
     def interrupted(self) -> ActResult:
@@ -126,7 +133,7 @@ class AgentLoop:
             ended = await self._ending(turn, empty_before=empty_before)
             if ended is not None:
                 return ended
-            empty_before = not turn.completion.message.tool_calls
+            empty_before = turn.completion.message.is_empty
 
     async def _heed(self, verdicts: list[Verdict]) -> ActResult | None:
         """Do what the middleware said; the result, if that ends the work."""
@@ -175,18 +182,30 @@ class AgentLoop:
 
     async def _ending(self, turn: TurnResult, *, empty_before: bool) -> ActResult | None:
         """The result, if this turn was the last."""
-        message, hand_in = turn.completion.message, self._kit.hand_in
+        message, hand_in, answer = turn.completion.message, self._kit.hand_in, self._answer
+        answer.take(message)
         if hand_in is not None and hand_in.accepted:
             return await self._ended_with(hand_in.summary or message.content)
+        if message.cut and (answer.too_often or not message.tool_calls):
+            return self._cut_off(message)
         if message.tool_calls:
             return await self._heed(await self._pipeline.after_turn(self._turns.moment()))
         if message.content.strip():
-            return (
-                await self._ended_with(message.content) if hand_in is None else self._unhanded(hand_in, message.content)
-            )
+            return await self._ended_with(answer.text) if hand_in is None else self._unhanded(hand_in, answer.text)
         if empty_before:
             return self._result(Outcome.FAILED, "empty", "the model answered with nothing, twice")
         self._kit.transcript.append(UserMessage(EMPTY_NOTICE))
+        return None
+
+    def _cut_off(self, message: AssistantMessage) -> ActResult | None:
+        """Have the model go on; the result, if it was cut off too often for that."""
+        if self._answer.too_often:
+            detail = (
+                f"{MAX_CUTS} answers in a row were cut off at the model's output limit: ask for less at once, or raise "
+                "max_output_tokens of the model"
+            )
+            return self._result(Outcome.LIMIT, "length", detail)
+        self._kit.transcript.append(go_on(message))
         return None
 
     async def _ended_with(self, text: str) -> ActResult | None:
@@ -197,6 +216,7 @@ class AgentLoop:
             return self._result(Outcome.COMPLETED, text=text)
         if self._kit.hand_in is not None:
             self._kit.hand_in.renew()
+        self._answer.renew()
         return None
 
     def _unhanded(self, hand_in: HandIn, text: str) -> ActResult | None:
@@ -208,6 +228,7 @@ class AgentLoop:
             ended = f"the agent ended without handing in its result with {hand_in.name}{refused}"
             return self._result(Outcome.FAILED, "output", ended, text=text)
         self._kit.transcript.append(UserMessage(reminder))
+        self._answer.renew()
         return None
 
     def _prompts_backwards(self) -> Iterator[str]:
@@ -237,7 +258,7 @@ class AgentLoop:
             outcome=outcome,
             reason=reason,
             detail=detail,
-            text=text,
+            text=text or self._answer.text,
             usage=transcript.usage,
             cost_usd=transcript.cost_usd,
             turns=transcript.turns,

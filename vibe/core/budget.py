@@ -81,3 +81,8 @@ async def room_for(
     message = f"a model call had room in the budget after {current_time() - started:.1f} s"
     sink.publish(WarningEvent(code=WAITED, message=message))
     return reservation
+
+
+def bound_of(reservation: Reservation, wanted_tokens: int) -> int | None:
+    """What the provider is told to hold an answer to: the room that was found, where it is less than was wanted."""
+    return reservation.max_completion_tokens if reservation.max_completion_tokens < wanted_tokens else None

@@ -73,7 +73,7 @@ class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag="assistant",
     """What the model said and the tools it asked for.
 
     ``usage`` and ``cost_usd`` are what saying it took, so that a resumed conversation knows what it has spent; they
-    never go back to a model. ``cost_usd`` None: unknown.
+    never go back to a model. ``cost_usd`` None: unknown. ``cut``: the output limit ended it, so it is not whole.
     """
 
     content: str
@@ -81,6 +81,12 @@ class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag="assistant",
     reasoning: str = ""
     usage: Usage | None = None
     cost_usd: float | None = None
+    cut: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the model neither said anything nor asked for anything, and nothing kept it from it."""
+        return not (self.tool_calls or self.content.strip() or self.cut)
 
 
 class ToolMessage(Struct, frozen=True, omit_defaults=True, tag="tool", tag_field="role"):

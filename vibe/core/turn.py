@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from msgspec import structs
@@ -16,7 +16,7 @@ from ipc.events import (
     WarningEvent,
 )
 from ipc.sink import EventSink
-from vibe.core.budget import Budget, room_for
+from vibe.core.budget import Budget, bound_of, room_for
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.announcing import CallAnnouncer
 from vibe.core.llm.port import (
@@ -39,7 +39,7 @@ from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.hand_in import HandIn
 
 DEFAULT_ANSWER_TOKENS = 8_192
-"""How much room an answer is given where the model's own limit is not configured."""
+"""How much room is set aside for an answer where the model's own limit is not configured."""
 
 CUT_CALL_RESULT = (
     "The answer was cut at the output limit, so this call was not run. Send it again with less content, "
@@ -93,6 +93,7 @@ class TurnRunner:
         self._counted: list[Message] | None = None
         self._known_prompt = 0  # tokens the provider counted for the first `_known_messages` of `_counted`
         self._known_messages = 0
+        self._oddities: set[str] = set()
 
     async def run(self) -> TurnResult:
         """One model call and its tools; everything is in the transcript before this returns.
@@ -105,7 +106,7 @@ class TurnRunner:
         message = completion.message
         if not message.tool_calls:
             return TurnResult(completion=completion, batch=None)
-        if completion.finish_reason is FinishReason.LENGTH:
+        if message.cut:
             for call in message.tool_calls:
                 self._kit.transcript.append(ToolMessage(CUT_CALL_RESULT, call.id, call.name, status="error"))
             return TurnResult(completion=completion, batch=None)
@@ -138,7 +139,7 @@ class TurnRunner:
                     model=kit.model,
                     messages=self._history.messages(conversation),
                     tools=self._schemas(),
-                    max_tokens=reservation.max_completion_tokens,
+                    max_tokens=bound_of(reservation, wanted),
                     caller=kit.caller,
                 ),
                 _Announcer(kit.sink, message_id),
@@ -146,11 +147,16 @@ class TurnRunner:
             reservation.settle(completion.usage, completion.cost_usd)
         finally:
             reservation.release()
-        message = structs.replace(completion.message, usage=completion.usage, cost_usd=completion.cost_usd)
+        message = structs.replace(
+            completion.message,
+            usage=completion.usage,
+            cost_usd=completion.cost_usd,
+            cut=completion.finish_reason is FinishReason.LENGTH,
+        )
         kit.transcript.append(message)
         self._counted, self._known_prompt, self._known_messages = conversation, completion.usage.prompt_tokens, sent
         self._announce(completion, message, message_id)
-        return completion
+        return replace(completion, message=message)
 
     def _schemas(self) -> tuple[ToolSchema, ...]:
         return self._kit.schemas if self._kit.offered is None else self._kit.offered()
@@ -182,6 +188,9 @@ class TurnRunner:
                 cost_usd=completion.cost_usd,
             )
         )
+        if completion.oddity and completion.oddity not in self._oddities:  # said once: it is so with every answer
+            self._oddities.add(completion.oddity)
+            self._kit.sink.publish(WarningEvent(code="model.odd", message=completion.oddity))
 
 
 class _Announcer(CallAnnouncer):

@@ -134,6 +134,27 @@ async def test_arguments_may_come_as_an_object(server: ModelServer, connect: Con
     assert done.message.tool_calls[0].arguments == '{"path":"a"}'
 
 
+async def test_an_answer_whose_end_is_told_by_done_alone_is_whole_and_odd(
+    server: ModelServer, connect: Connect
+) -> None:
+    server.enqueue(Reply(text="all is well", finish_reason=""), Reply(tool_calls=CALLS, finish_reason=""))
+    backend = connect(server.api_base)
+
+    said = await backend.complete(request(), MemoryObserver())
+    called = await backend.complete(request(), MemoryObserver())
+
+    assert (said.message.content, said.finish_reason) == ("all is well ", FinishReason.STOP)
+    assert (len(called.message.tool_calls), called.finish_reason) == (2, FinishReason.TOOL_CALLS)
+    assert "without a finish_reason" in said.oddity
+
+
+@pytest.mark.parametrize("reason", ["length", "model_length", "MAX_TOKENS", "max_output_tokens"])
+async def test_text_cut_by_the_output_limit_is_told_as_such(server: ModelServer, connect: Connect, reason: str) -> None:
+    server.enqueue(Reply(text="half of", finish_reason=reason))
+    done = await connect(server.api_base).complete(request(), MemoryObserver())
+    assert (done.message.content, done.finish_reason) == ("half of ", FinishReason.LENGTH)
+
+
 async def test_a_call_cut_by_the_output_limit_is_told_as_such(server: ModelServer, connect: Connect) -> None:
     server.enqueue(Reply(tool_calls=(ServedCall(name="write", arguments='{"text": "a'),), finish_reason="length"))
     done = await connect(server.api_base).complete(request(), MemoryObserver())
@@ -162,7 +183,14 @@ FAULTS = [
     Fault("no SSE", Reply(body='{"choices": []}'), ModelProtocolError, "event stream"),
     Fault("HTML", Reply(body="<html>log in</html>", content_type="text/html"), ModelProtocolError, "text/html"),
     Fault("error with 200", Reply(body='{"error": {"code": 429, "message": "slow"}}'), ModelOverloadedError, "slow"),
-    Fault("no reason", Reply(text="half", finish_reason=""), ModelProtocolError, "finish_reason"),
+    Fault("no reason", Reply(text="half", finish_reason="", done=False), ModelProtocolError, "finish_reason"),
+    Fault("no reason, nothing said", Reply(finish_reason=""), ModelProtocolError, "finish_reason"),
+    Fault(
+        "no reason, torn call",
+        Reply(tool_calls=(ServedCall(name="write", arguments='{"text": "a'),), finish_reason=""),
+        ModelProtocolError,
+        "finish_reason",
+    ),
     Fault("reason error", Reply(text="half", finish_reason="error"), ModelProtocolError),
     Fault("invalid JSON", Reply(events=('{"choices": [',)), ModelProtocolError),
     Fault("wrong types", Reply(events=('{"id": "1", "model": "m", "choices": 5}',)), ModelProtocolError),
@@ -316,7 +344,7 @@ async def test_retries_end_in_one_visible_answer(server: ModelServer, connect: C
         Reply(status=429, body="{}", headers={"Retry-After": "0.01"}),
         Reply(text="all is well", cut_after=3),
         Reply(status=500, body="{}"),
-        Reply(text="all is", finish_reason=""),
+        Reply(text="all is", finish_reason="", done=False),
         Reply(text="all is well"),
     )
     seen = MemoryObserver()

@@ -79,7 +79,7 @@ class ModelConfig(Section):
     output_price: NonNegativeFloat | None = None
     """USD per million tokens received; not set: looked up, else unknown."""
     max_output_tokens: PositiveInt | None = None
-    """The longest reply, in tokens; not set: the provider decides."""
+    """The longest reply, in tokens; not set: the provider decides, unless a budget leaves less room."""
     sees_images: bool = False
     """Whether the model takes images: `read_file` then shows it pictures."""
     context_size: PositiveInt = 128_000

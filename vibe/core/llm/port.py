@@ -55,13 +55,17 @@ class Delta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """A whole answer. ``cost_usd`` is None where the price is unknown. ``estimated``: the provider sent no usage."""
+    """A whole answer. ``cost_usd`` is None where the price is unknown. ``estimated``: the provider sent no usage.
+
+    ``oddity`` is what was wrong with how it came, though not with the answer.
+    """
 
     message: AssistantMessage
     finish_reason: FinishReason
     usage: Usage
     cost_usd: float | None = None
     estimated: bool = False
+    oddity: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

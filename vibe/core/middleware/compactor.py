@@ -13,12 +13,12 @@ import anyio.to_thread
 
 from ipc.events import CompactEndEvent, CompactStartEvent, UsageEvent, WarningEvent
 from ipc.sink import EventSink
-from vibe.core.budget import Budget, room_for
+from vibe.core.budget import Budget, bound_of, room_for
 from vibe.core.config.models import ModelConfig
 from vibe.core.errors import VibeError
 from vibe.core.llm.announcing import CallAnnouncer
 from vibe.core.llm.errors import ContextTooLongError
-from vibe.core.llm.port import Completion, ModelBackend, ModelRequest
+from vibe.core.llm.port import Completion, FinishReason, ModelBackend, ModelRequest
 from vibe.core.llm.tokens import estimate_messages
 from vibe.core.messages import Message, SystemMessage, UserMessage
 from vibe.core.middleware.digest import last_request, record_of, split_recent, stand_in
@@ -30,6 +30,8 @@ KEEP_SHARE = 0.2
 KEEP_TOKENS = 20_000
 RECORD_SHARE = 0.6
 """How much of the threshold the text may fill that the summary is made from."""
+CUT_SUMMARY = "\n[The summary was cut off here: look up what you miss.]"
+CUT_WARNING = "the summary of the conversation was cut off at the model's output limit: its end is missing"
 ATTEMPTS = 3
 """A record that is too long for the model is halved so often."""
 
@@ -113,7 +115,11 @@ class Compactor:
             raise NothingToSummariseError
         completion = await self._summary(messages[:start], int(threshold * RECORD_SHARE))
         request = last_request(self.transcript.prompts, messages)
-        first = stand_in(completion.message.content, request, self.reminders())
+        summary = completion.message.content
+        if completion.finish_reason is FinishReason.LENGTH:
+            summary += CUT_SUMMARY
+            self.sink.publish(WarningEvent(code="compact.cut", message=CUT_WARNING))
+        first = stand_in(summary, request, self.reminders())
         shortened = [first, *messages[start:]]
         await self.fork(partial(self._restart, shortened))
         return estimate_messages(messages) - estimate_messages(shortened)
@@ -144,7 +150,7 @@ class Compactor:
                 ModelRequest(
                     model=self.model,
                     messages=prompt,
-                    max_tokens=reservation.max_completion_tokens,
+                    max_tokens=bound_of(reservation, SUMMARY_TOKENS),
                     caller=f"{self.caller}:compact",
                 ),
                 CallAnnouncer(self.sink),

@@ -103,18 +103,29 @@ async def test_a_nearly_used_budget_is_said_to_the_model_once(tmp_path: Path) ->
     assert len(notices) == 1
 
 
-async def test_the_same_call_with_the_same_result_three_times_is_a_loop(tmp_path: Path) -> None:
+async def test_the_same_call_with_the_same_result_is_told_to_the_model_and_then_a_loop(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x")
-    bench = Bench(root=tmp_path, answers=[calling(READ)] * 5)
+    bench = Bench(root=tmp_path, answers=[calling(READ)] * 8)
 
     result = await bench.loop.act("go")
 
-    assert (result.outcome, result.reason, result.turns) == (Outcome.FAILED, "loop", 3)
+    assert (result.outcome, result.reason, result.turns) == (Outcome.FAILED, "loop", 6)
+    told = [m.content for m in bench.model.requests[3].messages if isinstance(m, UserMessage)][1:]
+    assert len(told) == 1
+    assert "the result was the same each time" in told[0]
+    assert [event.code for event in bench.events(WarningEvent) if isinstance(event, WarningEvent)] == ["loop"]
+
+
+async def test_who_heeds_that_nothing_changes_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    bench = Bench(root=tmp_path, answers=[*[calling(READ)] * 3, calling(("list_dir", {})), answer("done")])
+
+    assert (await bench.loop.act("go")).outcome is Outcome.COMPLETED
 
 
 async def test_the_same_call_with_other_results_is_no_loop(tmp_path: Path) -> None:
     growing = ("bash", {"command": "echo x >> log; cat log"})
-    bench = Bench(root=tmp_path, answers=[calling(growing), calling(growing), calling(growing), answer("done")])
+    bench = Bench(root=tmp_path, answers=[*[calling(growing)] * 7, answer("done")])
 
     assert (await bench.loop.act("go")).outcome is Outcome.COMPLETED
 

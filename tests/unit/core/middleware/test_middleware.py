@@ -76,24 +76,47 @@ async def test_without_a_limit_nothing_is_said_about_spending() -> None:
     assert await SpendingNotice().before_turn(Talk(spent=10_000_000).moment) == ()
 
 
+SAME, OTHER = "bash", "grep"
+
+
+def rounds(*names: str) -> list[Message]:
+    """A turn a name, each name with its own arguments and result."""
+    return [message for number, name in enumerate(names) for message in turn(number, name=name)]
+
+
+def polls(result: str, times: int) -> list[Message]:
+    return [m for n in range(times) for m in turn(n, name="background", arguments='{"handle": "bg1"}', result=result)]
+
+
 @pytest.mark.parametrize(
-    ("messages", "loops"),
+    ("messages", "said"),
     [
-        ([*turn(1), *turn(2), *turn(3)], True),
-        ([*turn(1), *turn(2)], False),
-        ([*turn(1), *turn(2), *turn(3, result="other")], False),
-        ([*turn(1), *turn(2), *turn(3, arguments='{"a": 1}')], False),
-        ([*turn(1), *turn(2, name="bash"), *turn(3)], False),
-        ([*turn(1, result="x"), *turn(2), *turn(3), UserMessage("notice"), *turn(4)], True),
-        ([*turn(1), *turn(2), AssistantMessage("thinking"), *turn(3)], False),
-        ([], False),
+        (rounds(*[SAME] * 2), []),
+        (rounds(*[SAME] * 3), [Notice, Warn]),
+        (rounds(*[SAME] * 4), []),
+        (rounds(*[SAME] * 5), []),
+        (rounds(*[SAME] * 6), [Stop]),
+        (rounds(OTHER, *[SAME] * 3), [Notice, Warn]),
+        (rounds(SAME, OTHER, SAME), []),
+        (rounds(*[SAME, OTHER] * 3), [Notice, Warn]),
+        (rounds(*[SAME, OTHER] * 5), []),
+        (rounds(*[SAME, OTHER] * 6), [Stop]),
+        (rounds(*[SAME, OTHER, "todo"] * 3), [Notice, Warn]),
+        ([*turn(1), *turn(2), *turn(3, result="other")], []),
+        ([*turn(1), *turn(2), *turn(3, arguments='{"a": 1}')], []),
+        ([*turn(1, result="x"), *turn(2), *turn(3), UserMessage("notice"), *turn(4)], [Notice, Warn]),
+        ([*rounds(*[SAME] * 3), AssistantMessage("thinking"), *rounds(*[SAME] * 2)], []),
+        (polls("[bg1: still running after 0.0 s]", 8), []),
+        ([*rounds(*[SAME] * 5), *polls("[bg1: still running after 0.0 s]", 1), *rounds(*[SAME] * 2)], []),
+        (polls("still running after all\n[bg1: ended with exit code 0 after 1.0 s]", 6), [Stop]),
+        ([], []),
     ],
 )
-async def test_three_equal_turns_are_a_loop(messages: Sequence[Message], *, loops: bool) -> None:
+async def test_equal_turns_are_told_and_then_a_loop(messages: Sequence[Message], said: list[type[Verdict]]) -> None:
     verdicts = await LoopDetection().after_turn(Talk(messages=messages).moment)
 
-    assert [type(verdict) for verdict in verdicts] == ([Stop] if loops else [])
-    assert all(isinstance(verdict, Stop) and verdict.reason == "loop" for verdict in verdicts)
+    assert [type(verdict) for verdict in verdicts] == said
+    assert all(verdict.reason == "loop" for verdict in verdicts if isinstance(verdict, Stop))
 
 
 async def test_half_of_the_context_is_said_once_to_people_and_to_the_model() -> None:

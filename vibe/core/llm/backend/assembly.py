@@ -16,7 +16,14 @@ from vibe.core.llm.tokens import estimate_answer, estimate_prompt
 from vibe.core.messages import AssistantMessage, ToolCall, Usage
 
 _NO_ID: Final = frozenset({"", "null"})
-_LENGTH_REASONS: Final = frozenset({"length", "model_length", "max_tokens"})
+_LENGTH_REASONS: Final = frozenset({
+    "length",
+    "model_length",
+    "max_tokens",
+    "max_output_tokens",
+    "max_completion_tokens",
+})
+NO_REASON: Final = "the provider ended its answer without a finish_reason; it was taken as whole"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +57,13 @@ class AnswerBuilder:
         self._reasoning: list[str] = []
         self._calls: list[_OpenCall] = []
         self._finish = ""
+        self._done = False
         self._usage: Usage | None = None
 
     @property
     def finished(self) -> bool:
-        """Whether the provider has said why it stopped."""
-        return bool(self._finish)
+        """Whether the provider has said why it stopped, or that it did."""
+        return bool(self._finish) or self._done
 
     def add_text(self, text: str) -> None:
         """Take a piece of the answer."""
@@ -109,6 +117,10 @@ class AnswerBuilder:
         """Hear why the provider stopped, in its own word."""
         self._finish = reason
 
+    def end(self) -> None:
+        """Hear that the provider sent all it had to send."""
+        self._done = True
+
     def build(self, request: ModelRequest, errors: ErrorMapper) -> Completion:
         """The whole answer.
 
@@ -116,7 +128,7 @@ class AnswerBuilder:
             ModelProtocolError: the provider never said why it stopped, or said that it failed.
             ModelRequestError: its content filter stopped it.
         """
-        if not self._finish:
+        if not (self._finish or self._is_whole()):
             raise errors.protocol("ended its answer without a finish_reason")
         if self._finish == "error":
             raise errors.protocol("ended its answer with finish_reason 'error'")
@@ -135,12 +147,18 @@ class AnswerBuilder:
             finish_reason=finish_reason(self._finish, has_calls=bool(self._calls)),
             usage=usage,
             estimated=estimated,
+            oddity="" if self._finish else NO_REASON,
         )
+
+    def _is_whole(self) -> bool:
+        """Whether an answer without a reason is one: its end was told, it says something, and no call in it is torn."""
+        said = any(text.strip() for text in self._text) or bool(self._calls)
+        return self._done and said and all(call.name and is_json_object(call.text) for call in self._calls)
 
 
 def finish_reason(reason: str, *, has_calls: bool) -> FinishReason:
     """Our word for a provider's: some say ``stop`` although they call tools."""
-    if reason in _LENGTH_REASONS:
+    if reason.lower() in _LENGTH_REASONS:
         return FinishReason.LENGTH
     return FinishReason.TOOL_CALLS if has_calls else FinishReason.STOP
 

@@ -148,6 +148,7 @@ class ChatStreamReader:
         """Put events into the answer; True once the stream says that it is done."""
         for data in events:
             if data.strip() == "[DONE]":
+                answer.end()
                 return True
             if data.strip():
                 self._take(data, answer)

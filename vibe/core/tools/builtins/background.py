@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolPermission
 
+STILL_RUNNING = "still running after"
+
 
 class BackgroundArgs(BaseModel):
     """Which command, and what to do."""
@@ -68,11 +70,11 @@ class Background(BaseTool[BackgroundArgs, BackgroundResult, BackgroundConfig, Ba
 
     def format_result(self, result: BackgroundResult) -> str:
         """The new output and how the command stands; the time makes no two answers alike."""
-        state = "still running" if result.returncode is None else f"ended with exit code {result.returncode}"
+        state = STILL_RUNNING if result.returncode is None else f"ended with exit code {result.returncode} after"
         parts = [
             f"[{result.dropped} characters left out]" if result.dropped else "",
             result.output.rstrip("\n"),
             f"[the whole output is in {' and '.join(result.output_files)}]" if result.output_files else "",
-            f"[{result.handle}: {state} after {result.seconds} s]",
+            f"[{result.handle}: {state} {result.seconds} s]",
         ]
         return "\n".join(filter(None, parts))
