@@ -1,8 +1,9 @@
 """How a program that only reads is described: its options, what its other words name, and what to check besides.
 
 How a row is read: ``-ab`` are the options ``-a`` and ``-b``; ``-n=`` takes a value, attached or as the next word;
-``--long`` takes none, ``--long=`` takes one, ``--long?`` takes one only after ``=``; ``-#`` is a number such as ``-20``.
-Abbreviations of long options are not known, and so asked about.
+``--long`` takes none, ``--long=`` takes one, ``--long?`` takes one only after ``=``; ``-n:`` takes the next word, and what
+is glued to it are further options; ``-#`` is a number such as ``-20``. Abbreviations of long options are not known, and so
+asked about. A test asks every program in the tables whether that is so.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Reader:
 
     ``patterns``: options that give the pattern, so that all operands are paths. ``recursive``: options that make it read
     the files below a folder (``*``: always), ``visible``: hidden ones only if asked to, ``follows``: also where links lead.
-    ``listing``: options without which an operand would create something.
+    ``listing``: options without which an operand would create something. ``clusters``: ``-ab`` is ``-a -b``.
     ``check`` says what is wrong with all the words, or nothing.
     """
 
@@ -43,14 +44,15 @@ class Reader:
     visible: bool = False
     follows: bool = False
     listing: frozenset[str] = frozenset()
+    clusters: bool = True
     check: Callable[[Sequence[str]], str] | None = None
 
 
 def options_in(row: str) -> Mapping[str, str]:
-    """Option to what follows it: nothing, ``=`` or ``?``."""
+    """Option to what follows it: nothing, ``=``, ``?`` or ``:``."""
     found: dict[str, str] = {}
     for word in row.split():
-        mark = word[-1] if word[-1] in "=?" else ""
+        mark = word[-1] if word[-1] in "=?:" else ""
         name = word.removesuffix(mark)
         if name.startswith("--") or name == "-#" or len(name) == 2:
             found[name] = mark
@@ -133,6 +135,9 @@ FIND_WORDS = frozenset([
 ])
 SED_SCRIPT = re.compile(r"(?:(?:\d+|\$)(?:,(?:\+?\d+|\$))?[p=q];?)+")
 PRINTF_STORE = re.compile(r"%[^A-Za-z%]*[hlLjzt]*n")
+XXD_FLAGS = frozenset({"-a", "-b", "-C", "-d", "-e", "-E", "-i", "-p", "-ps", "-u"})
+XXD_VALUED = re.compile(r"-[cglos]")
+XXD_NUMBER = re.compile(r"[+-]?(?:0x[0-9a-f]+|[0-9]+)")
 JQ_REACH = re.compile(r"\benv\b|\$ENV|\bimport\b|\binclude\b|\bget_search_list\b|\bmodulemeta\b")
 TEST_OPERATORS = frozenset([
     "-e",
@@ -209,5 +214,22 @@ def check_jq(words: Sequence[str]) -> str:
     return next(("this jq filter reads variables or modules" for word in words if JQ_REACH.search(word)), "")
 
 
+def check_xxd(words: Sequence[str]) -> str:
+    """It reads the first letter of an option and passes over most others; after a file all words are files."""
+    index = 0
+    while index < len(words) and words[index].startswith("-"):
+        word = words[index]
+        number = word[2:] or "".join(words[index + 1 : index + 2])
+        index += 2 if XXD_VALUED.fullmatch(word) else 1
+        if word not in XXD_FLAGS and not (XXD_VALUED.match(word) and XXD_NUMBER.fullmatch(number)):
+            return f"'xxd {word}' may do more than look"
+    return f"xxd writes to {words[index + 1]!r}" if len(words) > index + 1 else ""
+
+
 def reader(row: str, operands: Operands = Operands.PATHS) -> Reader:
     return Reader(options=options_in(row), operands=operands)
+
+
+def whole_words(row: str, operands: Operands = Operands.PATHS) -> Reader:
+    """A program that does not read ``-ab`` as ``-a -b``."""
+    return Reader(options=options_in(row), operands=operands, clusters=False)

@@ -62,7 +62,10 @@ class _Parsed:
 
 
 def _parse_options(words: Sequence[str], reader: Reader) -> _Parsed | str:
-    """The words as a program's own parser would take them; else the first option that is not known."""
+    """The words as a program's own parser would take them; else the first option that is not known.
+
+    A value that looks like an option is none: should the program take it for one after all, it would be overlooked.
+    """
     given: set[str] = set()
     values: list[str] = []
     operands: list[str] = []
@@ -86,9 +89,16 @@ def _parse_options(words: Sequence[str], reader: Reader) -> _Parsed | str:
         if value:
             values.append(value)
         if needs:
-            values += words[index : index + 1]
+            following = words[index : index + 1]
+            if any(OPTION_LIKE.match(value) for value in following):
+                return f"{word} {following[0]}"
+            values += following
             index += 1
     return _Parsed(frozenset(given), tuple(values), tuple(operands))
+
+
+OPTION_LIKE = re.compile(r"-(?!$|[0-9]+$)")
+"""Not ``-``, which stands for a stream, and no number, which does no harm as an option."""
 
 
 _Taken: TypeAlias = "tuple[frozenset[str], str, bool] | None"
@@ -100,7 +110,7 @@ def _take_long(word: str, reader: Reader) -> _Taken:
     kind = reader.options.get(name)
     if kind is None or (equals and not kind):
         return None
-    return frozenset({name}), value, kind == "=" and not equals
+    return frozenset({name}), value, kind in {"=", ":"} and not equals
 
 
 def _take_short(word: str, reader: Reader) -> _Taken:
@@ -108,12 +118,12 @@ def _take_short(word: str, reader: Reader) -> _Taken:
     for position in range(1, len(word)):
         name = f"-{word[position]}"
         kind = reader.options.get(name)
-        if kind is None:
+        rest = word[position + 1 :]
+        if kind is None or (rest and (kind == ":" or (not kind and not reader.clusters))):
             return (frozenset({word}), "", False) if reader.options.get(word) == "" else None
         names.add(name)
         if kind:
-            rest = word[position + 1 :]
-            return frozenset(names), rest, kind == "=" and not rest
+            return frozenset(names), rest, kind != "?" and not rest
     return frozenset(names), "", False
 
 

@@ -17,16 +17,18 @@ from vibe.core.tools._reader_rules import (
     check_sed,
     check_strings,
     check_test,
+    check_xxd,
     matching,
     only,
     options_in,
     reader,
+    whole_words,
 )
 
 HASH_OPTIONS = "-bt --binary --text --tag --zero"
 LIST_IMPLYING = frozenset({"--list", "-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at"})
 GIT_DIFF = (
-    "-pusbwWzRa -U= -M? -C? -S= -G= -B? -D --patch --no-patch --unified= --raw --minimal --patience --histogram "
+    "-pusbwWzRa -U? -M? -C? -S= -G= -B? -D --patch --no-patch --unified? --raw --minimal --patience --histogram "
     "--diff-algorithm= --stat? --numstat --shortstat --dirstat? --summary --compact-summary --name-only --name-status "
     "--color? --no-color --color-words? --word-diff? --word-diff-regex= --no-renames --find-renames? --find-copies? "
     "--diff-filter= --pickaxe-all --pickaxe-regex --ignore-all-space --ignore-space-change --ignore-blank-lines "
@@ -34,9 +36,9 @@ GIT_DIFF = (
     "--relative? --abbrev? --full-index --no-prefix --check --binary --text"
 )
 GIT_LOG = (
-    f"{GIT_DIFF} -# -n= -i -E -F -P -c -m -L= -q --max-count= --skip= --since= --after= --until= --before= --author= "
+    f"{GIT_DIFF} -# -n= -i -E -F -P -c -m -q --max-count= --skip= --since= --after= --until= --before= --author= "
     "--committer= --grep= --all-match --invert-grep --merges --no-merges --first-parent --all --branches? --tags? "
-    "--remotes? --glob= --exclude= --reverse --oneline --graph --decorate? --no-decorate --pretty? --format= "
+    "--remotes? --glob= --exclude= --reverse --oneline --graph --decorate? --no-decorate --pretty? --format? "
     "--abbrev-commit --no-abbrev-commit --date= --relative-date --follow --topo-order --date-order --author-date-order "
     "--no-walk --left-right --cherry-pick --cherry --stdin --source --simplify-by-decoration --full-history --notes? "
     "--no-notes --show-pulls --ancestry-path --boundary --cc --no-mailmap --regexp-ignore-case --extended-regexp"
@@ -63,7 +65,7 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     ),
     "df": reader("-ahHiklPT -t= -x= -B= --all --human-readable --inodes --local --total --output?"),
     "tree": reader(
-        "-adfisphugDCnJXQqNvrtU -L= -I= -P= --dirsfirst --noreport --prune --gitignore --filelimit= --du --si --inodes "
+        "-adfisphugDCnJXQqNvrtU -L: -I: -P: --dirsfirst --noreport --prune --gitignore --filelimit= --du --si --inodes "
         "--matchdirs --sort= --charset="
     ),
     "basename": reader("-az -s= --multiple --suffix= --zero", Operands.TEXT),
@@ -81,9 +83,14 @@ READERS: Mapping[str, Reader] = MappingProxyType({
         follows=True,
     ),
     "comm": reader("-123z --check-order --nocheck-order --total --output-delimiter="),
-    "od": reader("-abcdfilosxv -A= -j= -N= -t= -w="),
+    "od": reader("-abcdfilosxv -A= -j= -N= -t= -w?"),
     "hexdump": reader("-bcCdovx -n= -s="),
-    "xxd": reader("-bEipu -c= -g= -l= -s=", Operands.ONE_PATH),
+    "xxd": Reader(
+        options={**options_in("-a -b -C -d -e -E -i -p -u -c= -g= -l= -o= -s="), "-ps": ""},
+        operands=Operands.ONE_PATH,
+        clusters=False,
+        check=check_xxd,
+    ),
     "strings": Reader(options=options_in("-afo -n= -t= -e="), check=check_strings),
     "md5sum": reader(HASH_OPTIONS),
     "sha1sum": reader(HASH_OPTIONS),
@@ -119,7 +126,7 @@ READERS: Mapping[str, Reader] = MappingProxyType({
         visible=True,
     ),
     "find": Reader(options={}, operands=Operands.PATHS),
-    "which": reader("-as --all", Operands.TEXT),
+    "which": reader("-a", Operands.TEXT),
     "type": reader("-aftpP", Operands.TEXT),
     "command -v": reader("", Operands.TEXT),
     "command -V": reader("", Operands.TEXT),
@@ -141,7 +148,7 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "fmt": reader("-cstu -w= --width="),
     "expand": reader("-i -t="),
     "rev": reader(""),
-    "column": reader("-tnx -s= -o= -c= -N="),
+    "column": reader("-tx -n= -s= -o= -c= -N="),
     "base64": reader("-di -w= --decode --wrap="),
     "jq": Reader(
         options=options_in(
@@ -203,35 +210,35 @@ READERS: Mapping[str, Reader] = MappingProxyType({
         "--ignore-submodules? --ahead-behind --no-ahead-behind --renames --no-renames --column? --no-column",
         Operands.REVISIONS,
     ),
-    "git log": reader(GIT_LOG, Operands.REVISIONS),
-    "git show": reader(GIT_LOG, Operands.REVISIONS),
-    "git diff": reader(f"{GIT_DIFF} --cached --staged --merge-base --ours --theirs --base", Operands.REVISIONS),
+    "git log": whole_words(f"{GIT_LOG} -L=", Operands.REVISIONS),
+    "git show": whole_words(f"{GIT_LOG} -L=", Operands.REVISIONS),
+    "git diff": whole_words(f"{GIT_DIFF} --cached --staged --merge-base --ours --theirs --base", Operands.REVISIONS),
     "git branch": Reader(
         options=options_in(
             "-arvlq --all --remotes --verbose --list --show-current --color? --no-color --column? --no-column --sort= "
-            "--format= --contains? --no-contains? --merged? --no-merged? --points-at="
+            "--format= --contains= --no-contains= --merged= --no-merged= --points-at="
         ),
         operands=Operands.REVISIONS,
         listing=LIST_IMPLYING,
     ),
     "git tag": Reader(
         options=options_in(
-            "-l -n? --list --sort= --format= --contains? --no-contains? --merged? --no-merged? --points-at? --column?"
+            "-l -n? --list --sort= --format= --contains= --no-contains= --merged= --no-merged= --points-at= --column?"
         ),
         operands=Operands.REVISIONS,
         listing=LIST_IMPLYING,
     ),
-    "git rev-parse": reader(
+    "git rev-parse": whole_words(
         "-q --abbrev-ref? --short? --verify --quiet --symbolic --symbolic-full-name --show-toplevel --show-prefix "
         "--show-cdup --show-superproject-working-tree --git-dir --absolute-git-dir --git-common-dir "
         "--is-inside-work-tree --is-inside-git-dir --is-bare-repository --is-shallow-repository --all --branches? "
         "--tags? --remotes?",
         Operands.REVISIONS,
     ),
-    "git rev-list": reader(GIT_LOG + " --count --objects --parents --children --timestamp", Operands.REVISIONS),
+    "git rev-list": whole_words(GIT_LOG + " --count --objects --parents --children --timestamp", Operands.REVISIONS),
     "git blame": reader(
-        "-bcefklnstwM? -C? -L= --root --show-stats --show-name --show-number --show-email --porcelain --line-porcelain "
-        "--incremental --since= --date= --abbrev= --first-parent --color-lines --color-by-age",
+        "-bceflnstw -M? -C? -L= --root --show-stats --show-name --show-number --show-email --porcelain --line-porcelain "
+        "--incremental --since= --date= --abbrev? --first-parent --color-lines --color-by-age",
         Operands.REVISIONS,
     ),
     "git ls-files": reader(
@@ -244,7 +251,7 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     ),
     "git cat-file": reader("-teps", Operands.REVISIONS),
     "git describe": reader(
-        "--all --tags --always --long --dirty? --abbrev= --contains --candidates= --exact-match --match= --exclude= "
+        "--all --tags --always --long --dirty? --abbrev? --contains --candidates= --exact-match --match= --exclude= "
         "--first-parent --debug",
         Operands.REVISIONS,
     ),
@@ -252,10 +259,8 @@ READERS: Mapping[str, Reader] = MappingProxyType({
         "-nsec --numbered --summary --email --group= --no-merges --all --since= --until=", Operands.REVISIONS
     ),
     "git merge-base": reader("-a --all --octopus --is-ancestor --fork-point --independent", Operands.REVISIONS),
-    "git for-each-ref": reader("--count= --sort= --format= --contains? --merged? --points-at=", Operands.TEXT),
-    "git show-ref": reader(
-        "-ds --head --heads --tags --branches --hash? --abbrev? --verify --dereference", Operands.TEXT
-    ),
+    "git for-each-ref": reader("--count= --sort= --format= --contains= --merged= --points-at=", Operands.TEXT),
+    "git show-ref": reader("-d -s? --head --heads --tags --hash? --abbrev? --verify --dereference", Operands.TEXT),
     "git count-objects": reader("-vH --verbose --human-readable", Operands.NONE),
     "git check-ignore": reader("-qvn --quiet --verbose --non-matching --no-index", Operands.PATHS),
     "git grep": Reader(
@@ -271,11 +276,11 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     ),
     "git remote": Reader(options=options_in("-v --verbose"), operands=Operands.NONE),
     "git remote get-url": reader("--all --push", Operands.TEXT),
-    "git stash list": reader(GIT_LOG, Operands.NONE),
-    "git stash show": reader(f"{GIT_DIFF} --include-untracked --only-untracked", Operands.REVISIONS),
+    "git stash list": whole_words(GIT_LOG, Operands.NONE),
+    "git stash show": whole_words(f"{GIT_DIFF} --include-untracked --only-untracked", Operands.REVISIONS),
     "git worktree list": reader("-vz --porcelain --verbose", Operands.NONE),
-    "git reflog": Reader(options=options_in(GIT_LOG), operands=Operands.NONE),
-    "git reflog show": reader(GIT_LOG, Operands.REVISIONS),
+    "git reflog": whole_words(GIT_LOG, Operands.NONE),
+    "git reflog show": whole_words(GIT_LOG, Operands.REVISIONS),
     "git config --get": Reader(
         options={},
         operands=Operands.TEXT,

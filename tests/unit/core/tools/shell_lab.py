@@ -52,14 +52,14 @@ class ShellLab:
         ended = self.start("bash", "-c", line)
         return (ended.stdout + ended.stderr).decode(errors="replace")
 
-    def start(self, *argv: str) -> subprocess.CompletedProcess[bytes]:
+    def start(self, *argv: str, seconds: float = SECONDS) -> subprocess.CompletedProcess[bytes]:
         """Run a program in the laboratory, as it stands in the workspace."""
         return subprocess.run(
             [*_wall(), "--bind", str(self.base), str(self.base), "--chdir", str(self.work), "--", *LIMITS, *argv],
             env=self.environ(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=SECONDS,
+            timeout=seconds,
             start_new_session=True,
             check=False,
         )

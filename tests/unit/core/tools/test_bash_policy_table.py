@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from tests.unit.core.tools import shell_lab
 from tests.unit.core.tools.bash_hostile_lines import HOSTILE
 from tests.unit.core.tools.bash_lines import EVASIONS, EVERYDAY, UNREADABLE
+from tests.unit.core.tools.bash_option_lines import HIDDEN
 from tests.unit.core.tools.shell_lab import SECRET, ShellLab
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.bash_policy import (
@@ -51,18 +53,19 @@ def test_everyday_looking_changes_nothing_and_shows_no_secret(template: ShellLab
     assert SECRET not in printed
 
 
-@pytest.mark.parametrize("line", [*EVASIONS, *UNREADABLE, *HOSTILE])
+@pytest.mark.parametrize("line", [*EVASIONS, *UNREADABLE, *HOSTILE, *HIDDEN])
 def test_a_way_round_is_asked_about_or_denied(line: str, template: ShellLab) -> None:
     verdict = judge(line, template)
     assert verdict.permission is not ToolPermission.ALWAYS
     assert verdict.reason
 
 
-@pytest.mark.parametrize("line", EVASIONS)
+@pytest.mark.parametrize("line", [*EVASIONS, *HIDDEN])
 def test_a_way_round_would_have_done_something(line: str, template: ShellLab, tmp_path: Path) -> None:
     program = line.split(maxsplit=1)[0]
     if (
-        program in {"rg", "make", "perl", "curl", "patch", "file"}
+        "EVERY_PROGRAM" not in os.environ
+        and program in {"rg", "make", "perl", "curl", "patch", "file", "tree"}
         and shutil.which(program, path=template.environ()["PATH"]) is None
     ):
         pytest.skip(f"{program} is not installed")
