@@ -20,9 +20,11 @@ from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.bounds import bounds_of
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver
+from vibe.core.tools.workspace import Workspace
 
 REPLAY = "replay"
 """The name of the provider and the model that a demonstration's script stands for."""
@@ -72,6 +74,13 @@ class Engine:
     def environ(self) -> Mapping[str, str]:
         """The variables, with what the user's ``.env`` adds."""
         return self.loaded.environ
+
+    def workspace(
+        self, root: Path, *, extra_roots: tuple[Path, ...] = (), read_roots: tuple[Path, ...] = ()
+    ) -> Workspace:
+        """What an agent in ``root`` may touch: its tools have the bounds that its commands have. Reads the file system."""
+        bounds = bounds_of(self.confinement, self.environ)
+        return Workspace(root=root, extra_roots=extra_roots, read_roots=read_roots, bounds=bounds)
 
 
 def build_engine(host: Host, request: EngineRequest) -> Engine:

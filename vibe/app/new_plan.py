@@ -29,7 +29,6 @@ from vibe.core.llm.errors import ModelAccessError
 from vibe.core.outcome import Outcome
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.questions import UserInput
-from vibe.core.tools.workspace import Workspace
 
 TITLE_LENGTH = 80
 ENVIRONMENT_EXIT = 3
@@ -115,7 +114,7 @@ def _surroundings(
         models=engine.models,
         default_model=request.model,
         tools=engine.tools,
-        workspace=Workspace(root=request.workdir),
+        workspace=engine.workspace(request.workdir),
         approvals=engine.approvals(ApprovalMode.ASK, None),
         sink=channel.sink,
         account=Account("this run", Limits(max_tokens=limits.max_tokens, max_price=limits.max_price)),

@@ -16,7 +16,6 @@ from vibe.core.tools.facts import AnyTool, subject_of
 from vibe.core.tools.gate import Gate
 from vibe.core.tools.permissions import ApprovalMode, Decision, Verdict
 from vibe.core.tools.profile_view import profile_view
-from vibe.core.tools.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +41,7 @@ class PermissionCheck:
         engine = build_engine(host, EngineRequest(workdir=request.workdir, trust=request.trust))
         profile = engine.agents.main(request.agent or engine.config.default_agent)
         unasked = request.auto_approve or engine.config.auto_approve or profile.auto_approve
-        self._workspace = Workspace(root=request.workdir, extra_roots=request.extra_roots)
+        self._workspace = engine.workspace(request.workdir, extra_roots=request.extra_roots)
         approvals = engine.approvals(ApprovalMode.ALL if unasked else ApprovalMode.ASK, None)
         self._gate = Gate(self._workspace, approvals, MemorySink())
         try:

@@ -44,7 +44,6 @@ from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.profile_view import profile_view, unattended
-from vibe.core.tools.workspace import Workspace
 from vibe.core.turn import AgentKit
 
 TITLE_LENGTH = 80
@@ -252,8 +251,8 @@ class _Chat:
             models=engine.models,
             default_model=self._model.key,
             tools=self._tools,
-            workspace=Workspace(
-                root=request.workdir, extra_roots=request.extra_roots, read_roots=self._session.earlier_outputs
+            workspace=engine.workspace(
+                request.workdir, extra_roots=request.extra_roots, read_roots=self._session.earlier_outputs
             ),
             approvals=engine.approvals(self._approval_mode(), None),
             sink=self._sink,

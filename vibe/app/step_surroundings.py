@@ -13,7 +13,6 @@ from vibe.app.build import Engine
 from vibe.core.guidance import Guidance
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.questions import UserInput
-from vibe.core.tools.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +42,7 @@ def step_surroundings(engine: Engine, place: StepPlace, services: StepServices) 
         models=engine.models,
         default_model=place.model,
         tools=engine.tools,
-        workspace=Workspace(root=place.workspace),
+        workspace=engine.workspace(place.workspace),
         approvals=services.approvals,
         sink=services.sink,
         account=services.account,

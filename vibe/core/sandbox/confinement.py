@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from vibe.core.config.models import Network, SandboxConfig, SandboxMode
@@ -60,8 +61,27 @@ class Confinement:
         self._lock = threading.Lock()
         self._choice: Choice | None = None
         self._temp: Path | None = None
-        self._hidden: tuple[Path, ...] = ()
         self._not_for_everybody: tuple[Path, ...] | None = None
+
+    @property
+    def vibe_home(self) -> Path:
+        """Vibe's own folder."""
+        return self._vibe_home
+
+    @property
+    def writable(self) -> tuple[Path, ...]:
+        """What the settings let commands write besides the workspace, resolved."""
+        return tuple(map(_expanded, self._config.writable))
+
+    @property
+    def readable(self) -> tuple[Path, ...]:
+        """What the settings let commands read although it is hidden, resolved."""
+        return tuple(map(_expanded, self._config.readable))
+
+    @cached_property
+    def hidden(self) -> tuple[Path, ...]:
+        """What holds secrets, resolved. Reads the file system, once."""
+        return hidden_paths(self._environ, [self._vibe_home])
 
     @property
     def required(self) -> bool:
@@ -127,7 +147,7 @@ class Confinement:
         return SandboxPolicy(
             writable=(),
             temp=temp,
-            hidden=(*self._hidden, *self._not_for_everybody, *place.secrets),
+            hidden=(*self.hidden, *self._not_for_everybody, *place.secrets),
             readable=(*shown, *repositories),
             read_only=True,
             bounds=READING,
@@ -139,19 +159,19 @@ class Confinement:
         own = Path(os.path.realpath(self._vibe_home))
         theirs = [root for root in place.roots if not Path(os.path.realpath(root)).is_relative_to(own)]
         repositories = [folder for root in theirs for folder in _repository_of_worktree(root)]
-        roots = (*place.roots, *repositories, *map(_expanded, self._config.writable))
+        roots = (*place.roots, *repositories, *self.writable)
         for root in place.roots:
             if (root / ".git").is_dir():
                 (root / ".git" / "hooks").mkdir(exist_ok=True)
         frozen = [root / name for root in place.roots for name in FROZEN]
         frozen += [root / ".git" for root in place.roots if (root / ".git").is_file()]
         frozen += [folder / name for folder in repositories for name in ("hooks", "config")]
-        readable = (*map(_expanded, self._config.readable), self._vibe_home / "skills", *place.readable)
+        readable = (*self.readable, self._vibe_home / "skills", *place.readable)
         temp = self._temporary()
         return SandboxPolicy(
             writable=tuple(dict.fromkeys(Path(os.path.realpath(root)) for root in roots)),
             temp=temp,
-            hidden=self._hidden,
+            hidden=self.hidden,
             readable=tuple(path for path in readable if path.exists()),
             frozen=tuple(path for path in frozen if path.exists()),
             network=place.network or self._config.network,
@@ -161,7 +181,6 @@ class Confinement:
         with self._lock:
             if self._temp is None:
                 self._temp = temporary_folder(self._environ.get("TMPDIR"))
-                self._hidden = hidden_paths(self._environ, [self._vibe_home])
             return self._temp
 
 

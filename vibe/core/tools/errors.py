@@ -84,6 +84,13 @@ class PathSteersError(PathError):
         super().__init__(path, "steers the checks of this step, and only a step whose `writes` names it may write it")
 
 
+class PathSealedError(PathError):
+    """The file with the user's keys."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "holds your keys and is closed to every tool")
+
+
 class ToolConfigError(UsageError):
     """A tool's settings don't fit it."""
 

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.base import BaseTool, ToolPermission
+from vibe.core.tools.base import BaseTool, PathAccess, ToolPermission
+from vibe.core.tools.errors import PathSealedError
 from vibe.core.tools.permissions import CallFacts, is_control, is_sensitive
 from vibe.core.tools.workspace import Workspace
 
@@ -28,6 +29,14 @@ class ResolvedAccess:
     path: Path
     shown: str
     write: bool
+    secret: bool = False
+    steers: bool = False
+    outside: bool = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether only a person opens it, each time."""
+        return self.secret or self.steers or self.outside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +48,10 @@ class CallSubject:
     accesses: tuple[ResolvedAccess, ...]
     keys: tuple[str, ...]
 
-    def outside(self, workspace: Workspace) -> tuple[ResolvedAccess, ...]:
-        """The paths the workspace does not hold."""
-        return tuple(a for a in self.accesses if not workspace.contains(a.path, write=a.write))
-
     def granted(self, workspace: Workspace) -> Workspace:
         """The workspace in which this call, once allowed, can reach its paths."""
         for write in (False, True):
-            paths = [access.path for access in self.outside(workspace) if access.write is write]
+            paths = [access.path for access in self.accesses if access.outside and access.write is write]
             workspace = workspace.granting(paths, write=write) if paths else workspace
         return workspace
 
@@ -57,12 +62,23 @@ def subject_of(tool: AnyTool, args: BaseModel, workspace: Workspace) -> CallSubj
     Raises:
         PathError: one of them leads nowhere.
     """
-    accesses = tuple(
-        ResolvedAccess(written=a.path, path=path, shown=workspace.relative(path), write=a.write)
-        for a in tool.accesses(args)
-        for path in (workspace.resolve(a.path),)
-    )
+    accesses = tuple(_resolved(access, workspace) for access in tool.accesses(args))
     return CallSubject(tool=tool, args=args, accesses=accesses, keys=_keys(tool, args, accesses))
+
+
+def _resolved(access: PathAccess, workspace: Workspace) -> ResolvedAccess:
+    path = workspace.resolve(access.path)
+    write = access.write
+    named = PurePath(PurePath(access.path).name)  # a link's name says what is behind it, too
+    return ResolvedAccess(
+        written=access.path,
+        path=path,
+        shown=workspace.relative(path),
+        write=write,
+        secret=workspace.is_secret(path, write=write) or (named.name != path.name and is_sensitive(named)),
+        steers=write and workspace.steers(path),
+        outside=not workspace.contains(path, write=write),
+    )
 
 
 def gather(subject: CallSubject, workspace: Workspace, approvals: Approvals) -> CallFacts:
@@ -73,20 +89,23 @@ def gather(subject: CallSubject, workspace: Workspace, approvals: Approvals) -> 
     return CallFacts(
         tool=subject.tool.get_name(),
         permission=subject.tool.config.permission,
-        hard_denial=_unclaimed(accesses, workspace),
+        hard_denial=_impossible(accesses, workspace),
         listed=listed,
         remembered=approvals.remembers(subject.keys),
-        sensitive=tuple(a.shown for a in accesses if is_sensitive(a.path)),
-        control=tuple(a.shown for a in accesses if a.write and is_control(PurePath(a.shown))),
-        outside=tuple(a.shown for a in subject.outside(workspace)),
+        sensitive=tuple(a.shown for a in accesses if a.secret),
+        control=tuple(a.shown for a in accesses if a.steers),
+        outside=tuple(a.shown for a in accesses if a.outside),
         detail="" if passes else subject.tool.reason_in_workspace(subject.args, workspace),
         must_ask=subject.tool.must_ask(subject.args),
         mode=approvals.mode,
     )
 
 
-def _unclaimed(accesses: Sequence[ResolvedAccess], workspace: Workspace) -> str:
+def _impossible(accesses: Sequence[ResolvedAccess], workspace: Workspace) -> str:
+    """Why the call can't be, whoever says yes; or nothing."""
     for access in accesses:
+        if workspace.bounds.is_sealed(access.path):
+            return str(PathSealedError(access.written))
         problem = workspace.claim_problem(access.written, access.path) if access.write else None
         if problem is not None:
             return str(problem)
@@ -112,8 +131,23 @@ def _denies(access: ResolvedAccess, globs: Sequence[str]) -> bool:
 
 
 def _covers(access: ResolvedAccess, globs: Sequence[str]) -> bool:
-    """Whether a glob matches where the path leads; how it was written proves nothing."""
-    return any(_matches(name, glob) for name in (access.shown, access.path.as_posix()) for glob in globs)
+    """Whether a glob matches where the path leads; how it was written proves nothing.
+
+    What is closed is covered only by a glob that names such a place itself: ``*`` does not open ``~/.bashrc``.
+    """
+    matching = [g for g in globs for name in (access.shown, access.path.as_posix()) if _matches(name, g)]
+    return any(_names_closed(access, glob) for glob in matching) if access.closed else bool(matching)
+
+
+def _names_closed(access: ResolvedAccess, glob: str) -> bool:
+    """Whether a glob's own words say what is closed about a path."""
+    words = PurePath(os.path.expanduser(glob))  # noqa: PTH111  a glob is no path
+    literal = words in {PurePath(access.shown), access.path}
+    return (
+        (not access.outside or words.is_absolute())
+        and (not access.secret or literal or is_sensitive(words))
+        and (not access.steers or literal or is_control(words))
+    )
 
 
 def _matches(name: str, glob: str) -> bool:
@@ -128,7 +162,7 @@ def _keys(tool: AnyTool, args: BaseModel, accesses: Sequence[ResolvedAccess]) ->
     Nothing where a person must be asked each time.
     """
     name = tool.get_name()
-    if tool.must_ask(args):
+    if tool.must_ask(args) or any(access.closed for access in accesses):
         return ()
     own = tool.approval_keys(args)
     if own:

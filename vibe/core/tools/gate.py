@@ -14,7 +14,7 @@ from ipc.sink import EventSink
 from vibe.core.errors import VibeError
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.facts import CallSubject, gather
-from vibe.core.tools.permissions import Decision, Verdict, decide
+from vibe.core.tools.permissions import ApprovalMode, Decision, Verdict, decide
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
 from vibe.core.tools.workspace import Workspace
 
@@ -61,8 +61,10 @@ class Gate:
             return Refusal(by="rule", reason=decision.reason)
         if self._approvals.approver is None:
             reason = f"{decision.reason}, and nobody is there to ask"
+            # Where everything is approved that can be, what is still refused is refused by the rules, person or not.
+            by = "rule" if self._approvals.mode is ApprovalMode.ALL else "headless"
             self._sink.publish(ApprovalDecisionEvent(request_id=uuid4().hex, decision="deny", reason=reason))
-            return Refusal(by="headless", reason=reason)
+            return Refusal(by=by, reason=reason)
         async with self._approvals.queue:
             if self._approvals.remembers(subject.keys):
                 return None

@@ -2,7 +2,7 @@
 
 The first rule that speaks decides, in this order: hard denials, deny rules, ``never``, what is asked each time, allow rules (configured, then
 remembered yeses), sensitive paths, outside the workspace, the configured level, the approval mode. The mode turns *ask*
-into *allow* and nothing else: no mode moves a denial.
+into *allow*, but for what is closed (secrets, what steers later runs, outside), and nothing else: no mode moves a denial.
 """
 
 from __future__ import annotations
@@ -66,6 +66,9 @@ SENSITIVE_NAMES = (
 )
 SENSITIVE_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".gcloud"})
 SENSITIVE_TAILS = ((".docker", "config.json"), (".config", "gcloud"), (".config", "gh"))
+CLOSED_RULES = frozenset({"sensitive", "control", "outside"})
+"""What a person opens, each time, and no mode."""
+
 CONTROL_FOLDERS = frozenset({".agents", ".git", ".vibe"})
 """Who writes here decides what runs later: hooks, tools, settings, skills."""
 
@@ -137,7 +140,8 @@ def is_sensitive(path: PurePath) -> bool:
 
 def is_control(path: PurePath) -> bool:
     """Whether what is written at a workspace-relative path decides what runs later."""
-    return any(part.casefold() in CONTROL_FOLDERS for part in path.parts)
+    parts = [part.casefold() for part in path.parts]
+    return any(part in CONTROL_FOLDERS or part.endswith(".git") for part in parts)
 
 
 def _denied(facts: CallFacts) -> Decision | None:
@@ -190,7 +194,7 @@ def _detail(facts: CallFacts) -> str:
 
 def _by_mode(decision: Decision, facts: CallFacts) -> Decision:
     """The mode's answer to what would be asked."""
-    if decision.verdict is not Verdict.ASK or facts.mode is ApprovalMode.ASK:
+    if decision.verdict is not Verdict.ASK or facts.mode is ApprovalMode.ASK or decision.rule in CLOSED_RULES:
         return decision
     if facts.mode is ApprovalMode.ALL:
         return Decision(verdict=Verdict.ALLOW, rule="mode", reason="everything that would be asked is approved")

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from vibe.core.tools.errors import PathError, PathHeldError, PathNotClaimedError, PathOutsideError, PathSteersError
+from vibe.core.tools.bounds import Bounds
+from vibe.core.tools.errors import (
+    PathError,
+    PathHeldError,
+    PathNotClaimedError,
+    PathOutsideError,
+    PathSealedError,
+    PathSteersError,
+)
 
 MAX_PATH_BYTES = 4_095
 """The longest path the system takes."""
@@ -24,7 +32,8 @@ class Workspace:
     ``extra_roots`` are as good as ``root``; below ``read_roots`` nothing may be written. ``writes`` are the globs
     (relative to ``root``; ``*`` within a name, ``**`` across folders) of what may be written; None: anything inside.
     ``held`` are resolved files that may not be written all the same: the work is checked with them; ``steering`` are
-    resolved paths, of files or not, that change what these checks do.
+    resolved paths, of files or not, that change what these checks do. ``bounds`` are the places on the user's machine that
+    stay closed, inside or not.
     Paths are resolved at the moment of use. A hard link can't be told from the file it shares, so a link that someone
     made inside the root to a file outside it counts as inside.
     """
@@ -35,6 +44,7 @@ class Workspace:
     read_roots: tuple[Path, ...] = ()
     held: frozenset[Path] = frozenset()
     steering: Container[Path] = ()
+    bounds: Bounds = field(default_factory=Bounds)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "root", _real(self.root))
@@ -66,8 +76,19 @@ class Workspace:
 
     def contains(self, resolved: Path, *, write: bool = False) -> bool:
         """Whether a resolved path may be read (or written, but for ``writes``)."""
-        roots = (self.root, *self.extra_roots) if write else (self.root, *self.extra_roots, *self.read_roots)
-        return any(resolved == root or root in resolved.parents for root in roots)
+        inside = any(resolved == root or root in resolved.parents for root in self._roots(write=write))
+        return inside or self.bounds.opens(resolved, write=write)
+
+    def is_secret(self, resolved: Path, *, write: bool = False) -> bool:
+        """Whether a resolved path holds secrets, or looks like it."""
+        return self.bounds.is_secret(resolved, self._roots(write=write), write=write)
+
+    def steers(self, resolved: Path) -> bool:
+        """Whether what is written at a resolved path decides what runs later."""
+        return self.bounds.steers(resolved, self._roots(write=True))
+
+    def _roots(self, *, write: bool) -> tuple[Path, ...]:
+        return (self.root, *self.extra_roots, *(() if write else self.read_roots))
 
     def claim_problem(self, path: str, resolved: Path) -> PathError | None:
         """Why what was written as ``path`` may not be written by this agent, inside or not; None: it may."""
@@ -85,8 +106,11 @@ class Workspace:
         Raises:
             PathError: see ``resolve``.
             PathOutsideError: it leads outside the workspace.
+            PathSealedError: nobody may read it.
         """
         resolved = self.resolve(path)
+        if self.bounds.is_sealed(resolved):
+            raise PathSealedError(path)
         if not self.contains(resolved):
             raise PathOutsideError(path, self.root)
         return resolved
@@ -99,8 +123,11 @@ class Workspace:
             PathOutsideError: it leads outside the workspace.
             PathNotClaimedError: it is not among the paths this agent said it would write.
             PathHeldError, PathSteersError: the work is checked with it, or it steers these checks.
+            PathSealedError: nobody may write it.
         """
         resolved = self.resolve(path)
+        if self.bounds.is_sealed(resolved):
+            raise PathSealedError(path)
         if not self.contains(resolved, write=True):
             raise PathOutsideError(path, self.root)
         problem = self.claim_problem(path, resolved)

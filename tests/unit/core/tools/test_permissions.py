@@ -40,20 +40,20 @@ CASES = (
     Case("write inside", facts("write_file"), "qaa", "permission"),
     Case("edit inside", facts("search_replace"), "qaa", "permission"),
     Case("a custom tool is no edit", facts("write_files"), "qqa", "permission"),
-    Case("write outside", replace(facts("write_file"), outside=OUTSIDE), "qqa", "outside"),
-    Case("write a secret", replace(facts("write_file"), sensitive=SENSITIVE), "qqa", "sensitive"),
-    Case("write a hook", replace(facts("write_file"), control=(".git/hooks/x",)), "qqa", "control"),
+    Case("write outside", replace(facts("write_file"), outside=OUTSIDE), "qqq", "outside"),
+    Case("write a secret", replace(facts("write_file"), sensitive=SENSITIVE), "qqq", "sensitive"),
+    Case("write a hook", replace(facts("write_file"), control=(".git/hooks/x",)), "qqq", "control"),
     Case("edit never", facts("write_file", NEVER), "ddd", "never"),
     Case("edit always", facts("write_file", ALWAYS), "aaa", "permission"),
-    Case("read a secret", replace(facts("read_file", ALWAYS), sensitive=SENSITIVE), "qqa", "sensitive"),
-    Case("read outside", replace(facts("read_file", ALWAYS), outside=OUTSIDE), "qqa", "outside"),
+    Case("read a secret", replace(facts("read_file", ALWAYS), sensitive=SENSITIVE), "qqq", "sensitive"),
+    Case("read outside", replace(facts("read_file", ALWAYS), outside=OUTSIDE), "qqq", "outside"),
     Case(
         "sensitive before outside",
         replace(facts("read_file", ALWAYS), sensitive=SENSITIVE, outside=OUTSIDE),
-        "qqa",
+        "qqq",
         "sensitive",
     ),
-    Case("always write of a hook", replace(facts("write_file", ALWAYS), control=(".vibe/x",)), "qqa", "control"),
+    Case("always write of a hook", replace(facts("write_file", ALWAYS), control=(".vibe/x",)), "qqq", "control"),
     Case("denylist beats always", replace(facts(permission=ALWAYS), listed=NEVER), "ddd", "denylist"),
     Case("denylist beats never", replace(facts(permission=NEVER), listed=NEVER), "ddd", "denylist"),
     Case("denylist beats remembered", replace(facts(), listed=NEVER, remembered=True), "ddd", "denylist"),
@@ -122,8 +122,10 @@ def test_a_mode_never_moves_a_denial_and_never_adds_one() -> None:
             assert widened is Verdict.ALLOW or widened is asked
 
 
-def test_mode_all_asks_nothing() -> None:
-    assert all(decide(replace(c, mode=ApprovalMode.ALL)).verdict is not Verdict.ASK for c in everything())
+def test_mode_all_asks_only_about_what_is_closed() -> None:
+    for case in everything():
+        decision = decide(replace(case, mode=ApprovalMode.ALL))
+        assert decision.verdict is not Verdict.ASK or decision.rule in {"sensitive", "outside"}
 
 
 def test_deny_rules_and_never_hold_whatever_else_is_said() -> None:

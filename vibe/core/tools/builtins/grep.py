@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from anyio import fail_after
 from pydantic import BaseModel, ConfigDict, Field
 
-from vibe.core.tools._search import Found, Query, find_ripgrep, search_in_python, search_with_ripgrep
+from vibe.core.tools._search import Found, Match, Query, find_ripgrep, search_in_python, search_with_ripgrep
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
 from vibe.core.tools.base import ToolPermission as Permission
-from vibe.core.tools.permissions import is_sensitive
 from vibe.core.tools.text_files import FileAccessError
+from vibe.core.tools.workspace import Workspace
 
 
 class GrepArgs(BaseModel):
@@ -76,8 +76,7 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
             raise ToolError(
                 f"the search took longer than {self.config.default_timeout:g} s; name a narrower path or a simpler pattern"
             ) from None
-        named = ctx.workspace.relative(start)
-        shown = [match for match in found.matches if match.path == named or not is_sensitive(PurePath(match.path))]
+        shown = found.matches if ctx.workspace.is_secret(start) else _without_secrets(found.matches, ctx.workspace)
         return _bounded(Found(matches=tuple(shown), more=found.more), query)
 
     def accesses(self, args: GrepArgs) -> tuple[PathAccess, ...]:
@@ -95,6 +94,11 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
         if not result.was_truncated:
             return result.matches
         return f"{result.matches}\n[first {result.match_count} matches; narrow pattern or path, or raise max_matches]"
+
+
+def _without_secrets(matches: Sequence[Match], workspace: Workspace) -> list[Match]:
+    secret = {path for path in {match.path for match in matches} if workspace.is_secret(workspace.root / path)}
+    return [match for match in matches if match.path not in secret]
 
 
 def _bounded(found: Found, query: Query) -> GrepResult:

@@ -1,0 +1,124 @@
+"""Bounds: places of the user's machine that stay closed to tools, whatever folder holds them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vibe.core.config.paths import user_home_of
+from vibe.core.sandbox.confinement import Confinement
+from vibe.core.tools.permissions import CONTROL_FOLDERS, is_control, is_sensitive
+
+KEYS_FILE = ".env"
+"""In vibe's own folder: the keys of the model's provider."""
+
+STEERING_IN_HOME = (
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".bash_completion", ".profile", ".zshrc",
+    ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".inputrc", ".envrc",
+    ".pam_environment", ".xinitrc", ".xprofile", ".xsession", ".xsessionrc", ".xserverrc", ".gitconfig", ".gitattributes",
+    ".vimrc", ".vim", ".gvimrc", ".emacs", ".emacs.d", ".nanorc", ".tmux.conf", ".screenrc", ".gdbinit", ".pdbrc", ".lldbinit",
+    ".curlrc", ".wgetrc", ".irbrc", ".perldb", ".Rprofile", ".condarc", ".hushlogin", ".forward", ".procmailrc", ".crontab",
+    ".cargo/config", ".cargo/config.toml", ".gradle/init.gradle", ".gradle/init.d", ".config/autostart", ".config/systemd",
+    ".config/environment.d", ".config/fish", ".config/git", ".config/nvim", ".config/direnv", ".config/pip", ".pip",
+    ".config/plasma-workspace", ".config/Code", ".config/containers", ".local/bin", ".local/share/applications",
+    ".local/share/systemd", ".local/lib", ".oh-my-zsh", "bin", "Library/LaunchAgents", ".cursor", ".gemini", ".mozilla",
+)  # fmt: skip
+"""Below the user's home: what the user's own programs start, or heed when they start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """All paths are resolved.
+
+    ``hidden`` holds keys and credentials, and ``sealed`` is read by nobody's yes. What the user has opened is ``readable``,
+    secrets included, or ``writable``.
+    ``steering`` decides what the user's programs do later. A workspace inside such a place was chosen by the user, who
+    knows where it lies: within it only names count.
+    """
+
+    hidden: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    sealed: tuple[Path, ...] = ()
+    steering: tuple[Path, ...] = ()
+
+    def is_sealed(self, path: Path) -> bool:
+        """Whether a resolved path is sealed, under its own name or, as a hard link, under another. Reads the file system."""
+        return any(path == sealed or _is_same(path, sealed) for sealed in self.sealed)
+
+    def opens(self, path: Path, *, write: bool = False) -> bool:
+        """Whether the user has opened a resolved path."""
+        return any(_holds(place, path) for place in (self.writable if write else (*self.writable, *self.readable)))
+
+    def is_secret(self, path: Path, roots: Sequence[Path], *, write: bool = False) -> bool:
+        """Whether a resolved path holds secrets, or looks like it, seen from a workspace of ``roots``."""
+        if not write and any(_holds(place, path) for place in self.readable):
+            return False
+        root = _innermost(path, (*roots, *self.writable))
+        return is_sensitive(_below(path, root)) or _lies_in(self.hidden, path, root)
+
+    def steers(self, path: Path, roots: Sequence[Path]) -> bool:
+        """Whether what is written at a resolved path decides what runs later. Reads the file system."""
+        root = _innermost(path, (*roots, *self.writable))
+        if is_control(_below(path, root)) or _lies_in(self.steering, path, root):
+            return True
+        return any(_holds(place, path) for root in roots for place in _linked_control(root))
+
+
+def bounds_of(confinement: Confinement, environ: Mapping[str, str]) -> Bounds:
+    """The bounds that confined commands have, for the tools that are not commands. Reads the file system."""
+    home = user_home_of(environ)
+    return Bounds(
+        hidden=confinement.hidden,
+        readable=confinement.readable,
+        writable=confinement.writable,
+        sealed=(Path(os.path.realpath(confinement.vibe_home / KEYS_FILE)),),
+        steering=tuple(Path(os.path.realpath(home / name)) for name in STEERING_IN_HOME),
+    )
+
+
+def _linked_control(root: Path) -> Iterator[Path]:
+    """Where the control folders of a workspace really are, if not in it under their own names."""
+    for name in CONTROL_FOLDERS:
+        place = root / name
+        if place.is_symlink():
+            yield Path(os.path.realpath(place))
+        elif name == ".git" and place.is_file():
+            yield from _git_folder(place)
+
+
+def _git_folder(link: Path) -> Iterator[Path]:
+    """What a ``.git`` file points to."""
+    try:
+        text = link.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return
+    if text.startswith("gitdir:"):
+        yield Path(os.path.realpath(link.parent / text.removeprefix("gitdir:").strip()))
+
+
+def _innermost(path: Path, roots: Iterable[Path]) -> Path | None:
+    return max((root for root in roots if _holds(root, path)), key=lambda root: len(root.parts), default=None)
+
+
+def _below(path: Path, root: Path | None) -> Path:
+    """A path as its workspace calls it; one that is itself the root, or in none, whole."""
+    return path if root in {None, path} else path.relative_to(root or path)
+
+
+def _lies_in(places: Iterable[Path], path: Path, root: Path | None) -> bool:
+    """Whether one of ``places`` holds ``path`` without holding the whole workspace."""
+    return any(_holds(place, path) and not (root and _holds(place, root)) for place in places)
+
+
+def _holds(folder: Path, path: Path) -> bool:
+    return path == folder or folder in path.parents
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(path, other)  # noqa: PTH121  Path.samefile does the same with more calls
+    except OSError:
+        return False
