@@ -30,7 +30,15 @@ from ipc.codec import (
 from ipc.errors import AddressInUseError, CodecError, JournalError, SequenceError
 from ipc.events import Event, WarningEvent
 from ipc.journal import FsyncPolicy, Journal
-from ipc.places import JOURNAL_NAME, Addresses, addresses_from, addresses_in, make_run_folder, refuse_files_in_the_way
+from ipc.places import (
+    JOURNAL_NAME,
+    Addresses,
+    addresses_from,
+    addresses_in,
+    is_guarded,
+    make_run_folder,
+    refuse_files_in_the_way,
+)
 from ipc.registry import Entry, Registry, RunInfo, checked_source
 
 HEARTBEAT_S = 0.25
@@ -63,6 +71,7 @@ class EventBus:
             registry.register(entry)
             undo.pop_all()
         self._entry = entry
+        self._guarded = is_guarded(entry.events)
         self._ending = False
         self._wake_out, self._wake_in = os.pipe()
         self._service = threading.Thread(target=self._serve, name="event-bus", daemon=True)
@@ -164,7 +173,10 @@ class EventBus:
         self._journal.append(body)
         if self._journal.error is not None and not self._warnings:
             self._warn(self._journal.error)
-        self._pub.send(event_frame(event, body))
+        if self._guarded:
+            self._beat(end=False)
+        else:
+            self._pub.send(event_frame(event, body))
 
     def announce(self, info: RunInfo) -> None:
         """Change what the run says about itself, once its plan or session is known. Writes a file.
@@ -252,6 +264,13 @@ class EventBus:
             self._rep.answer(self._answer(request))
 
     def _answer(self, request: ReplayRequest) -> bytes:
+        if self._guarded and not self._entry.allows(request.token):
+            return encode_answer(
+                ReplayHeader(
+                    version=WIRE_VERSION, source="", seq=0, end=False, first=0, count=0, journal="", refused=True
+                ),
+                [],
+            )
         head = self._journal.head
         bodies: list[bytes] = []
         first = max(request.first, 1) if request.first is not None else 0

@@ -3,7 +3,8 @@
 An event travels as ``topic NUL body``; the topic is ``<tag>|<plan_id or ->|<step_id or ->``, the body one JSON object
 in UTF-8 without a newline. A heartbeat is ``hb NUL {"source": .., "seq": head}``, the last one of a publisher with
 ``"end": true``. A replay request is ``{"from": n, "to": m}`` (``to`` may be left out: everything; ``from`` too: only
-the header); the answer is a header in JSON and then the bodies, each on a line of its own.
+the header); the answer is a header in JSON and then the bodies, each on a line of its own. A publisher on TCP, where any user of the
+machine can connect, sends heartbeats alone, one after each event; its events are asked for with ``"token"``.
 """
 
 from __future__ import annotations
@@ -52,14 +53,21 @@ class Heartbeat(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class ReplayRequest(Struct, frozen=True, gc=False, rename={"first": "from", "last": "to"}, omit_defaults=True):
-    """Asks for events ``first`` to ``last``, both included; without ``last`` to the newest, without ``first`` for none."""
+    """Asks for events ``first`` to ``last``, both included; without ``last`` to the newest, without ``first`` for none.
+
+    ``token`` is the run's; a publisher on TCP tells nothing without it.
+    """
 
     first: int | None = None
     last: int | None = None
+    token: str = ""
 
 
 class ReplayHeader(Struct, frozen=True, gc=False, rename={"first": "from"}):
-    """The first line of an answer: ``count`` bodies follow, the first of them is event ``first``."""
+    """The first line of an answer: ``count`` bodies follow, the first of them is event ``first``.
+
+    ``refused``: the request had not the run's token, and the rest says nothing.
+    """
 
     version: int
     source: str
@@ -68,6 +76,7 @@ class ReplayHeader(Struct, frozen=True, gc=False, rename={"first": "from"}):
     first: int
     count: int
     journal: str
+    refused: bool = False
 
 
 _encoder = msgspec.json.Encoder()

@@ -8,6 +8,7 @@ IpcError                       one sentence: what is wrong, where, what to do
 ├── CodecError                 bytes that are no event, heartbeat or answer of ours
 ├── RequestInvalidError        a wish that no run takes
 ├── RunGoneError               a run ended before it answered a wish
+├── TokenNeededError           a run on TCP tells its events only to who has its token
 ├── UnknownSourceError         nobody publishes, or published, what a subscriber asked for
 └── EventsLostError            a publisher died with events that its journal does not hold
 """
@@ -97,6 +98,15 @@ class RunGoneError(IpcError):
         )
         self.source = source
         self.pid = pid
+
+
+class TokenNeededError(IpcError):
+    """A run on TCP tells its events only to who has its token."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            f"{address} needs the run's token: set VIBE_BUS_TOKEN to the one in its file in $VIBE_HOME/run"
+        )
 
 
 class UnknownSourceError(IpcError):

@@ -66,6 +66,11 @@ def addresses_from(events: str) -> Addresses:
     )
 
 
+def is_guarded(address: str) -> bool:
+    """Whether any user of the machine can connect there, so that only who has the run's token may read its events."""
+    return address.startswith(TCP)
+
+
 def folder_name(source: str) -> str:
     """The 8 hex digits that name the folder of a source."""
     return hashlib.blake2b(source.encode(), digest_size=4).hexdigest()

@@ -35,8 +35,8 @@ class RunInfo(Struct, frozen=True, kw_only=True):
 class Entry(Struct, frozen=True, kw_only=True):
     """One publisher. Times are unix seconds; ``ended`` is set once it closed its bus in good order.
 
-    ``token`` must be in every request to ``control``; only the file in the vibe home has it, which only the user can
-    read, and which commands of a model can't.
+    ``token`` must be in every request to ``control``, and on TCP in every request for events; only the file in the vibe
+    home has it, which only the user can read, and which commands of a model can't.
     """
 
     source: str
@@ -56,6 +56,12 @@ class Entry(Struct, frozen=True, kw_only=True):
         """The entry as anybody may see it: without the token."""
         return msgspec.structs.replace(self, token="")
 
+    def allows(self, token: str) -> bool:
+        """Whether a request with that token is the user's own."""
+        import hmac  # noqa: PLC0415  only a run that is asked needs it
+
+        return bool(self.token) and hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
+
     @property
     def alive(self) -> bool:
         """Is its process still there? Told by the lock on its journal, which no other process can inherit by chance."""
@@ -63,12 +69,16 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class Origin(Struct, frozen=True, kw_only=True):
-    """Where the events of one publisher come from; ``events`` and ``replay`` are None if only its journal is left."""
+    """Where the events of one publisher come from; ``events`` and ``replay`` are None if only its journal is left.
+
+    ``token`` is the run's, if this home knows it.
+    """
 
     source: str | None
     events: str | None
     replay: str | None
     journal: Path | None
+    token: str = ""
 
 
 class Registry:
@@ -159,7 +169,9 @@ class Registry:
         entry = _read(path.with_name(PUBLISHER_NAME))
         if entry is None or Path(entry.journal).name != path.name:
             return Origin(source=None, events=None, replay=None, journal=path)
-        return _origin(msgspec.structs.replace(entry, journal=str(path)), alive=entry.alive)
+        running = next((other for other in self.running() if other.source == entry.source), None)
+        known = entry if running is None else running
+        return _origin(msgspec.structs.replace(known, journal=str(path)), alive=entry.alive)
 
     def _by_name(self, name: str) -> Origin:
         running = self.running()
@@ -220,7 +232,7 @@ def _origin(entry: Entry, *, alive: bool) -> Origin:
     journal = Path(entry.journal)
     if not alive:
         return Origin(source=entry.source, events=None, replay=None, journal=journal)
-    return Origin(source=entry.source, events=entry.events, replay=entry.replay, journal=journal)
+    return Origin(source=entry.source, events=entry.events, replay=entry.replay, journal=journal, token=entry.token)
 
 
 def _read(path: Path) -> Entry | None:

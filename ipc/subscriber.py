@@ -16,6 +16,7 @@ from typing import Literal, Self, TypeAlias
 
 import anyio
 from anyio import lowlevel, to_thread
+from msgspec import structs
 
 from ipc._nng import BUFFERED_MESSAGES, ReqSocket, SubSocket
 from ipc.codec import (
@@ -28,7 +29,7 @@ from ipc.codec import (
     decode_head,
     encode_request,
 )
-from ipc.errors import CodecError, EventsLostError, JournalError, UnknownSourceError
+from ipc.errors import CodecError, EventsLostError, JournalError, TokenNeededError, UnknownSourceError
 from ipc.journal import JournalReader, is_being_written
 from ipc.registry import Origin, Registry, ended_in_good_order
 
@@ -66,6 +67,7 @@ class Subscription:
 
     Raises:
         UnknownSourceError: On entering: nothing is known of the publisher, or it does not answer.
+        TokenNeededError: The publisher is on TCP and wants the run's token, which this home does not know.
         BusUnavailableError: On entering: pynng can't be loaded, or the address can't be used.
         EventsLostError: While iterating: the publisher is gone and announced events its journal does not hold.
         CodecError: While iterating: the publisher speaks another version of the wire.
@@ -78,6 +80,7 @@ class Subscription:
         *,
         after: After = 0,
         topics: Sequence[str] = (),
+        token: str = "",
         buffered: int = BUFFERED_MESSAGES,
     ) -> None:
         """As ``subscribe``; ``buffered`` is how many live messages wait for a slow consumer before they are dropped."""
@@ -87,6 +90,7 @@ class Subscription:
         self._target = target
         self._registry = registry
         self._topics = tuple(topics)
+        self._token = token
         self._next: int | None = None if after == "now" else after + 1
         self._head = 0
         self._ready: deque[Record] = deque()
@@ -123,6 +127,7 @@ class Subscription:
 
     async def _connect(self, origin: Origin) -> None:
         self.source, self._journal = origin.source, origin.journal
+        self._token = self._token or origin.token
         if origin.events is None or origin.replay is None:
             await self._turn_to_journal()
             return
@@ -130,6 +135,8 @@ class Subscription:
         self._live = SubSocket(origin.events, self._buffered)
         self._ask = ReqSocket(origin.replay)
         header = await self._answer(ReplayRequest(), CONNECT_S)
+        if header is not None and header[0].refused:
+            raise TokenNeededError(str(self._target))
         if header is not None:
             self.source, self._journal = header[0].source, Path(header[0].journal)
             self._head = header[0].seq
@@ -231,8 +238,9 @@ class Subscription:
     async def _answer(self, request: ReplayRequest, seconds: float) -> tuple[ReplayHeader, list[bytes]] | None:
         if self._ask is None:
             return None
+        question = encode_request(structs.replace(request, token=self._token))
         with anyio.move_on_after(seconds):
-            return decode_answer(await self._ask.ask(encode_request(request)))
+            return decode_answer(await self._ask.ask(question))
         return None
 
     # --- the end
@@ -302,6 +310,7 @@ def subscribe(
     after: After = 0,
     topics: Sequence[str] = (),
     runtime_dir: Path | None = None,
+    token: str = "",
 ) -> Subscription:
     """Every event of a publisher, once and in order, from ``after`` on.
 
@@ -312,5 +321,7 @@ def subscribe(
         after: The number of the last event that is not wanted, or ``"now"``.
         topics: Prefixes of topics (``plan.``, ``tool.call|plan-1``); none: every event.
         runtime_dir: ``$XDG_RUNTIME_DIR``, where ended runs may have left their journals.
+        token: The run's, where ``home`` does not know the run and its address is on TCP.
     """
-    return Subscription(source_or_address_or_journal, Registry(home, runtime_dir), after=after, topics=topics)
+    registry = Registry(home, runtime_dir)
+    return Subscription(source_or_address_or_journal, registry, after=after, topics=topics, token=token)

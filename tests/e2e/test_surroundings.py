@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import signal
 import subprocess
@@ -229,7 +230,48 @@ def test_a_home_that_is_a_file_is_one_sentence(vibe: VibeCommand, tmp_path: Path
     assert (ended.out, ended.err.count("\n")) == ("", 1), ended.err
 
 
-@pytest.mark.parametrize(("which", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def on_terminal(vibe: VibeCommand, *words: str, before: str = "") -> tuple[subprocess.Popen[bytes], int]:
+    """Start ``vibe`` as the shell of a terminal would, and return the end of the terminal that a person holds."""
+    master, slave = os.openpty()
+    process = subprocess.Popen(
+        ["setsid", "--ctty", "bash", "-c", f'{before} exec "$@"', "bash", str(VIBE), *words],
+        cwd=vibe.workdir,
+        env=vibe.variables(),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    vibe.running.append(process)
+    return process, master
+
+
+def test_a_terminal_that_is_closed_pauses_its_plan(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    plan = write_plan(command_step("a", SLOW), command_step("b", "true", depends_on=["a"]))
+    process, terminal = on_terminal(vibe, "plan", "run", plan)
+    wait_for((vibe.workdir / "started").exists)
+
+    os.close(terminal)
+
+    assert process.wait(120) == 129
+    (plan_id,) = vibe.plan_ids()
+    assert vibe("plan", "status", "--output", "json", plan_id).document["status"] == "paused"
+    assert leftovers(vibe.workdir) == []
+
+
+def test_under_nohup_a_run_outlives_its_terminal(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    plan = write_plan(command_step("a", "touch started; while [ ! -e go ]; do sleep 0.05; done"))
+    process, terminal = on_terminal(vibe, "plan", "run", plan, before="exec < /dev/null > out 2>&1; trap '' HUP;")
+    wait_for((vibe.workdir / "started").exists)
+
+    os.close(terminal)
+    process.send_signal(signal.SIGHUP)
+    (vibe.workdir / "go").touch()
+
+    assert process.wait(120) == 0
+
+
+@pytest.mark.parametrize(("which", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 @pytest.mark.parametrize("output", ["json", "streaming"])
 def test_a_signal_in_a_tool_call_leaves_a_record_and_nothing_running(
     vibe: VibeCommand, which: signal.Signals, code: int, output: str

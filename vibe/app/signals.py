@@ -1,4 +1,4 @@
-"""What Ctrl-C and SIGTERM mean to a run."""
+"""What Ctrl-C, SIGTERM and a lost terminal (SIGHUP) mean to a run."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import anyio
 
+HUNG_UP = 129
 INTERRUPTED = 130
 TERMINATED = 143
-EXIT_OF = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
+EXIT_OF = {signal.SIGHUP: HUNG_UP, signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 
 
 @dataclass(slots=True)
@@ -28,14 +29,16 @@ class SignalLog:
 
 @asynccontextmanager
 async def handled_signals(on_signal: Callable[[signal.Signals, int], None]) -> AsyncGenerator[SignalLog]:
-    """Call ``on_signal(which, count)`` for SIGINT and SIGTERM while the block runs; ``count`` starts at 1.
+    """Call ``on_signal(which, count)`` for SIGINT, SIGTERM and SIGHUP while the block runs; ``count`` starts at 1.
 
+    SIGHUP is left alone where the caller had it ignored, as ``nohup`` does.
     An error leaves as it was raised, not wrapped in the group that a task of ours makes it.
     """
     log = SignalLog()
+    heeded = [which for which in EXIT_OF if which is not signal.SIGHUP or signal.getsignal(which) != signal.SIG_IGN]
 
     async def watch() -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        with anyio.open_signal_receiver(*heeded) as signals:
             started.set()
             count = 0
             async for which in signals:

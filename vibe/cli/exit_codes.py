@@ -19,5 +19,6 @@ class ExitCode(IntEnum):
     """Turns, tokens, price, time, or the provider's quota or credit."""
     BLOCKED = 5
     """A decision or an approval was needed and nobody could give it."""
+    HUNG_UP = 129
     INTERRUPTED = 130
     TERMINATED = 143

@@ -13,10 +13,10 @@ import pytest
 from anyio import to_thread
 
 import ipc
-from ipc._nng import SubSocket
+from ipc._nng import ReqSocket, SubSocket
 from ipc.bus import EventBus, event_bus
-from ipc.codec import Heartbeat, Record, decode_frame, encode_event
-from ipc.errors import SequenceError, UnknownSourceError
+from ipc.codec import Heartbeat, Record, ReplayRequest, decode_answer, decode_frame, encode_event, encode_request
+from ipc.errors import SequenceError, TokenNeededError, UnknownSourceError
 from ipc.events import PlanPausedEvent, UserMessageEvent, WarningEvent
 from ipc.registry import Registry, RunInfo
 from ipc.sink import StampingSink
@@ -222,11 +222,35 @@ async def test_tcp_has_replay_at_the_next_port(vibe_home: Path, tmp_path: Path) 
         run.publish(10)
         assert run.bus.entry.replay == f"tcp://127.0.0.1:{port + 1}"
         # A home that never heard of the run: the answer to the first question says all that is needed.
-        async with ipc.subscribe(address, home=tmp_path / "elsewhere") as records:
+        async with ipc.subscribe(address, home=tmp_path / "elsewhere", token=run.bus.entry.token) as records:
             run.publish(10)
             assert seqs(await take(records, 20)) == list(range(1, 21))
             await run.close()
             assert await rest(records) == []
+
+
+async def test_on_tcp_nothing_is_told_without_the_token(vibe_home: Path, tmp_path: Path) -> None:
+    address = f"tcp://127.0.0.1:{ports_in_a_row()}"
+    async with running(vibe_home, address=address) as run:
+        run.publish(3)
+        for token in ("", "0" * 48, run.bus.entry.token[:-1]):
+            with pytest.raises(TokenNeededError, match="VIBE_BUS_TOKEN"):
+                await ipc.subscribe(address, home=tmp_path / "elsewhere", token=token).__aenter__()
+            question = ReqSocket(run.bus.entry.replay)
+            answer = await question.ask(encode_request(ReplayRequest(first=1, token=token)))
+            question.close()
+            assert decode_answer(answer)[1] == []
+            assert str(vibe_home) not in answer.decode()
+        async with ipc.subscribe(address, home=vibe_home, after="now") as records:
+            listener = SubSocket(address)
+            run.publish(5)
+            assert seqs(await take(records, 5)) == [4, 5, 6, 7, 8]  # the user's own home knows the token
+            frames: list[bytes] = []
+            while not any(b'"seq":8' in frame for frame in frames):
+                await listener.wait()
+                frames += listener.receive(100)
+            listener.close()
+        assert all(frame.startswith(b"hb\0") for frame in frames)
 
 
 async def test_a_name_nobody_has_is_one_sentence(vibe_home: Path) -> None:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from ipc.subscriber import Subscription
 
 
+TOKEN_VARIABLE = "VIBE_BUS_TOKEN"  # noqa: S105  the name of a variable
+"""The token of a run on TCP that this home does not know."""
+
+
 class Subparsers(Protocol):
     """Where a subcommand is added: what ``argparse.ArgumentParser.add_subparsers`` returns, which has no public name."""
 
@@ -125,7 +129,10 @@ async def _follow(
     from vibe.app.signals import handled_signals  # noqa: PLC0415  as above
 
     start = "now" if isinstance(after, str) else after
-    subscription = subscribe(source, home=env.home, after=start, topics=topics, runtime_dir=env.runtime_dir)
+    token = env.environ.get(TOKEN_VARIABLE, "")
+    subscription = subscribe(
+        source, home=env.home, after=start, topics=topics, runtime_dir=env.runtime_dir, token=token
+    )
     scope = anyio.CancelScope()
     async with handled_signals(lambda _which, _count: scope.cancel()) as signals:
         with scope:
