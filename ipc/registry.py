@@ -15,11 +15,15 @@ from msgspec import Struct
 from ipc.codec import WIRE_VERSION
 from ipc.errors import INVALID_JSON, BusUnavailableError, JournalError, UnknownSourceError
 from ipc.journal import is_being_written
-from ipc.places import JOURNAL_NAME, PUBLISHER_NAME, addresses_from, run_folders
+from ipc.places import JOURNAL_NAME, PUBLISHER_NAME, addresses_from, bases, run_folders
 
 LEFTOVERS_KEPT_S = 7 * 24 * 3600.0
 """How long the folder of an ended run stays, counted from its last event."""
 
+SWEEP_EVERY_S = 3600.0
+"""How often a start looks through all folders: there may be thousands, and each start would pay for that."""
+
+_SWEPT_NAME = ".swept"
 _SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -125,18 +129,32 @@ class Registry:
         return sorted(gone, key=lambda entry: entry.started, reverse=True)
 
     def sweep(self, now: float | None = None) -> None:
-        """Forget publishers that died and their sockets, and delete the folders of runs that ended more than 7 days ago."""
+        """Forget publishers that died and their sockets; each hour, delete what ended more than 7 days ago."""
+        now = time.time() if now is None else now
         for entry in self._registered():
             if not entry.alive:
+                if (folder := Path(entry.journal).parent).parent in bases(self.home, self.runtime_dir):
+                    _drop_sockets(folder)
                 with suppress(OSError):
                     self._file(entry.source).unlink(missing_ok=True)
-        limit = (time.time() if now is None else now) - LEFTOVERS_KEPT_S
+        if not self._is_sweep_due(now):
+            return
         for folder in run_folders(self.home, self.runtime_dir):
             journal = folder / JOURNAL_NAME
-            _drop_sockets(folder)
             with suppress(OSError):
-                if _last_change(folder, journal) < limit and not is_being_written(journal):
+                if _last_change(folder, journal) < now - LEFTOVERS_KEPT_S and not is_being_written(journal):
                     shutil.rmtree(folder, ignore_errors=True)
+
+    def _is_sweep_due(self, now: float) -> bool:
+        """Whether old folders were last looked for more than an hour ago; from now on they were."""
+        stamp = self.home / "run" / _SWEPT_NAME
+        with suppress(OSError):
+            if 0 <= now - stamp.stat().st_mtime < SWEEP_EVERY_S:
+                return False
+        with suppress(OSError):  # FileNotFoundError: no run has left anything here yet
+            stamp.touch(mode=0o600)
+            os.utime(stamp, (now, now))
+        return True
 
     def owner_of(self, address: str) -> Entry | None:
         """The living publisher at an event address."""
@@ -220,12 +238,10 @@ def _matching(entries: list[Entry], name: str) -> list[Entry]:
 
 
 def _drop_sockets(folder: Path) -> None:
-    """Remove what a publisher that died can't answer on any more; one that is only beginning has no entry there yet."""
-    entry = _read(folder / PUBLISHER_NAME)
-    if entry is not None and not entry.alive:
-        with suppress(OSError):
-            for path in folder.glob("*.ipc"):
-                path.unlink(missing_ok=True)
+    """Remove what a publisher that died can't answer on any more."""
+    with suppress(OSError):
+        for path in folder.glob("*.ipc"):
+            path.unlink(missing_ok=True)
 
 
 def _origin(entry: Entry, *, alive: bool) -> Origin:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 from planner.plan_folder import PlanFolder, PlanSummary, find_plan, list_plans, plans_folder
@@ -42,7 +43,8 @@ def clean_plans(host: Host, references: Sequence[str], *, cwd: Path, dry_run: bo
         UsageError: no such plan, or one that was named is running or can be gone on with; nothing was removed.
         EnvironmentFailure: git or the disk refuses.
     """
-    repository = _open(cwd, host)
+    repository_at = cache(partial(_open, host=host))  # of thousands of plans, most are in a few repositories
+    repository = repository_at(cwd)
     orphans = _orphans(repository, host)
     found = [_find(host, reference, orphans) for reference in references]
     folders = [one for one in found if isinstance(one, PlanFolder)]
@@ -53,7 +55,9 @@ def clean_plans(host: Host, references: Sequence[str], *, cwd: Path, dry_run: bo
     root = plans_folder(host.home)
     if not references:
         folders = [PlanFolder(root / plan.plan_id) for plan in list_plans(host.home) if plan.problem is None]
-    cleaned = [_clean(folder, host, dry_run=dry_run) for folder in folders]
+    cleaned = [
+        _clean(folder, host, repository_at(Path(folder.settings().workspace)), dry_run=dry_run) for folder in folders
+    ]
     if repository is not None:
         for orphan in [one for one in found if isinstance(one, Orphans)] if references else orphans:
             cleaned += _clean_orphans(repository, orphan, root, named=bool(references), dry_run=dry_run)
@@ -119,8 +123,7 @@ def _clean_orphans(
     return cleaned
 
 
-def _clean(folder: PlanFolder, host: Host, *, dry_run: bool) -> Cleaned:
-    repository = _repository(folder, host)
+def _clean(folder: PlanFolder, host: Host, repository: Repository | None, *, dry_run: bool) -> Cleaned:
     place = worktrees_folder(folder)
     found = find_leftovers(repository, place, folder.plan_id)
     sample = sample_copy(folder.settings())

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from ipc.bus import EventBus
 from ipc.errors import AddressInUseError, BusUnavailableError
 from ipc.places import MAX_SOCKET_PATH_BYTES, addresses_from, folder_name
-from ipc.registry import LEFTOVERS_KEPT_S, Registry, RunInfo
+from ipc.registry import LEFTOVERS_KEPT_S, SWEEP_EVERY_S, Registry, RunInfo
 from tests.architecture.project import ROOT
 from tests.integration.ipc.processes import start
 
@@ -184,11 +185,25 @@ def test_what_ended_long_ago_is_swept(vibe_home: Path) -> None:
     os.utime(old / "journal.jsonl", (past, past))
     with open_bus(vibe_home, "living") as bus:
         os.utime(bus.entry.journal, (past, past))
-        Registry(vibe_home).sweep()
+        Registry(vibe_home).sweep(time.time() + SWEEP_EVERY_S + 1)
         assert Path(bus.entry.journal).exists()
 
     assert not old.exists()
     assert young.exists()
+
+
+def test_starts_within_an_hour_do_not_look_through_all_folders_again(vibe_home: Path) -> None:
+    now = time.time()
+    open_bus(vibe_home, "old").close()
+    registry, old = Registry(vibe_home), vibe_home / "run" / folder_name("old")
+    registry.sweep(now)
+    past = now - LEFTOVERS_KEPT_S - 60
+    os.utime(old / "journal.jsonl", (past, past))
+
+    registry.sweep(now + SWEEP_EVERY_S - 60)
+    assert old.exists()
+    registry.sweep(now + SWEEP_EVERY_S + 60)
+    assert not old.exists()
 
 
 def test_a_source_that_can_name_no_file_is_refused(vibe_home: Path) -> None:
