@@ -58,7 +58,9 @@ def read_plan_file(path: Path) -> LoadedPlan:
     Raises:
         PlanInvalidError: there is no such file, it can't be read, or it is no valid plan.
     """
-    return load_plan(_read(path), where=str(path))
+    return load_plan(
+        _read(path), where=str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    )
 
 
 def plan_json_schema() -> dict[str, Any]:

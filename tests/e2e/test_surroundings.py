@@ -219,6 +219,36 @@ def test_a_soft_limit_of_open_files_is_raised(vibe: VibeCommand, write_plan: Wri
     assert int(ended.document["steps"][0]["summary"]) > 100
 
 
+@pytest.mark.parametrize("words", ["-p go", "plan run ../plan.json", "plan new goal", "trust add", "trust add ."])
+@pytest.mark.parametrize("place", ["workspace", "home"])
+def test_a_folder_whose_name_is_no_utf8_is_one_sentence(
+    vibe: VibeCommand, write_plan: WritePlan, words: str, place: str
+) -> None:
+    vibe.replay(turns({"text": "fine"}))
+    write_plan(command_step("a", "true"))
+    kept = sorted(vibe.home.rglob("*"))
+    variable = r"VIBE_HOME=$PWD/$'h\xff'" if place == "home" else ""
+    folder = "." if place == "home" else r"$'w\xff'"
+
+    ended = shell(vibe, rf"mkdir -p $'w\xff' w; cd w; cd ../{folder}; {variable} vibe {words}")
+
+    assert (ended.code, ended.out) == (3 if place == "home" else 2, "")
+    assert ended.err.count("\n") == 1
+    assert "\\xff" in ended.err
+    assert "is not UTF-8" in ended.err
+    assert sorted(vibe.home.rglob("*")) == kept
+
+
+def test_a_plan_file_whose_name_is_no_utf8_is_run(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    write_plan(command_step("a", "true"))
+
+    ended = shell(
+        vibe, r"mv plan.json $'p\xff.json'; vibe plan run $'p\xff.json' && vibe plan run --resume $'p\xff.json'"
+    )
+
+    assert (ended.code, ended.err) == (0, "")
+
+
 def test_a_home_that_is_a_file_is_one_sentence(vibe: VibeCommand, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     vibe.replay(turns({"text": "fine"}))

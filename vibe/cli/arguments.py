@@ -35,9 +35,21 @@ def existing_folder(flag: str, given: str | None, cwd: Path) -> Path:
     """The folder a flag names (relative to ``cwd``), or ``cwd``.
 
     Raises:
-        UsageError: there is no such folder.
+        UsageError: there is no such folder, or none that can be written down.
     """
     folder = cwd / Path(given).expanduser() if given else cwd
     if not folder.is_dir():
         raise UsageError(f"{flag} {given}: there is no such folder")
-    return folder.resolve()
+    return utf8_folder(folder.resolve())
+
+
+def utf8_folder(folder: Path) -> Path:
+    """The folder, which what is kept of a run will name.
+
+    Raises:
+        UsageError: its name is not UTF-8, as JSON, TOML and events have to be.
+    """
+    shown = str(folder).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if shown != str(folder):
+        raise UsageError(f"the folder {shown!r} can't be used, for its name is not UTF-8: rename it")
+    return folder

@@ -63,6 +63,12 @@ def _working_directory() -> Path:
 
 def _vibe_home(chosen: str | None, cwd: Path) -> Path:
     try:
-        return cwd / Path(chosen).expanduser() if chosen else Path.home() / HOME_DIRECTORY
+        home = cwd / Path(chosen).expanduser() if chosen else Path.home() / HOME_DIRECTORY
     except RuntimeError as error:
         raise EnvironmentFailure(f"there is no home directory: set {HOME_VARIABLE} to a folder for vibe") from error
+    shown = str(home).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if shown != str(home):
+        raise EnvironmentFailure(
+            f"the home folder {shown!r} can't be used, for its name is not UTF-8: set {HOME_VARIABLE} to another"
+        )
+    return home

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from vibe.cli.arguments import existing_folder
+from vibe.cli.arguments import existing_folder, utf8_folder
 from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -51,9 +51,9 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
 def _folder(args: argparse.Namespace, env: CliEnvironment, home: Path) -> Path:
     """The folder that was named, which may be gone if it is to be removed; else the project's."""
     if args.dir is None:
-        return project_root(env.cwd, home)
+        return utf8_folder(project_root(env.cwd, home))
     if args.trust_command == "remove":
-        return (env.cwd / Path(args.dir).expanduser()).resolve()
+        return utf8_folder((env.cwd / Path(args.dir).expanduser()).resolve())
     return existing_folder("vibe trust add", args.dir, env.cwd)
 
 
