@@ -27,9 +27,10 @@ SNAPSHOT_FILE = "state.json"
 LOCK_FILE = "lock"
 STEPS_FOLDER = "steps"
 RESULT_FILE = "result.json"
+LATEST = "latest"
+"""Instead of an id: the plan that was begun last."""
 
 _STEP_ID = re.compile(r"[a-z0-9_:-]{1,99}")
-_SLOTS_PER_SECOND = 194  # 86 400 seconds of them fit into six hexadecimal digits
 
 _snapshot_decoder = msgspec.json.Decoder(Snapshot)
 
@@ -40,14 +41,11 @@ def plans_folder(home: Path) -> Path:
 
 
 def new_plan_id(now: float) -> str:
-    """An id for a plan created at ``now`` (unix seconds): ``<yyyymmdd>-<6 hex>``, later ones sort after earlier ones.
+    """An id for a plan created at ``now`` (unix seconds): ``<6 hex>-<yyyymmdd>``, whose first characters tell it apart.
 
-    Within a second the order is random, and two may be equal: who makes the folder tries again.
+    Two may be equal: who makes the folder tries again.
     """
-    moment = time.gmtime(now)
-    second = moment.tm_hour * 3600 + moment.tm_min * 60 + min(moment.tm_sec, 59)
-    slot = second * _SLOTS_PER_SECOND + secrets.randbelow(_SLOTS_PER_SECOND)
-    return f"{time.strftime('%Y%m%d', moment)}-{slot:06x}"
+    return f"{secrets.token_hex(3)}-{time.strftime('%Y%m%d', time.gmtime(now))}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +173,7 @@ class PlanFolder:
 
 
 def find_plan(home: Path, reference: str) -> PlanFolder:
-    """The plan of that id, or the only one whose id begins so.
+    """The plan of that id, or the only one whose id begins so, or the one that was begun last (``latest``).
 
     Raises:
         UnknownPlanError: there is none.
@@ -183,6 +181,8 @@ def find_plan(home: Path, reference: str) -> PlanFolder:
     """
     root = plans_folder(home)
     names = _plan_names(root)
+    if reference == LATEST and names:
+        return max((PlanFolder(root / name) for name in names), key=_begun)
     matches = (
         [reference] if reference in names else [name for name in names if reference and name.startswith(reference)]
     )
@@ -196,7 +196,16 @@ def find_plan(home: Path, reference: str) -> PlanFolder:
 def list_plans(home: Path) -> list[PlanSummary]:
     """Every plan of a home, the oldest first; broken folders are listed with what is the matter with them."""
     root = plans_folder(home)
-    return [PlanFolder(root / name).summary() for name in _plan_names(root)]
+    plans = [PlanFolder(root / name).summary() for name in _plan_names(root)]
+    return sorted(plans, key=lambda plan: plan.created)
+
+
+def _begun(folder: PlanFolder) -> tuple[float, str]:
+    """When it was made; a folder that can't be read back is nobody's latest."""
+    try:
+        return folder.settings().created, folder.plan_id
+    except BrokenPlanError:
+        return 0.0, folder.plan_id
 
 
 def _plan_names(root: Path) -> list[str]:

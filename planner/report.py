@@ -71,7 +71,7 @@ class StepReportLine(Struct, frozen=True, kw_only=True):
 
     ``tolerated``: it failed and the plan was allowed to go on. ``reused_from``: the plan that did it.
     ``spent`` counts all attempts, also those cut off; ``budget_tokens`` is what the last one may use, and
-    ``budget_used`` what it did.
+    ``budget_used`` what it did. ``printed`` is the telling part of what a command or check that failed printed.
     """
 
     id: str
@@ -93,6 +93,7 @@ class StepReportLine(Struct, frozen=True, kw_only=True):
     budget_tokens: int | None = None
     budget_used: int | None = None
     summary: str = ""
+    printed: str = ""
     output: Any = None
     files_changed: tuple[str, ...] = ()
     checks: tuple[CheckReport, ...] = ()

@@ -151,6 +151,7 @@ class _Builder:
             budget_tokens=None if step.command else step.max_tokens,
             budget_used=attempts[-1].spent.tokens if attempts and not step.command else None,
             summary=result.summary if result else "",
+            printed=result.printed if result else "",
             output=result.output if result else None,
             files_changed=self._files_changed(step.id, result),
             checks=tuple(_checks(step, status, result)),

@@ -233,6 +233,7 @@ def _step(step: StepReportLine) -> Iterator[str]:
     if step.files_changed:
         files = "".join(f"<li><code>{escaped_line(file)}</code></li>" for file in step.files_changed)
         yield f"<h3>Files changed</h3><ul>{files}</ul>"
+    yield from _text("What failed printed", step.printed)
     yield from _text("Printed" if step.command else "Summary", cut(step.summary))
     yield from _text("Output", output_text(step.output))
     yield "</details>"

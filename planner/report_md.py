@@ -125,7 +125,10 @@ def _step(step: StepReportLine) -> Iterator[str]:
         yield from (f"- check {each.result}: {markdown_line(each.command)}" for each in step.checks)
     if step.files_changed:
         yield f"\nChanged: {', '.join(map(markdown_line, step.files_changed))}"
-    yield from _block(cut(step.summary))
+    if step.printed:
+        yield "\nWhat failed printed:"
+        yield from _block(step.printed)
+    yield from _block("" if step.printed and step.command is not None else cut(step.summary))
     yield from _block(output_text(step.output))
 
 

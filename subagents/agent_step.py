@@ -9,7 +9,8 @@ import anyio.to_thread
 
 from subagents.briefing import REPAIR_HEADINGS, first_message, repair_message, steered_message
 from subagents.executor import StepResult, StepTask, StopSignal
-from subagents.host_commands import HostCommands, Purpose, ending_of
+from subagents.failing_lines import failing_part
+from subagents.host_commands import HostCommands, Purpose, failure_of, output_of
 from subagents.steering import Steered
 from subagents.subagent import SubAgent, SubAgentResult
 from subagents.verification import Verification
@@ -24,10 +25,14 @@ OUT_OF_TIME = SubAgentResult(outcome=Outcome.LIMIT, reason="timeout", detail="th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Finding:
-    """What stands against the step: ``prompt`` asks its agent for a repair, ``detail`` says it for people."""
+    """What stands against the step: ``prompt`` asks its agent for a repair, ``detail`` says it for people.
+
+    ``printed`` is what the check that failed had to say.
+    """
 
     prompt: str
     detail: str
+    printed: str = ""
 
 
 class AgentStep:
@@ -44,6 +49,7 @@ class AgentStep:
         self._verification = verification
         self._acted = OUT_OF_TIME
         self._ended = False
+        self._printed = ""
         self._files_changed: dict[str, None] = {}
 
     async def do(self, stop: StopSignal) -> None:
@@ -67,6 +73,7 @@ class AgentStep:
                 return  # a repair could do no more than the work: what it needs is an approval
             if self._repairs() >= self._task.max_repairs:
                 self._settle(Outcome.FAILED, "verify", finding.detail)
+                self._printed = finding.printed
                 return
             self._take(await self.agent.continue_with(finding.prompt, stop))
 
@@ -82,6 +89,7 @@ class AgentStep:
             reason=acted.reason,
             detail=acted.detail,
             summary=acted.text,
+            printed=self._printed,
             output=acted.output if acted.outcome is Outcome.COMPLETED else None,
             files_changed=tuple(self._files_changed),
             usage=usage,
@@ -103,8 +111,13 @@ class AgentStep:
             result = await self._commands.run(command, purpose=Purpose.VERIFY)
             await anyio.to_thread.run_sync(self._verification.checked)
             if not result.is_success:
-                detail = f"`{command}` {ending_of(result)} after {self._repairs()} repairs"
-                return _Finding(prompt=repair_message(self._task, command, result), detail=detail)
+                repairs = self._repairs()
+                after = f" after {repairs} {'repair' if repairs == 1 else 'repairs'}" if repairs else ""
+                return _Finding(
+                    prompt=repair_message(self._task, command, result),
+                    detail=self._commands.masked(failure_of(command, result, after)),
+                    printed=failing_part(self._commands.masked(output_of(result))),
+                )
         return await self._steered()
 
     async def _steered(self) -> _Finding | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from subagents.executor import StepResult, StepTask
-from subagents.host_commands import HostCommands, Purpose, ending_of, output_of
+from subagents.failing_lines import failing_part
+from subagents.host_commands import HostCommands, Purpose, failure_of, output_of
 from vibe.core.outcome import Outcome
 
 SUMMARY_CHARACTERS = 2_000
@@ -26,14 +27,16 @@ class CommandStep:
         summary = ""
         for purpose, command in self._lines():
             ended = await self._commands.run(command, purpose=purpose)
-            output = output_of(ended)[-SUMMARY_CHARACTERS:]
+            printed = self._commands.masked(output_of(ended))
+            output = printed[-SUMMARY_CHARACTERS:]
             summary = summary or output
             if not ended.is_success:
                 self.result = StepResult(
                     outcome=Outcome.FAILED,
                     reason="exit_code" if purpose is Purpose.STEP else "verify",
-                    detail=f"`{command}` {ending_of(ended)}",
+                    detail=self._commands.masked(failure_of(command, ended)),
                     summary=output,
+                    printed=failing_part(printed),
                 )
                 return
         self.result = StepResult(outcome=Outcome.COMPLETED, summary=summary)

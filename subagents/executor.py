@@ -36,13 +36,15 @@ class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``timeout``, ``blocked``, ``provider`` ...), ``detail`` a sentence for people. ``output`` is what was handed in, if
     the step has a schema for that and completed. ``cost_usd`` is None if unknown. ``provider_refused`` says the key,
     quota or credit was the matter: no other step would fare better. ``usage`` counts the subagents the step's agent
-    started, too; ``agents`` tells them apart, with the step's own agent first.
+    started, too; ``agents`` tells them apart, with the step's own agent first. ``printed`` is what a command or check that
+    failed had to say, in part.
     """
 
     outcome: Outcome
     reason: str | None = None
     detail: str = ""
     summary: str = ""
+    printed: str = ""
     output: Any = None
     files_changed: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)

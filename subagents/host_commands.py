@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from uuid import uuid4
 
+from anyio import CancelScope, to_thread
+
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from ipc.sink import EventSink
+from subagents.failing_lines import failing_line
 from vibe.core.sandbox.confinement import Confinement, Place
-from vibe.core.tools.process import NOT_INTERACTIVE, CommandResult, child_environ, run_command
+from vibe.core.tools.output_log import OutputLog
+from vibe.core.tools.process import NOT_INTERACTIVE, CommandResult, OutputLimit, child_environ, run_command
+from vibe.core.tools.redaction import redact
 from vibe.core.tools.shell_command import shell_command
 
 TOOL_NAME = "command"
@@ -19,6 +25,8 @@ VERIFY_SECONDS = 600.0
 """How long a check may take, unless the settings say otherwise."""
 MAX_EVENT_OUTPUT = 16_000
 """Characters of output in the closing event: its end."""
+LOG_FILE = "output.log"
+"""In a step's folder: all that its command and its checks printed, over its attempts."""
 
 
 class Purpose(StrEnum):
@@ -28,8 +36,20 @@ class Purpose(StrEnum):
     VERIFY = "verify"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptOutput:
+    """Where what an attempt's commands print is kept; ``file`` blocks."""
+
+    file: Callable[[], Path]
+    attempt: int = 1
+
+
 class HostCommands:
-    """Runs shell commands in one folder and tells ``sink`` about each. A check may take ``verify_seconds``."""
+    """Runs shell commands in one folder and tells ``sink`` about each. A check may take ``verify_seconds``.
+
+    What they print is ``kept`` (None: nowhere). What is told and kept is without secrets; what ``run``
+    returns is not.
+    """
 
     def __init__(
         self,
@@ -39,12 +59,19 @@ class HostCommands:
         confinement: Confinement | None = None,
         *,
         verify_seconds: float = VERIFY_SECONDS,
+        kept: KeptOutput | None = None,
     ) -> None:
+        self._log = None if kept is None else OutputLog(kept.file, self.masked)
+        self._attempt = kept.attempt if kept else 1
         self._verify_seconds = verify_seconds
         self._root = root
         self._environ = environ
         self._sink = sink
         self._confinement = confinement
+
+    def masked(self, text: str) -> str:
+        """The text without secrets."""
+        return redact(text, self._environ)
 
     async def run(self, command: str, *, purpose: Purpose) -> CommandResult:
         """Run one command to its end.
@@ -59,7 +86,7 @@ class HostCommands:
         environ = {**self._environ, **NOT_INTERACTIVE} if own else child_environ(self._environ)
 
         async def stream(text: str) -> None:
-            self._sink.publish(ToolStreamEvent(tool_call_id=call_id, tool=TOOL_NAME, text=text))
+            self._sink.publish(ToolStreamEvent(tool_call_id=call_id, tool=TOOL_NAME, text=self.masked(text)))
 
         self._sink.publish(
             ToolCallEvent(
@@ -69,6 +96,7 @@ class HostCommands:
                 summary=f"{purpose.value}: {command}",
             )
         )
+        self._note(f"== {self._heading(purpose)}\n$ {command}")
         confines = self._confinement is not None and (not own or self._confinement.required)
         shell = await shell_command(
             command, environ, self._confinement if confines else None, Place(roots=(self._root,))
@@ -80,27 +108,55 @@ class HostCommands:
                 environ=shell.environ,
                 timeout=None if own else self._verify_seconds,
                 on_output=stream,
+                limit=OutputLimit(log=self._log),
             )
+        except BaseException:
+            await self._close_log("stopped before it ended")
+            raise
         finally:
             aside = await shell.put_aside()
         result = shell.annotated(ended)
         if aside:
             result = replace(result, stderr=f"{result.stderr.rstrip()}\n{aside}\n".lstrip())
+        told = result.stderr.removeprefix(ended.stderr.rstrip()).strip()
+        await self._close_log(f"{ending_of(result)} after {result.duration_s:.1f} s", told)
         self._sink.publish(
             ToolResultEvent(
                 tool_call_id=call_id,
                 tool=TOOL_NAME,
                 status="ok" if result.is_success else "error",
-                content=output_of(result)[-MAX_EVENT_OUTPUT:],
+                content=self.masked(output_of(result))[-MAX_EVENT_OUTPUT:],
                 duration_s=result.duration_s,
             )
         )
         return result
 
+    def _heading(self, purpose: Purpose) -> str:
+        what = "command" if purpose is Purpose.STEP else "check"
+        return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC, attempt {self._attempt}, {what}"
+
+    def _note(self, text: str) -> None:
+        if self._log is not None:
+            self._log.note(text)
+
+    async def _close_log(self, how: str, told: str = "") -> None:
+        """Have all that a command printed on disk, with what the host has to say of it."""
+        if self._log is None:
+            return
+        self._log.note(f"{told}\n== {how}\n" if told else f"== {how}\n")
+        with CancelScope(shield=True):
+            await to_thread.run_sync(self._log.write)
+
 
 def output_of(result: CommandResult) -> str:
     """Both streams, standard output first."""
     return "\n".join(part.strip("\n") for part in (result.stdout, result.stderr) if part.strip())
+
+
+def failure_of(command: str, result: CommandResult, after: str = "") -> str:
+    """A command that failed, how, and what it said of that."""
+    said = failing_line(output_of(result))
+    return f"`{command}` {ending_of(result)}{after}{f': {said}' if said else ''}"
 
 
 def ending_of(result: CommandResult) -> str:

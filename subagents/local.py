@@ -17,7 +17,7 @@ from subagents.agent_step import AgentStep
 from subagents.briefing import result_files
 from subagents.command_step import CommandStep
 from subagents.executor import StepResult, StepTask, StopSignal, unserved
-from subagents.host_commands import HostCommands
+from subagents.host_commands import LOG_FILE, HostCommands, KeptOutput
 from subagents.marked_processes import ATTEMPT_MARK, ended_soon
 from subagents.subagent import Belongings, SubAgent, SubAgentConfig
 from subagents.surroundings import Surroundings
@@ -92,7 +92,12 @@ class LocalExecutor:
     def _commands(self, around: Surroundings, task: StepTask) -> HostCommands:
         sink = TaggingSink(around.sink, subagent_step_id=task.step_id)
         return HostCommands(
-            self._root(task), around.environ, sink, around.confinement, verify_seconds=around.verify_seconds
+            self._root(task),
+            around.environ,
+            sink,
+            around.confinement,
+            verify_seconds=around.verify_seconds,
+            kept=KeptOutput(file=lambda: self._step_folder(task.step_id) / LOG_FILE, attempt=task.attempt),
         )
 
     def _root(self, task: StepTask) -> Path:

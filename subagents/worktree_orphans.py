@@ -12,7 +12,7 @@ from subagents.worktree_leftovers import Leftovers
 from subagents.worktree_repository import Repository
 from subagents.worktree_steps import plan_branches, work_of
 
-_PLAN_ID = r"\d{8}-[0-9a-f]{6}"
+_PLAN_ID = r"(?:[0-9a-f]{6}-\d{8}|\d{8}-[0-9a-f]{6})"
 _BRANCH = re.compile(rf"vibe/({_PLAN_ID})/([a-z0-9_-]+)(?:\.\d+)?")
 
 

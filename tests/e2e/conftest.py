@@ -78,8 +78,9 @@ class VibeCommand:
         return process
 
     def plan_ids(self) -> list[str]:
-        """The plans in this home."""
-        return sorted(path.name for path in (self.home / "plans").glob("2*"))
+        """The plans in this home, as they were begun."""
+        folders = (self.home / "plans").glob("[!.]*/run.json")
+        return [path.parent.name for path in sorted(folders, key=lambda path: json.loads(path.read_text())["created"])]
 
     def configure(self, text: str) -> None:
         """Write the user's configuration file."""

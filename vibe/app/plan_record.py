@@ -88,6 +88,7 @@ def _step(report: StepReport) -> StepRecord:
         attempts=report.attempts,
         reason=report.reason,
         detail=report.detail,
+        printed=result.printed,
         summary=result.summary,
         output=result.output,
         files_changed=result.files_changed,

@@ -35,7 +35,7 @@ class AgentRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
-    """How one step ended; times in seconds."""
+    """How one step ended; times in seconds. ``printed`` is the telling part of what failed in it."""
 
     id: str
     status: str
@@ -43,6 +43,7 @@ class StepRecord:
     summary: str = ""
     reason: str | None = None
     detail: str = ""
+    printed: str = ""
     output: Any = None
     files_changed: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
@@ -144,7 +145,7 @@ class RunRecord:
 
 def _step(step: StepRecord) -> dict[str, Any]:
     document = asdict(step) | {"usage": _usage(step.usage), "files_changed": list(step.files_changed)}
-    optional = ("reason", "output", "detail")
+    optional = ("reason", "output", "detail", "printed")
     return {
         name: value for name, value in document.items() if name not in optional or (value is not None and value != "")
     }

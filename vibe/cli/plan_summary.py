@@ -19,6 +19,9 @@ WHY_LENGTH = 800
 """Characters of why a step did not complete."""
 OUTPUT_LINES = 6
 """How many of a command's last lines the summary repeats: where test runners say how it went."""
+FAILED_LINES = 15
+"""How many lines it shows of what a command or check that failed said."""
+MAX_INDENT = 12
 
 
 def write_summary(ended: PlanRun, out: TextIO) -> None:
@@ -26,7 +29,7 @@ def write_summary(ended: PlanRun, out: TextIO) -> None:
     record = ended.record
     lines = ["", *_table(record.steps or ()), *removed_lines(record.removed_steps)]
     own = [step for step in record.steps or () if step.reason != REUSED_REASON]
-    lines += _command_output(own)
+    lines += _command_output(own, str(record.plan_id))
     changed = sorted({file for step in own for file in step.files_changed})
     if changed:
         lines += ["", f"Changed in {ended.workspace}:", *(f"  {one_line(file)}" for file in changed)]
@@ -64,14 +67,24 @@ def _why(step: StepRecord) -> str:
     return one_line(why, WHY_LENGTH) if why else ""
 
 
-def _command_output(steps: Sequence[StepRecord]) -> list[str]:
-    """The last lines that command steps printed, where a plan's own checks say how they went."""
+def _command_output(steps: Sequence[StepRecord], plan_id: str) -> list[str]:
+    """What failed commands and checks said, and the last lines of the others, where test runners say how it went."""
     lines: list[str] = []
     for step in steps:
-        if step.usage.calls == 0 and step.summary:
-            tail = [line for line in step.summary.splitlines() if line.strip()][-OUTPUT_LINES:]
-            lines += ["", f"{step.id} printed:", *(f"  {one_line(line)}" for line in tail)]
+        failed = step.printed.splitlines()
+        printed = failed or (step.summary.splitlines() if step.usage.calls == 0 else [])
+        shown = [line for line in printed if line.strip()]
+        if shown:
+            cut = shown[:FAILED_LINES] if failed else shown[-OUTPUT_LINES:]
+            lines += ["", f"{step.id} printed:", *(f"  {_line(line)}" for line in cut)]
+        if failed:
+            lines.append(f"  (all of it: vibe plan logs {plan_id} {step.id})")
     return lines
+
+
+def _line(text: str) -> str:
+    """A line of output; how it is indented tells something."""
+    return " " * min(len(text) - len(text.lstrip(" ")), MAX_INDENT) + one_line(text)
 
 
 def _verdict(ended: PlanRun) -> str:

@@ -16,9 +16,11 @@ from ipc.events import (
     SubAgentStartedEvent,
     ToolCallEvent,
     ToolResultEvent,
+    ToolStreamEvent,
     WarningEvent,
 )
-from vibe.cli.describe import LINE_LENGTH, counted, describe, one_line
+from subagents.failing_lines import failing_line
+from vibe.cli.describe import LINE_LENGTH, counted, describe, harmless, one_line
 from vibe.cli.output import SENTENCE_LENGTH, TROUBLE
 from vibe.cli.step_view import CHECK, HOST_TOOL, PASSING
 
@@ -27,10 +29,14 @@ SUMMARISED = frozenset({"start", "journal.torn"})
 
 
 class ProgressLines:
-    """Writes one line for what a person wants to know while a plan runs; the summary says the rest."""
+    """Writes one line for what a person wants to know while a plan runs; the summary says the rest.
 
-    def __init__(self, out: TextIO) -> None:
+    ``output``: and what commands print, line by line.
+    """
+
+    def __init__(self, out: TextIO, *, output: bool = False) -> None:
         self._out = out
+        self._output = output
         self._tokens: dict[str, int] = {}
         self._attempts: dict[str, int] = {}
         self._checks: set[str] = set()
@@ -39,12 +45,21 @@ class ProgressLines:
 
     def publish(self, event: Event) -> None:
         """Write a line if the event is of interest."""
+        if isinstance(event, ToolStreamEvent):
+            self._stream(event)
+            return
         line = self._line(event)
         if line:
             step_id = event.step_id if isinstance(event, PlanStepUpdateEvent) else event.subagent_step_id
             prefix = f"[{one_line(step_id)}] " if step_id else ""
             limit = SENTENCE_LENGTH if isinstance(event, (*TROUBLE, PlanStartedEvent)) else LINE_LENGTH
             self._out.write(f"{prefix}{one_line(line, limit)}\n")
+            self._out.flush()
+
+    def _stream(self, event: ToolStreamEvent) -> None:
+        if self._output:
+            prefix = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
+            self._out.writelines(f"{prefix}| {harmless(line)}\n" for line in event.text.splitlines())
             self._out.flush()
 
     def _line(self, event: Event) -> str:
@@ -110,8 +125,7 @@ class ProgressLines:
             return f"{event.tool} {event.status}: {event.content.removeprefix('Denied: ')}"
         if event.tool_call_id not in self._checks:
             return ""
-        last = next((line for line in reversed(event.content.splitlines()) if line.strip()), "(no output)")
-        return f"check failed: {last}"
+        return f"check failed: {failing_line(event.content) or '(no output)'}"
 
 
 def _beginning(event: PlanStartedEvent | PlanResumedEvent) -> str:

@@ -14,6 +14,7 @@ from ipc.events import (
     SubAgentStartedEvent,
     ToolCallEvent,
     ToolResultEvent,
+    ToolStreamEvent,
     WarningEvent,
 )
 from vibe.cli.describe import LINE_LENGTH
@@ -151,3 +152,22 @@ def test_no_line_is_longer_than_a_line_or_moves_the_cursor() -> None:
     assert len(line) <= LINE_LENGTH + len("[s] ")
     assert "\x1b" not in line
     assert "\u202e" not in line
+
+
+def test_a_failed_check_is_told_by_its_first_telling_line() -> None:
+    lines = written(
+        called("command", "verify: make", purpose="verify"),
+        ended("command", "error", "ok 1 - adds\nnot ok 2 - subtracts\n# fail 1\n# duration_ms 318"),
+    )
+
+    assert lines[-1] == "[s] check failed: not ok 2 - subtracts"
+
+
+def test_output_is_printed_line_by_line_where_it_is_asked_for_and_cannot_move_the_cursor() -> None:
+    out = io.StringIO()
+    printed = ToolStreamEvent(tool_call_id="c", tool="command", text="  one\n\x1b[2Jtwo\n", subagent_step_id="s")
+
+    ProgressLines(out, output=True).publish(printed)
+
+    assert out.getvalue() == "[s] |   one\n[s] | two\n"
+    assert written(printed) == []

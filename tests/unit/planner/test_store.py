@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -72,14 +73,24 @@ def test_a_new_plan_keeps_its_document_byte_for_byte_and_its_settings(tmp_path: 
         assert settings.model_copy(update={"plan_id": "", "created": 0.0}) == SETTINGS
 
 
-def test_plan_ids_are_a_date_and_six_digits_and_sort_by_their_second() -> None:
-    day = 1_700_006_400  # midnight
-    seconds = [0, 1, 59, 3_600, 43_200, 86_399, 86_400]
-    ids = [new_plan_id(day + second) for second in seconds]
-    assert ids == sorted(ids)
-    assert all(len(plan_id) == 15 and int(plan_id[9:], 16) >= 0 for plan_id in ids)
-    assert ids[0].startswith("20231115-")
-    assert ids[-1].startswith("20231116-")
+def test_plan_ids_end_with_their_day_and_differ_in_their_first_characters() -> None:
+    ids = [new_plan_id(1_700_006_400 + second) for second in range(20)]
+
+    assert all(re.fullmatch(r"[0-9a-f]{6}-20231115", plan_id) for plan_id in ids)
+    assert len({plan_id[:4] for plan_id in ids}) > 15
+
+
+def test_latest_is_the_plan_begun_last_whatever_its_id(tmp_path: Path) -> None:
+    for plan_id, created in (("b-first", 1.0), ("a-last", 3.0), ("c-second", 2.0)):
+        PlanStore.create(tmp_path, SETTINGS.model_copy(update={"plan_id": plan_id, "created": created}), SOURCE).close()
+
+    assert find_plan(tmp_path, "latest").plan_id == "a-last"
+    assert [plan.plan_id for plan in list_plans(tmp_path)] == ["b-first", "c-second", "a-last"]
+
+
+def test_there_is_no_latest_plan_where_there_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UnknownPlanError):
+        find_plan(tmp_path, "latest")
 
 
 def test_two_plans_of_one_second_get_different_ids(tmp_path: Path) -> None:
@@ -227,7 +238,7 @@ def test_a_list_survives_broken_folders_and_says_what_is_the_matter(tmp_path: Pa
     (root / "e-empty").mkdir()
     (root / "a-file").write_text("not a plan")
     plans = {plan.plan_id: plan for plan in list_plans(tmp_path)}
-    assert list(plans) == ["a-sound", "b-no-settings", "c-torn-state", "d-broken-journal", "e-empty"]
+    assert sorted(plans) == ["a-sound", "b-no-settings", "c-torn-state", "d-broken-journal", "e-empty"]
     assert plans["a-sound"].problem is None
     assert plans["a-sound"].goal == "a goal"
     assert plans["c-torn-state"].problem is None, "the snapshot is never the truth"

@@ -10,6 +10,8 @@ from vibe.cli.arguments import positive_int, positive_number
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.parser import OUTPUTS
 
+PLAN_HELP = "the plan's id, its beginning, or 'latest'"
+
 SERVED_BY = {
     "new": "vibe.cli.commands.plan_new",
     "run": "vibe.cli.commands.plan_run",
@@ -18,6 +20,7 @@ SERVED_BY = {
     "show": "vibe.cli.commands.plan_files",
     "graph": "vibe.cli.commands.plan_files",
     "schema": "vibe.cli.commands.plan_files",
+    "logs": "vibe.cli.commands.plan_logs",
     "report": "vibe.cli.commands.plan_report",
     "diff": "vibe.cli.commands.plan_diff",
     "list": "vibe.cli.commands.plan_folders",
@@ -68,7 +71,7 @@ def add_arguments(subparsers: Any) -> None:
     _add_run_options(run)
 
     resume = commands.add_parser("resume", help="go on with a plan that was paused or killed")
-    resume.add_argument("plan", metavar="ID", help="the plan's id or its beginning")
+    resume.add_argument("plan", metavar="ID", help=PLAN_HELP)
     _add_run_options(resume)
 
     for name, words in (
@@ -87,8 +90,12 @@ def add_arguments(subparsers: Any) -> None:
     commands.add_parser("schema", help="print the JSON Schema of plan files")
     _add_output(commands.add_parser("list", help="list the plans that have been run here"))
     status = commands.add_parser("status", help="how a plan stands")
-    status.add_argument("plan", metavar="ID", help="the plan's id or its beginning")
+    status.add_argument("plan", metavar="ID", help=PLAN_HELP)
     _add_output(status)
+    logs = commands.add_parser("logs", help="all that a plan's commands, checks and agents printed")
+    logs.add_argument("plan", metavar="ID", help=PLAN_HELP)
+    logs.add_argument("step", nargs="?", metavar="STEP", help="of this step only")
+    logs.add_argument("--follow", action="store_true", help="go on printing while the plan runs")
     _add_report(commands)
     _add_clean(commands)
     _add_wishes(commands)
@@ -106,7 +113,7 @@ def _add_wishes(commands: Any) -> None:
     }
     parsers = {name: commands.add_parser(name, help=text) for name, text in words.items()}
     for parser in parsers.values():
-        parser.add_argument("plan", metavar="ID", help="the plan's id or its beginning")
+        parser.add_argument("plan", metavar="ID", help=PLAN_HELP)
     parsers["pause"].add_argument(
         "--now", action="store_true", help="stop running steps at once, not at their turn's end"
     )
@@ -133,7 +140,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
 
 def _add_report(commands: Any) -> None:
     report = commands.add_parser("report", help="what a plan came to: steps, time, cost, decisions, changes")
-    report.add_argument("plan", metavar="ID", help="the plan's id or its beginning")
+    report.add_argument("plan", metavar="ID", help=PLAN_HELP)
     report.add_argument(
         "--format", choices=("md", "html", "json"), help="default: what the name of FILE ends with, else md"
     )
@@ -193,4 +200,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="ALIAS", help="model of the steps that name none")
     parser.add_argument("--bus", metavar="ADDRESS", help="publish events here, e.g. tcp://127.0.0.1:5555")
     parser.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this run")
+    parser.add_argument(
+        "--show-output", action="store_true", help="print what commands and checks print, as they do; lines, no tree"
+    )
     parser.add_argument("--report", metavar="FILE", help="leave a report here at the end: .md, .html or .json")

@@ -159,14 +159,19 @@ def _audience(args: argparse.Namespace, env: CliEnvironment) -> Generator[Audien
         yield Audience(listeners=[JsonLinesSink(env.stdout)], waits=args.wait)
     elif args.output == "json":
         yield Audience(listeners=[LineSink(env.stderr, TROUBLE)], waits=args.wait)
-    elif env.stdout.isatty() and env.stdin.isatty() and env.environ.get("TERM", "dumb") != "dumb":
+    elif (
+        not args.show_output
+        and env.stdout.isatty()
+        and env.stdin.isatty()
+        and env.environ.get("TERM", "dumb") != "dumb"
+    ):
         from vibe.cli.attendance import attended  # noqa: PLC0415  rich is only loaded for a terminal
 
         with attended(env) as audience:
             yield audience
     else:
         hints = [DecisionHints(env.stdout)] if args.wait else []
-        yield Audience(listeners=[ProgressLines(env.stdout), *hints], waits=args.wait)
+        yield Audience(listeners=[ProgressLines(env.stdout, output=args.show_output), *hints], waits=args.wait)
 
 
 def _print(ended: PlanRun, output: str, env: CliEnvironment) -> None:

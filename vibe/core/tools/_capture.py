@@ -10,6 +10,7 @@ from pathlib import Path
 
 from anyio import Event, to_thread
 
+from vibe.core.tools.output_log import OutputLog
 from vibe.core.tools.text_files import whole_characters
 
 LIVE_BYTES = 8_000
@@ -20,13 +21,15 @@ TAIL_CHUNKS = 4
 class OutputLimit:
     """How much of a stream to show: ``shown`` bytes, half from its start and half from its end.
 
-    Where there is more, up to ``kept`` bytes go to ``<name>-<stream>.txt`` in ``keep_in``, if that is given.
+    Where there is more, up to ``kept`` bytes go to ``<name>-<stream>.txt`` in ``keep_in``, if that is given. ``log`` gets
+    all of it, both streams as they come.
     """
 
     shown: int = 16_000
     keep_in: Path | None = None
     name: str = "command"
     kept: int = 64 * 1024 * 1024
+    log: OutputLog | None = None
 
 
 class Capture:
@@ -51,6 +54,8 @@ class Capture:
         if not data:
             self.ended.set()
             return
+        if self._limit.log is not None:
+            self._limit.log.feed(self._stream, data)
         before = self._total
         self._total += len(data)
         if self._keeping and self._total > self._limit.shown:

@@ -16,6 +16,7 @@ from anyio.abc import Process
 from vibe.core.tools._capture import Capture, OutputLimit
 from vibe.core.tools._session import end_session
 from vibe.core.tools.errors import ToolError
+from vibe.core.tools.output_log import ROOM, OutputLog
 
 __all__ = [
     "NOT_INTERACTIVE",
@@ -144,6 +145,7 @@ class RunningCommand:
         limit, timeout = limits
         self._process = process
         self._lifeline = lifeline
+        self._log = limit.log
         self._streams = (Capture(stdout, "stdout", limit), Capture(stderr, "stderr", limit))
         self._started = time.monotonic()
         self._deadline = None if timeout is None else self._started + timeout
@@ -193,6 +195,7 @@ class RunningCommand:
         with move_on_after(max(wait, 0)):
             await self._read_until(self._exit)
         if self._process.returncode is None:
+            await _written(self._log)
             if self._deadline is None or time.monotonic() < self._deadline:
                 return self._live(final=False)
             self._timed_out = True
@@ -234,7 +237,7 @@ class RunningCommand:
     async def _read_until(self, condition: Callable[[], Awaitable[None]]) -> None:
         async with create_task_group() as readers:
             for stream in self._streams:
-                readers.start_soon(_read, stream)
+                readers.start_soon(_read, stream, self._log)
             await condition()
             readers.cancel_scope.cancel()
 
@@ -250,7 +253,14 @@ class RunningCommand:
                 await stream.ended.wait()
 
 
-async def _read(stream: Capture) -> None:
+async def _written(log: OutputLog | None, room: int = 0) -> None:
+    """Have a log on disk in which more than ``room`` bytes wait."""
+    if log is not None and log.waiting > room:
+        with CancelScope(shield=True):
+            await to_thread.run_sync(log.write)
+
+
+async def _read(stream: Capture, log: OutputLog | None) -> None:
     while not stream.ended.is_set():
         await wait_readable(stream.descriptor)
         try:
@@ -261,6 +271,7 @@ async def _read(stream: Capture) -> None:
         if stream.to_keep:
             with CancelScope(shield=True):
                 await to_thread.run_sync(stream.keep)
+        await _written(log, ROOM)
 
 
 def shell_argv(command: str, environ: Mapping[str, str]) -> list[str]:

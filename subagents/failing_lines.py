@@ -1,0 +1,48 @@
+"""The lines of a command's output that say what went wrong, as test runners, compilers and interpreters write them."""
+
+from __future__ import annotations
+
+import re
+
+LINE_LENGTH = 300
+PART_LINES = 30
+PART_CHARACTERS = 4_000
+BEFORE = 1
+"""Lines shown before the first that tells: what it is about."""
+
+_TELLING = re.compile(
+    r"""(?ix) ^\s*(?:not\s+ok\b|[✗✘✖\u00d7●]\s|fail(?:ed|ure)?\b|E\s{2,}\S|fatal\b|panic\b|---\s+fail) |
+    \berror\b\s*(?:\[|:|TS\d) | \b\w*(?:error|exception|panic|assertion)\w*\b\s*: | \bassertion\b.*\bfailed\b |
+    \b(?:failed|failure|failures|panicked|unhandled|undefined\ reference|cannot\ find|no\ such\ file|not\ found)\b |
+    \bcommand\ not\ found\b | \b(?:permission\ denied|segmentation\ fault|core\ dumped|killed)\b"""
+)
+_HARMLESS = re.compile(
+    r"""(?ix) ^\s*(?:ok\b|[✓✔√]|pass(?:ed)?\b) | \bPASSED\b | \.\.\.\s*ok\b | ^\W*$ | ^\s*traceback\b |
+    \b(?:0|no)\s+(?:tests?\s+)?(?:errors?|failures?|failed|failing)\b | \b(?:errors?|fail(?:ures|ed)?)\s*[:=]?\s*0\b |
+    ^\W*(?:failures|errors)\W*$ | \berrors?\b\s*:\s*$"""
+)
+
+
+def failing_line(output: str) -> str:
+    """The first line that says what went wrong; where none does, the last there is (blank: there is none)."""
+    lines = _lines(output)
+    at = _first(lines)
+    return (lines[-1] if at is None else lines[at]).strip()[:LINE_LENGTH] if lines else ""
+
+
+def failing_part(output: str) -> str:
+    """The lines from there on, as many as a person reads; where none tells, the last."""
+    lines = _lines(output)
+    at = _first(lines)
+    chosen = lines[-PART_LINES:] if at is None else lines[max(0, at - BEFORE) :][:PART_LINES]
+    return "\n".join(line[:LINE_LENGTH] for line in chosen)[:PART_CHARACTERS]
+
+
+def _first(lines: list[str]) -> int | None:
+    return next(
+        (n for n, line in enumerate(lines) if _TELLING.search(line[:1000]) and not _HARMLESS.search(line[:1000])), None
+    )
+
+
+def _lines(output: str) -> list[str]:
+    return [line.rstrip() for line in output.splitlines() if line.strip()]

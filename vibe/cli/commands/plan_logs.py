@@ -1,0 +1,140 @@
+"""``vibe plan logs ID [STEP]``: all that a plan's commands and checks printed, and what its agents said and did."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from planner.effective import effective_plan
+from planner.plan_folder import PlanFolder, find_plan
+from subagents.host_commands import LOG_FILE
+from vibe.cli.describe import harmless, one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.core.errors import UsageError
+from vibe.core.messages import AssistantMessage, Message, ToolMessage
+from vibe.core.session.transcript import Transcript, TranscriptError
+from vibe.core.tools.redaction import redact
+
+POLL_SECONDS = 0.2
+CHUNK_BYTES = 1024 * 1024
+CALL_LENGTH = 400
+TRANSCRIPTS = "messages*.jsonl"
+
+
+class UnknownLogError(UsageError):
+    """The plan has no such step."""
+
+    def __init__(self, plan_id: str, step_id: str, known: Sequence[str]) -> None:
+        super().__init__(f"plan {plan_id} has no step {step_id!r}; its steps: {', '.join(known)}")
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Print what there is and, with ``--follow``, what comes until nobody runs the plan any more."""
+    folder = find_plan(env.home, args.plan)
+    logs = [_StepLog(folder, step_id, env) for step_id in _steps(folder, args.step)]
+    printer = _Printer(env, with_headings=args.step is None)
+    while True:
+        runs = args.follow and folder.holder() is not None  # looked at first: what is printed after it is all there is
+        for log in logs:
+            printer.print(log)
+        env.stdout.flush()
+        if not runs:
+            break
+        time.sleep(POLL_SECONDS)
+    if printer.last is None:
+        what = f"step {args.step!r}" if args.step else f"plan {folder.plan_id}"
+        env.stderr.write(f"vibe: {what} has printed nothing so far\n")
+    return ExitCode.DONE
+
+
+class _Printer:
+    """Prints what steps say, under the step's name where that changes."""
+
+    def __init__(self, env: CliEnvironment, *, with_headings: bool) -> None:
+        self._out = env.stdout
+        self._with_headings = with_headings
+        self.last: _StepLog | None = None
+
+    def print(self, log: _StepLog) -> None:
+        for text in log.fresh():
+            if self._with_headings and log is not self.last:
+                self._out.write(f"### {log.step_id}\n")
+            self._out.write(text)
+            self.last = log
+
+
+def _steps(folder: PlanFolder, wanted: str | None) -> list[str]:
+    """The steps to print: in the plan's order, then those that a revision removed.
+
+    Raises:
+        UnknownLogError: there is no such step.
+    """
+    known = [step.id for step in effective_plan(folder, folder.replay()).plan.steps]
+    parent = folder.step_folder("-").parent
+    removed = sorted(path.name for path in parent.iterdir() if path.name not in known) if parent.is_dir() else []
+    if wanted is None:
+        return [*known, *removed]
+    if wanted not in known and wanted not in removed:
+        raise UnknownLogError(folder.plan_id, wanted, known)
+    return [wanted]
+
+
+class _StepLog:
+    """What one step has printed; each call of ``fresh`` tells what is new."""
+
+    def __init__(self, folder: PlanFolder, step_id: str, env: CliEnvironment) -> None:
+        self.step_id = step_id
+        self._folder = folder.step_folder(step_id)
+        self._environ = env.environ
+        self._told: dict[Path, int] = {}
+        self._offset = 0
+
+    def fresh(self) -> Iterator[str]:
+        """New text, safe to print, each piece with a line end."""
+        for path in sorted(self._folder.glob(TRANSCRIPTS)):
+            yield from self._conversation(path)
+        yield from self._output(self._folder / LOG_FILE)
+
+    def _conversation(self, path: Path) -> Iterator[str]:
+        try:
+            messages = Transcript.peek(path).messages
+        except TranscriptError:
+            return
+        told = self._told.get(path, 0)
+        self._told[path] = len(messages)
+        for message in messages[min(told, len(messages)) :]:
+            if text := _said(message):
+                yield _safe(redact(text, self._environ)) + "\n"
+
+    def _output(self, path: Path) -> Iterator[str]:
+        try:
+            with path.open("rb") as file:
+                file.seek(self._offset)
+                while data := file.read(CHUNK_BYTES):
+                    end = data.rfind(b"\n") + 1 or len(data)
+                    self._offset += end
+                    file.seek(self._offset)
+                    yield _safe(data[:end].decode(errors="replace"))
+        except FileNotFoundError:
+            return
+
+
+def _said(message: Message) -> str:
+    match message:
+        case AssistantMessage():
+            calls = [f"-> {call.name} {one_line(call.arguments, CALL_LENGTH)}" for call in message.tool_calls]
+            return "\n".join([*([message.content] if message.content else []), *calls])
+        case ToolMessage():
+            return message.content
+        case _:
+            return ""  # what it was told is in the plan
+
+
+def _safe(text: str) -> str:
+    """Without escape sequences and what is invisible; lines that need no look are not looked at."""
+    return "".join(
+        line if line.rstrip("\n").isprintable() else harmless(line) for line in text.splitlines(keepends=True)
+    )
