@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from vibe.core.tools.errors import PathError
@@ -23,7 +24,8 @@ SKIPPED_FOLDERS = frozenset({".git", "node_modules"})
 
 IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 IGNORE_BYTES = 64 * 1024
-PATTERN_CHARACTER = re.compile(r"[*?\[]")
+UNCERTAIN = re.compile(r"[\[{\\]|[@+!*?]\(")
+"""What bash and others read differently, or by settings of the shell: sets of characters, braces, extended patterns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ def resolved_doubt(path: NamedPath, workspace: Workspace, folders: Sequence[Path
     """Why a word names something it should not, seen from each of ``folders``; or nothing. Reads the file system."""
     words = ((part, folder) for part in _parts(path.text) for folder in folders)
     for part, folder in words:
-        for candidate in _candidates(part, folder, pattern=path.pattern):
+        for candidate in candidates(part, folder, pattern=path.pattern):
             if candidate is None:
                 return f"{path.text!r} stands for files that are only known by running it"
             doubt = _doubt(candidate, path, workspace)
@@ -74,28 +76,71 @@ def _leads_out(part: str) -> bool:
     return part.startswith(("/", "~")) or ".." in part.split("/")
 
 
-def _candidates(part: str, folder: Path, *, pattern: bool) -> Iterator[str | None]:
-    """The paths a word stands for; None where they are too many."""
-    expanded = os.path.expanduser(part)  # noqa: PTH111  text: what the shell would pass
-    if expanded.startswith("~"):
+def candidates(part: str, folder: Path, *, pattern: bool) -> Iterator[str | None]:
+    """The paths a word stands for; None where they are too many, or bash may see others than we do."""
+    if part.startswith("~"):
         yield None
         return
-    joined = os.path.join(folder, expanded)  # noqa: PTH118  text, as above
+    joined = os.path.join(folder, part)  # noqa: PTH118  text: what the shell would pass
     yield joined
     if not pattern:
         return
-    if "{" in part:
+    if UNCERTAIN.search(part):
         yield None
-        return
-    if not PATTERN_CHARACTER.search(part):
-        return
-    import glob  # noqa: PLC0415  only for the words that are patterns
+    elif re.search(r"[*?]", part):
+        yield from _expanded(part, folder)
 
-    for count, found in enumerate(glob.iglob(joined)):  # noqa: PTH207  text, as above
-        if count >= MAX_EXPANSION:
-            yield None
-            return
-        yield found
+
+def _expanded(part: str, folder: Path) -> Iterator[str | None]:
+    """What a pattern of ``*`` and ``?`` may stand for: no less than any version of bash would find in any locale."""
+    found = ["/" if part.startswith("/") else str(folder)]
+    for step in part.split("/"):
+        reached: list[str] = []
+        for parent in found:
+            names = _matching(step, parent) if re.search(r"[*?]", step) else [step]
+            if names is None or len(reached) + len(names) > MAX_EXPANSION:
+                yield None
+                return
+            reached += [os.path.join(parent, name) for name in names]  # noqa: PTH118
+        found = reached
+    yield from (one for one in found if os.path.lexists(one))
+
+
+def _matching(step: str, parent: str) -> list[str] | None:
+    """The entries of a folder that a step of a pattern may stand for; None if there are too many to look at."""
+    try:
+        with os.scandir(parent) as entries:
+            names = [entry.name for entry in islice(entries, MAX_BELOW + 1)]
+    except OSError:
+        return []
+    if len(names) > MAX_BELOW:
+        return None
+    hidden = step.startswith(".")
+    loose = step.replace("?", "*")  # in some locales a letter beyond ASCII is several characters for bash
+    return [
+        name
+        for name in (".", "..", *names)
+        if (hidden or not name.startswith(".")) and _stands_for(step if name.isascii() else loose, name)
+    ]
+
+
+def _stands_for(step: str, name: str) -> bool:
+    """Whether ``*`` and ``?`` in ``step`` can make it ``name``; at most as many comparisons as both are long."""
+    at = place = 0
+    star, taken = -1, 0
+    while place < len(name):
+        if at < len(step) and step[at] == "*":
+            star, taken = at, place
+            at += 1
+        elif at < len(step) and step[at] in {"?", name[place]}:
+            at += 1
+            place += 1
+        elif star >= 0:
+            taken += 1
+            at, place = star + 1, taken
+        else:
+            return False
+    return not step[at:].strip("*")
 
 
 def _doubt(candidate: str, path: NamedPath, workspace: Workspace) -> str:

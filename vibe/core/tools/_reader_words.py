@@ -150,7 +150,7 @@ def _reader_paths(parsed: _Parsed, reader: Reader, command: ShellCommand) -> tup
     if reader.operands is Operands.PATTERN and not parsed.given & reader.patterns:
         operands = operands[1:]
     whole = "*" in reader.recursive or bool(parsed.given & reader.recursive)
-    if whole and not operands and not command.fed:
+    if whole and not operands and not (command.fed and "*" in reader.recursive):
         operands.append(".")
     patterns = {word.text for word in command.words if word.pattern}
     visible = reader.visible and not parsed.given & {"-g", "--glob", "--iglob"}

@@ -266,7 +266,8 @@ def _is_fed(parent: Node, child: Node, *, fed: bool) -> bool:
         return fed or child.start_byte > parent.children[0].start_byte
     if parent.type == "redirected_statement":
         return fed or any(
-            redirect.type in INPUT_REDIRECTS or _text(redirect).startswith("<") for redirect in parent.children[1:]
+            redirect.type in INPUT_REDIRECTS or re.match(r"0?<(?!\s*/dev/)", _text(redirect))
+            for redirect in parent.children[1:]
         )
     return fed or parent.type == "heredoc_redirect"
 

@@ -140,6 +140,8 @@ def _first_doubt(line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace
     if workspace is None:
         return next((doubt for path in paths if (doubt := lexical_doubt(path))), "")
     folders = _folders(line, workspace)
+    if folders is None:
+        return "it changes its folder more often than is followed"
     if any(one.git for one in judged):
         doubt = next((doubt for folder in folders if (doubt := repository_doubt(folder))), "")
         if doubt:
@@ -147,12 +149,14 @@ def _first_doubt(line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace
     return next((doubt for path in paths if (doubt := resolved_doubt(path, workspace, folders))), "")
 
 
-def _folders(line: ShellLine, workspace: Workspace) -> list[Path]:
-    """Every folder a command of the line may find itself in: the root, and wherever a ``cd`` may have led."""
+def _folders(line: ShellLine, workspace: Workspace) -> list[Path] | None:
+    """Every folder a command of the line may find itself in: the root, and wherever a ``cd`` may have led; None: too many."""
     folders = [workspace.root]
     for command in line.commands:
         if command.argv[:1] == ("cd",) and len(command.argv) == 2:
-            folders += [folder / command.argv[1] for folder in folders if len(folders) < MAX_FOLDERS]
+            folders += [folder / command.argv[1] for folder in folders]
+        if len(folders) > MAX_FOLDERS:
+            return None
     return folders
 
 
@@ -193,9 +197,15 @@ def _not_listed(argv: Sequence[str]) -> str:
 
 
 def _judge_cd(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged:
-    if ("cd",) not in allowed or len(command.words) != 2 or len(command.argv) != 2 or command.argv[1].startswith("-"):
+    if (
+        ("cd",) not in allowed
+        or len(command.words) != 2
+        or len(command.argv) != 2
+        or command.argv[1].startswith("-")
+        or command.words[1].pattern
+    ):
         return Judged(f"{' '.join(command.argv)!r} leads to a place only known by running it")
-    return Judged(paths=(NamedPath(text=command.argv[1], pattern=command.words[1].pattern),))
+    return Judged(paths=(NamedPath(text=command.argv[1]),))
 
 
 def reads_only_its_input(command: ShellCommand) -> bool:

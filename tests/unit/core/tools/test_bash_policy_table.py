@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.unit.core.tools import shell_lab
 from tests.unit.core.tools.bash_hostile_lines import HOSTILE
 from tests.unit.core.tools.bash_lines import EVASIONS, EVERYDAY, UNREADABLE
 from tests.unit.core.tools.bash_option_lines import HIDDEN
 from tests.unit.core.tools.shell_lab import SECRET, ShellLab
+from vibe.core.tools._named_paths import candidates
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.bash_policy import (
     DEFAULT_ALLOWED,
@@ -101,3 +106,58 @@ def test_comparing_folders_with_a_link_in_them_is_asked_about(template: ShellLab
 
 def test_a_filter_may_not_ask_for_what_a_module_says(template: ShellLab) -> None:
     assert judge("jq -n '\"x\" | modulemeta'", template).permission is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat [^x]ink", "cat [!x]ink", "cat [[:lower:]]ink", "cat [k-m]ink", "cat l[[=i=]]nk", "cat l[[.i.]]nk", "cat ?[i]nk", "cat l*[k]",
+        "cat .*/outside/secret.txt", "cat .?/outside/secret.txt", "cat ./.*/outside/secret.txt", "cat src/.*/../outside/secret.txt", "cat src/*-link",
+        "cat */deep-link", "cat */*-link", "cat ./*/d*k", "cat li*k", "cat lin?", "cat ?ink", "cat ????", "head -n 1 linkd*/secret.txt", "cat l*dir/*",
+        "cd linkd* && cat secret.txt", "cd link?ir; cat secret.txt", "cd l*r && ls", "cd .*; cat link", "cd ?inkdir && ls",
+        "cd src; cd ..; cd src; cd ..; cd src; cd ..; cd ..; cat outside/secret.txt", "cd src && " * 70 + "ls", "echo x | grep -r KEY", "cat a.txt | grep -rn SECRET",
+        "grep -r KEY < a.txt", "echo x | grep --recursive KEY", "ls | grep -rl KEY | head", "cat ~root/x", "cat ~+/link", "cat ~-/link", "ls ~nobody", "echo ~+",
+        "cat --show-all=~/x", "ls x=~/", "ls x:~", "cat {link,a.txt}", "cat l{ink,x}", "cat lin{j..l}", "cat a.tx*{,/../link}", "cat lin[k]*", "cat \\[^x]*", "rg KEY < /dev/null config",
+    ],
+)  # fmt: skip
+def test_a_pattern_that_may_lead_out_is_asked_about(line: str, template: ShellLab) -> None:
+    assert judge(line, template).permission is None
+
+
+def test_brackets_in_the_name_of_a_folder_are_no_pattern(template: ShellLab, tmp_path: Path) -> None:
+    lab = shell_lab.copy(template, tmp_path / "[ab]*?{x}" / "lab")
+    assert judge("cat lin*", lab).permission is None
+    assert "outside the workspace" in judge("cat lin*", lab).reason
+    assert judge("cat a.t*", lab).permission is ToolPermission.ALWAYS
+    (lab.work / "[z]").mkdir()
+    (lab.work / "[z]" / "out").symlink_to("../../outside/secret.txt")
+    assert judge("cd '[z]' && cat ou*", lab).permission is None
+    assert judge("cd '[z]' && cat no*", lab).permission is ToolPermission.ALWAYS
+
+
+NAMES = st.text(alphabet="ab.-\u00e9\U0001f600 *?[]{}~", min_size=1, max_size=4).filter(
+    lambda name: name not in {".", ".."}
+)
+PATTERNS = st.lists(
+    st.sampled_from(["*", "?", "a", "b", ".", "-", "/", "..", "d", "\u00e9"]), min_size=1, max_size=6
+).map("".join)
+
+
+@settings(max_examples=60, deadline=None)
+@given(names=st.sets(NAMES, max_size=8), patterns=st.lists(PATTERNS, min_size=1, max_size=12))
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_a_pattern_stands_for_all_that_bash_finds(
+    locale: str, names: set[str], patterns: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("patterns") / "d"
+    (folder / "d").mkdir(parents=True)
+    for name in names:
+        (folder / name).touch()
+        (folder / "d" / name).touch()
+    for pattern in {f"./{pattern}" for pattern in patterns if re.search(r"[*?]", pattern)}:
+        found = subprocess.run(
+            ["bash", "-c", f"shopt -u globskipdots 2>/dev/null; printf '%s\\0' {pattern}"],
+            cwd=folder, env={"LC_ALL": locale, "PATH": "/usr/bin:/bin"}, capture_output=True, check=True,
+        ).stdout.decode(errors="surrogateescape").split("\0")[:-1]  # fmt: skip
+        ours = {os.path.normpath(path) for path in candidates(pattern, folder, pattern=True) if path is not None}
+        assert {os.path.normpath(folder / path) for path in found} <= ours
