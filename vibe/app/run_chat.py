@@ -43,7 +43,9 @@ from vibe.core.outcome import Outcome
 from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.permissions import ApprovalMode
+from vibe.core.tools.ports import Approver
 from vibe.core.tools.profile_view import profile_view, unattended
+from vibe.core.tools.questions import UserInput
 from vibe.core.turn import AgentKit
 
 TITLE_LENGTH = 80
@@ -74,14 +76,24 @@ class ChatRequest:
     resume: str | None = None
 
 
-async def run_chat(request: ChatRequest, host: Host, listeners: Sequence[EventSink]) -> RunRecord:
-    """Answer the prompt; what goes wrong with the work is in the record.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Whoever watches a run: ``approver`` can say yes to calls, ``user_input`` answers the agents' questions."""
+
+    approver: Approver
+    user_input: UserInput
+
+
+async def run_chat(
+    request: ChatRequest, host: Host, listeners: Sequence[EventSink], person: Person | None = None
+) -> RunRecord:
+    """Answer the prompt; what goes wrong with the work is in the record. ``person`` None: nobody can be asked.
 
     Raises:
         UsageError: a flag or the configuration is wrong.
         EnvironmentFailure, ipc.errors.IpcError: key, disk or bus.
     """
-    parts = await anyio.to_thread.run_sync(_prepare, request, host)
+    parts = await anyio.to_thread.run_sync(_prepare, request, host, person)
     wishes = ChatWishes()
     try:
         async with (
@@ -108,9 +120,10 @@ class _Parts:
     tools: ToolManager
     session: ChatSession
     writes: bool
+    person: Person | None
 
 
-def _prepare(request: ChatRequest, host: Host) -> _Parts:
+def _prepare(request: ChatRequest, host: Host, person: Person | None) -> _Parts:
     """See that the run can start, and open its session; reads and writes files."""
     engine = build_engine(
         host, EngineRequest(workdir=request.workdir, flags=request.flags, trust=request.trust, snapshot=True)
@@ -120,7 +133,9 @@ def _prepare(request: ChatRequest, host: Host) -> _Parts:
     model = models.resolve_priced(alias) if request.max_price else models.resolve(alias)
     models.backend(model)
     engine.guidance.base_prompt(profile.system_prompt_id, engine.base_prompt)  # a prompt that is missing is told now
-    tools = unattended(profile_view(engine.tools, profile, may_widen=True))
+    tools = profile_view(engine.tools, profile, may_widen=True)
+    if person is None:
+        tools = unattended(tools)
     writes = not all(tool.read_only for tool in tools.available.values())
     opening = SessionOpening(
         workspace=request.workdir,
@@ -134,7 +149,9 @@ def _prepare(request: ChatRequest, host: Host) -> _Parts:
     if not request.prompt and not session.transcript.messages:
         session.release()
         raise UsageError(f"session {session.session_id} has no message to go on from: give a prompt")
-    return _Parts(profile=profile, engine=engine, model=model, tools=tools, session=session, writes=writes)
+    return _Parts(
+        profile=profile, engine=engine, model=model, tools=tools, session=session, writes=writes, person=person
+    )
 
 
 class _Chat:
@@ -148,6 +165,7 @@ class _Chat:
         self._tools = parts.tools
         self._writes = parts.writes
         self._session = parts.session
+        self._person = parts.person
         self._account = Account("this run", Limits(max_tokens=request.max_tokens, max_price=request.max_price))
         self._channel = channel
         self._servers = servers
@@ -254,7 +272,7 @@ class _Chat:
             workspace=engine.workspace(
                 request.workdir, extra_roots=request.extra_roots, read_roots=self._session.earlier_outputs
             ),
-            approvals=engine.approvals(self._approval_mode(), None),
+            approvals=engine.approvals(self._approval_mode(), self._person and self._person.approver),
             sink=self._sink,
             account=self._account,
             base_prompt=engine.base_prompt,
@@ -262,6 +280,7 @@ class _Chat:
             agents=engine.agents,
             guidance=engine.guidance.below(self._taught),
             confinement=engine.confinement,
+            user_input=self._person and self._person.user_input,
         )
 
     def _kit(self, background: BackgroundCommands) -> AgentKit:

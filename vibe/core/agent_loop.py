@@ -253,7 +253,7 @@ class AgentLoop:
         blocked = next((denial for denial in self._denied if denial.by == "headless"), None)
         if outcome is Outcome.COMPLETED and blocked is not None:
             outcome, reason = Outcome.BLOCKED, "blocked"
-            detail = f"{blocked.summary} was denied, and nobody was there to ask: {blocked.reason}"
+            detail = f"{blocked.summary} needs approval ({blocked.reason}): rerun with --auto-approve, or at a terminal"
         return ActResult(
             outcome=outcome,
             reason=reason,

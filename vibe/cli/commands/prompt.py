@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import anyio
 
@@ -14,7 +16,7 @@ from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from vibe.app.host import Host
 from vibe.app.result_record import RunRecord
-from vibe.app.run_chat import ChatRequest, run_chat
+from vibe.app.run_chat import ChatRequest, Person, run_chat
 from vibe.cli.arguments import existing_folder, positive_int, positive_number
 from vibe.cli.describe import harmless, one_line
 from vibe.cli.environment import CliEnvironment
@@ -100,11 +102,32 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         folder = OutputFolder.open(env.cwd / Path(args.output_dir).expanduser()) if args.output_dir else None
         if folder is not None:
             closing.callback(folder.abandon)
-        record = anyio.run(run_chat, request, host, [listener] if folder is None else [listener, folder])
+        listeners = [listener] if folder is None else [listener, folder]
+        record = anyio.run(run_chat, request, host, listeners, _person(args, env))
         closing.callback(_print, record, args.output, env)  # whatever the folder's disk says
         if folder is not None:
             folder.save(record, SessionFolder(VibePaths(env.home).sessions / record.session_id).transcript)
     return record.exit_code
+
+
+def _person(args: argparse.Namespace, env: CliEnvironment) -> Person | None:
+    """Whoever sits at the terminal; they are asked on standard error, since standard output is the answer alone."""
+    if args.output != "text" or not (env.stdin.isatty() and env.stderr.isatty() and _in_foreground(env.stdin)):
+        return None
+    from vibe.cli.terminal_approver import TerminalApprover  # noqa: PLC0415  most prompts come from scripts
+    from vibe.cli.terminal_desk import TerminalDesk  # noqa: PLC0415  as above
+    from vibe.cli.terminal_questions import TerminalUserInput  # noqa: PLC0415  as above
+
+    desk = TerminalDesk(replace(env, stdout=env.stderr))
+    return Person(approver=TerminalApprover(desk, lambda _request_id: ""), user_input=TerminalUserInput(desk))
+
+
+def _in_foreground(terminal: TextIO) -> bool:
+    """Whether keys reach this process: a job in the background would be stopped where it listens."""
+    try:
+        return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:  # not its controlling terminal: there are no jobs
+        return True
 
 
 def _prompt(args: argparse.Namespace, env: CliEnvironment) -> str:
