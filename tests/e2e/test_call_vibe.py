@@ -57,7 +57,7 @@ REFUSED = {
     "sudo in a chain": bash("cd . && sudo -n systemctl restart x || true"),
     "unconfined": bash("true", unconfined=True),
     "denylist": bash("vim a.txt"),
-    "outside": {"name": "write_file", "arguments": {"path": "/etc/vibe-test-never", "content": "x"}},
+    "outside": {"name": "write_file", "arguments": {"path": "../elsewhere.txt", "content": "x"}},
 }
 
 
