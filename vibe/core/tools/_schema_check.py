@@ -6,11 +6,14 @@ A schema's patterns are matched in linear time (RE2); what RE2 does not take, su
 from __future__ import annotations
 
 import json
+import re
 import resource
 import sys
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, cast
 
+from vibe.core.config.patterns import compile_linear
 from vibe.core.tools.json_schema import CHECK_SECONDS, problems_here
 
 
@@ -27,17 +30,10 @@ def main() -> None:
 
 
 def _search(pattern: str, text: str) -> object:
-    import re  # noqa: PLC0415  for what RE2 does not take
+    return (_linear(pattern) or re.compile(pattern)).search(text)
 
-    import re2  # noqa: PLC0415  only the program needs it
 
-    engine = cast("Any", re2)  # without types
-    options = engine.Options()
-    options.log_errors = False
-    try:
-        return engine.search(pattern, text, options)
-    except engine.error:
-        return re.search(pattern, text)
+_linear = lru_cache(maxsize=None)(compile_linear)
 
 
 if __name__ == "__main__":
