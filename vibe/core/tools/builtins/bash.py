@@ -99,7 +99,11 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
         limit = OutputLimit(shown=self.config.max_output_bytes, keep_in=ctx.output_dir, name=f"bash-{ctx.tool_call_id}")
         outputs = () if ctx.output_dir is None else (ctx.output_dir,)
         workspace = ctx.workspace
-        place = Place(roots=(workspace.root, *workspace.extra_roots), readable=(*workspace.read_roots, *outputs))
+        place = Place(
+            roots=(workspace.root, *workspace.extra_roots),
+            readable=(*workspace.read_roots, *outputs),
+            network=ctx.network,
+        )
         confinement = None if args.unconfined else ctx.confinement
         environ = child_environ(ctx.environ)
         if ctx.confinement is not None:
