@@ -43,7 +43,7 @@ class PermissionCheck:
         unasked = request.auto_approve or engine.config.auto_approve or profile.auto_approve
         self._workspace = engine.workspace(request.workdir, extra_roots=request.extra_roots)
         approvals = engine.approvals(ApprovalMode.ALL if unasked else ApprovalMode.ASK, None)
-        self._gate = Gate(self._workspace, approvals, MemorySink())
+        self._gate = Gate(self._workspace, approvals, MemorySink(), engine.confinement)
         try:
             self._tool: AnyTool = profile_view(engine.tools, profile, may_widen=True).get(request.tool)
         except NoSuchToolError as error:

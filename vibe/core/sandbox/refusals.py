@@ -44,3 +44,15 @@ def refusal_note(output: str, exit_code: int, name: str, network: Network) -> st
     if not reasons:
         return ""
     return f"[the sandbox ({name}) may have refused something: {'; '.join(reasons)}. Only the user can change that.]"
+
+
+def lacking(stdout: str, stderr: str, exit_code: int) -> str:
+    """What a command lacked that was confined to reading, as a phrase; empty if nothing points to it."""
+    said = f"{stdout}\n{stderr}" if exit_code else stderr
+    if READ_ONLY.search(said):
+        return "it could not write"
+    if UNREACHABLE.search(said) or (exit_code and REFUSED.search(said)):
+        return "it could not reach the network"
+    if exit_code in {126, 127}:
+        return "a program was not there"
+    return ""

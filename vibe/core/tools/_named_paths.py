@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from vibe.core.tools.errors import PathError
 from vibe.core.tools.permissions import SENSITIVE_NAMES, is_sensitive
@@ -44,7 +45,7 @@ class NamedPath:
 
 def lexical_doubt(path: NamedPath) -> str:
     """Why a word may name something it should not, judged by its letters alone; or nothing."""
-    for part in _parts(path.text):
+    for part in path_parts(path.text):
         if _leads_out(part):
             return f"{path.text!r} may lead outside the workspace"
         if is_sensitive(PurePosixPath(part)):
@@ -52,20 +53,27 @@ def lexical_doubt(path: NamedPath) -> str:
     return ""
 
 
-def resolved_doubt(path: NamedPath, workspace: Workspace, folders: Sequence[Path]) -> str:
+class PathDoubt(NamedTuple):
+    """Why a word names something it should not. ``below``: what it names is right, but for something in it."""
+
+    why: str
+    below: bool = False
+
+
+def resolved_doubt(path: NamedPath, workspace: Workspace, folders: Sequence[Path]) -> PathDoubt | None:
     """Why a word names something it should not, seen from each of ``folders``; or nothing. Reads the file system."""
-    words = ((part, folder) for part in _parts(path.text) for folder in folders)
+    words = ((part, folder) for part in path_parts(path.text) for folder in folders)
     for part, folder in words:
         for candidate in candidates(part, folder, pattern=path.pattern):
             if candidate is None:
-                return f"{path.text!r} stands for files that are only known by running it"
+                return PathDoubt(f"{path.text!r} stands for files that are only known by running it")
             doubt = _doubt(candidate, path, workspace)
-            if doubt:
+            if doubt is not None:
                 return doubt
-    return ""
+    return None
 
 
-def _parts(text: str) -> list[str]:
+def path_parts(text: str) -> list[str]:
     """What of a word may be a path: the whole, and what stands after ``=``, ``:`` or ``,``."""
     stripped = re.sub(r"^-\w(?=[/~.])", "", text)
     parts = [part for part in re.split(r"[=:,]", stripped) if part]
@@ -143,17 +151,18 @@ def _stands_for(step: str, name: str) -> bool:
     return not step[at:].strip("*")
 
 
-def _doubt(candidate: str, path: NamedPath, workspace: Workspace) -> str:
+def _doubt(candidate: str, path: NamedPath, workspace: Workspace) -> PathDoubt | None:
     try:
         resolved = workspace.resolve(candidate)
     except PathError:
-        return f"{path.text!r} leads nowhere"
+        return PathDoubt(f"{path.text!r} leads nowhere")
     if not workspace.contains(resolved):
-        return f"{path.text!r} is outside the workspace"
+        return PathDoubt(f"{path.text!r} is outside the workspace")
     shown = workspace.relative(resolved)
     if is_sensitive(PurePosixPath(shown)) or is_sensitive(PurePosixPath(os.path.basename(candidate))):  # noqa: PTH119
-        return f"{path.text!r} may hold secrets"
-    return _secret_below(resolved, path) if path.whole and resolved.is_dir() else ""
+        return PathDoubt(f"{path.text!r} may hold secrets")
+    below = _secret_below(resolved, path) if path.whole and resolved.is_dir() else ""
+    return PathDoubt(below, below=True) if below else None
 
 
 def _secret_below(folder: Path, path: NamedPath) -> str:

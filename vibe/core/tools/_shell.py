@@ -52,6 +52,14 @@ PLAIN_TOKENS = frozenset({
     "&>>",
     "<",
 })
+STEERING_NODES = frozenset({"function_definition", "declaration_command", "unset_command"})
+LOCAL_NAME = re.compile(r"(?!.*_proxy$|npm_|auto_resume$|histchars$)[a-z][a-z0-9_]{0,30}|_")
+"""Variables that a line may set: none that a program or the shell heeds."""
+HARMLESS_VARIABLES = frozenset({
+    "BASH_VERSION", "EUID", "HOME", "HOSTNAME", "LANG", "LINENO", "LOGNAME", "OLDPWD", "PATH", "PPID", "PWD", "RANDOM",
+    "SECONDS", "SHELL", "TERM", "UID", "USER", "VIRTUAL_ENV", *map(str, range(10)),
+})  # fmt: skip
+"""Variables of the surroundings that anybody may see."""
 INPUT_REDIRECTS = frozenset({"heredoc_redirect", "herestring_redirect"})
 READ_REDIRECT = re.compile(r"0?<\s*(?P<word>[^\s<>&|;()$`*?\[\]{}~\\'\"]+)")
 PLAIN_TEST = re.compile(r"\[\s+(?P<words>[\w./ =!'\"@:,+-]+?)\s+\]")
@@ -99,7 +107,8 @@ class ShellLine:
     """All commands of a line, and in words why it may do more than they say.
 
     ``inputs`` are files it reads by ``<``; ``fed_texts`` what here-documents and here-strings hold, which a shell would
-    run. ``opaque`` says why not all of it was read, or nothing.
+    run. ``opaque`` says why not all of it was read, or nothing. ``barred``: not even where nothing can be written does it
+    only read, or nobody can say what it would run.
     """
 
     commands: tuple[ShellCommand, ...]
@@ -107,6 +116,7 @@ class ShellLine:
     inputs: tuple[str, ...] = ()
     fed_texts: tuple[str, ...] = ()
     opaque: str = ""
+    barred: bool = False
 
 
 @lru_cache(maxsize=256)
@@ -120,9 +130,9 @@ def parse_line(line: str) -> ShellLine:
         return _unread("it holds more than can be looked through")
     reader = _Reader()
     if tree.root_node.has_error:
-        reader.surprises.append("it does not parse as shell")
+        reader.surprise("it does not parse as shell", barred=True)
     if ODD_CHARACTER.search(line) or _has_invisible(line):
-        reader.surprises.append("it holds unusual characters")
+        reader.surprise("it holds unusual characters", barred=True)
     reader.walk(tree.root_node, fed=False)
     if tree.root_node.has_error:
         reader.commands += _rough_commands(line)
@@ -131,6 +141,7 @@ def parse_line(line: str) -> ShellLine:
         surprises=tuple(dict.fromkeys(reader.surprises)),
         inputs=tuple(reader.inputs),
         fed_texts=tuple(reader.fed_texts),
+        barred=reader.barred or bool(reader.named_variables - reader.set_variables - HARMLESS_VARIABLES),
     )
 
 
@@ -192,6 +203,14 @@ class _Reader:
         self.surprises: list[str] = []
         self.inputs: list[str] = []
         self.fed_texts: list[str] = []
+        self.barred = False
+        self.named_variables: set[str] = set()
+        self.set_variables: set[str] = set()
+
+    def surprise(self, why: str, *, barred: bool = False) -> None:
+        """Note why the line may do more than its words say; ``barred``: in a read-only sandbox, too."""
+        self.surprises.append(why)
+        self.barred = self.barred or barred
 
     def walk(self, node: Node, *, fed: bool) -> None:
         """Take ``node`` and everything below it."""
@@ -223,19 +242,32 @@ class _Reader:
             self.fed_texts.append(_text(node))
         elif kind == "herestring_redirect":
             self.fed_texts.extend(word.text for child in node.named_children if (word := _word(child)).text)
+        self._variables(node)
         if kind == "command":
             self._command(node, fed=fed)
         elif kind == "file_redirect":
             if not HARMLESS_REDIRECT.fullmatch(_text(node)):
-                self.surprises.append("it redirects input or output")
+                writes = re.match(r"0?<(?![>&])", _text(node)) is None
+                self.surprise("it redirects input or output", barred=writes)
         elif kind == "&":
-            self.surprises.append("it starts something in the background")
+            self.surprise("it starts something in the background", barred=True)
         elif kind in SUBSTITUTIONS or kind in INPUT_REDIRECTS:
-            self.surprises.append(f"it has a {kind.replace('_', ' ')}")
+            self.surprise(f"it has a {kind.replace('_', ' ')}")
         elif not node.is_named and kind not in PLAIN_TOKENS:
-            self.surprises.append(f"it has {kind!r} where that is unusual")
+            self.surprise(f"it has {kind!r} where that is unusual")
         elif node.is_named and not self._expected(node):
-            self.surprises.append(f"it has a {kind.replace('_', ' ')}")
+            self.surprise(f"it has a {kind.replace('_', ' ')}", barred=kind in STEERING_NODES)
+
+    def _variables(self, node: Node) -> None:
+        """Note the variables that a node sets or names."""
+        kind = node.type
+        if kind in {"variable_assignment", "for_statement"}:
+            names = [_text(child) for child in node.children if child.type == "variable_name"]
+            self.set_variables.update(names)
+            self.barred = self.barred or not all(map(LOCAL_NAME.fullmatch, names))
+        elif kind in {"simple_expansion", "expansion"}:
+            self.named_variables |= {_text(child) for child in node.children if child.type == "variable_name"}
+            self.barred = self.barred or (kind == "expansion" and re.match(r"\$\{!|.*@", _text(node)) is not None)
 
     @staticmethod
     def _expected(node: Node) -> bool:
@@ -257,7 +289,10 @@ class _Reader:
         command = ShellCommand(words=tuple(words), fed=fed)
         self.commands.append(command)
         if len(command.argv) == len(words) and not _same_words(_text(node), command.argv):
-            self.surprises.append("its words can be read in two ways")
+            self.surprise("its words can be read in two ways", barred=True)
+        argv = command.argv
+        if argv[:1] == ("read",):
+            self.set_variables.update(word for word in argv[1:] if LOCAL_NAME.fullmatch(word))
 
 
 def _is_fed(parent: Node, child: Node, *, fed: bool) -> bool:

@@ -24,7 +24,6 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from vibe.core.config.models import Network
 from vibe.core.memory import MemoryDesk
 from vibe.core.messages import Image
 from vibe.core.sandbox.confinement import Confinement
@@ -32,7 +31,7 @@ from vibe.core.skills.desk import SkillDesk
 from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.denial import Denial
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
-from vibe.core.tools.levels import ToolPermission
+from vibe.core.tools.levels import Assessment, ToolPermission
 from vibe.core.tools.ports import SubagentSpawner
 from vibe.core.tools.questions import UserInput
 from vibe.core.tools.schema import (
@@ -47,6 +46,7 @@ from vibe.core.tools.schema import (
 from vibe.core.tools.workspace import ReadTracker, Workspace
 
 __all__ = [
+    "Assessment",
     "BaseTool",
     "BaseToolConfig",
     "BaseToolState",
@@ -117,7 +117,7 @@ class InvokeContext:
     file it has seen, ``output_dir`` where a truncated output is kept whole, ``environ`` what child processes get.
     ``skills`` and ``memory`` are None where the agent has none. ``user_input_callback`` None: nobody is there to ask; ``subagents`` None: none can be started; ``background`` None:
     no command can run on after its call. ``confinement`` None: commands run as the user would run them.
-    ``network`` None: they reach what the settings let them. ``sees_images``: the model takes pictures.
+    ``sees_images``: the model takes pictures. ``read_only``: nobody was asked, as the call runs where it can only read.
     """
 
     tool_call_id: str
@@ -133,8 +133,8 @@ class InvokeContext:
     skills: SkillDesk | None = None
     memory: MemoryDesk | None = None
     confinement: Confinement | None = None
-    network: Network | None = None
     sees_images: bool = False
+    read_only: bool = False
 
 
 _ROOT: ContextVar[Path | None] = ContextVar("tool_root", default=None)
@@ -264,6 +264,12 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one
     def reason_in_workspace(self, args: Args, workspace: Workspace) -> str:  # noqa: ARG002  as check_in_workspace
         """``permission_reason`` where it matters what the names in the call stand for."""
         return self.permission_reason(args)
+
+    def assess(self, args: Args, workspace: Workspace) -> Assessment:
+        """All that the tool's own rules say about a call; for tools that would else work it out several times."""
+        listed = self.check_in_workspace(args, workspace)
+        reason = "" if listed is ToolPermission.ALWAYS else self.reason_in_workspace(args, workspace)
+        return Assessment(listed=listed, reason=reason, must_ask=self.must_ask(args))
 
     def accesses(self, args: Args) -> tuple[PathAccess, ...]:  # noqa: ARG002  overridden by tools with paths
         """The paths the call touches."""

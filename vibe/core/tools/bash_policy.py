@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
+from vibe.core.tools._confined_reading import may_read_confined
 from vibe.core.tools._denials import Inspection, inspect
 from vibe.core.tools._named_paths import NamedPath, lexical_doubt, resolved_doubt
 from vibe.core.tools._reader_words import Judged, judge_reader
@@ -23,6 +26,7 @@ __all__ = [
     "DEFAULT_DENIED",
     "DEFAULT_DENIED_STANDALONE",
     "BashVerdict",
+    "ConfinedReading",
     "acts_as_another",
     "classify",
     "reads_only_its_input",
@@ -69,10 +73,22 @@ MAX_WORDS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BashVerdict:
-    """What may happen to a line without asking; ``permission`` None leaves it to the configured level."""
+    """What may happen to a line without asking; ``permission`` None leaves it to the configured level.
+
+    ``read_only``: it may run unasked where it can only read.
+    """
 
     permission: ToolPermission | None
     reason: str
+    read_only: bool = False
+
+
+class ConfinedReading(StrEnum):
+    """Which lines that would be asked about run in a read-only sandbox instead: of programs that read, all, or none."""
+
+    READERS = "readers"
+    ALL = "all"
+    OFF = "off"
 
 
 def classify(
@@ -82,6 +98,7 @@ def classify(
     *,
     standalone: Sequence[str] = (),
     workspace: Workspace | None = None,
+    confined: ConfinedReading = ConfinedReading.OFF,
 ) -> BashVerdict:
     """NEVER if any command is denied, ALWAYS if every command is allowed and nothing else happens, else None.
 
@@ -97,8 +114,14 @@ def classify(
     if other:
         return BashVerdict(permission=None, reason=other)
     doubt = _first_doubt(parsed, _prefixes(allowlist), workspace)
-    if doubt:
-        return BashVerdict(permission=None, reason=doubt)
+    if doubt is not None:
+        read_only = (
+            confined is not ConfinedReading.OFF
+            and workspace is not None
+            and not doubt.closed
+            and may_read_confined(parsed, workspace, any_program=confined is ConfinedReading.ALL)
+        )
+        return BashVerdict(permission=None, reason=doubt.why, read_only=read_only)
     return BashVerdict(permission=ToolPermission.ALWAYS, reason="every command in it is on the allow list")
 
 
@@ -125,28 +148,40 @@ def _matching(argv: tuple[str, ...], entries: frozenset[tuple[str, ...]]) -> lis
     return [argv[:length] for length in range(1, min(len(argv), MAX_WORDS) + 1) if argv[:length] in entries]
 
 
-def _first_doubt(line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace: Workspace | None) -> str:
-    """Why a line may not run unasked, or nothing."""
+class _Doubt(NamedTuple):
+    """Why a line may not run unasked. ``closed``: nor where it can only read."""
+
+    why: str
+    closed: bool = False
+
+
+def _first_doubt(line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace: Workspace | None) -> _Doubt | None:
     if line.surprises:
-        return line.surprises[0]
+        return _Doubt(line.surprises[0])
     if not line.commands:
-        return "it holds no command"
+        return _Doubt("it holds no command", closed=True)
     judged = [_judge(command, allowed) for command in line.commands]
     paths = [NamedPath(text=text) for text in line.inputs]
     for one in judged:
         if one.doubt:
-            return one.doubt
+            return _Doubt(one.doubt)
         paths += one.paths
     if workspace is None:
-        return next((doubt for path in paths if (doubt := lexical_doubt(path))), "")
+        return next((_Doubt(doubt) for path in paths if (doubt := lexical_doubt(path))), None)
+    return _doubt_places(line, paths, workspace, git=any(one.git for one in judged))
+
+
+def _doubt_places(line: ShellLine, paths: Sequence[NamedPath], workspace: Workspace, *, git: bool) -> _Doubt | None:
+    """Why what the line names may lead out, or make git run something."""
     folders = _folders(line, workspace)
     if folders is None:
-        return "it changes its folder more often than is followed"
-    if any(one.git for one in judged):
+        return _Doubt("it changes its folder more often than is followed")
+    if git:
         doubt = next((doubt for folder in folders if (doubt := repository_doubt(folder))), "")
         if doubt:
-            return doubt
-    return next((doubt for path in paths if (doubt := resolved_doubt(path, workspace, folders))), "")
+            return _Doubt(doubt, closed=True)
+    found = next((doubt for path in paths if (doubt := resolved_doubt(path, workspace, folders))), None)
+    return _Doubt(found.why, closed=not found.below) if found else None
 
 
 def _folders(line: ShellLine, workspace: Workspace) -> list[Path] | None:

@@ -4,6 +4,7 @@ VibeError
 ├── ToolError                  the message goes to the model as the call's result
 │   ├── ToolArgumentsError     arguments that don't fit the schema
 │   ├── NoSuchToolError        no tool of that name is offered
+│   ├── ReadOnlyRefusedError   a call that was let run where it can only read needs more
 │   └── PathError              a path that leads nowhere
 │       ├── PathOutsideError   a path that leads out of the workspace
 │       ├── PathNotClaimedError  a path the agent did not say it would write
@@ -43,6 +44,15 @@ class NoSuchToolError(ToolError):
         self.closest = tuple(get_close_matches(name, known, n=3, cutoff=0.5))
         hint = f"did you mean {' or '.join(self.closest)}?" if self.closest else f"there are: {', '.join(known)}"
         super().__init__(f"there is no tool {name!r}; {hint if known else 'no tools are offered'}")
+
+
+class ReadOnlyRefusedError(ToolError):
+    """A call that runs unasked where it can only read needs more: ``lacking`` says what, ``printed`` what it had printed."""
+
+    def __init__(self, lacking: str, printed: str = "") -> None:
+        super().__init__(f"in a read-only sandbox {lacking}\n{printed}".rstrip())
+        self.lacking = lacking
+        self.printed = printed
 
 
 class PathError(ToolError):

@@ -15,7 +15,6 @@ from pydantic import BaseModel
 
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from ipc.sink import EventSink
-from vibe.core.config.models import Network
 from vibe.core.hooks.models import HookCall
 from vibe.core.messages import Image, ToolCall, ToolMessage
 from vibe.core.sandbox.confinement import Confinement
@@ -23,8 +22,8 @@ from vibe.core.tools import base, ui
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.arguments import parse_arguments
 from vibe.core.tools.background import BackgroundCommands
-from vibe.core.tools.errors import ToolError
-from vibe.core.tools.facts import AnyTool, subject_of
+from vibe.core.tools.errors import ReadOnlyRefusedError, ToolError
+from vibe.core.tools.facts import AnyTool, CallSubject, subject_of
 from vibe.core.tools.gate import Gate, Question, Refusal
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
@@ -66,7 +65,6 @@ class Callbacks:
     background: BackgroundCommands | None = None
     guidance: CallGuidance | None = None
     confinement: Confinement | None = None
-    network: Network | None = None
     sees_images: bool = False
 
 
@@ -136,7 +134,7 @@ class ToolExecutor:
         self._guidance = self._callbacks.guidance or CallGuidance()
         readable = [*([] if output_dir is None else [output_dir]), *self._guidance.readable]
         self._workspace = workspace.granting(readable, write=False) if readable else workspace
-        self._gate = Gate(self._workspace, approvals, sink)
+        self._gate = Gate(self._workspace, approvals, sink, self._callbacks.confinement)
         self._sink = sink
         self._output_dir = output_dir
         self._environ: Mapping[str, str] = environ or {}
@@ -234,14 +232,23 @@ class ToolExecutor:
                 subject_of, item.tool, item.args, self._workspace, abandon_on_cancel=True
             )
         question = Question(tool_call_id=item.call.id, arguments=item.arguments, summary=item.summary)
-        refusal = await self._gate.admit(subject, question)
-        if refusal is not None:
-            return "denied", self._deny(item, refusal)
+        admitted = await self._gate.admit(subject, question)
+        if isinstance(admitted, Refusal):
+            return "denied", self._deny(item, admitted)
         objection = await self._guidance.objection(_hook_call(item))
         if objection is not None:
             return "denied", self._deny(item, Refusal(by="rule", reason=objection))
         item.paths = tuple(access.path for access in subject.accesses)
-        context = base.InvokeContext(
+        try:
+            return await self._run(item, self._context(item, subject, read_only=admitted.read_only))
+        except ReadOnlyRefusedError as error:
+            again = await self._gate.admit_in_full(subject, question, error.lacking)
+            if isinstance(again, Refusal):
+                return "denied", f"{self._deny(item, again)}\nThere it printed:\n{error.printed}".rstrip()
+            return await self._run(item, self._context(item, subject, read_only=False))
+
+    def _context(self, item: _Pending, subject: CallSubject, *, read_only: bool) -> base.InvokeContext:
+        return base.InvokeContext(
             tool_call_id=item.call.id,
             workspace=subject.granted(self._workspace),
             reads=self._reads,
@@ -255,9 +262,13 @@ class ToolExecutor:
             skills=self._guidance.skills,
             memory=self._guidance.memory,
             confinement=self._callbacks.confinement,
-            network=self._callbacks.network,
             sees_images=self._callbacks.sees_images,
+            read_only=read_only,
         )
+
+    async def _run(self, item: _Pending, context: base.InvokeContext) -> tuple[str, str]:
+        if item.tool is None or item.args is None:
+            raise AssertionError
         result = await item.tool.execute(item.args, context, lambda event: self._show(item, event))
         item.files = tuple(map(encodable, item.tool.files_changed(result)))
         item.inner_denials = tuple(item.tool.denials(result))

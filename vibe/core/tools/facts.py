@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
+from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import BaseTool, PathAccess, ToolPermission
 from vibe.core.tools.errors import PathSealedError
@@ -81,11 +82,13 @@ def _resolved(access: PathAccess, workspace: Workspace) -> ResolvedAccess:
     )
 
 
-def gather(subject: CallSubject, workspace: Workspace, approvals: Approvals) -> CallFacts:
+def gather(
+    subject: CallSubject, workspace: Workspace, approvals: Approvals, confinement: Confinement | None = None
+) -> CallFacts:
     """Everything ``decide`` needs to know about a call."""
     accesses = subject.accesses
-    listed = _listed(subject, workspace)
-    passes = listed is ToolPermission.ALWAYS
+    own = subject.tool.assess(subject.args, workspace)
+    listed = _listed(subject, own.listed)
     return CallFacts(
         tool=subject.tool.get_name(),
         permission=subject.tool.config.permission,
@@ -95,8 +98,9 @@ def gather(subject: CallSubject, workspace: Workspace, approvals: Approvals) -> 
         sensitive=tuple(a.shown for a in accesses if a.secret),
         control=tuple(a.shown for a in accesses if a.steers),
         outside=tuple(a.shown for a in accesses if a.outside),
-        detail="" if passes else subject.tool.reason_in_workspace(subject.args, workspace),
-        must_ask=subject.tool.must_ask(subject.args),
+        detail="" if listed is ToolPermission.ALWAYS else own.reason,
+        must_ask=own.must_ask,
+        read_only=own.read_only and confinement is not None and confinement.can_read_only(),
         mode=approvals.mode,
     )
 
@@ -112,10 +116,9 @@ def _impossible(accesses: Sequence[ResolvedAccess], workspace: Workspace) -> str
     return ""
 
 
-def _listed(subject: CallSubject, workspace: Workspace) -> ToolPermission | None:
+def _listed(subject: CallSubject, own: ToolPermission | None) -> ToolPermission | None:
     """What the lists say: the tool's own comparison, and the resolved paths against the globs."""
     config = subject.tool.config
-    own = subject.tool.check_in_workspace(subject.args, workspace)
     denied = any(_denies(access, config.denylist) for access in subject.accesses)
     if denied or own is ToolPermission.NEVER:
         return ToolPermission.NEVER

@@ -12,9 +12,10 @@ from anyio import Lock, move_on_after, to_thread
 from ipc.events import ApprovalDecisionEvent, ApprovalRequestEvent, WarningEvent
 from ipc.sink import EventSink
 from vibe.core.errors import VibeError
+from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.facts import CallSubject, gather
-from vibe.core.tools.permissions import ApprovalMode, Decision, Verdict, decide
+from vibe.core.tools.permissions import READ_ONLY_RULE, ApprovalMode, Decision, Verdict, decide
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
 from vibe.core.tools.workspace import Workspace
 
@@ -39,26 +40,45 @@ class Refusal:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """A call may be; ``read_only``: where it can only read, as nobody was asked."""
+
+    read_only: bool = False
+
+
 class Gate:
     """Decides about the calls of one agent; questions and their answers are announced."""
 
-    def __init__(self, workspace: Workspace, approvals: Approvals, sink: EventSink) -> None:
+    def __init__(
+        self, workspace: Workspace, approvals: Approvals, sink: EventSink, confinement: Confinement | None = None
+    ) -> None:
         self._workspace = workspace
         self._approvals = approvals
         self._sink = sink
+        self._confinement = confinement
         self._judging = Lock()
 
     def decision(self, subject: CallSubject) -> Decision:
         """What the rules say about a call, before anybody is asked. Reads the file system."""
-        return decide(gather(subject, self._workspace, self._approvals))
+        return decide(gather(subject, self._workspace, self._approvals, self._confinement))
 
-    async def admit(self, subject: CallSubject, question: Question) -> Refusal | None:
-        """None if the call may be. Waits for a person where the decision is to ask and somebody is there."""
+    async def admit(self, subject: CallSubject, question: Question) -> Refusal | Admission:
+        """Whether the call may be. Waits for a person where the decision is to ask and somebody is there."""
         decision = await self._decide_in_time(subject)
         if decision.verdict is Verdict.ALLOW:
-            return None
+            return Admission(read_only=decision.rule == READ_ONLY_RULE)
         if decision.verdict is Verdict.DENY:
             return Refusal(by="rule", reason=decision.reason)
+        return await self._put(subject, question, decision)
+
+    async def admit_in_full(self, subject: CallSubject, question: Question, lacking: str) -> Refusal | Admission:
+        """The same for a call that was tried in a read-only sandbox; ``lacking``: what came of it."""
+        reason = f"in a read-only sandbox {lacking}"
+        return await self._put(subject, question, Decision(verdict=Verdict.ASK, rule="permission", reason=reason))
+
+    async def _put(self, subject: CallSubject, question: Question, decision: Decision) -> Refusal | Admission:
+        """Ask whoever can be asked."""
         if self._approvals.approver is None:
             reason = f"{decision.reason}, and nobody is there to ask"
             # Where everything is approved that can be, what is still refused is refused by the rules, person or not.
@@ -67,9 +87,9 @@ class Gate:
             return Refusal(by=by, reason=reason)
         async with self._approvals.queue:
             if self._approvals.remembers(subject.keys):
-                return None
+                return Admission()
             request = _request(subject, question, decision)
-            return await self._ask(self._approvals.approver, request)
+            return await self._ask(self._approvals.approver, request) or Admission()
 
     async def _decide_in_time(self, subject: CallSubject) -> Decision:
         """The decision, made off the event loop; what takes too long to judge is asked about, whatever the mode.

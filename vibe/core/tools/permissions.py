@@ -73,6 +73,10 @@ CONTROL_FOLDERS = frozenset({".agents", ".git", ".vibe"})
 """Who writes here decides what runs later: hooks, tools, settings, skills."""
 
 
+READ_ONLY_RULE = "read_only"
+"""The rule by which a call runs in a read-only sandbox."""
+
+
 class ApprovalMode(StrEnum):
     """How far *ask* is answered without a person."""
 
@@ -96,7 +100,7 @@ class CallFacts:
     ``hard_denial`` says why the call can't be (a path this agent may never write); ``listed`` is NEVER where a deny
     rule matches, ALWAYS where the allow rules cover the whole call; ``detail`` is the tool's own word on why it is
     refused or asked about. ``sensitive``, ``control`` (written) and
-    ``outside`` name the paths of the call that are such.
+    ``outside`` name the paths of the call that are such. ``read_only``: it can run where it can only read.
     """
 
     tool: str
@@ -109,6 +113,7 @@ class CallFacts:
     outside: tuple[str, ...] = ()
     detail: str = ""
     must_ask: str = ""
+    read_only: bool = False
     mode: ApprovalMode = ApprovalMode.ASK
 
 
@@ -123,7 +128,8 @@ class Decision:
 
 def decide(facts: CallFacts) -> Decision:
     """Whether the call may be."""
-    return _denied(facts) or _asked_each_time(facts) or _allowed_by_rule(facts) or _by_mode(_by_default(facts), facts)
+    spoken = _denied(facts) or _asked_each_time(facts) or _allowed_by_rule(facts)
+    return spoken or _only_reading(_by_mode(_by_default(facts), facts), facts)
 
 
 def is_sensitive(path: PurePath) -> bool:
@@ -190,6 +196,14 @@ def _by_default(facts: CallFacts) -> Decision:
 
 def _detail(facts: CallFacts) -> str:
     return f" ({facts.detail})" if facts.detail else ""
+
+
+def _only_reading(decision: Decision, facts: CallFacts) -> Decision:
+    """What can't do harm need not be asked about."""
+    if decision.verdict is not Verdict.ASK or decision.rule != "permission" or not facts.read_only:
+        return decision
+    reason = f"it runs in a read-only sandbox{_detail(facts)}"
+    return Decision(verdict=Verdict.ALLOW, rule=READ_ONLY_RULE, reason=reason)
 
 
 def _by_mode(decision: Decision, facts: CallFacts) -> Decision:

@@ -8,8 +8,11 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.sandbox.confinement import Place
+from vibe.core.sandbox.port import ReadOnlyUnavailableError
+from vibe.core.sandbox.refusals import lacking
 from vibe.core.tools._remembering import covered_commands
 from vibe.core.tools.base import (
+    Assessment,
     BaseTool,
     BaseToolConfig,
     BaseToolState,
@@ -23,14 +26,22 @@ from vibe.core.tools.bash_policy import (
     DEFAULT_DENIED,
     DEFAULT_DENIED_STANDALONE,
     BashVerdict,
+    ConfinedReading,
     acts_as_another,
     classify,
 )
-from vibe.core.tools.process import CommandResult, OutputLimit, RunningCommand, child_environ
+from vibe.core.tools.errors import ReadOnlyRefusedError
+from vibe.core.tools.process import NOT_INTERACTIVE, CommandResult, OutputLimit, RunningCommand, child_environ
 from vibe.core.tools.shell_command import ShellCommand, shell_command
 from vibe.core.tools.workspace import Workspace
 
 SUMMARY_LENGTH = 200
+READ_ONLY_NOTE = "[nobody was asked: it ran in a read-only sandbox, without network and without secrets]"
+SEEN_BY_READERS = frozenset({
+    "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER",
+    "VIRTUAL_ENV", *NOT_INTERACTIVE,
+})  # fmt: skip
+"""All that a line in a read-only sandbox gets to see of the variables: a value may be a secret whatever its name."""
 
 
 class BashArgs(BaseModel):
@@ -62,6 +73,9 @@ class BashResult(BaseModel):
 class BashConfig(BaseToolConfig):
     """Limits, and the argv prefixes that run without asking (``allowlist``) or never (``denylist``).
 
+    ``read_only_sandbox``: which lines run without asking where they can't write, reach the network or see secrets: those
+    of programs that read (``readers``), all that need no yes each time (``all``), or none (``off``).
+
     Programs of ``denylist_standalone`` never run without arguments of their own, unless something is piped in.
     """
 
@@ -71,6 +85,7 @@ class BashConfig(BaseToolConfig):
     default_timeout: Annotated[int, Field(ge=1)] = 300
     max_timeout: Annotated[int, Field(ge=1)] = 3_600
     max_output_bytes: Annotated[int, Field(ge=200)] = 16_000
+    read_only_sandbox: ConfinedReading = ConfinedReading.READERS
 
 
 class CommandTimeoutError(ToolError):
@@ -102,13 +117,18 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
         place = Place(
             roots=(workspace.root, *workspace.extra_roots),
             readable=(*workspace.read_roots, *outputs),
-            network=ctx.network,
+            read_only=ctx.read_only,
         )
         confinement = None if args.unconfined else ctx.confinement
         environ = child_environ(ctx.environ)
         if ctx.confinement is not None:
             environ = dict(ctx.confinement.without_keys(environ))
-        shell = await shell_command(args.command, environ, confinement, place)
+        if ctx.read_only:
+            environ = {name: value for name, value in environ.items() if name in SEEN_BY_READERS}
+        try:
+            shell = await shell_command(args.command, environ, confinement, place)
+        except ReadOnlyUnavailableError as error:
+            raise ReadOnlyRefusedError(f"it can't run: {error}") from error
         if args.background:
             yield await self._in_background(args, ctx, shell, limit)
             return
@@ -123,9 +143,13 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
             await running.stop()
             aside = await shell.put_aside()
         finished = running.result()
-        result = _as_result(args.command, finished, "\n".join(filter(None, (shell.note(finished), aside))))
+        notes = (shell.note(finished), aside, READ_ONLY_NOTE if ctx.read_only else "")
+        result = _as_result(args.command, finished, "\n".join(filter(None, notes)))
         if finished.timed_out:
             raise CommandTimeoutError(seconds, _printed(result))
+        lacked = lacking(finished.stdout, finished.stderr, finished.exit_code) if ctx.read_only else ""
+        if lacked:
+            raise ReadOnlyRefusedError(lacked, _printed(result))
         yield result
 
     @staticmethod
@@ -153,7 +177,25 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
         """The same with the reason, for those who ask or refuse."""
         config = self.config
         standalone = config.denylist_standalone
-        return classify(args.command, config.allowlist, config.denylist, standalone=standalone, workspace=workspace)
+        confined = ConfinedReading.OFF if args.background or args.unconfined else config.read_only_sandbox
+        return classify(
+            args.command,
+            config.allowlist,
+            config.denylist,
+            standalone=standalone,
+            workspace=workspace,
+            confined=confined,
+        )
+
+    def assess(self, args: BashArgs, workspace: Workspace) -> Assessment:
+        """All of it from one look at the line."""
+        verdict = self.verdict(args, workspace)
+        return Assessment(
+            listed=verdict.permission,
+            reason=self._reason(verdict),
+            must_ask=self.must_ask(args),
+            read_only=verdict.read_only,
+        )
 
     def must_ask(self, args: BashArgs) -> str:
         """Acting as another user, and leaving the sandbox, take a person's yes each time."""

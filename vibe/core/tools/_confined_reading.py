@@ -1,0 +1,72 @@
+"""Which shell lines may run unasked where nothing can be written, reached or read that is secret."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path, PurePosixPath
+
+from vibe.core.tools._named_paths import path_parts
+from vibe.core.tools._readers import READERS, find_reader
+from vibe.core.tools._runners import Words, positions, texts, without_git_options
+from vibe.core.tools._shell import ShellLine, Word
+from vibe.core.tools.permissions import is_sensitive
+from vibe.core.tools.workspace import Workspace
+
+PASSING_ON = frozenset({"command", "env", "nice", "nohup", "stdbuf", "time", "timeout", "xargs"})
+"""Wrappers that only run a reader differently."""
+
+OF_THE_SHELL = frozenset({":", "[", "break", "cd", "continue", "exit", "read", "return", "shift", "sleep", "wait"})
+MAX_PATH = 4_096
+SINGLE = frozenset(row for row in READERS if " " not in row)
+
+
+def may_read_confined(line: ShellLine, workspace: Workspace, *, any_program: bool) -> bool:
+    """Whether a line that would be asked about may run in a read-only sandbox instead.
+
+    It does where all its programs are known to read, though not all their words are understood; with ``any_program``
+    whatever they are. What names a secret or a place outside is asked about all the same: it would not be there.
+    """
+    if line.opaque or line.barred or not line.commands:
+        return False
+    for command in line.commands:
+        words = tuple(word.text for word in command.words)
+        if not any_program and not _only_readers(words):
+            return False
+        if any(_leads_away(word, workspace) for word in command.words):
+            return False
+    return not any(_leads_away(Word(text=text), workspace) for text in line.inputs)
+
+
+def _only_readers(words: Words) -> bool:
+    if not words[0] or "/" in words[0]:
+        return False
+    return all(_is_reader(words[start:]) and not any(True for _ in texts(words[start:])) for start in positions(words))
+
+
+def _is_reader(words: Words) -> bool:
+    program = words[0]
+    if program is None or "/" in program:
+        return False
+    if program in OF_THE_SHELL or program in PASSING_ON or program in SINGLE:
+        return True
+    known = without_git_options(words) if program == "git" else words
+    argv = tuple(word for word in known[:3] if word is not None)
+    return find_reader(argv) is not None
+
+
+def _leads_away(word: Word, workspace: Workspace) -> bool:
+    """Whether a word names a secret, or something that is there and outside the workspace."""
+    if word.text is None:
+        return False
+    for part in path_parts(word.text):
+        if part.startswith("~") and (word.pattern or part != word.text):
+            return True
+        if is_sensitive(PurePosixPath(part)) or is_sensitive(PurePosixPath(part.rpartition(":")[2])):
+            return True
+        path = Path(os.path.realpath(workspace.root / part)) if "\0" not in part and len(part) < MAX_PATH else None
+        if path is None or (path.exists() and not workspace.contains(path)):
+            return True
+        if is_sensitive(path):
+            return True
+    return word.pattern and re.search(r"\.\.|(?:^|/)\.[^/]*[*?\[]|^/", word.text) is not None
