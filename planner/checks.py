@@ -19,6 +19,7 @@ from planner.dag import find_cycles, shown_cycle
 from planner.model import MAX_STEPS
 from planner.problems import Problem, Suggester, listed, quoted
 from planner.strict_json import JsonPath, shown_path
+from vibe.core.config.patterns import compile_linear
 from vibe.core.modes import ExecutionMode
 from vibe.core.tools.json_schema import SchemaProblem, schema_problems
 
@@ -276,4 +277,6 @@ def _regex_fault(text: str) -> str | None:
             re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         return f"the regular expression {quoted(text)} is not valid: {error}"
+    if compile_linear(text) is None:
+        return f"the regular expression {quoted(text)} may take too long: it has a look-around or a back-reference"
     return None

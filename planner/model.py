@@ -133,6 +133,7 @@ class StepSettings(PlanModel):
     output_schema: dict[str, Any] | None = None
     writes: list[NonBlank] | None = None
     workspace: Literal["shared", "worktree"] = "shared"
+    network: Literal["loopback", "on"] | None = None
     allowed_tools: list[NonBlank] | None = None
     denied_tools: list[NonBlank] = []
     agent: NonBlank | None = None

@@ -17,6 +17,8 @@ _SETTINGS: Mapping[str, str] = {
     "output_schema": "A JSON Schema: the step must end by handing in a value that fits; what depends on it gets the value.",
     "writes": "Globs below the workspace's root that this step may write; null: unknown, so it writes alone.",
     "workspace": "Where the step works: in the user's own files, or in a git worktree of its own that is merged back.",
+    "network": "How far its confined commands reach: servers of their own on localhost, or everything; null: as the settings "
+    "say.",
     "allowed_tools": "The tools it may use: names, globs or re: patterns; null: those of its mode.",
     "denied_tools": "Tools it may not use: names, globs or re: patterns.",
     "agent": "The agent profile.",

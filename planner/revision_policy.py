@@ -10,7 +10,10 @@ from planner.model import Plan, Step
 from planner.problems import Problem, listed, quoted
 from planner.revision import AddEdge, AddStep, Operation, RemoveEdge, RemoveStep, UpdateStep
 
-INHERITED = ("agent", "model", "denied_tools", "allowed_tools", "workspace", "max_price", "on_failure", "side_effects")
+INHERITED = (
+    *("agent", "model", "denied_tools", "allowed_tools", "workspace", "network", "max_price", "on_failure"),
+    "side_effects",
+)
 """Fields that a step which takes a failing one's place has from it, whatever the model says."""
 
 
@@ -74,8 +77,10 @@ def _authority(operations: Sequence[Operation], failed: Step) -> Iterator[Proble
         match operation:
             case UpdateStep(changes=changes):
                 yield from _writes(f"operations[{index}].changes.writes", changes.get("writes", []), failed)
+                yield from _network(f"operations[{index}].changes.network", changes.get("network", "loopback"), failed)
             case AddStep(step=step):
                 yield from _writes(f"operations[{index}].step.writes", step.writes, failed)
+                yield from _network(f"operations[{index}].step.network", step.network or "loopback", failed)
             case _:
                 continue
 
@@ -90,6 +95,13 @@ def _writes(path: str, wanted: Any, failed: Step) -> Iterator[Problem]:
         if not any(_covers(bound, glob) for bound in failed.writes):
             message = f"{quoted(glob)} lies outside what the failing step may write"
             yield Problem(path=path, message=message, fix=f"stay within {listed(failed.writes)}")
+
+
+def _network(path: str, wanted: Any, failed: Step) -> Iterator[Problem]:
+    """No way out that the failing step does not have; nothing said may be more than what it says."""
+    if wanted not in {"loopback", failed.network}:
+        message = f"opens the network, and step {failed.id!r} does not"
+        yield Problem(path=path, message=message, fix="leave it out")
 
 
 def _covers(bound: str, glob: str) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from planner.model import Plan, Step, StepStatus
 from subagents.executor import StepInput, StepResult, StepTask
+from vibe.core.config.models import Network
 
 
 def build_task(plan: Plan, step: Step, attempt: int, inputs: tuple[StepInput, ...]) -> StepTask:
@@ -34,6 +35,7 @@ def build_task(plan: Plan, step: Step, attempt: int, inputs: tuple[StepInput, ..
         inputs=inputs,
         output_schema=step.output_schema,
         workspace=step.workspace,
+        network=None if step.network is None else Network(step.network),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
+from vibe.core.config.models import Network
 from vibe.core.errors import shortage
 from vibe.core.messages import Usage
 from vibe.core.modes import ExecutionMode
@@ -86,7 +87,8 @@ class StepInput:
 class StepTask:
     """Everything one attempt at a step needs to know. Times in seconds, price in USD, None: no limit.
 
-    ``writes`` None means unknown: the step may write anything. ``attempt`` counts from 1. ``output_schema`` is what the
+    ``writes`` None means unknown: the step may write anything. ``network`` is how far its confined commands reach (None:
+    as the settings say). ``attempt`` counts from 1. ``output_schema`` is what the
     value it must hand in has to fit. ``workdir`` is the root to work in; None: the run's own workspace. ``conversation``
     names one that the attempt has besides its own (blank), as for resolving a conflict. A blank ``command``: there is
     nothing to do but ``verify``.
@@ -114,6 +116,7 @@ class StepTask:
     inputs: tuple[StepInput, ...] = ()
     output_schema: dict[str, Any] | None = None
     workspace: Literal["shared", "worktree"] = "shared"
+    network: Network | None = None
     workdir: str | None = None
     conversation: str = ""
 

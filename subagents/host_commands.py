@@ -14,6 +14,7 @@ from anyio import CancelScope, to_thread
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from ipc.sink import EventSink
 from subagents.failing_lines import failing_line
+from vibe.core.config.models import Network
 from vibe.core.sandbox.confinement import Confinement, Place
 from vibe.core.tools.output_log import OutputLog
 from vibe.core.tools.process import NOT_INTERACTIVE, CommandResult, OutputLimit, child_environ, run_command
@@ -47,17 +48,20 @@ class KeptOutput:
 class HostCommands:
     """Runs shell commands in one folder and tells ``sink`` about each. A check may take ``verify_seconds``.
 
+    Those that are confined reach ``network`` (None: what the settings let them).
+
     What they print is ``kept`` (None: nowhere). What is told and kept is without secrets; what ``run``
     returns is not.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the last by keyword, and built in one place
         self,
         root: Path,
         environ: Mapping[str, str],
         sink: EventSink,
         confinement: Confinement | None = None,
         *,
+        network: Network | None = None,
         verify_seconds: float = VERIFY_SECONDS,
         kept: KeptOutput | None = None,
     ) -> None:
@@ -68,6 +72,7 @@ class HostCommands:
         self._environ = environ
         self._sink = sink
         self._confinement = confinement
+        self._network = network
 
     def masked(self, text: str) -> str:
         """The text without secrets."""
@@ -99,7 +104,7 @@ class HostCommands:
         self._note(f"== {self._heading(purpose)}\n$ {command}")
         confines = self._confinement is not None and (not own or self._confinement.required)
         shell = await shell_command(
-            command, environ, self._confinement if confines else None, Place(roots=(self._root,))
+            command, environ, self._confinement if confines else None, Place(roots=(self._root,), network=self._network)
         )
         try:
             ended = await run_command(

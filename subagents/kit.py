@@ -91,6 +91,7 @@ def _executor(around: Surroundings, own: AgentParts) -> ToolExecutor:
         callbacks=Callbacks(
             user_input=around.user_input,
             confinement=around.confinement,
+            network=around.network,
             sees_images=own.model.sees_images,
             agent_manager=around.agents,
             subagents=own.subagents,

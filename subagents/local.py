@@ -96,6 +96,7 @@ class LocalExecutor:
             around.environ,
             sink,
             around.confinement,
+            network=task.network,
             verify_seconds=around.verify_seconds,
             kept=KeptOutput(file=lambda: self._step_folder(task.step_id) / LOG_FILE, attempt=task.attempt),
         )
@@ -112,7 +113,7 @@ class LocalExecutor:
             held=verification.held,
             steering=verification.steering,
         ).granting([Path(file) for file in result_files(task)], write=False)
-        return replace(around, workspace=workspace)
+        return replace(around, workspace=workspace, network=task.network)
 
     def _profile(self, task: StepTask) -> AgentProfile | None:
         """The profile the step names. A plan that names one was checked before it started."""

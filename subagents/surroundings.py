@@ -13,6 +13,7 @@ from subagents.budget import Account
 from subagents.executor import AgentUsage
 from subagents.host_commands import VERIFY_SECONDS
 from vibe.core.agents.manager import AgentManager
+from vibe.core.config.models import Network
 from vibe.core.guidance import Guidance
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.sandbox.confinement import Confinement
@@ -30,7 +31,7 @@ class Surroundings:
 
     ``default_model`` is for those that name none (None: the configured one). ``account`` is the plan's; ``environ`` is
     for the processes they start. ``agents`` are the profiles there are; ``spawning`` None: none of them may start others;
-    ``confinement`` None: nothing confines commands.
+    ``confinement`` None: nothing confines commands; ``network`` None: those it confines reach what the settings let them.
     ``guidance`` is what the user and the project teach them. ``user_input`` asks a person (None: nobody is there).
     """
 
@@ -47,6 +48,7 @@ class Surroundings:
     agents: AgentManager | None = None
     spawning: Spawning | None = None
     confinement: Confinement | None = None
+    network: Network | None = None
     guidance: Guidance = field(default_factory=Guidance)
     verify_seconds: float = VERIFY_SECONDS
     user_input: UserInput | None = None

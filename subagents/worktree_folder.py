@@ -13,10 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from subagents.worktree_admin import admin_folder, forget_worktree, make_admin_folder
 from subagents.worktree_errors import GitFailedError, MergeRefusedError, WorktreeError, name_some
 from subagents.worktree_git import Git
 from subagents.worktree_merge import Conflict
-from subagents.worktree_repository import GITLINK, Base, Change, Repository
+from subagents.worktree_repository import Base, Change, Repository
 
 SEPARATOR = "======="
 OUR_LABEL = "HEAD"
@@ -73,13 +74,12 @@ class WorktreeFolder:
             self.remove()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir()
+            forget_worktree(self.repository, self.path)  # one that is gone, as after a kill
+            make_admin_folder(self.repository, self.path, base.commit)
         except OSError as error:
-            raise WorktreeError(f"{str(self.path.parent)!r} can't be made: {error.strerror}") from error
-        # Forced: also where git remembers one that is gone, as after a kill.
-        words = ("worktree", "add", "--quiet", "--force", "--force", "--no-track", "-B", self.branch)
-        self.repository.git(*words, str(self.path), base.commit)
-        self._date_index_ahead()
-        self.workdir.mkdir(parents=True, exist_ok=True)  # a workspace of which nothing was ever committed
+            raise WorktreeError(f"{str(self.path)!r} can't be made: {error.strerror}") from error
+        self.check_out(base)
 
     def check_out(self, base: Base) -> None:
         """As ``create``, where git knows the folder already and its index tells what is in it.
@@ -90,7 +90,7 @@ class WorktreeFolder:
         words = ("checkout", "--quiet", "--force", "--no-track", "--ignore-other-worktrees", "-B", self.branch)
         self._git(*words, base.commit)
         self._date_index_ahead()
-        self.workdir.mkdir(parents=True, exist_ok=True)
+        self.workdir.mkdir(parents=True, exist_ok=True)  # a workspace of which nothing was ever committed
 
     def remove(self) -> None:
         """Remove it, its processes first; the branch stays. It need not be there, or be whole."""
@@ -99,13 +99,11 @@ class WorktreeFolder:
     def put_away(self) -> PutAway:
         """As ``remove``, but that the files are left for ``remove_folder``, under a name nobody knows."""
         was_alone = self.end_processes()
-        admin = self._own_admin_folder()
         rest = self.path.with_name(f"{PUT_AWAY}{self.path.name}.{secrets.token_hex(4)}")
+        with suppress(OSError):
+            forget_worktree(self.repository, self.path)
         with suppress(FileNotFoundError):
             self.path.rename(rest)
-        if admin is None or not self._forget(admin):
-            # Of one that is gone git forgets what it knew.
-            self.repository.git.ask("worktree", "remove", "--force", "--force", str(self.path))
         return PutAway(path=rest, was_alone=was_alone)
 
     def delete_branch(self) -> None:
@@ -125,9 +123,6 @@ class WorktreeFolder:
         changes = self.repository.changes(base.commit, tree)
         if not changes:
             return None
-        inner = [change.path for change in changes if change.new_mode == GITLINK]
-        if inner:
-            raise MergeRefusedError(f"the step made a git repository at {name_some(inner)}, which can't be committed")
         commit = self.repository.commit(tree, [base.commit], message)
         self._git("update-ref", self.ref, commit)
         return commit, changes
@@ -178,12 +173,8 @@ class WorktreeFolder:
         return not found
 
     def admin_folder(self) -> Path | None:
-        """Git's folder of this worktree, if its own file says where that is."""
-        try:
-            text = (self.path / ".git").read_text(encoding="utf-8", errors="surrogateescape")
-        except OSError:
-            return None
-        return Path(text.removeprefix("gitdir:").strip())
+        """Git's folder of this worktree, if there is one."""
+        return admin_folder(self.repository, self.path)
 
     def written_ns(self) -> int:
         """When its index was written as it was made, by the clock that dates files; 0 if that is not known."""
@@ -195,41 +186,20 @@ class WorktreeFolder:
 
     @property
     def _git(self) -> Git:
-        return self.repository.git.at(self.path)
+        admin = self.admin_folder()
+        if admin is None:
+            raise WorktreeError(f"git knows {str(self.path)!r} as a worktree no longer")
+        return self.repository.git.at(self.path, admin)
 
     def _tree(self) -> str:
         self._touch_changed()
-        self._git("add", "--all", "--", ":/")
+        inner = self.repository.record(self._git)
+        if inner:
+            raise MergeRefusedError(f"the step made a git repository at {name_some(inner)}, which can't be committed")
         admin = self.admin_folder()
         if admin is not None:
             date_ahead(admin / "index")
         return self._git("write-tree").text
-
-    def _own_admin_folder(self) -> Path | None:
-        """Git's folder of this worktree, if the two name each other and nobody locked it."""
-        admin = self.admin_folder()
-        try:
-            if admin is None or os.path.realpath(admin.parent) != os.path.realpath(self._admin_folders):
-                return None
-            back = (admin / "gitdir").read_text(encoding="utf-8", errors="surrogateescape").strip()
-        except OSError:
-            return None
-        is_own = back == os.path.realpath(self.path / ".git") and not (admin / "locked").exists()
-        return admin if is_own else None
-
-    def _forget(self, admin: Path) -> bool:
-        """Have git know nothing of this worktree from one moment to the next; what it knew goes with the scratch folder."""
-        try:
-            admin.rename(self.repository.scratch / f"forgotten.{secrets.token_hex(4)}")
-        except OSError:
-            return False
-        with suppress(OSError):
-            self._admin_folders.rmdir()  # the last one, as git does
-        return True
-
-    @property
-    def _admin_folders(self) -> Path:
-        return self.repository.common_dir / "worktrees"
 
     def _date_index_ahead(self) -> None:
         """Have git take files for unchanged that were written in the same second as its index, as all of them were.

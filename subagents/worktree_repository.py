@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from subagents.worktree_errors import GitFailedError, WorktreeRefusedError, name_some
-from subagents.worktree_git import OLDEST, Git, git_environ, git_version
+from subagents.worktree_git import OLDEST, Git, git_version
+from vibe.core.git.calls import git_environ
+from vibe.core.git.discovery import BARE, Located, OddRepositoryError, locate
+from vibe.core.git.index_paths import gone_and_there, stdin_of
+from vibe.core.git.shelter import take_shelter
 
 UNDER_WAY = (
     ("MERGE_HEAD", "a merge"), ("rebase-merge", "a rebase"), ("rebase-apply", "a rebase"),
@@ -69,7 +74,8 @@ class Repository:
     """A repository and the workspace in it. Everything here blocks: call it in a thread.
 
     ``prefix`` is the workspace's path from ``top``, with a ``/`` at its end if it is not the top itself. ``outside``
-    are pathspecs of what is no part of the user's work though it lies below ``top``.
+    are pathspecs of what is no part of the user's work though it lies below ``top``; ``left_out`` are settings of the
+    repository's own that would have git run programs, and that it does not go by.
     """
 
     git: Git
@@ -80,6 +86,7 @@ class Repository:
     prefix: str
     hash_name: str
     outside: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def scratch(self) -> Path:
@@ -93,7 +100,7 @@ class Repository:
     def standing(self) -> Standing:
         """How it stands now."""
         words = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--no-renames")
-        return parse_status(self.git(*words, "--ignore-submodules=dirty", "--", ":/", *self.outside).items)
+        return parse_status(self.git(*words, "--ignore-submodules=all", "--", ":/", *self.outside).items)
 
     def busy_with(self) -> str:
         """What the user is in the middle of, or nothing."""
@@ -106,13 +113,35 @@ class Repository:
             if (self.git_dir / "index").is_file():
                 shutil.copyfile(self.git_dir / "index", index)
             try:
-                self.git("add", "--all", "--", ":/", *self.outside, index=index)
+                self.record(self.git, self.outside, index=index)
             except GitFailedError:
                 if tries == SNAPSHOT_TRIES:
                     raise
             else:
                 break
         return self.git("write-tree", index=index).text
+
+    def record(self, git: Git, outside: Sequence[str] = (), index: Path | None = None) -> tuple[str, ...]:
+        """Put all files of a worktree that changed or are new into an index; the repositories found among them.
+
+        Not ``git add``: that asks the repositories within for changes, and so runs what their settings name.
+        """
+        words = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", "--deduplicate")
+        found = git(*words, "--", ":/", *outside, index=index).items
+        inner = tuple(path.rstrip("/") for path in found if path.endswith("/"))
+        gone, there = gone_and_there(git.folder, (path for path in found if not path.endswith("/")))
+        gitlinks = self.gitlinks(git, index) if any((git.folder / path).is_dir() for path in gone) else ()
+        gone = [path for path in gone if path not in gitlinks]
+        if gone:  # first: to make room
+            git("update-index", "-z", "--force-remove", "--stdin", stdin=stdin_of(gone), index=index)
+        if there:
+            git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=stdin_of(there), index=index)
+        return inner
+
+    def gitlinks(self, git: Git, index: Path | None = None) -> frozenset[str]:
+        """The paths of submodules in an index."""
+        items = git("ls-files", "-z", "--stage", "--", ":/", index=index).items
+        return frozenset(item.partition("\t")[2] for item in items if item.startswith(GITLINK))
 
     def changes(self, before: str, after: str) -> tuple[Change, ...]:
         """What differs between two trees (or commits)."""
@@ -139,42 +168,94 @@ class Repository:
         return path.removeprefix(self.prefix) if path.startswith(self.prefix) else os.path.relpath(path, self.prefix)
 
 
-def open_repository(workspace: Path, environ: Mapping[str, str], *, not_work: Sequence[Path] = ()) -> Repository:
+def open_repository(
+    workspace: Path,
+    environ: Mapping[str, str],
+    keep: Path,
+    *,
+    not_work: Sequence[Path] = (),
+    programs: bool = False,
+) -> Repository:
     """The repository of a workspace, if worktree steps can run there; ``not_work`` are folders that hold no work.
+
+    ``keep`` and ``programs``: see ``take_shelter``.
 
     Raises:
         WorktreeRefusedError: no git, no repository, none with a working tree, or no commit yet.
     """
+    located = find_repository(workspace, environ)
+    try:
+        shelter = take_shelter(located, environ, keep, programs=programs)
+        (located.common_dir / "logs").mkdir(exist_ok=True)  # where the shelter leads, git makes none
+    except OSError as error:
+        problem = f"{error.filename or located.common_dir} can't be written ({error.strerror})"
+        raise WorktreeRefusedError(
+            workspace, problem, "see that there is space and that you may write there"
+        ) from error
+    except (ValueError, subprocess.TimeoutExpired) as error:
+        raise WorktreeRefusedError(workspace, str(error), "see `git config --list`") from error
+    git = Git(folder=located.top, environ=shelter.here())
+    hash_name = git("rev-parse", "--show-object-format").text
+    _check_head(workspace, located, git)
+    prefix = Path(os.path.realpath(workspace)).relative_to(located.top).as_posix()
+    return Repository(
+        git=replace(git, environ={**git.environ, **_identity(git, located.common_dir)}),
+        workspace=workspace,
+        top=located.top,
+        git_dir=located.git_dir,
+        common_dir=located.common_dir,
+        prefix="" if prefix == "." else f"{prefix}/",
+        hash_name=hash_name,
+        left_out=shelter.left_out,
+        outside=tuple(f":(top,exclude,literal){path}" for path in _below(located.top, not_work)),
+    )
+
+
+def find_repository(workspace: Path, environ: Mapping[str, str]) -> Located:
+    """Where a workspace's repository is, if git is of use there.
+
+    Raises:
+        WorktreeRefusedError: no git, no repository, or none with a working tree.
+    """
+    if not workspace.is_dir():
+        raise WorktreeRefusedError(workspace, "the folder is gone", "put it back, or start the plan anew elsewhere")
     if not shutil.which("git", path=environ.get("PATH")):
         raise WorktreeRefusedError(workspace, "git is not installed", f"install git {OLDEST[0]}.{OLDEST[1]} or later")
-    git = Git(folder=workspace, environ=git_environ(environ))
-    version = git_version(git)
+    version = git_version(Git(folder=workspace, environ=git_environ(environ)))
     if version < OLDEST:
         found = ".".join(map(str, version)) or "of an unknown version"
         raise WorktreeRefusedError(workspace, f"git {found} is too old", f"install {OLDEST[0]}.{OLDEST[1]} or later")
-    names = ("--is-bare-repository", "--is-inside-work-tree", "--absolute-git-dir", "--git-common-dir")
-    facts = git.ask("rev-parse", *names, "--show-object-format")
-    lines = facts.text.splitlines()
-    if facts.code != 0 or len(lines) != 5:
+    return _located(workspace)
+
+
+def _located(workspace: Path) -> Located:
+    try:
+        located = locate(workspace)
+    except OddRepositoryError as error:
+        if error.problem == BARE:
+            inside = any(place.name == ".git" for place in (error.path, *error.path.parents))
+            problem = "it is inside a repository's own folder" if inside else "it is a bare repository"
+            raise WorktreeRefusedError(workspace, problem, "run the plan in a working tree") from error
+        raise WorktreeRefusedError(workspace, str(error), "see what `git status` says of it") from error
+    except OSError as error:
+        problem = f"{str(error.filename)!r} can't be read ({error.strerror})"
+        raise WorktreeRefusedError(workspace, problem, "see that you may read it") from error
+    if located is None:
         fix = "make it a git repository with a commit, or use workspace 'shared'"
-        raise WorktreeRefusedError(workspace, f"it is no git repository ({facts.problem.partition(' (or')[0]})", fix)
-    if lines[0] == "true" or lines[1] != "true":
-        problem = "it is a bare repository" if lines[0] == "true" else "it is inside a repository's own folder"
-        raise WorktreeRefusedError(workspace, problem, "run the plan in a working tree")
-    where = git("rev-parse", "--show-toplevel", "--show-prefix").out.split(b"\n")
-    if git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}").code != 0:
+        raise WorktreeRefusedError(workspace, "it is no git repository", fix)
+    return located
+
+
+def _check_head(workspace: Path, located: Located, git: Git) -> None:
+    """See that there is a commit, and that it can be read."""
+    named = git.ask("rev-parse", "--verify", "--quiet", "HEAD")
+    branch = git.ask("symbolic-ref", "--quiet", "HEAD").text
+    if named.code != 0 and not (branch and (located.common_dir / branch).exists()):
         raise WorktreeRefusedError(workspace, "the repository has no commit yet", "commit once")
-    top = Path(os.fsdecode(where[0]))
-    return Repository(
-        git=replace(git, folder=top, environ={**git.environ, **_identity(git)}),
-        workspace=workspace,
-        top=top,
-        git_dir=Path(lines[2]),
-        common_dir=Path(os.path.normpath(workspace / lines[3])),
-        prefix=os.fsdecode(where[1]),
-        hash_name=lines[4],
-        outside=tuple(f":(top,exclude,literal){path}" for path in _below(top, not_work)),
-    )
+    read = git.ask("cat-file", "-e", f"{named.text or 'HEAD'}^{{tree}}")
+    if read.code != 0:
+        problem = f"its last commit can't be read ({read.problem})"
+        raise WorktreeRefusedError(workspace, problem, "see what `git fsck` says")
 
 
 def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: Sequence[Path] = ()) -> None:
@@ -239,10 +320,12 @@ def _change(raw: str, path: str) -> Change:
     return Change(path=path, old_mode=old_mode, old=old, new_mode=new_mode, new=new)
 
 
-def _identity(git: Git) -> dict[str, str]:
+def _identity(git: Git, common_dir: Path) -> dict[str, str]:
     """Who commits: the user as git knows them, or else ``vibe``."""
-    answer = git.ask("config", "-z", "--get-regexp", r"^user\.(name|email)$").items
+    answer = git.ask("config", "-z", "--get-regexp", r"^(user\.(name|email)|filter\.lfs\.process)$").items
     known = dict(item.split("\n", 1) for item in answer if "\n" in item)
+    if "filter.lfs.process" in known:
+        (common_dir / "lfs").mkdir(exist_ok=True)  # git-lfs would make it in the shelter
     name, email = known.get("user.name") or "vibe", known.get("user.email") or "vibe@localhost"
     defaults = {
         f"GIT_{who}_{what}": value

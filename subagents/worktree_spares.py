@@ -7,7 +7,6 @@ comes after a killed process deletes it. Whatever is out of the ordinary has a f
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import sys
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from subagents.worktree_admin import make_admin_folder
 from subagents.worktree_errors import WorktreeError
 from subagents.worktree_folder import WRITTEN, WorktreeFolder, date_ahead, remove_folder
 from subagents.worktree_index import Entry, read_index, stamp_of
@@ -138,8 +138,8 @@ def _take_over(spare: Spare, folder: WorktreeFolder, base: Base) -> Checkout:
 
 def _equip(folder: WorktreeFolder, base: Base, checkout: Checkout) -> Checkout:
     """Have git know the folder as a worktree, and write what differs in ``base``."""
-    admin = _admin_folder(folder, checkout.index, base)
-    (folder.path / ".git").write_text(f"gitdir: {admin}\n", encoding="utf-8", errors="surrogateescape")
+    admin = make_admin_folder(folder.repository, folder.path, base.commit, checkout.index)
+    date_ahead(admin / "index")  # every file was looked at just now
     folder.check_out(base)
     taken = note_checkout(folder)
     if taken is None or taken.attributes != checkout.attributes:
@@ -185,23 +185,6 @@ class _Stripping:
         if entry is None or entry.changed_ns >= self._sure_ns:
             return False
         return stamp_of(file.stat(follow_symlinks=False)) == entry.stamp
-
-
-def _admin_folder(folder: WorktreeFolder, index: bytes, base: Base) -> Path:
-    """Git's folder of the worktree, as ``git worktree add`` would make it; it is there as a whole or not at all."""
-    repository = folder.repository
-    draft = repository.scratch / "worktree"
-    draft.mkdir()
-    (draft / "commondir").write_text("../..\n")
-    back = os.path.realpath(folder.path / ".git")
-    (draft / "gitdir").write_text(f"{back}\n", encoding="utf-8", errors="surrogateescape")
-    (draft / "HEAD").write_text(f"{base.commit}\n")
-    (draft / "index").write_bytes(index)
-    date_ahead(draft / "index")  # every file was looked at just now
-    admin = Path(os.path.realpath(repository.common_dir)) / "worktrees" / f"{folder.path.name}-{secrets.token_hex(4)}"
-    admin.parent.mkdir(exist_ok=True)
-    draft.rename(admin)
-    return admin
 
 
 def _is_dated_finely(entries: Mapping[str, Entry]) -> bool:

@@ -77,7 +77,7 @@ def measure(files: int, times: int) -> dict[str, float]:
 
 def _executor(base: Path, root: Path, number: int) -> WorktreeExecutor:
     place = WorktreePlace(
-        open_repository=lambda: open_repository(root, os.environ),
+        open_repository=lambda: open_repository(root, os.environ, root.parent / "git"),
         plan_id=f"bench{number}",
         folder=base / f"worktrees{number}",
         step_folder=lambda step_id: _made(base / f"steps{number}" / step_id),

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from subagents.worktree_errors import GitFailedError
-from subagents.worktree_git import Git, git_environ
+from vibe.core.git.calls import GitCall, git_environ, run_git
+from vibe.core.git.discovery import locate
 
 
 def head_commit(folder: Path, environ: Mapping[str, str]) -> str | None:
     """HEAD's commit; None without git, repository or commit. Blocks."""
+    words = ("rev-parse", "--verify", "--quiet", "HEAD")
     try:
-        answer = Git(folder=folder, environ=git_environ(environ)).ask("rev-parse", "--verify", "--quiet", "HEAD")
-    except GitFailedError:
+        located = locate(folder)
+        if located is None:
+            return None
+        answer = run_git(GitCall(words=words, folder=located.top, environ=located.surroundings(git_environ(environ))))
+    except (OSError, ValueError, subprocess.SubprocessError):
         return None
     return answer.text if answer.code == 0 and answer.text else None

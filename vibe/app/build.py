@@ -12,7 +12,7 @@ from vibe.app.host import Host
 from vibe.app.lasting_approvals import approvals_for
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
-from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
+from vibe.core.config.models import BackendKind, ModelConfig, Network, ProviderConfig, VibeConfig
 from vibe.core.config.paths import VibePaths, user_home_of
 from vibe.core.guidance import Guidance
 from vibe.core.guidance_loader import GuidanceRequest, load_guidance
@@ -135,6 +135,11 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
             *guidance.warnings,
         ),
     )
+
+
+def network_flags(*, on: bool) -> Mapping[str, Any]:
+    """What ``--network`` sets."""
+    return {"sandbox.network": Network.ON.value} if on else {}
 
 
 def _confinement(host: Host, loaded: LoadedConfig) -> Confinement:

@@ -15,7 +15,7 @@ from subagents.worktree_orphans import Orphans, find_orphans
 from subagents.worktree_repository import Repository, open_repository
 from vibe.app.host import Host
 from vibe.app.plan_start import RESUMABLE
-from vibe.app.plan_worktrees import worktrees_folder
+from vibe.app.plan_worktrees import git_folder, worktrees_folder
 from vibe.app.sample_project import remove_sample_copy, sample_copy
 from vibe.core.errors import UsageError
 
@@ -158,6 +158,6 @@ def _repository(folder: PlanFolder, host: Host) -> Repository | None:
 
 def _open(workspace: Path, host: Host) -> Repository | None:
     try:
-        return open_repository(workspace, host.environ) if workspace.is_dir() else None
+        return open_repository(workspace, host.environ, git_folder(host.home)) if workspace.is_dir() else None
     except WorktreeRefusedError:
         return None

@@ -17,7 +17,7 @@ from planner.records import RunSettings
 from planner.replay import RestoredPlan
 from planner.store import PlanStore
 from vibe.app.base_commit import head_commit
-from vibe.app.build import Engine, EngineRequest, build_engine
+from vibe.app.build import Engine, EngineRequest, build_engine, network_flags
 from vibe.app.host import Host
 from vibe.app.plan_acceptance import check_accepted
 from vibe.app.plan_preflight import check_answers, check_decisions, check_surroundings
@@ -57,7 +57,7 @@ class PlanRunOptions:
 
     ``plan_folder`` is where the plan file lies: a sample's files are found beside it. ``only``: the steps asked for (none:
     all); ``reuse``: the plan whose results are taken over; ``allow_dirty``: worktrees may start from what is not committed.
-    ``accepted``: a person has read the commands of a plan that a model wrote.
+    ``accepted``: a person has read the commands of a plan that a model wrote. ``network``: confined commands reach everything.
     """
 
     workdir: Path
@@ -74,6 +74,7 @@ class PlanRunOptions:
     reuse: str | None = None
     allow_dirty: bool = False
     accepted: bool = False
+    network: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +97,8 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
     plan, sample = loaded.plan, loaded.plan.sample
     check_decisions(plan, options.decisions)
     replay = replay_of(plan, options)
-    engine = build_engine(host, EngineRequest(workdir=options.workdir, trust=options.trust, replay=replay))
+    flags = network_flags(on=options.network)
+    engine = build_engine(host, EngineRequest(workdir=options.workdir, flags=flags, trust=options.trust, replay=replay))
     check_surroundings(plan, engine, options.model)
     check_replans(plan, engine)
     check_accepted(plan, loaded.where, accepted=_is_accepted(options, engine))
@@ -119,6 +121,7 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
             fail_fast=options.fail_fast,
             executor=options.executor or "local",
             allow_dirty=options.allow_dirty,
+            network=options.network,
             origin=loaded.where,
             only=options.only,
             reused_from=start.reused_from,
@@ -228,7 +231,8 @@ def engine_of_resume(
     workdir = Path(settings.workspace)
     if not workdir.is_dir():
         raise UsageError(f"the workspace of plan {settings.plan_id}, {str(workdir)!r}, is gone: restore it first")
-    engine = build_engine(host, EngineRequest(workdir=workdir, trust=trust, replay=replay))
+    flags = network_flags(on=settings.network)
+    engine = build_engine(host, EngineRequest(workdir=workdir, flags=flags, trust=trust, replay=replay))
     check_surroundings(plan, engine, settings.model)
     check_replans(plan, engine)
     check_worktrees_again(plan, workdir, host, engine)
@@ -241,6 +245,7 @@ def _resumed_settings(settings: RunSettings, options: PlanRunOptions) -> RunSett
         "max_parallel": options.max_parallel,
         "approvals": options.approvals if options.approvals is not ApprovalSetting.ASK else None,
         "fail_fast": options.fail_fast or None,
+        "network": options.network or None,
         "executor": options.executor,
         "decisions": {**settings.decisions, **options.decisions},
     }

@@ -14,12 +14,12 @@ from planner.store import PlanStore
 from subagents.executor import StepExecutor
 from subagents.worktree_errors import WorktreeError, WorktreeRefusedError
 from subagents.worktree_executor import WorktreeExecutor, WorktreePlace
-from subagents.worktree_repository import check_startable, open_repository
+from subagents.worktree_repository import Repository, check_startable, open_repository
 from vibe.app.build import Engine
 from vibe.app.host import Host
 from vibe.core.config.trust import TrustStore
 from vibe.core.errors import UsageError
-from vibe.core.git_facts import chosen_programs
+from vibe.core.project_context import GIT_DIRECTORY
 
 
 def worktrees_folder(folder: PlanFolder) -> Path:
@@ -40,8 +40,7 @@ def check_worktrees(plan: Plan, workspace: Path, host: Host, engine: Engine, *, 
         raise UsageError(
             "a demonstration runs on a copy of its files, which is no git repository: use workspace 'shared'"
         )
-    repository = open_repository(workspace, engine.environ, not_work=[host.home])
-    _check_programs(workspace, host, engine)
+    repository = _open(workspace, host, engine)
     check_startable(repository, allow_dirty=allow_dirty, not_counted=[Path(where)] if Path(where).is_absolute() else [])
 
 
@@ -52,22 +51,35 @@ def check_worktrees_again(plan: Plan, workspace: Path, host: Host, engine: Engin
         UsageError: as ``check_worktrees``.
     """
     if wants_worktrees(plan):
-        repository = open_repository(workspace, engine.environ, not_work=[host.home])
-        _check_programs(workspace, host, engine)
-        check_startable(repository, allow_dirty=True)
+        check_startable(_open(workspace, host, engine), allow_dirty=True)
 
 
-def _check_programs(workspace: Path, host: Host, engine: Engine) -> None:
-    """See that git runs no program that a repository the user does not trust chose."""
-    if engine.request.trust or TrustStore(host.home).is_trusted(workspace):
-        return
-    chosen = chosen_programs(workspace, engine.environ)
-    if chosen:
-        raise UsageError(
-            f"worktree steps have git check out files and merge, and this repository's own configuration names programs for "
-            f"that ({', '.join(chosen)}): see that they are yours (`git config --local --list`), then run with --trust, or "
-            "trust the folder with `vibe trust add`"
+def _open(workspace: Path, host: Host, engine: Engine) -> Repository:
+    """The repository; programs it chose for git run only where the user trusts it.
+
+    Raises:
+        UsageError: there is none, or it names such programs and is not trusted.
+    """
+    trusted = engine.request.trust or TrustStore(host.home).is_trusted(workspace)
+    keep = git_folder(host.home)
+    repository = open_repository(workspace, engine.environ, keep, not_work=[host.home], programs=trusted)
+    if repository.left_out:
+        fix = (
+            "move them from the included file to the repository's own configuration (`git config --local --edit`)"
+            if trusted
+            else "see that they are yours (`git config --local --list`), then run with --trust, or trust the folder with "
+            "`vibe trust add`"
         )
+        raise UsageError(
+            "worktree steps have git check out files and merge, and this repository's own configuration names programs for "
+            f"that ({', '.join(repository.left_out)}): {fix}"
+        )
+    return repository
+
+
+def git_folder(home: Path) -> Path:
+    """Where the settings are kept that git goes by in the repositories of worktree steps."""
+    return home / GIT_DIRECTORY
 
 
 def worktree_executor(
@@ -76,7 +88,7 @@ def worktree_executor(
     """The executor that gives worktrees to the steps that want them; no repository is needed as long as none does."""
     workspace = Path(store.settings.workspace)
     place = WorktreePlace(
-        open_repository=partial(open_repository, workspace, engine.environ, not_work=[host.home]),
+        open_repository=partial(_open, workspace, host, engine),
         plan_id=store.plan_id,
         folder=worktrees_folder(store.folder),
         step_folder=store.step_folder,

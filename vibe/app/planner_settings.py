@@ -12,7 +12,7 @@ from planner.model import Plan
 from planner.revising import ReplanPolicy
 from subagents.surroundings import Surroundings
 from subagents.worktree_kept import KeptBy
-from subagents.worktree_repository import open_repository
+from subagents.worktree_repository import find_repository
 from vibe.app.build import Engine
 from vibe.app.plan_preflight import check_surroundings
 from vibe.app.plan_worktrees import wants_worktrees
@@ -97,7 +97,7 @@ def check_revised(around: Surroundings, config: PlannerConfig, plan: Plan) -> No
     if wanted:
         raise PlannerDisabledError("the configuration", wanted)
     if wants_worktrees(plan):
-        open_repository(around.workspace.root, around.environ)
+        find_repository(around.workspace.root, around.environ)
 
 
 def with_decision_timeout(loaded: LoadedPlan, seconds: float) -> LoadedPlan:

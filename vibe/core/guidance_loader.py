@@ -140,6 +140,7 @@ def _hook_files(request: GuidanceRequest) -> list[HookFile]:
 def _context(request: GuidanceRequest, library: PromptLibrary, trusts: Callable[[Path], bool]) -> str:
     return project_context(
         ContextRequest(
+            home=request.home,
             workdir=request.workdir,
             user_home=request.user_home,
             environ=request.environ,

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vibe.core.git_facts import GitQuestion, git_facts
+from vibe.core.git_facts import GitQuestion, git_view
 from vibe.core.system_prompt import PromptLibrary, filled
 from vibe.core.tools.ignore import DEFAULT_IGNORES, IGNORE_FILE
 
@@ -24,6 +24,8 @@ README_NAMES = tuple(
     f"{stem}{ending}" for stem in ("README", "readme") for ending in (".md", ".rst", ".txt", ".markdown", "")
 )
 LARGE = " It is large, so only part of it is shown."
+GIT_DIRECTORY = "git"
+"""Of the home: the settings that git goes by in other people's repositories."""
 MAX_ENTRIES_READ = 10_000
 """Of one folder."""
 PERSONAL_FOLDERS = frozenset({"Desktop", "Documents", "Downloads", "Library", "Movies", "Music", "Pictures", "Videos"})
@@ -49,8 +51,9 @@ class ContextLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextRequest:
-    """What to take a snapshot of, and within which limits."""
+    """What to take a snapshot of, and within which limits; ``home`` is the user's vibe folder."""
 
+    home: Path
     workdir: Path
     user_home: Path
     environ: Mapping[str, str]
@@ -101,10 +104,10 @@ def _git_status(request: ContextRequest) -> str:
         environ=request.environ,
         commits=request.limits.default_commit_count,
         timeout_seconds=request.limits.timeout_seconds,
-        trusted=request.trusted,
+        keep=request.home / GIT_DIRECTORY,
     )
-    facts = git_facts(question)
-    return f"Git, at the start of the conversation:\n{facts}" if facts else ""
+    view = git_view(question)
+    return f"Git, at the start of the conversation:\n{view.facts}" if view else ""
 
 
 def _readme(request: ContextRequest) -> str:

@@ -56,7 +56,10 @@ def test_a_plan_does_not_start_where_its_steps_could_not_be_merged(rig: Rig, cas
     subprocess.run(["bash", "-ec", script], cwd=rig.root, env=environment(), check=True, capture_output=True)
 
     with pytest.raises(WorktreeRefusedError) as refused:
-        check_startable(open_repository(rig.root / case.folder, {**environment(), **case.environ}), allow_dirty=False)
+        check_startable(
+            open_repository(rig.root / case.folder, {**environment(), **case.environ}, rig.base / "git"),
+            allow_dirty=False,
+        )
 
     assert case.says in str(refused.value)
 
@@ -68,7 +71,7 @@ def test_an_old_git_is_refused(rig: Rig, tmp_path: Path) -> None:
     old.chmod(0o755)
 
     with pytest.raises(WorktreeRefusedError, match=r"git 2\.37\.1 is too old; install 2\.38 or later"):
-        open_repository(rig.root, {**environment(), "PATH": f"{old.parent}:/usr/bin:/bin"})
+        open_repository(rig.root, {**environment(), "PATH": f"{old.parent}:/usr/bin:/bin"}, tmp_path / "keep")
 
 
 @pytest.mark.parametrize("does", ["true", "echo x > ignored.log", "git checkout -q --detach", "cp b plan.json"])
@@ -90,7 +93,9 @@ def test_variables_that_would_lead_git_elsewhere_are_not_followed(rig: Rig, tmp_
     other = Rig(tmp_path / "other").create({"x": "x\n"})
 
     found = open_repository(
-        rig.root / "sub", {**environment(), "GIT_DIR": str(other.root / ".git"), "GIT_WORK_TREE": "/"}
+        rig.root / "sub",
+        {**environment(), "GIT_DIR": str(other.root / ".git"), "GIT_WORK_TREE": "/"},
+        tmp_path / "keep",
     )
 
     assert (found.top, found.prefix, found.git_dir) == (rig.root, "sub/", rig.root / ".git")

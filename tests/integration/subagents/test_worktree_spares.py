@@ -13,6 +13,7 @@ import pytest
 from anyio import to_thread
 
 from subagents import worktree_spares
+from subagents.worktree_apply import scratch_folder
 from subagents.worktree_executor import WorktreeExecutor
 from subagents.worktree_folder import WorktreeFolder
 from subagents.worktree_index import read_index
@@ -239,7 +240,8 @@ async def test_the_plans_folder_stays_while_a_worktree_may_be_made_in_it(rig: Ri
 def test_what_nobody_changed_stays_and_all_else_goes(rig: Rig) -> None:
     repository = rig.repository()
     folder = WorktreeFolder(repository=repository, path=rig.home / "worktrees" / "s", branch="vibe/p/s")
-    folder.create(take_base(repository))
+    with scratch_folder(repository):
+        folder.create(take_base(repository))
     checkout = worktree_spares.note_checkout(folder)
     assert checkout is not None
     settled(folder.path, rig)

@@ -59,6 +59,7 @@ class Rig:
     base: Path
     sink: MemorySink = field(default_factory=MemorySink)
     workspace: str = "."
+    programs: bool = False
 
     @property
     def root(self) -> Path:
@@ -103,7 +104,7 @@ class Rig:
 
     def repository(self) -> Repository:
         """The repository as steps see it."""
-        return open_repository(self.root / self.workspace, environment())
+        return open_repository(self.root / self.workspace, environment(), self.base / "git", programs=self.programs)
 
     def step_folder(self, step_id: str) -> Path:
         """Where a step's record is kept."""

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.git_facts import UNTRUSTED
 from vibe.core.project_context import ContextLimits, ContextRequest, project_context
 from vibe.core.system_prompt import PromptLibrary
 
@@ -26,6 +25,7 @@ def request_of(tmp_path: Path) -> ContextRequest:
     workdir = tmp_path / "work"
     workdir.mkdir()
     return ContextRequest(
+        home=tmp_path / "home",
         workdir=workdir,
         user_home=tmp_path,
         environ=ENVIRON,
@@ -126,8 +126,8 @@ def test_a_repository_without_commits_has_a_branch(request_of: ContextRequest) -
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-@pytest.mark.parametrize("key", ["core.fsmonitor", "filter.x.clean"])
-def test_an_untrusted_repository_starts_no_program(
+@pytest.mark.parametrize("key", ["core.fsmonitor", "filter.x.clean", "diff.external"])
+def test_a_repository_starts_no_program(
     request_of: ContextRequest,
     tmp_path: Path,
     key: str,
@@ -140,8 +140,8 @@ def test_an_untrusted_repository_starts_no_program(
     write(request_of.workdir / "a.py", "y")
 
     text = project_context(replace(request_of, trusted=trusted))
-    assert (UNTRUSTED in text) is not trusted
-    assert canary.exists() is (trusted and key == "filter.x.clean")
+    assert "Status: 2 changed or new files" in text
+    assert not canary.exists()
 
 
 @pytest.mark.parametrize("trusted", [True, False])

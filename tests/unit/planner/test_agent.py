@@ -330,6 +330,8 @@ NOT_FOR_MODELS: list[tuple[list[dict[str, Any]], str]] = [
         ],
         "step 'b' goes and nothing takes its place",
     ),
+    ([{"op": "update_step", "id": "b", "changes": {"network": "on"}}], "network"),
+    ([{"op": "add_step", "step": {"id": "x", "title": "X", "mode": "code", "network": "on"}}], "network"),
 ]
 
 

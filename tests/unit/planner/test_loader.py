@@ -153,6 +153,11 @@ BAD = [
     Bad(raw=document(version=True), path="version", says="True is not a format"),
     Bad(raw=document(version=1.0), path="version", says="1.0 is not a format"),
     Bad(raw=document(step("a", allowed_tools=["re:("])), path="steps[0].allowed_tools[0]", says="'(' is not valid"),
+    Bad(
+        raw=document(step("a", allowed_tools=["re:(?=(a+)+b)"])),
+        path="steps[0].allowed_tools[0]",
+        says="may take too long",
+    ),
     Bad(raw=document(step("a", denied_tools=["web_[a"])), path="steps[0].denied_tools[0]", says="not closed"),
     Bad(raw=document(decisions=[choice("q", "x")]), path="decisions[0].options", says="at least 2 entries, not 1"),
     Bad(raw=document(decisions=[choice("q", "x", "x")]), path="decisions[0].options", says="two options have the id"),

@@ -189,6 +189,9 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         "--auto-approve", "--yolo", action="store_true", help="let steps do whatever no rule denies, without asking"
     )
     parser.add_argument(
+        "--network", action="store_true", help="confined commands reach the network, not only localhost"
+    )
+    parser.add_argument(
         "--wait", action="store_true", help="wait for decisions: `vibe plan decide` takes them from another terminal"
     )
     parser.add_argument("--fail-fast", action="store_true", help="start nothing more once a step has failed")

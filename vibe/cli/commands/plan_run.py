@@ -138,6 +138,7 @@ def _options(args: argparse.Namespace, env: CliEnvironment) -> PlanRunOptions:
         reuse=getattr(args, "reuse", None),
         allow_dirty=getattr(args, "allow_dirty", False),
         accepted=getattr(args, "accept_commands", False),
+        network=args.network,
     )
 
 

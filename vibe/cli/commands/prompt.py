@@ -14,6 +14,7 @@ import anyio
 
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
+from vibe.app.build import network_flags
 from vibe.app.host import Host
 from vibe.app.result_record import RunRecord
 from vibe.app.run_chat import ChatRequest, Person, run_chat
@@ -53,6 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser, subcommands: Iterable[str]) -
     parser.add_argument("--model", metavar="ALIAS", help="model to use")
     parser.add_argument(
         "--auto-approve", "--yolo", action="store_true", help="do whatever no rule denies, without asking"
+    )
+    parser.add_argument(
+        "--network", action="store_true", help="confined commands reach the network, not only localhost"
     )
     parser.add_argument("--max-turns", type=positive_int, metavar="N", help="stop after so many model calls")
     parser.add_argument("--max-tokens", type=positive_int, metavar="N", help="stop before more tokens are used")
@@ -171,7 +175,8 @@ def _readable(argument: str) -> str:
 
 
 def _flags(args: argparse.Namespace) -> dict[str, Any]:
-    return {"enabled_tools": args.enabled_tools} if args.enabled_tools else {}
+    tools = {"enabled_tools": args.enabled_tools} if args.enabled_tools else {}
+    return {**tools, **network_flags(on=args.network)}
 
 
 def _print(record: RunRecord, output: str, env: CliEnvironment) -> None:

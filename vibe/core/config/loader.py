@@ -26,6 +26,7 @@ FLAG_NAMES = MappingProxyType({
     "enabled_tools": "--enabled-tools",
     "ipc.address": "--bus",
     "planner.max_parallel_steps": "--max-parallel",
+    "sandbox.network": "--network",
 })
 """What users call the flag that sets a key; for others the key itself after ``--``."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
+from typing import Any, cast
 
 from vibe.core.errors import ConfigError
 
@@ -36,9 +37,24 @@ class NamePatterns:
 def _compile(pattern: str, where: str, key: str) -> Callable[[str], bool]:
     if not pattern.startswith(REGEX_PREFIX):
         return lambda name: fnmatchcase(name, pattern)
+    expression = pattern.removeprefix(REGEX_PREFIX)
     try:
-        regex = re.compile(pattern.removeprefix(REGEX_PREFIX))
+        regex = re.compile(expression)
     except re.error as error:
         problem = f"{pattern!r} is not a valid regular expression ({error}), correct it"
         raise ConfigError(where, key, problem) from error
-    return lambda name: regex.fullmatch(name) is not None
+    linear = compile_linear(expression) or regex  # what only Python takes is a user's own: plans are checked for it
+    return lambda name: linear.fullmatch(name) is not None
+
+
+def compile_linear(expression: str) -> Any:
+    """A valid regular expression for RE2, which takes no longer than its text is long; None where RE2 does not take it."""
+    import re2  # noqa: PLC0415  few have such patterns
+
+    engine = cast("Any", re2)  # without types
+    options = engine.Options()
+    options.log_errors = False
+    try:
+        return engine.compile(expression, options)
+    except engine.error:
+        return None

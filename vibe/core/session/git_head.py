@@ -5,49 +5,40 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from vibe.core.git.discovery import Located, locate, small_text
+
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def git_head(folder: Path) -> tuple[str | None, str | None]:
     """Commit and branch; None for what there is not (no repository, no commit yet, detached)."""
-    git_dir = _git_dir(folder)
-    if git_dir is None:
+    try:
+        located = locate(folder)
+        head = small_text(located.git_dir / "HEAD").strip() if located is not None else ""
+    except (OSError, ValueError):
         return None, None
-    head = _line(git_dir / "HEAD")
-    if not head.startswith("ref: "):
+    if located is None or not head.startswith("ref: "):
         return (head if _HASH.fullmatch(head) else None), None
     ref = head.removeprefix("ref: ")
     branch = ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else None
-    return _resolved(git_dir, ref), branch
+    return _resolved(located, ref), branch
 
 
-def _git_dir(folder: Path) -> Path | None:
-    for place in (folder, *folder.parents):
-        entry = place / ".git"
-        if entry.is_dir():
-            return entry
-        if entry.is_file():  # a worktree or a submodule: the file says where
-            return place / _line(entry).removeprefix("gitdir: ")
-    return None
-
-
-def _resolved(git_dir: Path, ref: str) -> str | None:
-    shared = git_dir / (_line(git_dir / "commondir") or ".")
-    for place in (git_dir, shared):
-        found = _line(place / ref)
+def _resolved(located: Located, ref: str) -> str | None:
+    for place in (located.git_dir, located.common_dir):
+        try:
+            found = small_text(place / ref).strip()
+        except (OSError, ValueError):
+            continue
         if _HASH.fullmatch(found):
             return found
-    packed = _text(shared / "packed-refs")
+    packed = _text(located.common_dir / "packed-refs")
     match = re.search(rf"^({_HASH.pattern}) {re.escape(ref)}$", packed, re.MULTILINE)
     return match.group(1) if match else None
 
 
-def _line(path: Path) -> str:
-    return _text(path).partition("\n")[0].strip()
-
-
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     except OSError:
         return ""

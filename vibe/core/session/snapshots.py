@@ -18,6 +18,10 @@ import msgspec
 from msgspec import Struct
 
 from ipc.errors import INVALID_JSON
+from vibe.core.git.calls import Answer, GitCall, git_environ, run_git, without_fetching
+from vibe.core.git.config_file import GitConfigError, read_settings
+from vibe.core.git.discovery import Located, locate
+from vibe.core.git.index_paths import gone_and_there, stdin_of
 from vibe.core.session.errors import SnapshotError
 
 MOST_BYTES = 10_000_000
@@ -118,8 +122,10 @@ class Snapshots:
         paths = self._changed_paths()
         if not paths and self._known is not None:
             return self._known
-        listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        self._git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=listed)
+        gone, there = gone_and_there(self.workspace, paths)
+        if gone:  # first: to make room
+            self._git("update-index", "-z", "--force-remove", "--stdin", stdin=stdin_of(gone))
+        self._git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=stdin_of(there))
         self._known = self._git("write-tree").decode().strip()
         return self._known
 
@@ -173,11 +179,11 @@ class Snapshots:
         taken = self.taken()
         self._last = taken[-1] if taken else None
 
-    def _create(self, user: _UserRepository | None) -> None:
+    def _create(self, user: Located | None) -> None:
         try:
             for name in ("objects/info", "objects/pack", "refs", "info"):
                 (self.git_dir / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-            (self.git_dir / "config").write_text(_CONFIG.format(user.object_format if user else "sha1"))
+            (self.git_dir / "config").write_text(_CONFIG.format(_object_format(user)))
             excludes = "\n".join(DEFAULT_EXCLUDES) if user is None else _text(user.common_dir / "info" / "exclude")
             (self.git_dir / "info" / "exclude").write_text(excludes + "\n")
             if user is not None:
@@ -189,47 +195,34 @@ class Snapshots:
         except OSError as error:
             raise SnapshotError(f"{self.git_dir} can't be written ({error.strerror}): free some space") from error
 
-    def _user_repository(self) -> _UserRepository | None:
-        words = ("rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--show-object-format")
-        ended = self._run([*words], self.workspace, self._plain_environ(), b"")
-        lines = os.fsdecode(ended.stdout).splitlines()
-        if ended.returncode != 0 or len(lines) != 4:
+    def _user_repository(self) -> Located | None:
+        """The repository whose files these are; one that is laid out oddly is none."""
+        try:
+            return locate(self.workspace)
+        except (OSError, ValueError):
             return None
-        return _UserRepository(
-            top=Path(lines[0]),
-            git_dir=Path(lines[1]),
-            common_dir=(self.workspace / lines[2]).resolve(),
-            object_format=lines[3],
-        )
 
     def _git(
         self, *words: str, stdin: bytes = b"", environ: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> bytes:
-        surroundings = {**self._plain_environ(), "GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.top)}
+        surroundings = {
+            **without_fetching(git_environ(self._environ)),
+            "GIT_DIR": str(self.git_dir),
+            "GIT_WORK_TREE": str(self.top),
+        }
         ended = self._run(list(words), cwd or self.workspace, {**surroundings, **(environ or {})}, stdin)
-        if ended.returncode != 0:
-            said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
-            problem = said[0] if said else f"exit code {ended.returncode}"
-            raise SnapshotError(f"the files of {self.workspace} can't be recorded: git {words[0]}: {problem}")
-        return ended.stdout
+        if ended.code != 0:
+            raise SnapshotError(f"the files of {self.workspace} can't be recorded: git {words[0]}: {ended.problem}")
+        return ended.out
 
-    def _run(
-        self, words: list[str], cwd: Path, environ: Mapping[str, str], stdin: bytes
-    ) -> subprocess.CompletedProcess[bytes]:
-        command = ["git", "-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false", *words]
+    def _run(self, words: list[str], cwd: Path, environ: Mapping[str, str], stdin: bytes) -> Answer:
+        call = GitCall(words=tuple(words), folder=cwd, environ=environ, stdin=stdin, seconds=GIT_SECONDS)
         try:
-            return subprocess.run(  # noqa: S603  git, with words of our own
-                command, cwd=cwd, env=dict(environ), input=stdin, capture_output=True, timeout=GIT_SECONDS, check=False
-            )
+            return run_git(call)
         except subprocess.TimeoutExpired as error:
             raise SnapshotError(f"git {words[0]} took longer than {GIT_SECONDS:.0f} s in {self.workspace}") from error
         except OSError as error:
             raise SnapshotError(f"git can't be run ({error.strerror}) in {self.workspace}") from error
-
-    def _plain_environ(self) -> dict[str, str]:
-        """The user's surroundings without what would lead git elsewhere or let it ask."""
-        kept = {name: value for name, value in self._environ.items() if not name.startswith("GIT_")}
-        return {**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
 
     def _remember(self, snapshot: Snapshot) -> None:
         try:
@@ -237,14 +230,6 @@ class Snapshots:
                 log.write(msgspec.json.encode(snapshot) + b"\n")
         except OSError as error:
             raise SnapshotError(f"{self._log} can't be written ({error.strerror}): free some space") from error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _UserRepository:
-    top: Path
-    git_dir: Path
-    common_dir: Path
-    object_format: str
 
 
 def _is_recordable(path: Path) -> bool:
@@ -261,3 +246,13 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return ""
+
+
+def _object_format(user: Located | None) -> str:
+    """How a repository names its objects."""
+    try:
+        settings = list(read_settings(_text(user.common_dir / "config"))) if user is not None else []
+    except GitConfigError:
+        settings = []
+    named = [one.value for one in settings if (one.section, one.key) == ("extensions", "objectformat")]
+    return "sha256" if named[-1:] == ["sha256"] else "sha1"

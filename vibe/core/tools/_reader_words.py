@@ -39,7 +39,7 @@ def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
         return Judged(doubt, tuple(NamedPath(text=start) for start in starts))
     if reader.operands is Operands.TEXT and not reader.options:
         return Judged(paths=_expanded(command))
-    parsed = _parse_options(words, reader)
+    parsed = parse_options(words, reader)
     if isinstance(parsed, str):
         return Judged(f"'{' '.join(argv[:length])} {parsed}' may do more than look")
     doubt = _doubt_operands(parsed, reader)
@@ -55,13 +55,15 @@ def _may_become_option(word: Word, program: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parsed:
+class Parsed:
+    """The options given, their values, and the other words."""
+
     given: frozenset[str]
     values: tuple[str, ...]
     operands: tuple[str, ...]
 
 
-def _parse_options(words: Sequence[str], reader: Reader) -> _Parsed | str:
+def parse_options(words: Sequence[str], reader: Reader) -> Parsed | str:
     """The words as a program's own parser would take them; else the first option that is not known.
 
     A value that looks like an option is none: should the program take it for one after all, it would be overlooked.
@@ -94,7 +96,7 @@ def _parse_options(words: Sequence[str], reader: Reader) -> _Parsed | str:
                 return f"{word} {following[0]}"
             values += following
             index += 1
-    return _Parsed(frozenset(given), tuple(values), tuple(operands))
+    return Parsed(frozenset(given), tuple(values), tuple(operands))
 
 
 OPTION_LIKE = re.compile(r"-(?!$|[0-9]+$)")
@@ -127,7 +129,7 @@ def _take_short(word: str, reader: Reader) -> _Taken:
     return frozenset(names), "", False
 
 
-def _doubt_operands(parsed: _Parsed, reader: Reader) -> str:
+def _doubt_operands(parsed: Parsed, reader: Reader) -> str:
     operands = parsed.operands
     if reader.listing and operands and not parsed.given & reader.listing:
         return f"with {operands[0]!r} may create it"
@@ -143,7 +145,7 @@ def _expanded(command: ShellCommand) -> tuple[NamedPath, ...]:
     return tuple(NamedPath(text=word.text or "", pattern=True) for word in command.words if word.pattern)
 
 
-def _reader_paths(parsed: _Parsed, reader: Reader, command: ShellCommand) -> tuple[NamedPath, ...]:
+def _reader_paths(parsed: Parsed, reader: Reader, command: ShellCommand) -> tuple[NamedPath, ...]:
     if reader.operands in {Operands.TEXT, Operands.NONE}:
         return _expanded(command)
     operands = list(parsed.operands)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from vibe.core.git_facts import LFS_VALUE
-from vibe.core.tools._git_config import GitConfigError, GitSetting, read_settings
+from vibe.core.git.config_file import GitConfigError, GitSetting, read_settings
+from vibe.core.git.shelter import LFS_VALUE
 
 CONFIG_BYTES = 256 * 1024
 MAX_NAME = 4096

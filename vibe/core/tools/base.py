@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from vibe.core.config.models import Network
 from vibe.core.memory import MemoryDesk
 from vibe.core.messages import Image
 from vibe.core.sandbox.confinement import Confinement
@@ -117,7 +118,8 @@ class InvokeContext:
     file it has seen, ``output_dir`` where a truncated output is kept whole, ``environ`` what child processes get.
     ``skills`` and ``memory`` are None where the agent has none. ``user_input_callback`` None: nobody is there to ask; ``subagents`` None: none can be started; ``background`` None:
     no command can run on after its call. ``confinement`` None: commands run as the user would run them.
-    ``sees_images``: the model takes pictures. ``read_only``: nobody was asked, as the call runs where it can only read.
+    ``network`` None: they reach what the settings let them. ``sees_images``: the model takes pictures.
+    ``read_only``: nobody was asked, as the call runs where it can only read.
     """
 
     tool_call_id: str
@@ -133,6 +135,7 @@ class InvokeContext:
     skills: SkillDesk | None = None
     memory: MemoryDesk | None = None
     confinement: Confinement | None = None
+    network: Network | None = None
     sees_images: bool = False
     read_only: bool = False
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from ipc.sink import EventSink
+from vibe.core.config.models import Network
 from vibe.core.hooks.models import HookCall
 from vibe.core.messages import Image, ToolCall, ToolMessage
 from vibe.core.sandbox.confinement import Confinement
@@ -65,6 +66,7 @@ class Callbacks:
     background: BackgroundCommands | None = None
     guidance: CallGuidance | None = None
     confinement: Confinement | None = None
+    network: Network | None = None
     sees_images: bool = False
 
 
@@ -262,6 +264,7 @@ class ToolExecutor:
             skills=self._guidance.skills,
             memory=self._guidance.memory,
             confinement=self._callbacks.confinement,
+            network=self._callbacks.network,
             sees_images=self._callbacks.sees_images,
             read_only=read_only,
         )

@@ -5,7 +5,10 @@ Nothing is ever fetched: a ``$ref`` that leads out of the schema is a problem.
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -19,8 +22,24 @@ JsonPath = tuple[str | int, ...]
 SHOWN_PROBLEMS = 30
 """How many problems of a value are told; what comes after is counted."""
 MESSAGE_LENGTH = 300
+MAX_REFERENCES = 10_000
+"""How many references a schema may follow before it has looked at anything."""
+_REFERRING = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
 """What stands below these is data, whatever it looks like."""
+
+
+CHECK_SECONDS = 10
+"""Then the value counts as not fitting."""
+
+_COSTLY = frozenset({"pattern", "patternProperties", "$ref", "$dynamicRef", "$recursiveRef", "uniqueItems"})
+"""Keywords that can take longer than schema and value are long."""
+
+_CHEAP_SIZE = 10_000_000
+"""Length of the schema times length of the value, up to which the others are no matter."""
+
+
+PROGRAM = "vibe.core.tools._schema_check"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +69,15 @@ def schema_problems(schema: Mapping[str, Any]) -> tuple[SchemaProblem, ...]:
 
 
 def value_problems(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
-    """One phrase for each thing wrong with ``value``, opening with its path: ``value.files[0]: 3 is not a string``."""
+    """One phrase for each thing wrong with ``value``, opening with its path: ``value.files[0]: 3 is not a string``. Blocks.
+
+    What may take long is given up after a time, and the value does not fit then.
+    """
+    return _problems_apart(schema, value) if _is_costly(schema, value) else problems_here(schema, value)
+
+
+def problems_here(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
+    """The same in this process, however long it takes."""
     try:
         errors = sorted(_validator(schema).iter_errors(value), key=lambda error: [str(part) for part in error.path])
     except RecursionError:
@@ -62,6 +89,29 @@ def value_problems(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
     told = [f"{_shown(error.absolute_path)}: {_phrase(error)}" for error in errors[:SHOWN_PROBLEMS]]
     more = len(errors) - len(told)
     return (*told, f"and {more} more") if more else tuple(told)
+
+
+def _is_costly(schema: Mapping[str, Any], value: Any) -> bool:
+    """Whether holding a value against a schema may take long."""
+    text = json.dumps(schema)
+    return any(f'"{keyword}"' in text for keyword in _COSTLY) or len(text) * len(json.dumps(value)) > _CHEAP_SIZE
+
+
+def _problems_apart(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
+    """The same, found by another process, which can be stopped. Blocks."""
+    argv = (sys.executable, "-P", "-m", PROGRAM)
+    document = json.dumps({"schema": schema, "value": value})
+    try:
+        ended = subprocess.run(  # noqa: S603  our own program
+            argv, input=document, capture_output=True, text=True, encoding="utf-8", timeout=CHECK_SECONDS, check=True
+        )
+    except subprocess.TimeoutExpired:
+        return (
+            f"value: could not be checked within {CHECK_SECONDS} s: make it smaller, or have the schema made simpler",
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        return (f"value: could not be checked ({error})",)
+    return tuple(json.loads(ended.stdout))
 
 
 def rooted_at(schema: Mapping[str, Any], pointer: str) -> dict[str, Any]:
@@ -124,9 +174,28 @@ def _references(node: Any, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
 
 
 def _endless(validator: Validator) -> Iterator[SchemaProblem]:
-    """A schema that refers to itself before it has looked at anything."""
+    """A schema that refers to itself before it has looked at anything, or so often that it comes to the same."""
+    from jsonschema import validators  # noqa: PLC0415  heavy
+
+    kind = type(validator)
+    keywords = cast("Mapping[str, Any]", cast("Any", kind).VALIDATORS)
+    followed = 0
+
+    def counted(keyword: Any) -> Any:
+        def follow(*args: Any) -> Iterator[Any]:
+            nonlocal followed
+            followed += 1
+            if followed > MAX_REFERENCES:
+                raise RecursionError
+            yield from keyword(*args) or ()
+
+        return follow
+
+    from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415  heavy
+
+    counting = {name: counted(keyword) for name, keyword in keywords.items() if name in _REFERRING}
     try:
-        validator.is_valid(None)
+        cast("Any", validators).extend(kind, counting)(validator.schema, registry=EMPTY_REGISTRY).is_valid(None)
     except RecursionError:
         yield SchemaProblem(path=(), message="refers to itself without end")
 

@@ -171,19 +171,32 @@ def matches_any(name: str, globs: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _glob_regex(glob: str) -> re.Pattern[str]:
-    """``*``, ``?`` and ``[...]`` stay within one name; ``**`` as a whole name spans any number of folders."""
+    """``*``, ``?`` and ``[...]`` stay within one name; ``**`` as a whole name spans any number of folders.
+
+    What stands between two of a kind is looked for once, from the left (``(?>...)``): where it is found first, most is left
+    for the rest, so that going back could find nothing new, and no glob takes long.
+    """
     cleaned = glob.removeprefix("./")
     if cleaned.endswith("/"):
         cleaned += "**"
     parts = [part for part in cleaned.split("/") if part != "."]
-    pattern = ""
-    for position, part in enumerate(parts):
-        last = position == len(parts) - 1
+    runs: list[list[str]] = [[]]
+    for part in parts:
         if part == "**":
-            pattern += ".*" if last else "(?:[^/]+/)*"
+            runs.append([])
         else:
-            below = "(?:/.*)?" if last and not _WILDCARD.search(part) else ""
-            pattern += _name_regex(part) + (below if last else "/")
+            runs[-1].append(part)
+    first, *others = runs
+    pattern = "".join(f"{_name_regex(part)}/" for part in first)
+    for run in others[:-1]:
+        if run:
+            pattern += f"(?>(?:[^/]+/)*?{''.join(f'{_name_regex(part)}/' for part in run)})"
+    last = (others or [first])[-1]
+    if others:
+        pattern += ".*" if not last else "(?:[^/]+/)*"
+        pattern += "".join(f"{_name_regex(part)}/" for part in last)
+    if last:
+        pattern = pattern.removesuffix("/") + ("" if _WILDCARD.search(last[-1]) else "(?:/.*)?")
     try:
         return re.compile(pattern, re.DOTALL)
     except re.error:  # such as [z-a]
@@ -192,17 +205,22 @@ def _glob_regex(glob: str) -> re.Pattern[str]:
 
 def _name_regex(part: str) -> str:
     """One name of a glob as a regular expression."""
-    pieces: list[str] = []
+    pieces: list[str] = [""]
     for token in re.findall(r"\[[!^]?\]?[^\]/]*\]|.", part, re.DOTALL):
-        if token in {"*", "?"}:
-            pieces.append("[^/]*" if token == "*" else "[^/]")  # noqa: S105  glob syntax, no password
+        if token == "*":  # noqa: S105  glob syntax, no password
+            pieces.append("")
+        elif token == "?":  # noqa: S105  as above
+            pieces[-1] += "[^/]"
         elif token.startswith("[") and len(token) > 1:
             negated = token[1] in "!^"
             body = token[2 if negated else 1 : -1].replace("\\", r"\\").replace("[", r"\[").replace("]", r"\]")
-            pieces.append(f"(?!/)[{'^' if negated else ''}{body}]")
+            pieces[-1] += f"(?!/)[{'^' if negated else ''}{body}]"
         else:
-            pieces.append(re.escape(token))
-    return "".join(pieces)
+            pieces[-1] += re.escape(token)
+    if len(pieces) == 1:
+        return pieces[0]
+    between = "".join(f"(?>[^/]*?{piece})" for piece in pieces[1:-1] if piece)
+    return f"{pieces[0]}{between}[^/]*{pieces[-1]}"
 
 
 def _real(root: Path) -> Path:

@@ -57,3 +57,15 @@ def test_a_wrong_regular_expression_is_refused_with_its_place() -> None:
 )
 def test_tool_names_of_others_become_ours(name: str, ours: str) -> None:
     assert canonical_tool_name(name) == ours
+
+
+def test_a_regular_expression_takes_no_longer_than_the_name_is_long() -> None:
+    hard = NamePatterns(["re:(a+)+b", "re:(a|aa)+$"])
+    assert not hard.matches("a" * 60 + "!")
+    assert hard.matches("a" * 60)
+
+
+def test_what_only_python_matches_still_works() -> None:
+    patterns = NamePatterns([r"re:(?!mcp_)\w+"])
+    assert patterns.matches("bash")
+    assert not patterns.matches("mcp_x")

@@ -314,7 +314,8 @@ def test_what_a_yes_covers_is_all_of_them_or_none() -> None:
     ("line", "covers"),
     [
         ("npm test", "npm test *"),
-        ("npm test -- -u", "npm test *"),
+        ("npm test -- -u", "npm test -- -u"),
+        ("npm test -- src/a.test.js", "npm test *"),
         ("npm test -- --watch=false src/a.test.js", "npm test -- --watch=false src/a.test.js"),
         ("npm testing", "npm testing"),
         ("npm test --prefix ../other", "npm test --prefix ../other"),

@@ -263,3 +263,16 @@ def test_only_the_version_read_last_is_current(root: Path) -> None:
     assert not reads.is_current(root / "other", b"a")
     reads.note(path, b"b")
     assert not reads.is_current(path, b"a")
+
+
+@pytest.mark.parametrize(
+    ("glob", "path"),
+    [
+        ("**/" * 15 + "x", "/".join("a" * 40)),
+        ("*a" * 30 + "*b", "a" * 255),
+        ("**/*a*a*/" * 10 + "b", "/".join(["a" * 20] * 30)),
+        ("[a]*" * 30 + "b", "a" * 255),
+    ],
+)
+def test_no_glob_takes_long(glob: str, path: str) -> None:
+    assert not matches_any(path, [glob])

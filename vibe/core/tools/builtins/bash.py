@@ -117,6 +117,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
         place = Place(
             roots=(workspace.root, *workspace.extra_roots),
             readable=(*workspace.read_roots, *outputs),
+            network=ctx.network,
             read_only=ctx.read_only,
         )
         confinement = None if args.unconfined else ctx.confinement

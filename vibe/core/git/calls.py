@@ -1,0 +1,103 @@
+"""Runs git: the user's program and settings, no hooks, and nothing that could ask or be led elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+GIT_SECONDS = 120.0
+"""How long one git command may take; a checkout of a large repository takes seconds."""
+
+OPTIONS = (
+    "core.fsmonitor=false", "core.untrackedCache=false", "core.hooksPath=/dev/null", "core.safecrlf=false", "gc.auto=0",
+    "maintenance.auto=false", "commit.gpgSign=false", "log.showSignature=false", "log.diffMerges=separate",
+    "merge.directoryRenames=false", "merge.conflictStyle=diff3", "rerere.enabled=false", "advice.addEmbeddedRepo=false",
+    "submodule.recurse=false", "diff.ignoreSubmodules=all", "status.submoduleSummary=false", "protocol.ext.allow=never",
+    "protocol.file.allow=never", "fetch.recurseSubmodules=false",
+)  # fmt: skip
+"""Settings that hold whatever a repository says."""
+
+PROTOCOLS = "https:http:ssh:git"
+"""How what a partial clone lacks may be fetched."""
+
+_KEPT = re.compile(r"GIT_(CONFIG_.*|(AUTHOR|COMMITTER)_(NAME|EMAIL)|EXEC_PATH|CEILING_DIRECTORIES|SSL_.*)")
+"""Of the variables that steer git, those that say who the user is and where the configuration lies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a command printed, and how it ended."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+    @property
+    def text(self) -> str:
+        """Standard output without its last line break."""
+        return os.fsdecode(self.out).rstrip("\n")
+
+    @property
+    def items(self) -> list[str]:
+        """The parts of a ``-z`` output."""
+        return [os.fsdecode(part) for part in self.out.split(b"\0") if part]
+
+    @property
+    def problem(self) -> str:
+        """What went wrong, in one line."""
+        said = [line for line in self.err.decode("utf-8", "replace").splitlines() if line.strip()]
+        wrong = next((line for line in said if line.startswith(("fatal:", "error:"))), said[0] if said else "")
+        return wrong.partition(": ")[2] if wrong.startswith(("fatal:", "error:")) else wrong or f"exit code {self.code}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitCall:
+    """Words for git and where they are said; ``environ`` is complete (see ``git_environ``).
+
+    ``held`` are descriptors that the command keeps open, so that a lock outlives us for as long as it.
+    """
+
+    words: tuple[str, ...]
+    folder: Path
+    environ: Mapping[str, str] = field(repr=False)  # it may hold keys
+    stdin: bytes = b""
+    seconds: float = GIT_SECONDS
+    held: tuple[int, ...] = ()
+
+
+def run_git(call: GitCall) -> Answer:
+    """Run one git command; the only place that starts git. Blocks.
+
+    Raises:
+        OSError: it can't be started.
+        subprocess.TimeoutExpired: it takes too long.
+    """
+    options = [word for option in OPTIONS for word in ("-c", option)]
+    ended = subprocess.run(  # noqa: S603  git, with words of our own
+        ["git", "--no-pager", *options, *call.words],  # noqa: S607  the user's git, wherever it is
+        cwd=call.folder,
+        env=dict(call.environ),
+        input=call.stdin,
+        capture_output=True,
+        timeout=call.seconds,
+        check=False,
+        pass_fds=call.held,
+        start_new_session=True,  # Ctrl-C is for us: what is being merged is merged
+    )
+    return Answer(code=ended.returncode, out=ended.stdout, err=ended.stderr)
+
+
+def git_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """The user's surroundings without what would lead git elsewhere or let it ask."""
+    kept = {name: value for name, value in environ.items() if not name.startswith("GIT_") or _KEPT.fullmatch(name)}
+    quiet = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_EDITOR": ":"}
+    return {**kept, **quiet, "GIT_ALLOW_PROTOCOL": PROTOCOLS}
+
+
+def without_fetching(environ: Mapping[str, str]) -> dict[str, str]:
+    """The same for git that must not fetch what a partial clone lacks."""
+    return {**environ, "GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}

@@ -1,0 +1,137 @@
+"""Finds the repository of a folder as git would, without starting git; what git might see otherwise is refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST_BYTES = 4096
+"""Of the small files that say where things are."""
+
+BARE = "looks like a repository without a working tree"
+
+_LINK = re.compile(r"gitdir: ([^\0\n\r]*[^\0\n\r\t ])\n?")
+_HEAD = re.compile(r"(?:ref: refs/[^\0\n\r\t ]+|[0-9a-f]{40}|[0-9a-f]{64})\n?")
+
+
+class OddRepositoryError(ValueError):
+    """A repository is laid out as git itself lays out none."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{str(path)!r} {problem}")
+        self.path = path
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """A working tree at ``top``, git's folder of it, and the folder it shares with its other worktrees, mostly the same."""
+
+    top: Path
+    git_dir: Path
+    common_dir: Path
+
+    def surroundings(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Variables for git that only reads what starts no program: it does not look for the repository itself."""
+        where = {"GIT_DIR": self.git_dir, "GIT_COMMON_DIR": self.common_dir, "GIT_WORK_TREE": self.top}
+        return {**environ, **{name: str(path) for name, path in where.items()}}
+
+
+def locate(folder: Path) -> Located | None:
+    """The repository that a folder belongs to; None if there is none. Reads the file system.
+
+    Raises:
+        OddRepositoryError: git might find another one, or fail.
+        OSError: something can't be read.
+    """
+    start = Path(os.path.realpath(folder))
+    for place in (start, *start.parents):
+        found = located_at(place)
+        if found is not None:
+            return found
+        if _looks_bare(place):
+            raise OddRepositoryError(place, BARE)
+    return None
+
+
+def located_at(top: Path) -> Located | None:
+    """The repository whose working tree is ``top``; None if that has no ``.git``.
+
+    Raises:
+        OddRepositoryError, OSError: as ``locate``.
+    """
+    entry = top / ".git"
+    mode = _mode(entry)
+    if mode is None:
+        if os.path.lexists(entry):
+            raise OddRepositoryError(entry, "leads nowhere")
+        return None
+    if stat.S_ISDIR(mode):
+        git_dir = Path(os.path.realpath(entry))
+    elif stat.S_ISREG(mode):
+        named = _LINK.fullmatch(small_text(entry))
+        if named is None:
+            raise OddRepositoryError(entry, "is a file that does not plainly name a repository")
+        git_dir = Path(os.path.realpath(top / named[1]))
+    else:
+        raise OddRepositoryError(entry, "is neither a folder nor a file")
+    common_dir = _common_dir(git_dir)
+    _check(git_dir, common_dir)
+    return Located(top=top, git_dir=git_dir, common_dir=common_dir)
+
+
+def small_text(path: Path) -> str:
+    """What a small file holds.
+
+    Raises:
+        OddRepositoryError: it is no plain file, or too large.
+        OSError: it can't be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        data = os.read(descriptor, MOST_BYTES + 1) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+    finally:
+        os.close(descriptor)
+    if data is None or len(data) > MOST_BYTES:
+        raise OddRepositoryError(path, "is no small file")
+    return os.fsdecode(data)
+
+
+def _common_dir(git_dir: Path) -> Path:
+    """The folder shared among worktrees: where git puts those of linked ones, and nowhere else."""
+    link = git_dir / "commondir"
+    if not os.path.lexists(link):
+        return git_dir
+    common = Path(os.path.realpath(git_dir / small_text(link).rstrip("\r\n")))
+    if git_dir.parent != common / "worktrees" or not (git_dir / "gitdir").is_file():
+        raise OddRepositoryError(link, "names a folder that git would not put there")
+    return common
+
+
+def _check(git_dir: Path, common_dir: Path) -> None:
+    head = git_dir / "HEAD"
+    if head.is_symlink() or not head.is_file() or not _HEAD.fullmatch(small_text(head)):
+        raise OddRepositoryError(head, "is not what git would have there")
+    for name in ("objects", "refs"):
+        if not (common_dir / name).is_dir():
+            raise OddRepositoryError(common_dir, f"has no folder {name!r} though it is to be a repository")
+    if not (common_dir / "config").is_file():
+        raise OddRepositoryError(common_dir, "has no configuration though it is to be a repository")
+
+
+def _looks_bare(place: Path) -> bool:
+    """Whether git may take a folder itself for a repository's."""
+    return os.path.lexists(place / "HEAD") and any(
+        os.path.lexists(place / name) for name in ("objects", "refs", "commondir")
+    )
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None

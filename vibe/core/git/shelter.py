@@ -1,0 +1,161 @@
+"""Shelters git from a repository's own configuration: it reads one of ours, with what of the other can start no program."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vibe.core.git.calls import GitCall, git_environ, run_git
+from vibe.core.git.discovery import Located
+
+SHARED = ("HEAD", "info", "lfs", "logs", "objects", "packed-refs", "refs", "reftable", "shallow", "worktrees")
+"""What git has in the folder that worktrees share, but for settings, hooks and the repositories of submodules."""
+
+LFS_VALUE = re.compile(r"git-lfs [\w %-]+|true")
+"""What git-lfs sets its filter to."""
+
+_HARMLESS = re.compile(
+    r"core\.(filemode|symlinks|ignorecase|precomposeunicode|protecthfs|protectntfs|autocrlf|eol|checkroundtripencoding|"
+    r"bigfilethreshold|compression|loosecompression|logallrefupdates|abbrev|trustctime|checkstat|quotepath|excludesfile|"
+    r"attributesfile|sharedrepository|sparsecheckout|sparsecheckoutcone|longpaths|fscache|repositoryformatversion)|"
+    r"extensions\.(objectformat|refstorage|partialclone|preciousobjects)|index\.(sparse|version|threads)|i18n\..*|"
+    r"(user|author|committer)\.(name|email)|merge\.(renames|renamelimit|renormalize)|diff\.(renames|renamelimit)|"
+    r"remote\..*\.(fetch|promisor|partialclonefilter)"
+)
+_PROGRAMS = re.compile(r"filter\..*\.(clean|smudge|process|required)|merge\..*\.(driver|name|recursive)|lfs\..*")
+_REMOTE_URL = re.compile(r"remote\..*\.url")
+_PLAIN_URL = re.compile(r"(?:https?|ssh|git)://[^-].*|[\w.][\w.-]*@[\w.][\w.-]*:[^:].*", re.DOTALL)
+_RUNS = re.compile(r"filter\..*\.(clean|smudge|process)|merge\..*\.driver")
+_LFS = re.compile(r"filter\.lfs\..*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepositorySetting:
+    """A setting of a repository's own: ``is_plain`` if it stands in the configuration that worktrees share itself."""
+
+    name: str
+    value: str
+    is_plain: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelter:
+    """Git's surroundings for a repository: ``environ`` without ``GIT_DIR`` and the like, and the folder it reads settings from.
+
+    ``left_out``: settings that would have git run programs when it checks out and merges, and do not count here.
+    """
+
+    located: Located
+    environ: Mapping[str, str]
+    common_dir: Path
+    left_out: tuple[str, ...] = ()
+
+    def at(self, git_dir: Path, top: Path) -> dict[str, str]:
+        """Complete surroundings for one of the repository's worktrees."""
+        where = {"GIT_DIR": str(git_dir), "GIT_COMMON_DIR": str(self.common_dir), "GIT_WORK_TREE": str(top)}
+        return {**self.environ, **where}
+
+    def here(self) -> dict[str, str]:
+        """The same for the worktree that was found."""
+        return self.at(self.located.git_dir, self.located.top)
+
+
+def take_shelter(located: Located, environ: Mapping[str, str], keep: Path, *, programs: bool) -> Shelter:
+    """A folder below ``keep`` that stands for what the worktrees of a repository share, with settings of our own.
+
+    With ``programs``, those filters and merge drivers stay that the shared configuration itself names at this moment.
+    ``keep`` must be where no command of a step can write. Blocks.
+
+    Raises:
+        OSError: git can't be started, or the disk refuses.
+        subprocess.TimeoutExpired: git takes too long.
+        ValueError: git can't read the settings.
+    """
+    surroundings = git_environ(environ)
+    settings = read_repository_settings(located, surroundings)
+    text = _config_text([setting for setting in settings if _may_stay(setting, programs=programs)])
+    digest = hashlib.sha256(b"\0".join((os.fsencode(located.common_dir), text.encode("utf-8", "surrogateescape"))))
+    folder = keep / digest.hexdigest()[:32]
+    if not folder.is_dir():
+        _make(folder, located.common_dir, text)
+    left_out = [s for s in settings if _RUNS.fullmatch(s.name) and not _may_stay(s, programs=programs)]
+    return Shelter(
+        located=located,
+        environ=surroundings,
+        common_dir=folder,
+        left_out=tuple(dict.fromkeys(setting.name for setting in left_out)),
+    )
+
+
+def read_repository_settings(located: Located, environ: Mapping[str, str]) -> tuple[RepositorySetting, ...]:
+    """All settings that a repository itself makes, included ones with them. Asking for them starts no program. Blocks.
+
+    Raises:
+        OSError, subprocess.TimeoutExpired: git can't be started, or takes too long.
+        ValueError: git can't read them.
+    """
+    words = ("config", "--list", "-z", "--show-scope", "--show-origin", "--includes")
+    answer = run_git(GitCall(words=words, folder=located.top, environ=located.surroundings(environ)))
+    if answer.code != 0:
+        raise ValueError(f"git can't read the settings of {str(located.common_dir)!r}: {answer.problem}")
+    return tuple(_settings(os.fsdecode(answer.out).split("\0"), located))
+
+
+def _settings(words: Sequence[str], located: Located) -> Iterator[RepositorySetting]:
+    plain = os.path.realpath(located.common_dir / "config")
+    for scope, origin, item in zip(words[0::3], words[1::3], words[2::3], strict=False):
+        if scope not in {"local", "worktree"}:
+            continue
+        name, found, value = item.partition("\n")
+        file = os.path.realpath(located.top / origin.removeprefix("file:"))
+        yield RepositorySetting(name=name, value=value if found else "true", is_plain=file == plain)
+
+
+def _may_stay(setting: RepositorySetting, *, programs: bool) -> bool:
+    name = setting.name
+    if _HARMLESS.fullmatch(name) or _is_plain_lfs(setting):
+        return True
+    if _REMOTE_URL.fullmatch(name):
+        return bool(_PLAIN_URL.fullmatch(setting.value))
+    return programs and setting.is_plain and bool(_PROGRAMS.fullmatch(name))
+
+
+def _is_plain_lfs(setting: RepositorySetting) -> bool:
+    return bool(_LFS.fullmatch(setting.name) and LFS_VALUE.fullmatch(setting.value))
+
+
+def _config_text(settings: Sequence[RepositorySetting]) -> str:
+    lines = ["[core]", "\tbare = false"]
+    for setting in settings:
+        section, _, rest = setting.name.partition(".")
+        subsection, _, key = rest.rpartition(".")
+        lines.append(f"[{section} {_quoted(subsection)}]" if subsection else f"[{section}]")
+        lines.append(f"\t{key} = {_quoted(setting.value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _make(folder: Path, common_dir: Path, text: str) -> None:
+    """Make the folder as a whole, or not at all."""
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    draft.mkdir(mode=0o700)
+    try:
+        for name in SHARED:
+            (draft / name).symlink_to(common_dir / name)
+        (draft / "config").write_text(text, encoding="utf-8", errors="surrogateescape")
+        draft.rename(folder)
+    except OSError:
+        shutil.rmtree(draft, ignore_errors=True)
+        if not folder.is_dir():
+            raise
