@@ -160,5 +160,5 @@ def _record(
         cost_usd=account.cost_usd,
         agents=[agent],
         denied=acted.denied if acted else (),
-        warnings=[*engine.warnings, *repairs],
+        warnings=channel.warnings((*engine.warnings, *repairs)),
     )

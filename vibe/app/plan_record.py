@@ -57,7 +57,7 @@ def plan_record(
         cost_usd=outcome.cost_usd,
         duration_s=outcome.duration_s,
         denied=[denial for result in results for denial in result.denied],
-        warnings=[*warnings, *outcome.warnings, *(warning.message for warning in channel.bus.warnings)],
+        warnings=channel.warnings((*warnings, *outcome.warnings)),
     )
 
 
@@ -76,7 +76,7 @@ def broken_off_record(
         usage=spent.usage,
         cost_usd=spent.cost_usd,
         duration_s=0.0,
-        warnings=[*warnings, *(warning.message for warning in channel.bus.warnings)],
+        warnings=channel.warnings(warnings),
     )
 
 

@@ -352,5 +352,5 @@ class _Chat:
             cost_usd=self._account.cost_usd,
             duration_s=time.monotonic() - self._started,
             denied=acted.denied,
-            warnings=[*self._engine.warnings, *(warning.message for warning in bus.warnings)],
+            warnings=self._channel.warnings(self._engine.warnings),
         )

@@ -49,7 +49,7 @@ class ProviderConfig(Section):
     max_concurrency: PositiveInt = 16
     """How many calls may be open at once, in the whole tree of agents."""
     retry_max_seconds: NonNegativeFloat = 300.0
-    """For how long a failing call is repeated, in seconds; 0: never."""
+    """For how long a failing call is repeated, in seconds; 0: never. Where nobody ever answered, 5 seconds at most."""
 
 
 class Thinking(StrEnum):

@@ -78,6 +78,9 @@ WIRE_ERRORS: Final[Mapping[str, tuple[type[ModelError], str]]] = {
     "NoResponseError": (ModelTransportError, "did not answer"),
 }
 
+UNREACHABLE: Final = frozenset({"ConnectTimeout", "ConnectError", "ProxyError"})
+"""The names of those that come before anybody has answered."""
+
 CHUNK_ERRORS: Final[Mapping[str, int]] = {
     # Types of errors told inside a stream that began with 200, and the status each stands for.
     "overloaded_error": 529,
@@ -184,16 +187,15 @@ class ErrorMapper:
 
     def from_wire(self, error: Exception) -> ModelError:
         """The error of a failed connection, from the HTTP client's exception."""
-        for name in (base.__name__ for base in type(error).__mro__):
-            if name in WIRE_ERRORS:
-                kind, phrase = WIRE_ERRORS[name]
-                break
-        else:
-            kind, phrase = ModelTransportError, "could not be talked to"
+        names = [base.__name__ for base in type(error).__mro__]
+        name = next((name for name in names if name in WIRE_ERRORS), "")
+        kind, phrase = WIRE_ERRORS.get(name, (ModelTransportError, "could not be talked to"))
         phrase = phrase.format(timeout=self.provider.timeout_seconds, endpoint=self.endpoint)
         # A local protocol error quotes the header it refuses, which may be the key in another spelling.
         words = "" if kind is ModelRequestError else str(error)
         mapped = self._build(kind, phrase, words)
+        if isinstance(mapped, ModelTransportError):
+            mapped.unreachable = name in UNREACHABLE
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
             mapped.retryable = False
         return mapped

@@ -29,9 +29,10 @@ class ModelError(VibeError):
 
 
 class ModelTransportError(ModelError):
-    """The wire failed."""
+    """The wire failed. ``unreachable``: nobody answered at the address at all."""
 
     retryable = True
+    unreachable = False
 
 
 class ModelOverloadedError(ModelError):

@@ -14,6 +14,10 @@ from vibe.core.llm.pricing import PricedBackend, rates
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
 
 CONFIG_FILE = "config.toml"
+UNREACHED_SECONDS = 5.0
+"""For how long a provider is tried that never answered in this run."""
+UNREACHED_BELOW_SECONDS = 30.0
+"""The same in a process of one step, which does not know whether others were answered."""
 
 
 class ModelCatalog:
@@ -130,7 +134,8 @@ class ModelCatalog:
 
     def _wrap(self, provider: ProviderConfig, backend: ModelBackend) -> ModelBackend:
         limiter = self.limiter(provider.name)
-        policy = RetryPolicy(max_total_seconds=provider.retry_max_seconds)
+        patience = UNREACHED_SECONDS if self._limiter_of is None else UNREACHED_BELOW_SECONDS
+        policy = RetryPolicy(max_total_seconds=provider.retry_max_seconds, unreached_seconds=patience)
         return PricedBackend(RetryingBackend(LimitedBackend(backend, limiter), policy), provider)
 
     def _build(self, provider: ProviderConfig) -> ModelBackend:

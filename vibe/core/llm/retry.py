@@ -8,7 +8,7 @@ from random import Random
 
 import anyio
 
-from vibe.core.llm.errors import ModelError, ModelProtocolError
+from vibe.core.llm.errors import ModelError, ModelProtocolError, ModelTransportError
 from vibe.core.llm.port import Completion, Delta, ModelBackend, ModelObserver, ModelRequest, RetryNotice, WaitNotice
 
 
@@ -17,13 +17,15 @@ class RetryPolicy:
     """How long to wait and when to give up; times in seconds.
 
     ``max_total_seconds`` counts from the first failure, so that a call which failed by a long silence still gets
-    another try; 0 means that nothing is repeated. ``jitter`` is the share by which a wait may be longer or shorter.
+    another try; 0 means that nothing is repeated. Where nobody was ever reached, ``unreached_seconds`` from the first try on
+    are enough: more likely the address is wrong than that a server is about to start there. ``jitter`` is the share by which a wait may be longer or shorter.
     """
 
     initial_seconds: float = 0.5
     factor: float = 1.5
     jitter: float = 0.2
     max_total_seconds: float = 300.0
+    unreached_seconds: float = 5.0
     protocol_retries: int = 1
 
     def wait(self, attempt: int, retry_after: float | None, rng: Random) -> float:
@@ -70,6 +72,7 @@ class RetryingBackend:
         self._sleep = sleep
         self._clock = clock
         self._rng = rng or Random()  # noqa: S311  spreads waits, guards nothing
+        self._reached = False
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         """Call until it works or the policy is spent.
@@ -78,13 +81,18 @@ class RetryingBackend:
             ModelError: the last failure; its message says how often was tried.
         """
         attempt, misunderstood = 1, 0
+        started = self._clock()
         deadline = float("inf")
         while True:
             try:
                 shown = observer if attempt == 1 else _AttemptObserver(observer, attempt)
-                return await self._inner.complete(request, shown)
+                completion = await self._inner.complete(request, shown)
             except ModelError as error:
                 failure = error
+            else:
+                self._reached = True
+                return completion
+            self._reached = self._reached or not (isinstance(failure, ModelTransportError) and failure.unreachable)
             if attempt == 1:
                 deadline = self._clock() + self._policy.max_total_seconds
             misunderstood += isinstance(failure, ModelProtocolError)
@@ -92,7 +100,8 @@ class RetryingBackend:
             hopeless = not failure.retryable or misunderstood > self._policy.protocol_retries
             if hopeless:
                 raise _last(failure, attempt)
-            if self._clock() + wait > deadline:
+            last = deadline if self._reached else min(deadline, started + self._policy.unreached_seconds)
+            if self._clock() + wait > last:
                 raise _last(failure, attempt, self._unheeded(failure))
             observer.retry(RetryNotice(attempt=attempt, wait_seconds=wait, reason=str(failure)))
             await self._sleep(wait)

@@ -202,11 +202,20 @@ def _decode_lines(path: Path, data: bytes) -> tuple[list[Record], int]:
                 break
             records.append(_decoder.decode(line))
         except INVALID_JSON as error:
-            if number == len(lines):
-                break
-            raise TranscriptError(path, f"line {number} is no message ({error}); mend or remove it") from error
+            if number == len(lines) and not _is_json(line):
+                break  # torn; what is whole but unknown, a later version wrote
+            fix = "use the version of vibe that wrote it, or mend or remove it"
+            raise TranscriptError(path, f"line {number} is no message ({error}); {fix}") from error
         kept += len(line)
     return records, kept
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line)
+    except INVALID_JSON:
+        return False
+    return True
 
 
 def _add_line(path: Path, line: bytes) -> None:

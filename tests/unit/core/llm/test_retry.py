@@ -45,6 +45,35 @@ async def test_jitter_spreads_the_waits_but_not_far() -> None:
     assert clock.slept != pytest.approx(plain)
 
 
+def unreachable() -> ModelTransportError:
+    error = ModelTransportError("cannot be reached", provider="p")
+    error.unreachable = True
+    return error
+
+
+async def test_who_never_answered_is_given_up_soon() -> None:
+    clock = FakeClock()
+    with pytest.raises(ModelTransportError, match=r"cannot be reached \(tried"):
+        await retrying(ListBackend([unreachable() for _ in range(50)]), clock).complete(request(), MemoryObserver())
+    assert 1.0 < sum(clock.slept) <= 5.0
+
+
+async def test_who_has_answered_before_is_waited_for() -> None:
+    clock = FakeClock()
+    backend = retrying(ListBackend([completion(), *(unreachable() for _ in range(9)), completion()]), clock)
+    await backend.complete(request(), MemoryObserver())
+    assert (await backend.complete(request(), MemoryObserver())).message.content == "done"
+    assert sum(clock.slept) > 30.0
+
+
+async def test_who_begins_to_answer_is_waited_for() -> None:
+    clock = FakeClock()
+    busy = (ModelOverloadedError("loading", status=503) for _ in range(8))
+    assert (
+        await retrying(ListBackend([unreachable(), *busy, completion()]), clock).complete(request(), MemoryObserver())
+    ).message.content == "done"
+
+
 async def test_retry_after_is_never_undercut() -> None:
     clock = FakeClock()
     inner = ListBackend([ModelOverloadedError("busy", retry_after=20.0), completion()])

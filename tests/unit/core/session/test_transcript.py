@@ -38,6 +38,17 @@ def test_an_unknown_price_makes_the_sum_unknown(tmp_path: Path) -> None:
     assert transcript.cost_usd is None
 
 
+def test_a_last_line_that_a_later_version_wrote_is_kept_and_told(tmp_path: Path) -> None:
+    path = tmp_path / "messages.jsonl"
+    content = b'{"role":"user","content":"go"}\n{"role":"thought","content":"hm"}\n'
+    path.write_bytes(content)
+
+    with pytest.raises(TranscriptError, match="line 2 is no message"):
+        Transcript.open(path)
+
+    assert path.read_bytes() == content
+
+
 @pytest.mark.parametrize("cut", range(1, 60, 7))
 def test_a_torn_last_line_is_cut_on_disk(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "messages.jsonl"
