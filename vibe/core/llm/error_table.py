@@ -106,6 +106,9 @@ ADVICE: Final[Mapping[type[ModelError], str]] = {
     ModelProtocolError: "try again, or check api_base ({endpoint})",
 }
 
+SHORTEST_KEY = 8
+"""Shorter ones are no secrets, but what local servers are given; they would tear holes in every message."""
+
 _EXHAUSTED = re.compile(
     r"insufficient[_ ](quota|credit|balance|fund)|exceeded your current quota|out of credits?|credit balance"
     r"|quota\b.{0,40}\b(exhausted|exceeded|used up)|(exhausted|used up)\b.{0,40}\b(quota|credits?)|billing",
@@ -225,7 +228,7 @@ class ErrorMapper:
         return kind(message, provider=self.provider.name, status=status, retry_after=retry_after)
 
     def _quote(self, words: str) -> str:
-        if self.api_key:
+        if self.api_key and len(self.api_key) >= SHORTEST_KEY:
             words = words.replace(self.api_key, "***")
         clean = " ".join("".join(char if char.isprintable() else " " for char in words).split()).rstrip(".;")
         return clean if len(clean) <= QUOTE_LIMIT else clean[: QUOTE_LIMIT - 1] + "…"

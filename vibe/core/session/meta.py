@@ -17,6 +17,7 @@ from vibe.core.session.errors import BrokenSessionError
 
 VERSION = 1
 META_FILE = "meta.json"
+PRIVATE = 0o600
 
 
 class SessionMeta(Struct, frozen=True, kw_only=True):
@@ -75,7 +76,10 @@ def write_meta(folder: Path, meta: SessionMeta) -> None:
         OSError: the disk refuses; the old one is whole.
     """
     draft = folder / f"{META_FILE}.new"
-    draft.write_bytes(msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, PRIVATE)  # one that a crash left behind keeps the mode it had
+        file.write(msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n")
     os.replace(draft, folder / META_FILE)  # noqa: PTH105  atomic, and the same on every system
 
 

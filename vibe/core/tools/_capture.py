@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from anyio import Event, to_thread
@@ -14,6 +16,7 @@ from vibe.core.tools.output_log import OutputLog
 from vibe.core.tools.text_files import whole_characters
 
 LIVE_BYTES = 8_000
+LONGEST_LINE = 1024 * 1024
 TAIL_CHUNKS = 4
 
 
@@ -22,7 +25,7 @@ class OutputLimit:
     """How much of a stream to show: ``shown`` bytes, half from its start and half from its end.
 
     Where there is more, up to ``kept`` bytes go to ``<name>-<stream>.txt`` in ``keep_in``, if that is given. ``log`` gets
-    all of it, both streams as they come.
+    all of it, both streams as they come. ``masked`` takes secrets out of what is kept.
     """
 
     shown: int = 16_000
@@ -30,6 +33,7 @@ class OutputLimit:
     name: str = "command"
     kept: int = 64 * 1024 * 1024
     log: OutputLog | None = None
+    masked: Callable[[str], str] | None = None
 
 
 class Capture:
@@ -71,9 +75,16 @@ class Capture:
             self._live_skipped += len(self._live) - LIVE_BYTES
             del self._live[:-LIVE_BYTES]
 
-    def keep(self) -> None:
-        """Write what is to be kept to disk; blocks. A disk that refuses ends the keeping, not the command."""
+    def keep(self, *, final: bool = False) -> None:
+        """Write what is to be kept to disk; blocks. A disk that refuses ends the keeping, not the command.
+
+        A line that has not ended waits for its rest, so that no secret is cut in two.
+        """
         data, self.to_keep = bytes(self.to_keep), bytearray()
+        if self._limit.masked is not None:
+            end = len(data) if final or len(data) > LONGEST_LINE else data.rfind(b"\n") + 1
+            self.to_keep[:0] = data[end:]
+            data = self._limit.masked(data[:end].decode(errors="surrogateescape")).encode(errors="surrogateescape")
         room = self._limit.kept - (self.file.stat().st_size if self.file else 0)
         self._keeping = len(data) < room
         if room <= 0:
@@ -105,7 +116,7 @@ class Capture:
         """Close the pipe and write the rest."""
         os.close(self.descriptor)
         if self.to_keep:
-            await to_thread.run_sync(self.keep)
+            await to_thread.run_sync(partial(self.keep, final=True))
 
     @property
     def dropped(self) -> int:

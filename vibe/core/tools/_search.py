@@ -6,13 +6,14 @@ import os
 import re
 import shutil
 import signal
+import stat
 import sysconfig
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 
-from anyio import CancelScope, EndOfStream, open_process, to_process
+from anyio import CancelScope, EndOfStream, create_task_group, open_process, sleep, to_process, to_thread
 from anyio.abc import Process
 
 from vibe.core.tools.errors import ToolError
@@ -27,6 +28,10 @@ RECORD = re.compile(rb"([^\0]*)\0(\d+):([^\n]*)\n")
 BINARY_WARNING = re.compile(rb"[^\n]*: WARNING: stopped searching binary file after match \([^\n]*\)\n")
 LONG_LINE_NOTE = re.compile(r" \[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]$")
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+PATIENCE_SECONDS = 2.0
+PATTERN_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
+"""What ripgrep reads patterns from."""
 
 FLAGS = (
     "--no-config",
@@ -125,8 +130,15 @@ def _place(match: Match) -> tuple[list[str], int]:
 async def _run(argv: list[str], query: Query) -> Found:
     """What one ``rg`` finds; it is stopped as soon as there is enough."""
     process = await _start(argv, query)
+    found = Found(matches=(), more=False)
     try:
-        found = await _read_matches(process, query)
+        try:
+            async with create_task_group() as group:
+                group.start_soon(_release_pipes, query)
+                found = await _read_matches(process, query)
+                group.cancel_scope.cancel()
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
         problem = "" if found.matches or found.more else await _read_problem(process)
     finally:
         with CancelScope(shield=True):
@@ -137,6 +149,22 @@ async def _run(argv: list[str], query: Query) -> Found:
             raise BadPatternError(query.pattern, _last_line(problem))
         raise ToolError(f"the search failed: {_last_line(problem)}; try another path or pattern")
     return found
+
+
+async def _release_pipes(query: Query) -> None:
+    """Let go of ``rg`` where it waits for a writer of what should be a file of patterns and is a named pipe."""
+    while query.use_ignores:
+        await sleep(PATIENCE_SECONDS)
+        await to_thread.run_sync(_open_pipes, query, abandon_on_cancel=True)
+
+
+def _open_pipes(query: Query) -> None:
+    above = map(str, (query.start, *query.start.parents))
+    below = (folder for folder, _, _ in os.walk(query.start))
+    for path in (f"{folder}/{name}" for folder in (*above, *below) for name in PATTERN_FILES):
+        with suppress(OSError):  # there is none, or nobody waits for it
+            if stat.S_ISFIFO(os.lstat(path).st_mode):
+                os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
 
 
 async def _start(argv: list[str], query: Query) -> Process:

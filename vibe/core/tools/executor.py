@@ -32,7 +32,7 @@ from vibe.core.tools.outputs import capped, encodable
 from vibe.core.tools.permissions import Denial
 from vibe.core.tools.ports import SubagentSpawner
 from vibe.core.tools.questions import AnnouncedInput, UserInput
-from vibe.core.tools.redaction import redact
+from vibe.core.tools.redaction import Mask, redact
 from vibe.core.tools.workspace import ReadTracker, Workspace
 
 __all__ = ["Approvals", "Callbacks", "ToolBatch", "ToolExecutor"]
@@ -140,6 +140,7 @@ class ToolExecutor:
         self._sink = sink
         self._output_dir = output_dir
         self._environ: Mapping[str, str] = environ or {}
+        self._mask = Mask(self._environ)
         ask = self._callbacks.user_input
         self._ask = None if ask is None else AnnouncedInput(ask, sink, approvals.queue)
         self._reads = ReadTracker()
@@ -206,14 +207,18 @@ class ToolExecutor:
         item.started = perf_counter()
         self._sink.publish(
             ToolCallEvent(
-                tool_call_id=item.call.id, tool=item.name, arguments=item.arguments, summary=item.summary, raw=item.raw
+                tool_call_id=item.call.id,
+                tool=item.name,
+                arguments=self._mask.inside(item.arguments),
+                summary=self._mask.printed(item.summary),
+                raw=item.raw and self._mask.printed(item.raw),
             )
         )
         try:
             status, content = await self._outcome(item)
         except Exception as error:  # noqa: BLE001  the door of a tool call: whatever it raises is its result
             status, content = "error", _failure(item.name, error)
-        content = await capped(content, item.call.id, self._output_dir)
+        content = await capped(self._masked(item, content), item.call.id, self._output_dir)
         if item.paths is not None:
             await self._guidance.heard(_hook_call(item), item.paths, status=status, result=content)
         self._close(item, status, content)
@@ -233,7 +238,8 @@ class ToolExecutor:
             subject = await to_thread.run_sync(
                 subject_of, item.tool, item.args, self._workspace, abandon_on_cancel=True
             )
-        question = Question(tool_call_id=item.call.id, arguments=item.arguments, summary=item.summary)
+        shown = self._mask.inside(item.arguments)
+        question = Question(tool_call_id=item.call.id, arguments=shown, summary=self._mask.printed(item.summary))
         admitted = await self._gate.admit(subject, question)
         if isinstance(admitted, Refusal):
             return "denied", self._deny(item, admitted)
@@ -278,8 +284,13 @@ class ToolExecutor:
         item.images = item.tool.images(result)
         return "ok", item.tool.format_result(result)
 
+    def _masked(self, item: _Pending, content: str) -> str:
+        """A result without secrets; what a file holds is worked with, so nothing in it is taken for one by its shape."""
+        return self._mask.known(content) if item.paths else self._mask.printed(content)
+
     def _show(self, item: _Pending, event: base.ToolStreamEvent) -> None:
-        self._sink.publish(ToolStreamEvent(tool_call_id=item.call.id, tool=item.name, text=encodable(event.message)))
+        text = self._mask.printed(encodable(event.message))
+        self._sink.publish(ToolStreamEvent(tool_call_id=item.call.id, tool=item.name, text=text))
 
     def _deny(self, item: _Pending, refusal: Refusal) -> str:
         """Note a denial, without the secrets a command line may hold; the text is for the model."""

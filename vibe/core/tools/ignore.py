@@ -136,6 +136,8 @@ def _folder_rules(folder: Path) -> list[_Rules]:
 
 def _read_rules(base: Path, file: Path) -> list[_Rules]:
     try:
+        if not file.is_file():  # a named pipe would be waited for
+            return []
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []

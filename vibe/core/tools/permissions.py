@@ -58,14 +58,67 @@ SENSITIVE_NAMES = (
     ".git-credentials",
     ".htpasswd",
     ".dockercfg",
+    ".dockerconfigjson",
+    "*.ppk",
+    "*.p8",
+    "*.ovpn",
+    "*.tfstate",
+    "*.tfstate.*",
+    "*.tfvars",
+    "*.tfvars.json",
+    ".terraformrc",
+    "terraform.rc",
+    "credentials.tfrc.json",
+    "kubeconfig",
+    "kubeconfig.*",
+    "*.kubeconfig",
+    ".vault_pass*",
+    "vault_pass*",
+    ".vault-token",
+    "vault-password*",
+    ".vault-password*",
+    "wp-config.php",
+    "auth.json",
+    "client_secret*.json",
+    "*firebase-adminsdk*.json",
+    "local.settings.json",
+    "rclone.conf",
+    ".s3cfg",
+    ".boto",
+    ".my.cnf",
+    ".yarnrc.yml",
+    ".*_history",
+    "secring.*",
     *(
         f"{stem}.{kind}"
-        for stem in ("credentials", "secrets")
-        for kind in ("json", "toml", "yaml", "yml", "ini", "txt")
+        for stem in (
+            "access_token",
+            "accesstoken",
+            "api_key",
+            "apikey",
+            "api-key",
+            "credential",
+            "credentials",
+            "passwd",
+            "password",
+            "passwords",
+            "secret",
+            "secrets",
+            "token",
+            ".credentials",
+            ".secrets",
+            ".token",
+        )
+        for kind in ("json", "toml", "yaml", "yml", "ini", "cfg", "conf", "properties", "txt", "csv")
     ),
+    *(f".{stem}" for stem in ("api_key", "apikey", "passwd", "password", "secret", "secrets", "token")),
 )
-SENSITIVE_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".gcloud"})
-SENSITIVE_TAILS = ((".docker", "config.json"), (".config", "gcloud"), (".config", "gh"))
+SENSITIVE_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".gcloud", ".password-store", ".oci"})
+SENSITIVE_TAILS = (
+    (".docker", "config.json"), (".config", "gcloud"), (".config", "gh"), (".config", "hub"), (".config", "op"),
+    (".config", "rclone"), (".config", "sops"), (".config", "doctl"), (".cargo", "credentials.toml"), (".m2", "settings.xml"),
+    (".m2", "settings-security.xml"), (".gradle", "gradle.properties"), ("run", "secrets"),
+)  # fmt: skip
 CLOSED_RULES = frozenset({"sensitive", "control", "outside"})
 """What a person opens, each time, and no mode."""
 

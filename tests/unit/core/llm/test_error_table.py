@@ -172,3 +172,9 @@ def test_an_answer_that_is_none_names_the_server() -> None:
     error = MAPPER.protocol("said nothing")
     assert isinstance(error, ModelProtocolError)
     assert "'acme' said nothing" in str(error)
+
+
+@pytest.mark.parametrize("key", ["x", "test", "local"])
+def test_a_key_that_is_no_secret_leaves_a_message_whole(key: str) -> None:
+    mapper = ErrorMapper(provider=MAPPER.provider, api_key=key)
+    assert "the local test of x failed" in str(mapper.from_response(400, "the local test of x failed", {}))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +83,16 @@ def test_meta_data_come_back_as_written(tmp_path: Path) -> None:
     write_meta(tmp_path, meta)
 
     assert read_meta(tmp_path) == meta
+
+
+def test_meta_data_are_for_their_owner_alone(tmp_path: Path) -> None:
+    (tmp_path / "meta.json.new").touch(0o666)
+    before = os.umask(0)
+    try:
+        write_meta(tmp_path, SessionMeta(version=1, session_id="a", workspace="/w"))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "meta.json").stat().st_mode) == 0o600
 
 
 def test_a_file_without_a_version_is_brought_up_to_date_and_not_rewritten(tmp_path: Path) -> None:

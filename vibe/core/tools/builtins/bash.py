@@ -32,6 +32,7 @@ from vibe.core.tools.bash_policy import (
 )
 from vibe.core.tools.errors import ReadOnlyRefusedError
 from vibe.core.tools.process import NOT_INTERACTIVE, CommandResult, OutputLimit, RunningCommand, child_environ
+from vibe.core.tools.redaction import Mask
 from vibe.core.tools.shell_command import ShellCommand, shell_command
 from vibe.core.tools.workspace import Workspace
 
@@ -111,7 +112,12 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
             CommandStartError: the workspace is gone.
         """
         seconds = min(args.timeout or self.config.default_timeout, self.config.max_timeout)
-        limit = OutputLimit(shown=self.config.max_output_bytes, keep_in=ctx.output_dir, name=f"bash-{ctx.tool_call_id}")
+        limit = OutputLimit(
+            shown=self.config.max_output_bytes,
+            keep_in=ctx.output_dir,
+            name=f"bash-{ctx.tool_call_id}",
+            masked=Mask(ctx.environ).printed,
+        )
         outputs = () if ctx.output_dir is None else (ctx.output_dir,)
         workspace = ctx.workspace
         place = Place(

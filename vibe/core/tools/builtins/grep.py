@@ -59,6 +59,8 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
         start = ctx.workspace.readable(args.path)
         if not start.exists():
             raise FileAccessError(ctx.workspace.relative(start), "does not exist", "search '.' or check the path")
+        if not start.is_file() and not start.is_dir():
+            raise FileAccessError(ctx.workspace.relative(start), "is neither a file nor a folder", "search its folder")
         most = args.max_matches or self.config.default_max_matches
         query = Query(
             pattern=args.pattern,

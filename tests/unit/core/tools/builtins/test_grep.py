@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from anyio import create_task_group
 
 from tests.unit.core.tools.builtins.calling import Caller, make
 from tests.unit.core.tools.watching import alive, pid_in
+from vibe.core.tools import _search
 from vibe.core.tools._search import BadPatternError, find_ripgrep
 from vibe.core.tools.builtins.grep import Grep
 from vibe.core.tools.errors import PathOutsideError, ToolError
@@ -174,3 +176,24 @@ async def test_ripgrep_is_killed_when_the_call_is_cancelled(
         tasks.cancel_scope.cancel()
     assert searcher
     assert not alive(searcher)
+
+
+@pytest.mark.parametrize("use_ripgrep", [True, False])
+@pytest.mark.parametrize("name", [".gitignore", ".ignore", "sub/.gitignore", "../.gitignore"])
+async def test_a_named_pipe_where_patterns_should_be_keeps_nobody(
+    tmp_path: Path, name: str, use_ripgrep: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_search, "PATIENCE_SECONDS", 0.2)
+    root = tmp_path / "w"
+    (root / "sub").mkdir(parents=True)
+    os.mkfifo(root / name)
+    (root / "sub" / "a.txt").write_text("here\n")
+    tool = make(Grep, use_ripgrep=use_ripgrep, default_timeout=20)
+    result = await Caller(root=root).call(tool, pattern="here")
+    assert result.matches == "sub/a.txt:1:here"
+
+
+async def test_a_named_pipe_is_not_searched(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileAccessError, match="neither a file nor a folder"):
+        await Caller(root=tmp_path).call(make(Grep), pattern="x", path="pipe")

@@ -1,0 +1,91 @@
+"""Secrets are taken out of what is printed and kept; what only looks a little like one stays."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from anyio import to_thread
+
+from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
+from tests.fakes.tools import ExecutorRig, call
+from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.permissions import ApprovalMode
+from vibe.core.tools.redaction import Mask
+
+ENVIRON = {
+    "PATH": "/usr/bin:/bin",
+    "MISTRAL_API_KEY": "x7Jq-very-secret-1",
+    "DATABASE_PASSWORD": "corr3ct horse",
+    "SHORT_TOKEN": "1",
+    "SSH_AUTH_SOCK": "/run/ssh-abc/agent.1",
+    "GIT_AUTHOR_NAME": "Ada Lovelace 1815",
+    "SECRET_KEY": "development",
+    "MAX_TOKENS": "10000000",
+}
+TOKENS = (
+    "sk-proj-abcdEFGH1234ijkl5678", "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "github_pat_11ABCDEFG0_abcdefghijkl",
+    "glpat-abc1def2ghi3jkl4mno5", "AKIAIOSFODNN7EXAMPLE", "xoxb-123456789012-abcdef", "hf_abcdefGHIJKL1234567",
+    "npm_abcdefGHIJKL1234567890", "AIzaSyA1234567890abcdefghijklmnopqrstuv", "pypi-AgEIcHlwaS5vcmcabcdef",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghijklmnop", "https://ada:hunter22@example.org",
+    "Authorization: Bearer abcdef.123456",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n-----END RSA PRIVATE KEY-----",
+)  # fmt: skip
+HARMLESS = (
+    "Unexpected token: something", "npm-check-updates-16.14.12.tgz", "sk-learn-and-others", "a key of 1 character",
+    "password: str = field()", "/run/ssh-abc/agent.1", "Ada Lovelace 1815", "development", "10000000 tokens",
+    "2b7e151628aed2a6abf7158809cf4f3c", "hf.co/models/abc", "-----BEGIN CERTIFICATE-----",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_the_shapes_of_tokens_are_known(token: str) -> None:
+    printed = Mask({}).printed(f"before {token} after")
+    assert "[redacted]" in printed
+    assert printed.startswith("before ")
+    assert printed.endswith(" after")
+    assert token not in printed
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_other_words_stay(text: str) -> None:
+    assert Mask(ENVIRON).printed(text) == text
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> ExecutorRig:
+    (tmp_path / "w").mkdir()
+    text = f"example = 'AKIAIOSFODNN7EXAMPLE'\nmine = '{ENVIRON['DATABASE_PASSWORD']}'\n"
+    (tmp_path / "w" / "a.py").write_text(text)
+    return ExecutorRig(
+        tmp_path / "w",
+        approvals=Approvals(ApprovalMode.ALL),
+        tables={"bash": {"max_output_bytes": 200}},
+        output_dir=tmp_path / "out",
+        environ=ENVIRON,
+    )
+
+
+async def test_what_a_command_prints_is_masked_wherever_it_goes(rig: ExecutorRig, tmp_path: Path) -> None:
+    secret = ENVIRON["MISTRAL_API_KEY"]
+    program = f"import sys; [print('{secret}', 'ghp_16C7e42F292c6912E7710c838347Ae178B4a', n) for n in range(4000)]"
+    line = f'{sys.executable} -c "{program}"'
+    done = await rig.executor.run_all([call("c", "bash", command=line)], rig.record)
+    kept = await to_thread.run_sync(lambda: "".join(file.read_text() for file in (tmp_path / "out").iterdir()))
+    said = "".join(
+        f"{event.arguments} {event.summary}" if isinstance(event, ToolCallEvent) else getattr(event, "text", "") + getattr(event, "content", "")
+        for event in rig.sink.events
+        if isinstance(event, (ToolCallEvent, ToolStreamEvent, ToolResultEvent))
+    )  # fmt: skip
+    for text in (done.messages[0].content, kept, said):
+        assert "[redacted]" in text
+        assert secret not in text
+        assert "ghp_16C7" not in text
+    assert kept.count("[redacted] [redacted]") == 4000
+
+
+async def test_a_file_is_shown_as_it_is_but_for_the_users_own_secrets(rig: ExecutorRig) -> None:
+    done = await rig.executor.run_all([call("c", "read_file", path="a.py")], rig.record)
+    assert "AKIAIOSFODNN7EXAMPLE" in done.messages[0].content
+    assert "mine = '[redacted]'" in done.messages[0].content
