@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from vibe.core.git.config_file import GitConfigError, GitSetting, read_settings
+from vibe.core.git.discovery import Located, OddRepositoryError, locate, located_at
 from vibe.core.git.shelter import LFS_VALUE
 
 CONFIG_BYTES = 256 * 1024
@@ -18,13 +19,18 @@ MAX_REPOSITORIES = 100
 """How many repositories within a repository are looked at before it is asked about."""
 
 PROGRAM_KEYS = frozenset({
-    "alternaterefscommand", "askpass", "clean", "command", "editor", "external", "fsmonitor", "gitproxy", "helper",
-    "hookspath", "pager", "process", "program", "receivepack", "smudge", "sshcommand", "textconv", "uploadpack", "vcs",
-    "worktree",
+    "alternaterefscommand", "askpass", "browser", "cccmd", "clean", "cmd", "command", "defaultkeycommand", "difffilter",
+    "driver", "editor", "external", "fsmonitor", "gitproxy", "headercmd", "helper", "hookspath", "httpd", "packobjectshook",
+    "pager", "process", "program", "receivepack", "recentobjectshook", "sendmailcmd", "smtpserver", "smudge", "sshcommand",
+    "submodulesummary", "textconv", "tocmd", "tunnel", "uploadpack", "vcs", "worktree", "worktreeconfig",
 })  # fmt: skip
 """Last parts of settings that say what git runs, or where it looks for files."""
 
-PROGRAM_SECTIONS = frozenset({"filter", "gpg", "include", "includeif", "protocol"})
+PROGRAM_SECTIONS = frozenset({
+    "browser", "filter", "gpg", "hook", "include", "includeif", "man", "pager", "protocol",
+})  # fmt: skip
+LFS_PROGRAMS = re.compile(r"customtransfer\..*|extension\..*")
+LFS_PROGRAM_KEYS = frozenset({"standalonetransferagent", "sshtransfer"})
 HELPER_URL = re.compile(r"\w[\w+.-]*::")
 """An address that names the program that gets it: ``ext::``."""
 
@@ -38,58 +44,44 @@ NAME_AFTER_MODE = (38, 40, 50, 52)
 
 def repository_doubt(folder: Path) -> str:
     """Why git in ``folder`` may run programs that the repository chose; or nothing. Reads the file system."""
-    for parent in (folder, *folder.parents):
-        git = _git_dir(parent / ".git")
-        if git is not None:
-            return _tree_doubt(parent, git)
-        if (parent / ".git").is_file():
-            return ""  # git goes no further either
-        if (parent / "HEAD").is_file() and (parent / "objects").is_dir() and (parent / "refs").is_dir():
-            return f"{str(parent)!r} looks like a bare repository among the files"
-    return ""
+    try:
+        located = locate(folder)
+        return "" if located is None else _tree_doubt(located)
+    except OddRepositoryError as error:
+        return f"{error}: git may take another repository for this one"
+    except OSError as error:
+        return f"the repository can't be read ({error.strerror})"
 
 
-def _git_dir(entry: Path) -> Path | None:
-    """The folder that ``.git`` is, or names as those of worktrees and submodules do."""
-    if entry.is_dir():
-        return entry
-    if not entry.is_file():
-        return None
-    text = entry.read_text(encoding="utf-8", errors="replace")[:MAX_NAME]
-    target = (entry.parent / text.removeprefix("gitdir:").strip()).resolve()
-    return target if target.is_dir() else None
-
-
-def _tree_doubt(top: Path, git: Path) -> str:
+def _tree_doubt(located: Located) -> str:
     """The same for a working tree and the repositories in it, in which git looks for changes, too."""
     seen: set[Path] = set()
-    pending = [(top, git)]
+    pending = [located]
     while pending:
-        folder, git = pending.pop()
-        if git.resolve() in seen:
+        one = pending.pop()
+        if one.git_dir in seen:
             continue
-        seen.add(git.resolve())
+        seen.add(one.git_dir)
         if len(seen) > MAX_REPOSITORIES:
-            return f"{str(top)!r} holds too many repositories to look at each"
-        doubt = _git_dir_doubt(git)
+            return f"{str(located.top)!r} holds too many repositories to look at each"
+        doubt = _git_dir_doubt(one)
         if doubt:
             return doubt
-        within = _repositories_in(folder, git)
+        within = _repositories_in(one)
         if within is None:
             return "the repository's index can't be read for the repositories in it"
         pending += within
     return ""
 
 
-def _git_dir_doubt(git: Path) -> str:
-    link = git / "commondir"
-    common = (git / link.read_text(encoding="utf-8", errors="replace").strip()).resolve() if link.is_file() else git
-    for folder in dict.fromkeys((git, common)):
+def _git_dir_doubt(located: Located) -> str:
+    folders = dict.fromkeys((located.git_dir, located.common_dir))
+    for folder in folders:
         for hook in RUNNING_HOOKS:
             if os.access(folder / "hooks" / hook, os.X_OK):
                 return f"the repository has a {hook} hook, which git would run"
-    modules = common / "modules"
-    configs = [folder / name for folder in dict.fromkeys((git, common)) for name in ("config", "config.worktree")]
+    modules = located.common_dir / "modules"
+    configs = [folder / name for folder in folders for name in ("config", "config.worktree")]
     if modules.is_dir():
         configs += islice(modules.glob("**/config"), MAX_CONFIGS)
     return next((doubt for config in configs if (doubt := _config_doubt(config))), "")
@@ -112,30 +104,45 @@ def _runs_something(setting: GitSetting) -> bool:
     section, subsection, key, value = setting
     if (section, subsection) == ("filter", "lfs"):
         return key in PROGRAM_KEYS and not LFS_VALUE.fullmatch(value)
-    if section in PROGRAM_SECTIONS or key in PROGRAM_KEYS:
+    if section in PROGRAM_SECTIONS or key in PROGRAM_KEYS or value.lstrip().startswith("!"):
         return True
+    if section == "lfs":
+        return bool(LFS_PROGRAMS.match(subsection)) or key in LFS_PROGRAM_KEYS
     if section == "diff":
         return bool(subsection) or (key == "submodule" and value != "short")
     return bool(HELPER_URL.match(value if section == "remote" and key in {"url", "pushurl"} else subsection))
 
 
-def _repositories_in(top: Path, git: Path) -> list[tuple[Path, Path]] | None:
-    """The repositories that the index of ``git`` says are in its working tree; None where it can't be told."""
-    found: list[tuple[Path, Path]] = []
-    for index in (git / "index", *git.glob("sharedindex.*")):
+def _repositories_in(located: Located) -> list[Located] | None:
+    """The repositories that the index says are in the working tree; None where it can't be told.
+
+    Raises:
+        OddRepositoryError: one of them is none that git would have made.
+    """
+    found: list[Located] = []
+    for index in (located.git_dir / "index", *located.git_dir.glob("sharedindex.*")):
         try:
             data = index.read_bytes()
-        except OSError:
+        except FileNotFoundError:
             continue
         if GITLINK not in data:
             continue
         if data[4:8] not in {b"\x00\x00\x00\x02", b"\x00\x00\x00\x03"}:
             return None
         for name in _gitlinks(data):
-            inner = _git_dir(top / name / ".git")
+            inner = _inner(located.top / name)
             if inner is not None:
-                found.append((top / name, inner))
+                found.append(inner)
     return found
+
+
+def _inner(top: Path) -> Located | None:
+    try:
+        return located_at(top)
+    except (OSError, ValueError) as error:
+        if isinstance(error, OddRepositoryError):
+            raise
+        return None  # bytes of the index that are no name
 
 
 def _gitlinks(data: bytes) -> Iterator[str]:

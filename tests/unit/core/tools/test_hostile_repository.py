@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,33 @@ TRAPS = {
     "a repository within, by a link": (
         "git -C evilrepo config core.fsmonitor pwn; git add evilrepo; mv evilrepo/.git moved; echo gitdir: ../moved > evilrepo/.git",
         "git diff",
+    ),
+    "a head that is a link to nowhere": (
+        "git config core.fsmonitor pwn; git branch -q -m x; rm .git/HEAD; ln -s refs/heads/x .git/HEAD",
+        "git status",
+    ),
+    "a link with a blank at its end": (
+        (
+            "mv .git 'moved '; git --git-dir 'moved ' config core.fsmonitor pwn; git init -q moved; rm -rf moved/.git; "
+            "echo 'gitdir: moved ' > .git"
+        ),
+        "git status",
+    ),
+    "a folder that is none of git's": (
+        "git config core.fsmonitor pwn; mkdir sub/ sub/.git; touch sub/.git/x; cd sub",
+        "cd sub && git status",
+    ),
+    "a merge shown with a driver": (
+        (
+            "git config log.diffMerges remerge; git config merge.x.driver pwn; echo '*.txt merge=x' > .gitattributes; "
+            "git add .; git commit -qm a; git checkout -qb o; echo 1 > a.txt; git commit -qam o; git checkout -q -; "
+            "echo 2 > a.txt; git commit -qam m; git merge -q o; git add .; git commit -qm merged"
+        ),
+        "git log -m -p -1",
+    ),
+    "settings of the worktree": (
+        "git config extensions.worktreeConfig true; git config --worktree core.fsmonitor pwn",
+        "git status",
     ),
     "objects fetched on demand": (f"{PARTIAL}git config remote.o.url ./x; git config remote.o.uploadpack pwn", FETCH),
     "objects fetched by a helper": (
@@ -120,3 +148,70 @@ def test_an_absolute_path_inside_is_fine_and_one_outside_is_not(template: ShellL
     assert judge(f"cd {template.work} && git status", template.work) is ToolPermission.ALWAYS
     assert judge(f"cat {template.base}/outside/secret.txt", template.work) is None
     assert judge("cat src/../a.txt", template.work) is ToolPermission.ALWAYS
+
+
+SPOKEN_OF = re.compile(
+    r"command|cmd|program|helper|hook|pager|editor|askpass|driver|textconv|clean|smudge|process|external|pack$|vcs|browser|"
+    r"fsmonitor|tunnel|httpd|alias|include|worktree|server$|summary|filter$",
+    re.IGNORECASE,
+)
+HARMLESS = frozenset({
+    "advice.ignoredhook",
+    "advice.submodulesnotupdated",
+    "advice.waitingforeditor",
+    "advice.worktreeaddorphan",
+    "branch.name.remote",
+    "clean.requireforce",
+    "clone.filtersubmodules",
+    "color.branch.worktree",
+    "column.clean",
+    "commit.cleanup",
+    "commitgraph.maxnewfilters",
+    "commitgraph.readchangedpaths",
+    "completion.commands",
+    "core.fsmonitorhookversion",
+    "diff.driver.wordregex",
+    "format.cleanup",
+    "fsmonitor.allowremote",
+    "fsmonitor.socketdir",
+    "gc.worktreepruneexpire",
+    "gitcvs.dbdriver",
+    "merge.driver.name",
+    "merge.driver.recursive",
+    "notes.rewrite.command",
+    "push.useforceifincludes",
+    "rebase.abbreviatecommands",
+    "receive.updateserverinfo",
+    "remote.name.partialclonefilter",
+    "repack.updateserverinfo",
+    "sendemail.aliasesfile",
+    "sendemail.aliasfiletype",
+    "stash.showincludeuntracked",
+    "uploadpack.allowfilter",
+    "uploadpackfilter.allow",
+    "uploadpackfilter.filter.allow",
+    "uploadpackfilter.tree.maxdepth",
+    "worktree.guessremote",
+})
+"""Settings that sound as if they named a program and name none."""
+
+
+def test_every_setting_git_knows_that_can_name_a_program_is_asked_about(template: ShellLab, tmp_path: Path) -> None:
+    lab = shell_lab.copy(template, tmp_path / "lab")
+    known = lab.run("git help --config").split()
+    spoken = [name for name in known if SPOKEN_OF.search(name) and "." in name and "config" not in name[:4]]
+    assert len(spoken) > 40
+    unasked: list[str] = []
+    for name in spoken:
+        plain = re.sub(r"[<>*()]", "", name.replace(".*", ".any"))
+        section, _, rest = plain.partition(".")
+        subsection, _, key = rest.rpartition(".")
+        head = f'[{section} "{subsection}"]' if subsection else f"[{section}]"
+        (lab.work / ".git" / "config").write_text(
+            f"[core]\n\trepositoryformatversion = 0\n{head}\n\t{key} = !pwn\n".replace(
+                "!pwn", "!pwn" if section in {"alias", "submodule"} else "pwn"
+            )
+        )
+        if judge("git status", lab.work) is not None and plain.lower() not in HARMLESS:
+            unasked.append(plain)
+    assert not unasked
