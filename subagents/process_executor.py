@@ -84,7 +84,7 @@ class ProcessExecutor:
 
     async def _unfinished(self, task: StepTask, attempt: _Attempt) -> StepResult:
         """What an attempt came to that did not say so itself; its calls are counted all the same."""
-        folder = self._step_folder(task.step_id)
+        folder = await anyio.to_thread.run_sync(self._step_folder, task.step_id)
         usage, cost_usd = await anyio.to_thread.run_sync(attempt_spending, folder, task.attempt)
         for lost, lost_usd in attempt.desk.lost:
             usage += lost

@@ -121,7 +121,7 @@ class WorktreeExecutor:
         for rest in await to_thread.run_sync(put_away_in, self._place.folder):
             await self._delete(rest)
         for step_id in await to_thread.run_sync(steps_with_worktrees, self._place.folder):
-            record = await to_thread.run_sync(read_record, self._place.step_folder(step_id))
+            record = await to_thread.run_sync(self._record, step_id)
             if record is not None and record.phase is Phase.MERGING:
                 await self._alone((await self._worktree(step_id, record.attempt)).recover)
 
@@ -132,7 +132,7 @@ class WorktreeExecutor:
             WorktreeError, WorktreeRefusedError: git or the disk refuses.
         """
         for step_id in await to_thread.run_sync(steps_with_worktrees, self._place.folder):
-            record = await to_thread.run_sync(read_record, self._place.step_folder(step_id))
+            record = await to_thread.run_sync(self._record, step_id)
             if record is not None and step_id in step_ids:
                 await self._alone((await self._worktree(step_id, record.attempt)).clear)
 
@@ -153,6 +153,9 @@ class WorktreeExecutor:
         finally:
             if work is not None:
                 await self._delete(work.top)
+
+    def _record(self, step_id: str) -> WorktreeRecord | None:
+        return read_record(self._place.step_folder(step_id))
 
     async def _delete(self, rest: Path) -> None:
         if self._janitors is not None:

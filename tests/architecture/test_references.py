@@ -7,6 +7,7 @@ import runpy
 import shlex
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ import pytest
 from tests.architecture.project import ROOT, shown
 from vibe.app.result_record import AgentRecord, RunRecord, StepRecord
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.parser import Shown
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
 from vibe.core.tools.permissions import Denial
@@ -113,8 +115,9 @@ def check_call(words: list[str]) -> None:
     prog = " ".join([name, *rest[:2]]) if is_command else name
     found = next(parser for parser in parsers if parser.prog == prog)
     given = rest[2:] if is_command else rest
-    if given:
-        found.parse_args(given)
+    with suppress(Shown):  # --help and --version are calls as well
+        if given:
+            found.parse_args(given)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=shown)

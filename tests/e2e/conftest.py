@@ -1,9 +1,10 @@
-"""The installed ``vibe`` command, run as a script would: no terminal, no stdin, a home of its own."""
+"""The ``vibe`` command as a script would run it: no terminal, no stdin, a home of its own."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,10 +12,15 @@ import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
+
+from vibe.cli.environment import CliEnvironment, vibe_home
+from vibe.cli.run import run_command_line
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "plans-examples"
@@ -42,15 +48,37 @@ class Finished:
 
 @dataclass
 class VibeCommand:
-    """Runs ``vibe`` in ``workdir`` with its own home; ``environ`` is all it gets besides."""
+    """Runs ``vibe`` in ``workdir`` with its own home; ``environ`` is all it gets besides.
+
+    Called, it runs the command line within this process, which saves the start. ``process`` and ``start`` run the
+    installed command: for whatever the process itself is part of, its signals, streams, limits and end.
+    """
 
     home: Path
     workdir: Path
     environ: dict[str, str] = field(default_factory=dict[str, str])
     running: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
 
-    def __call__(self, *words: str, stdin: str = "", timeout: float = 180) -> Finished:
-        """Run to the end."""
+    def __call__(self, *words: str, stdin: str = "") -> Finished:
+        """Run to the end, within this process."""
+        variables = MappingProxyType(self.variables())
+        out, err = (TextIOWrapper(BytesIO(), "utf-8", errors="replace", newline="") for _ in range(2))
+        env = CliEnvironment(
+            home=vibe_home(variables, self.workdir),
+            cwd=self.workdir,
+            environ=variables,
+            stdin=TextIOWrapper(BytesIO(stdin.encode()), "utf-8"),
+            stdout=out,
+            stderr=err,
+        )
+        code = run_command_line(words, env)
+        sys.stdout.write(
+            f"$ {shlex.join(('vibe', *words))}\n{_text(out)}{_text(err)}[{code}]\n"
+        )  # shown if a test fails
+        return Finished(int(code), _text(out), _text(err))
+
+    def process(self, *words: str, stdin: str = "", timeout: float = 180) -> Finished:
+        """Run the installed command to its end."""
         ended = subprocess.run(
             [str(VIBE), *words],
             cwd=self.workdir,
@@ -102,6 +130,12 @@ class VibeCommand:
         inherited = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
         path = f"{VIBE.parent}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', '')}"
         return {**inherited, "PATH": path, "VIBE_HOME": str(self.home), "LANG": "C.UTF-8", **self.environ}
+
+
+def _text(stream: TextIOWrapper) -> str:
+    stream.flush()
+    assert isinstance(stream.buffer, BytesIO)
+    return stream.buffer.getvalue().decode()
 
 
 @pytest.fixture

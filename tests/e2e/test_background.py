@@ -49,7 +49,7 @@ def test_what_runs_in_the_background_ends_with_the_agent(vibe: VibeCommand) -> N
         )
     )
 
-    assert vibe("--yolo", "-p", "go").code == 0
+    assert vibe.process("--yolo", "-p", "go").code == 0
     assert not running_with(seconds)
 
 

@@ -75,7 +75,7 @@ def wait_for_start(vibe: VibeCommand, run: subprocess.Popen[bytes], seconds: flo
 def call_of(vibe: VibeCommand, call: dict[str, Any], *flags: str) -> dict[str, Any]:
     """The result of a tool that a scripted model calls."""
     vibe.replay({"agents": {"main": {"turns": [{"tool_calls": [call]}, {"text": "done"}]}}})
-    lines = vibe(*flags, "--trust", "--output", "streaming", "-p", "go").lines
+    lines = vibe.process(*flags, "--trust", "--output", "streaming", "-p", "go").lines
     return next(line for line in lines if line["type"] == "tool.result")
 
 
@@ -136,8 +136,10 @@ def test_the_decision_of_the_reference_is_taken_as_it_says(vibe: VibeCommand) ->
     plan = next(text for name, text in plan_examples() if name.endswith("plan.md") and '"decisions"' in text)
     (vibe.workdir / "plan.json").write_text(plan)
 
-    paused = vibe("plan", "run", "--output", "json", "plan.json")
-    resumed = vibe("plan", "resume", paused.document["plan_id"], "--decide", "where=staging", "--output", "json")
+    paused = vibe.process("plan", "run", "--output", "json", "plan.json")
+    resumed = vibe.process(
+        "plan", "resume", paused.document["plan_id"], "--decide", "where=staging", "--output", "json"
+    )
 
     assert (paused.code, paused.document["reason"]) == (5, "decision")
     statuses = {step["id"]: step["status"] for step in resumed.document["steps"]}

@@ -160,13 +160,13 @@ def test_a_flood_of_output_is_bounded_everywhere(vibe: VibeCommand, write_plan: 
         command_step("c", command), {"id": "m", "title": "Ask", "mode": "test", "prompt": "Go.", "depends_on": ["c"]}
     )
 
-    ended = vibe("plan", "run", "--auto-approve", "--output", "streaming", plan)
+    ended = vibe.process("plan", "run", "--auto-approve", "--output", "streaming", plan)
 
     assert ended.code == 0, ended.err
     assert ended.lines[-1]["outcome"] == "completed"
     assert len(ended.out) < 2_000_000
     assert max(len(line) for line in ended.out.splitlines()) < 200_000
-    text = vibe("plan", "run", "--auto-approve", plan).out
+    text = vibe.process("plan", "run", "--auto-approve", plan).out
     assert len(text) < 20_000
     assert not UNPRINTABLE & set(text)
 
@@ -197,8 +197,8 @@ def test_a_model_that_says_a_megabyte_of_anything_is_borne(vibe: VibeCommand, wr
     assert len(text) > 1_000_000
     vibe.replay({"agents": {"*": {"turns": [{"text": text, "chunk_size": 4_000}]}}})
 
-    answered = vibe("--output", "json", "-p", "go").document
-    planned = vibe("plan", "run", write_plan({"id": "s", "title": "Say", "mode": "research"}))
+    answered = vibe.process("--output", "json", "-p", "go").document
+    planned = vibe.process("plan", "run", write_plan({"id": "s", "title": "Say", "mode": "research"}))
 
     assert answered["result"].strip() == text.strip()
     assert planned.code == 0
@@ -215,7 +215,7 @@ def test_three_hundred_steps_end_without_lag(vibe: VibeCommand, write_plan: Writ
     ]
     started = time.monotonic()
 
-    record = vibe("plan", "run", "--output", "json", "--max-parallel", "8", write_plan(*steps)).document
+    record = vibe.process("plan", "run", "--output", "json", "--max-parallel", "8", write_plan(*steps)).document
 
     took = time.monotonic() - started
     assert record["outcome"] == "completed"

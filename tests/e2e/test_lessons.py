@@ -187,7 +187,7 @@ def test_tools_work_in_their_agents_folder_wherever_vibe_was_called(vibe: VibeCo
         )
     )
 
-    assert vibe("--yolo", "--workdir", str(elsewhere), "-p", "go").code == 0
+    assert vibe.process("--yolo", "--workdir", str(elsewhere), "-p", "go").code == 0
 
     assert Path((elsewhere / "where.txt").read_text().strip()).samefile(elsewhere)
     assert sorted(path.name for path in elsewhere.iterdir()) == ["a.txt", "where.txt"]

@@ -261,7 +261,7 @@ def test_a_run_without_servers_does_not_load_the_client(vibe: VibeCommand) -> No
     vibe.replay(turns({"text": "hello"}))
     vibe.environ["PYTHONPROFILEIMPORTTIME"] = "1"
 
-    ended = vibe("-p", "go")
+    ended = vibe.process("-p", "go")
 
     imported = {line.rpartition("|")[2].strip() for line in ended.err.splitlines() if "|" in line}
     assert ended.out == "hello\n"

@@ -34,7 +34,7 @@ def test_steps_run_in_order_of_their_dependencies(vibe: VibeCommand, write_plan:
         command_step("a", "echo a >> log"),
     )
 
-    ended = vibe("plan", "run", plan)
+    ended = vibe.process("plan", "run", plan)
 
     assert ended.code == 0
     assert (vibe.workdir / "log").read_text() == "a\nb\nc\n"
@@ -82,7 +82,7 @@ def test_a_command_that_runs_out_of_time_is_a_limit_and_leaves_nothing_behind(
 ) -> None:
     plan = write_plan(command_step("slow", "sleep 60 & echo $! > pid; wait", timeout_seconds=0.5))
 
-    record = vibe("plan", "run", "--output", "json", plan).document
+    record = vibe.process("plan", "run", "--output", "json", plan).document
 
     assert (record["outcome"], record["exit_code"], record["steps"][0]["reason"]) == ("limit", 4, "timeout")
     pid = int((vibe.workdir / "pid").read_text())
@@ -282,7 +282,7 @@ def test_running_publishers_are_listed(vibe: VibeCommand, write_plan: WritePlan)
 def test_this_repositorys_own_checks_run_as_a_plan(vibe: VibeCommand) -> None:
     vibe.environ["CI_TESTS"] = "tests/architecture/test_tree.py -p no:cacheprovider"
 
-    ended = vibe(
+    ended = vibe.process(
         "plan", "run", "--workdir", str(REPOSITORY), str(EXAMPLES / "ci.json"), "--output", "json", timeout=800
     )
 

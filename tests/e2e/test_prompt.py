@@ -17,7 +17,7 @@ def turns(*given: dict[str, Any]) -> dict[str, Any]:
 def test_stdout_is_the_answer_and_nothing_else(vibe: VibeCommand) -> None:
     vibe.replay(turns({"text": "looking", "tool_calls": [WRITE]}, {"text": "All done."}))
 
-    ended = vibe("--auto-approve", "-p", "write a.txt")
+    ended = vibe.process("--auto-approve", "-p", "write a.txt")
 
     assert (ended.code, ended.out, ended.err) == (0, "All done.\n", "")
     assert (vibe.workdir / "a.txt").read_text() == "hello\n"
@@ -26,9 +26,9 @@ def test_stdout_is_the_answer_and_nothing_else(vibe: VibeCommand) -> None:
 def test_the_prompt_may_come_through_a_pipe(vibe: VibeCommand) -> None:
     vibe.replay(turns({"text": "hello"}))
 
-    assert vibe("-p", stdin="hi\n").out == "hello\n"
+    assert vibe.process("-p", stdin="hi\n").out == "hello\n"
     assert vibe(stdin="hi\n").out == "hello\n"
-    assert vibe("-p", "-", stdin="hi\n").out == "hello\n"
+    assert vibe.process("-p", "-", stdin="hi\n").out == "hello\n"
 
 
 def test_the_json_document_is_the_result_record(vibe: VibeCommand) -> None:
@@ -49,7 +49,7 @@ def test_the_json_document_is_the_result_record(vibe: VibeCommand) -> None:
 def test_streaming_is_every_event_in_order_and_the_record_last(vibe: VibeCommand) -> None:
     vibe.replay(turns({"text": "one", "tool_calls": [WRITE]}, {"text": "two"}))
 
-    lines = vibe("--yolo", "--output", "streaming", "-p", "go").lines
+    lines = vibe.process("--yolo", "--output", "streaming", "-p", "go").lines
 
     *events, record = lines
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
@@ -63,7 +63,7 @@ def test_streaming_is_every_event_in_order_and_the_record_last(vibe: VibeCommand
 def test_a_call_nobody_could_approve_blocks_the_run(vibe: VibeCommand) -> None:
     vibe.replay(turns({"tool_calls": [WRITE]}, {"text": "I was not allowed to."}))
 
-    ended = vibe("-p", "go")
+    ended = vibe.process("-p", "go")
 
     assert (ended.code, ended.out) == (5, "I was not allowed to.\n")
     assert ended.err.count("\n") == 1

@@ -46,7 +46,7 @@ def test_the_quickstart_ends_with_changed_files_and_passing_tests_on_screen(vibe
 
 
 def test_without_a_file_the_quickstart_is_run(vibe: VibeCommand) -> None:
-    record = vibe("plan", "run", "--approve", "edits", "--output", "json").document
+    record = vibe.process("plan", "run", "--approve", "edits", "--output", "json").document
 
     assert (record["outcome"], record["exit_code"]) == ("completed", 0)
     assert {step["id"]: step["status"] for step in record["steps"]} == dict.fromkeys(

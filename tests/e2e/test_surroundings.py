@@ -68,19 +68,31 @@ def test_following_events_ends_with_its_reader(vibe: VibeCommand, plan: str) -> 
     assert (ended.code, ended.err) == (0, "")
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_streams_stop_no_work(vibe: VibeCommand, plan: str, closed: str) -> None:
+@pytest.mark.parametrize(("closed", "code"), [("<&-", 0), (">&-", 3), ("2>&-", 0), ("<&- >&- 2>&-", 3)])
+def test_closed_streams_stop_no_work(vibe: VibeCommand, plan: str, closed: str, code: int) -> None:
     vibe.replay(turns({"text": "fine"}))
 
-    assert shell(vibe, f"vibe plan run {plan} {closed}").code == 0
+    assert shell(vibe, f"vibe plan run {plan} {closed}").code == code
     assert len((vibe.workdir / "log").read_text().split()) == 20
     prompt = shell(vibe, f"vibe -p go {closed}")
-    assert prompt.code == 0
+    assert prompt.code == code
     assert "Traceback" not in prompt.err
-    assert shell(vibe, f"vibe --version {closed}").code == 0
 
 
-@pytest.mark.parametrize("words", ["-p go", "plan list", "plan run plan.json", "-p go --output json"])
+@pytest.mark.parametrize("words", ["--version", "--help", "plan --help", "plan list", "-p go"])
+def test_what_a_closed_stdout_could_not_say_is_an_error(vibe: VibeCommand, words: str) -> None:
+    vibe.replay(turns({"text": "fine"}))
+
+    ended = shell(vibe, f"vibe {words} >&-")
+
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err == "vibe: standard output can't be written (it is closed): send it where there is room\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--version", "--help", "plan run --help", "-p go", "plan list", "plan run plan.json", "-p go --output json"],
+)
 def test_output_that_finds_no_room_is_an_error(vibe: VibeCommand, plan: str, words: str) -> None:
     assert plan == "plan.json"
     vibe.replay(turns({"text": "fine"}))
@@ -113,15 +125,15 @@ def test_any_locale_writes_utf8(vibe: VibeCommand, write_plan: WritePlan, enviro
     vibe.environ.update(environ)
     vibe.replay(turns({"text": "grüße ✓"}))
 
-    assert vibe("-p", "go").out == "grüße ✓\n"
-    assert "✓ a" in vibe("plan", "run", write_plan(command_step("a", "echo ü"))).out
+    assert vibe.process("-p", "go").out == "grüße ✓\n"
+    assert "✓ a" in vibe.process("plan", "run", write_plan(command_step("a", "echo ü"))).out
 
 
 @pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": ""}])
 def test_plain_output_has_no_escapes(vibe: VibeCommand, plan: str, environ: dict[str, str]) -> None:
     vibe.environ.update(environ)
 
-    ended = vibe("plan", "run", plan)
+    ended = vibe.process("plan", "run", plan)
 
     assert ended.code == 0
     assert "\x1b" not in ended.out + ended.err
@@ -131,7 +143,7 @@ def test_a_prompt_of_a_megabyte_comes_through_a_pipe(vibe: VibeCommand) -> None:
     vibe.replay(turns({"text": "read"}))
     prompt = "word " * 200_000
 
-    record = vibe("-p", "--output", "json", stdin=prompt).document
+    record = vibe.process("-p", "--output", "json", stdin=prompt).document
 
     transcript = vibe.home / "logs" / "session" / record["session_id"] / "messages.jsonl"
     assert record["result"] == "read"
@@ -354,4 +366,4 @@ def test_an_answer_on_a_terminal_cannot_move_the_cursor(vibe: VibeCommand) -> No
 
     assert ended.returncode == 0
     assert shown.replace("\r\n", "\n").expandtabs() == "fine\n        indented  end\n"
-    assert vibe("-p", "go").out == answer + "\n", "a pipe gets what the model said"
+    assert vibe.process("-p", "go").out == answer + "\n", "a pipe gets what the model said"

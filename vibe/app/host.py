@@ -15,11 +15,15 @@ FILES_RESERVED = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """``home`` is the user's vibe folder, ``environ`` the variables, ``runtime_dir`` where sockets go if there is one."""
+    """``home`` is the user's vibe folder, ``environ`` the variables, ``runtime_dir`` where sockets go if there is one.
+
+    ``owns_process``: nothing else lives in this process, so that its signals mean the run and its garbage is the run's.
+    """
 
     home: Path
     environ: Mapping[str, str]
     runtime_dir: Path | None = None
+    owns_process: bool = False
 
 
 def allow_open_files() -> None:

@@ -71,7 +71,7 @@ async def new_plan(
         address = request.bus_address or engine.config.ipc.address
         scope = anyio.CancelScope()
         async with (
-            handled_signals(lambda _which, _count: scope.cancel()) as signals,
+            handled_signals(host, lambda _which, _count: scope.cancel()) as signals,
             publishing(host, listeners, address=address) as opened,
         ):
             channel = await opened.about(request.workdir, request.goal[:TITLE_LENGTH])

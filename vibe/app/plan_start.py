@@ -109,9 +109,10 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
 
     def make_store() -> PlanStore:
         fresh = sample if start.reused_from is None else None
+        temporary = host.environ.get("TMPDIR")
         settings = RunSettings(
             goal=plan.goal,
-            workspace=str(copy_sample(fresh, options.plan_folder) if fresh else start.workspace),
+            workspace=str(copy_sample(fresh, options.plan_folder, temporary) if fresh else start.workspace),
             sample=sample is not None,
             script=str(replay) if replay else None,
             model=options.model,

@@ -114,6 +114,7 @@ async def run_chat(
 class _Parts:
     """What a chat is made of; ``writes``: its tools can change something."""
 
+    host: Host
     profile: AgentProfile
     engine: Engine
     model: ModelConfig
@@ -150,7 +151,14 @@ def _prepare(request: ChatRequest, host: Host, person: Person | None) -> _Parts:
         session.release()
         raise UsageError(f"session {session.session_id} has no message to go on from: give a prompt")
     return _Parts(
-        profile=profile, engine=engine, model=model, tools=tools, session=session, writes=writes, person=person
+        host=host,
+        profile=profile,
+        engine=engine,
+        model=model,
+        tools=tools,
+        session=session,
+        writes=writes,
+        person=person,
     )
 
 
@@ -159,6 +167,7 @@ class _Chat:
 
     def __init__(self, request: ChatRequest, parts: _Parts, channel: Publishing, servers: ToolServers) -> None:
         self._request = request
+        self._host = parts.host
         self._profile = parts.profile
         self._engine = parts.engine
         self._model = parts.model
@@ -189,7 +198,7 @@ class _Chat:
 
         acted: ActResult | None = None
         missing: EnvironmentFailure | None = None
-        async with handled_signals(on_signal) as signals, background_commands() as background:
+        async with handled_signals(self._host, on_signal) as signals, background_commands() as background:
             wishes.serve(stop)
             self._say_hello()
             with starting:

@@ -133,7 +133,7 @@ async def _carry_out(run: PreparedRun, host: Host, audience: Audience) -> PlanRu
         opened = await stack.enter_async_context(
             publishing(host, audience.listeners, address=run.bus_address, wishes=PlanWishes(control))
         )
-        signals = await stack.enter_async_context(handled_signals(_pausing(control, opened.sink)))
+        signals = await stack.enter_async_context(handled_signals(host, _pausing(control, opened.sink)))
         store = stack.enter_context(await anyio.to_thread.run_sync(run.open_store))
         workspace = Path(store.settings.workspace)
         servers = await stack.enter_async_context(tool_servers(run.engine, host, workspace))
@@ -179,10 +179,12 @@ async def _dispatch(run: _Attached, control: PlanControl, stack: AsyncExitStack)
     worktrees = await stack.enter_async_context(worktree_executor(steps, store, engine, run.host, activity))
     await worktrees.recover()
     executor = recorded(worktrees, store, plan, engine.environ, sink)
-    dispatcher = _dispatcher(run, executor, _dispatch_options(run, crew, activity, worktrees.kept))
+    width = await _width(store.settings.max_parallel, run.channel.sink)
+    dispatcher = _dispatcher(run, executor, _dispatch_options(run, crew, activity, worktrees.kept), width)
     if run.audience.decider is not None:
         await stack.enter_async_context(run.audience.decider.at_work(control))
-    gc.freeze()  # what is there now lives to the end of the run: never look through thousands of steps again
+    if run.host.owns_process:
+        gc.freeze()  # what is there now lives to the end of the run: never look through thousands of steps again
     outcome = await dispatcher.run(control)
     await clear_worktrees(worktrees, outcome, sink)
     await anyio.to_thread.run_sync(note_commit, store, engine.environ)
@@ -270,9 +272,9 @@ def _replanning(crew: Crew, store: PlanStore, kept_by: KeptBy) -> ReplanPolicy:
     return replan_policy(around, crew.engine.config.planner, new_commands=unread, folder=folder, kept_by=kept_by)
 
 
-def _width(wanted: int, sink: EventSink) -> int:
+async def _width(wanted: int, sink: EventSink) -> int:
     """How many steps may run side by side; said where it is fewer than was asked for."""
-    width = steps_at_once(wanted)
+    width = await anyio.to_thread.run_sync(steps_at_once, wanted)
     if width < wanted:
         message = (
             f"at most {width} steps run side by side, not {wanted}: the limit of open files is too low; "
@@ -282,13 +284,13 @@ def _width(wanted: int, sink: EventSink) -> int:
     return width
 
 
-def _dispatcher(run: _Attached, executor: StepExecutor, options: DispatchOptions) -> Dispatcher:
+def _dispatcher(run: _Attached, executor: StepExecutor, options: DispatchOptions, width: int) -> Dispatcher:
     loaded, store = run.prepared.loaded, run.store
     settings, restored = store.settings, store.replay()
     scheduler = Scheduler(
         loaded.plan,
         loaded.dag,
-        max_parallel=_width(settings.max_parallel, run.channel.sink),
+        max_parallel=width,
         fail_fast=settings.fail_fast,
         restored=restored.steps,
         decisions={**settings.decisions, **restored.decisions},

@@ -16,8 +16,8 @@ from vibe.core.errors import EnvironmentFailure, UsageError
 _PREFIX = "vibe-sample-"
 
 
-def copy_sample(sample: Sample, plan_folder: Path) -> Path:
-    """Copy a sample's project into a new temporary folder and return the copy.
+def copy_sample(sample: Sample, plan_folder: Path, base: str | None) -> Path:
+    """Copy a sample's project into a new temporary folder, below ``base`` or where the system wants it; return the copy.
 
     Raises:
         UsageError: the project is not there.
@@ -28,7 +28,7 @@ def copy_sample(sample: Sample, plan_folder: Path) -> Path:
         raise UsageError(f"the plan's sample project {str(project)!r} is no folder: keep it beside the plan file")
     folder: str | None = None
     try:
-        folder = tempfile.mkdtemp(prefix=_PREFIX)
+        folder = tempfile.mkdtemp(prefix=_PREFIX, dir=base)
         workspace = Path(folder) / project.name
         shutil.copytree(project, workspace, ignore=shutil.ignore_patterns("__pycache__"))
     except OSError as error:

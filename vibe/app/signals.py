@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import anyio
 
+from vibe.app.host import Host
+
 HUNG_UP = 129
 INTERRUPTED = 130
 TERMINATED = 143
@@ -28,13 +30,16 @@ class SignalLog:
 
 
 @asynccontextmanager
-async def handled_signals(on_signal: Callable[[signal.Signals, int], None]) -> AsyncGenerator[SignalLog]:
+async def handled_signals(host: Host, on_signal: Callable[[signal.Signals, int], None]) -> AsyncGenerator[SignalLog]:
     """Call ``on_signal(which, count)`` for SIGINT, SIGTERM and SIGHUP while the block runs; ``count`` starts at 1.
 
-    SIGHUP is left alone where the caller had it ignored, as ``nohup`` does.
+    SIGHUP is left alone where the caller had it ignored, as ``nohup`` does; all are where the process is not the run's own.
     An error leaves as it was raised, not wrapped in the group that a task of ours makes it.
     """
     log = SignalLog()
+    if not host.owns_process:
+        yield log
+        return
     heeded = [which for which in EXIT_OF if which is not signal.SIGHUP or signal.getsignal(which) != signal.SIG_IGN]
 
     async def watch() -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TextIO
 
+from vibe.app.host import Host
 from vibe.cli.streams import standard_streams
+from vibe.core.config.paths import absolute, user_home_of
 from vibe.core.errors import EnvironmentFailure
 
 HOME_VARIABLE = "VIBE_HOME"
@@ -22,7 +24,7 @@ class CliEnvironment:
     """The surroundings of one command; everything below is handed what it needs from here.
 
     ``home`` is the user's vibe folder, ``cwd`` the directory the command was called in. Both are absolute; ``home``
-    need not exist.
+    need not exist. ``owns_process`` as with ``Host``: a caller that runs a command line within its own leaves it off.
     """
 
     home: Path
@@ -31,6 +33,7 @@ class CliEnvironment:
     stdout: TextIO
     stderr: TextIO
     stdin: TextIO
+    owns_process: bool = False
 
     @classmethod
     def from_process(cls) -> CliEnvironment:
@@ -42,8 +45,20 @@ class CliEnvironment:
         environ = MappingProxyType(dict(os.environ))
         cwd = _working_directory()
         stdin, stdout, stderr = standard_streams()
-        home = _vibe_home(environ.get(HOME_VARIABLE), cwd)
-        return cls(home=home, cwd=cwd, environ=environ, stdout=stdout, stderr=stderr, stdin=stdin)
+        return cls(
+            home=vibe_home(environ, cwd),
+            cwd=cwd,
+            environ=environ,
+            stdout=stdout,
+            stderr=stderr,
+            stdin=stdin,
+            owns_process=True,
+        )
+
+    @property
+    def host(self) -> Host:
+        """What a run may use of all this."""
+        return Host(home=self.home, environ=self.environ, runtime_dir=self.runtime_dir, owns_process=self.owns_process)
 
     @property
     def runtime_dir(self) -> Path | None:
@@ -61,9 +76,16 @@ def _working_directory() -> Path:
         ) from error
 
 
-def _vibe_home(chosen: str | None, cwd: Path) -> Path:
+def vibe_home(environ: Mapping[str, str], cwd: Path) -> Path:
+    """The user's vibe folder, as the variables have it.
+
+    Raises:
+        EnvironmentFailure: they have none, and the system knows no home of this user.
+    """
+    chosen = environ.get(HOME_VARIABLE)
     try:
-        home = cwd / Path(chosen).expanduser() if chosen else Path.home() / HOME_DIRECTORY
+        user_home = user_home_of(environ)
+        home = Path(absolute(chosen, cwd, user_home)) if chosen else user_home / HOME_DIRECTORY
     except RuntimeError as error:
         raise EnvironmentFailure(f"there is no home directory: set {HOME_VARIABLE} to a folder for vibe") from error
     shown = str(home).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from vibe.core.errors import UsageError
@@ -65,8 +66,9 @@ class LogFile(logging.Handler):
             self._path.replace(self._path.with_name(f"{self._path.name}.1"))
 
 
-def start_logging(path: Path, environ: Mapping[str, str]) -> None:
-    """Let everything that is logged in this process go to ``path``: our own from VIBE_LOG_LEVEL on, the rest if it is bad.
+@contextmanager
+def logging_to(path: Path, environ: Mapping[str, str]) -> Generator[None]:
+    """Let all that is logged meanwhile go to ``path``: our own from VIBE_LOG_LEVEL on, the rest if it is bad.
 
     Raises:
         LogSettingError: a variable is wrong.
@@ -77,9 +79,15 @@ def start_logging(path: Path, environ: Mapping[str, str]) -> None:
     size = environ.get(SIZE_VARIABLE, "") or str(MOST_BYTES)
     if not size.isdecimal() or int(size) < 1:
         raise LogSettingError(SIZE_VARIABLE, size, "a number of bytes")
-    root = logging.getLogger()
-    for handler in [handler for handler in root.handlers if isinstance(handler, LogFile)]:
-        root.removeHandler(handler)
-    root.addHandler(LogFile(path, environ, most=int(size)))
-    for name in OURS:
-        logging.getLogger(name).setLevel(level)
+    root, ours = logging.getLogger(), [logging.getLogger(name) for name in OURS]
+    before = [logger.level for logger in ours]
+    file = LogFile(path, environ, most=int(size))
+    root.addHandler(file)
+    for logger in ours:
+        logger.setLevel(level)
+    try:
+        yield
+    finally:
+        root.removeHandler(file)
+        for logger, level_before in zip(ours, before, strict=True):
+            logger.setLevel(level_before)

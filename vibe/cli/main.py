@@ -1,23 +1,44 @@
-"""The ``vibe`` command: what was asked for, who does it, and how it ended."""
+"""The ``vibe`` command: one command line in a process of its own."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 
+from vibe import __version__
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.streams import forgive, problem_of, standard_streams, unwritten
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; ``--version`` loads nothing else."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments in (["--version"], ["-V"]):
-        from vibe import __version__  # noqa: PLC0415  the only thing a version needs
+        return _print_version()
+    from vibe.cli.environment import CliEnvironment  # noqa: PLC0415  costs what --version must not
+    from vibe.cli.run import run_command_line  # noqa: PLC0415  as above
+    from vibe.core.errors import EnvironmentFailure  # noqa: PLC0415  as above
 
-        if sys.stdout is not None:  # None where it was closed
-            sys.stdout.write(f"vibe {__version__}\n")
-        return 0
-    from vibe.cli.run import run_command_line  # noqa: PLC0415  costs what --version must not
+    try:
+        env = CliEnvironment.from_process()
+    except EnvironmentFailure as error:
+        return _refuse(str(error))
+    return run_command_line(arguments, env)
 
-    return run_command_line(arguments)
+
+def _print_version() -> int:
+    _, stdout, _ = standard_streams()
+    forgive(stdout)
+    stdout.write(f"vibe {__version__}\n")
+    stdout.flush()
+    problem = problem_of(stdout)
+    return ExitCode.DONE if problem is None else _refuse(unwritten(problem))
+
+
+def _refuse(sentence: str) -> int:
+    _, _, stderr = standard_streams()
+    stderr.write(f"vibe: {sentence}\n")
+    return ExitCode.ENVIRONMENT
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
+from vibe import __version__
 from vibe.core.errors import UsageError
 
 OUTPUTS = ("text", "json", "streaming")
@@ -19,12 +20,36 @@ class CommandLineError(UsageError):
     """The words of the command line are wrong."""
 
 
+class Shown(Exception):
+    """The words asked for a text instead of work; ``text`` is it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class ShowHelp(argparse.Action):
+    """``--help``: leaves with the parser's help; argparse's own prints it on the process's stdout."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        """Raise it."""
+        raise Shown(parser.format_help())
+
+
+class ShowVersion(argparse.Action):
+    """``--version``: leaves with the version."""
+
+    def __call__(self, *_: object) -> NoReturn:
+        """Raise it."""
+        raise Shown(f"vibe {__version__}\n")
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises one sentence instead of printing usage and leaving."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("allow_abbrev", False)
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs, "add_help": False})
+        self.add_argument("-h", "--help", action=ShowHelp, nargs=0, help="show this help message and exit")
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  its overloads come to this
         self, args: Any = None, namespace: Any = None

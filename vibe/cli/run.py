@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import os
-import sys
 import traceback
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TextIO
 
 from ipc.errors import IpcError
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.log_file import start_logging
-from vibe.cli.parser import Parser
-from vibe.cli.streams import problem_of
+from vibe.cli.log_file import logging_to
+from vibe.cli.parser import Parser, Shown
+from vibe.cli.streams import problem_of, settle, unwritten
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import EnvironmentFailure, UsageError, VibeError, innermost
 
@@ -35,6 +32,10 @@ COMMANDS = {
 }
 """Reserved first words and the module that serves each; anything else is a prompt."""
 
+STOPPED = frozenset({ExitCode.INTERRUPTED, ExitCode.TERMINATED})
+SECONDS_FOR_READER = 5.0
+"""How long a run that was stopped waits for a reader that takes nothing."""
+
 PROMPT_COMMAND = "vibe.cli.commands.prompt"
 
 
@@ -42,38 +43,44 @@ class UnwrittenOutputError(EnvironmentFailure):
     """Standard output refused what the command had to say."""
 
     def __init__(self, error: OSError) -> None:
-        super().__init__(f"standard output can't be written ({error.strerror}): send it where there is room")
+        super().__init__(unwritten(error))
 
 
-def run_command_line(arguments: Sequence[str]) -> int:
-    """Do what the words say. Errors become one sentence on stderr; a traceback only with ``--debug``."""
+def run_command_line(arguments: Sequence[str], env: CliEnvironment) -> int:
+    """Do what the words say in these surroundings, and return the exit code.
+
+    Errors become one sentence on stderr; a traceback only with ``--debug``. Nothing of the process is changed for good:
+    a program may run any number of command lines, one after another.
+    """
     debug = "--debug" in arguments
-    words = [word for word in arguments if word != "--debug"]
+    code = _carry_out([word for word in arguments if word != "--debug"], env, debug=debug)
     try:
-        env = CliEnvironment.from_process()
-    except EnvironmentFailure as error:
-        sys.stderr.write(f"vibe: {error}\n")
-        return ExitCode.ENVIRONMENT
+        settle(env.stdout, SECONDS_FOR_READER if code in STOPPED else None)
+        settle(env.stderr, SECONDS_FOR_READER)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    problem = problem_of(env.stdout)
+    if problem is not None and code == ExitCode.DONE:
+        return _report(UnwrittenOutputError(problem), ExitCode.ENVIRONMENT, env, debug=debug)
+    return code
+
+
+def _carry_out(words: list[str], env: CliEnvironment, *, debug: bool) -> int:
     try:
-        start_logging(VibePaths(env.home).log_file, env.environ)
-        code = _dispatch(words, env)
+        with logging_to(VibePaths(env.home).log_file, env.environ):
+            code = _dispatch(words, env)
         env.stdout.flush()
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        _silence(env.stdout)
         return ExitCode.DONE
     except (VibeError, IpcError) as error:
         return _report(error, exit_code_of(error), env, debug=debug)
     except Exception as error:  # noqa: BLE001  the last door: nobody above can say it better
-        unwritten = problem_of(env.stdout)
-        if unwritten is None:
+        problem = problem_of(env.stdout)
+        if problem is None:
             return _report(innermost(error), ExitCode.FAILED, env, debug=debug)
-        _silence(env.stdout)
-        return _report(UnwrittenOutputError(unwritten), ExitCode.ENVIRONMENT, env, debug=debug)
-    unwritten = problem_of(env.stdout)
-    if unwritten is not None and code == ExitCode.DONE:
-        return _report(UnwrittenOutputError(unwritten), ExitCode.ENVIRONMENT, env, debug=debug)
+        return _report(UnwrittenOutputError(problem), ExitCode.ENVIRONMENT, env, debug=debug)
     return code
 
 
@@ -94,7 +101,11 @@ def _dispatch(words: list[str], env: CliEnvironment) -> int:
     else:
         module = importlib.import_module(PROMPT_COMMAND)
         module.add_arguments(parser, COMMANDS)
-    return _serve(module, parser, words, env)
+    try:
+        return _serve(module, parser, words, env)
+    except Shown as shown:
+        env.stdout.write(shown.text)
+        return ExitCode.DONE
 
 
 def _serve(module: ModuleType, parser: Parser, words: list[str], env: CliEnvironment) -> int:
@@ -115,8 +126,3 @@ def _internal(error: BaseException) -> str:
     return (
         f"internal error ({type(error).__name__}: {error}); please report it with the output of the same with --debug"
     )
-
-
-def _silence(stdout: TextIO) -> None:
-    """Keep the interpreter from complaining about what is still buffered when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())

@@ -2,45 +2,128 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import select
+import stat
 import sys
+import threading
+from collections import deque
 from typing import TYPE_CHECKING, TextIO, cast
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
+MOST_WAITING = 64_000_000
+"""Bytes that may wait for a reader that takes none."""
+AT_ONCE = select.PIPE_BUF
+"""What a pipe that takes anything takes whole."""
+CHUNK = 65_536
+
 
 class Outlet(io.FileIO):
     """A standard descriptor to write to.
 
-    ``forgiving``: what can't be written (the reader is gone, the disk is full) is dropped instead of raised, and the
-    first ``problem`` kept: for runs whose work is worth more than the words about it.
+    ``forgiving``: for runs whose work is worth more than the words about it. What can't be written (the reader is gone,
+    the disk is full) is dropped instead of raised, and the first ``problem`` kept. A reader that stops reading stops
+    nobody: what it does not take waits here, up to ``MOST_WAITING`` bytes, which a thread hands it; beyond that the
+    rest is dropped, and that is the problem.
     """
 
     def __init__(self, descriptor: int, *, forgiving: bool = False) -> None:
         super().__init__(descriptor, "w", closefd=False)
         self.forgiving = forgiving
         self.problem: OSError | None = None
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+        self._changed = threading.Condition()
+        self._writer: threading.Thread | None = None
 
     def write(self, data: ReadableBuffer, /) -> int:
         """Write some of it; waits where the descriptor is one that does not."""
-        if self.problem is not None and self.forgiving:
+        if self.forgiving:
+            self._put(bytes(data))
             return memoryview(data).nbytes
         try:
-            while (written := cast("int | None", super().write(data))) is None:  # it would block
-                select.select([], [self], [])
+            return self._write_now(data)
         except OSError as error:
             self.problem = error
-            if not self.forgiving:
-                raise
-            return memoryview(data).nbytes
+            raise
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that the reader has still to take."""
+        return self._size
+
+    def settle(self, seconds: float | None) -> bool:
+        """Wait for what still waits for its reader; whether it was all taken within the time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting, seconds)
+
+    def _put(self, data: bytes) -> None:
+        with self._changed:
+            if self.problem is not None:
+                return
+            try:
+                rest = data if self._waiting else self._write_what_goes(data)
+            except OSError as error:
+                self.problem = error
+                return
+            if rest:
+                self._leave_to_writer(rest)
+
+    def _write_what_goes(self, data: bytes) -> bytes:
+        """Write as much as the descriptor takes without a wait, and return the rest."""
+        if stat.S_ISREG(os.fstat(self.fileno()).st_mode):
+            while data:
+                data = data[self._write_now(data) :]
+            return data
+        ready = select.poll()
+        ready.register(self.fileno(), select.POLLOUT)
+        while data and ready.poll(0):
+            data = data[self._write_now(data[:AT_ONCE]) :]
+        return data
+
+    def _leave_to_writer(self, data: bytes) -> None:
+        if self._size + len(data) > MOST_WAITING:
+            self.problem = OSError(errno.ENOBUFS, "its reader stopped reading")
+            return
+        self._waiting.extend(data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
+        self._size += len(data)
+        if self._writer is None:  # no end of the process waits for it
+            self._writer = threading.Thread(target=self._write_on, name="standard output", daemon=True)
+            self._writer.start()
+
+    def _write_on(self) -> None:
+        while data := self._next():
+            try:
+                while data:
+                    data = data[self._write_now(data) :]
+            except OSError as error:
+                with self._changed:
+                    self.problem = error
+                    self._waiting.clear()
+            with self._changed:
+                if self._waiting:
+                    self._size -= len(self._waiting.popleft())
+                self._changed.notify_all()
+
+    def _next(self) -> bytes | None:
+        with self._changed:
+            if self._waiting:
+                return self._waiting[0]
+            self._writer, self._size = None, 0
+            return None
+
+    def _write_now(self, data: ReadableBuffer) -> int:
+        while (written := cast("int | None", super().write(data))) is None:  # it would block
+            select.select([], [self], [])
         return written
 
 
 def standard_streams() -> tuple[TextIO, TextIO, TextIO]:
-    """Stdin, stdout and stderr. One that was closed is the null device; a redirection within Python is kept."""
+    """Stdin, stdout and stderr. What was closed can be read as empty; a redirection within Python is kept."""
     _hold_closed_descriptors()
     stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  lives as long as the process
     stdout = _text(1) if sys.stdout is sys.__stdout__ else sys.stdout
@@ -55,11 +138,38 @@ def forgive(stream: TextIO) -> None:
         outlet.forgiving = True
 
 
+def settle(stream: TextIO, seconds: float | None = None) -> None:
+    """Hand over all that was written, if the reader takes it in time; drop what is left."""
+    forgive(stream)
+    stream.flush()
+    outlet = _outlet(stream)
+    if outlet is not None:
+        outlet.settle(seconds)
+
+
+def waiting(stream: TextIO) -> int:
+    """How many bytes its reader has still to take."""
+    outlet = _outlet(stream)
+    return outlet.waiting if outlet else 0
+
+
+def has_failed(stream: TextIO) -> bool:
+    """Whether nothing more can be written to it: its reader is gone, or there is a problem."""
+    outlet = _outlet(stream)
+    return outlet is not None and outlet.problem is not None
+
+
 def problem_of(stream: TextIO) -> OSError | None:
     """Why something could not be written, if so; a reader that went away is none."""
     outlet = _outlet(stream)
     problem = outlet.problem if outlet else None
     return None if isinstance(problem, BrokenPipeError) else problem
+
+
+def unwritten(problem: OSError) -> str:
+    """The sentence about a problem of standard output."""
+    why = "it is closed" if problem.errno == errno.EBADF else problem.strerror
+    return f"standard output can't be written ({why}): send it where there is room"
 
 
 def _text(descriptor: int, *, forgiving: bool = False) -> TextIO:
@@ -75,8 +185,11 @@ def _outlet(stream: TextIO) -> Outlet | None:
 
 
 def _hold_closed_descriptors() -> None:
-    """Put the null device where a standard descriptor is closed, so that no file of ours is opened in its place."""
-    for descriptor, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
+    """Put the null device where a standard descriptor is closed, so that no file of ours is opened in its place.
+
+    Stdout's can't be written: whoever closed it gets no answer, and the exit code says so.
+    """
+    for descriptor, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(descriptor)
         except OSError:

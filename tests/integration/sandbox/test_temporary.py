@@ -8,9 +8,16 @@ import pytest
 
 from vibe.core.sandbox.temporary import PREFIX, temporary_folder
 
+
+class Owner:
+    """Whoever has a folder."""
+
+
+OWNER = Owner()
+
 PROGRAM = (
     "import sys; from vibe.core.sandbox.temporary import temporary_folder\n"
-    "(temporary_folder(sys.argv[1]) / 'file').write_text('x'); print('there', flush=True); sys.stdin.read()"
+    "(temporary_folder(sys.argv[1], sys) / 'file').write_text('x'); print('there', flush=True); sys.stdin.read()"
 )
 
 
@@ -32,6 +39,16 @@ def test_it_goes_with_the_process(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_it_goes_with_its_owner(tmp_path: Path) -> None:
+    owner = Owner()
+    folder = temporary_folder(str(tmp_path), owner)
+    assert folder.is_dir()
+
+    del owner
+
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("killed", [True, False])
 def test_the_next_process_removes_those_of_the_dead_and_no_others(tmp_path: Path, *, killed: bool) -> None:
     other = tmp_path / f"{PREFIX}file"
@@ -42,7 +59,7 @@ def test_the_next_process_removes_those_of_the_dead_and_no_others(tmp_path: Path
             process.kill()
             process.wait()
 
-        mine = temporary_folder(str(tmp_path))
+        mine = temporary_folder(str(tmp_path), OWNER)
 
         assert theirs.exists() is not killed
         assert mine.is_dir()
@@ -53,12 +70,12 @@ def test_the_next_process_removes_those_of_the_dead_and_no_others(tmp_path: Path
 def test_one_that_got_no_name_before_its_process_was_killed_is_removed(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path; from vibe.core.sandbox.temporary import temporary_folder\n"
-        "Path.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL); temporary_folder(sys.argv[1])"
+        "Path.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL); temporary_folder(sys.argv[1], sys)"
     )
     subprocess.run([sys.executable, "-c", program, tmp_path], check=False)
     (left,) = tmp_path.iterdir()
 
-    mine = temporary_folder(str(tmp_path))
+    mine = temporary_folder(str(tmp_path), OWNER)
 
     assert (left.exists(), mine.is_dir()) == (False, True)
 
@@ -76,7 +93,7 @@ def test_one_that_somebody_took_for_dead_too_soon_is_made_again(
 
     monkeypatch.setattr(Path, "rename", late)
 
-    mine = temporary_folder(str(tmp_path))
+    mine = temporary_folder(str(tmp_path), OWNER)
 
     assert taken
     assert list(tmp_path.iterdir()) == [mine]

@@ -32,7 +32,7 @@ async def test_whoever_has_read_that_a_run_started_can_stop_it_and_gets_its_reco
         f'active_model = "replay"\n[[providers]]\nname = "replay"\nbackend = "scripted"\nscript = "{script}"\n'
         '[[models]]\nname = "replay"\nprovider = "replay"\n'
     )
-    host = Host(home=vibe_home, environ={"PATH": os.environ["PATH"]})
+    host = Host(home=vibe_home, environ={"PATH": os.environ["PATH"]}, owns_process=True)
 
     record = await run_chat(ChatRequest(prompt="go", workdir=tmp_path), host, [Impatient()])
 

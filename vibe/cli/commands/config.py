@@ -11,7 +11,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from vibe.app.host import Host
 from vibe.app.settings import Setting, Settings
 from vibe.cli.arguments import existing_folder
 from vibe.cli.describe import one_line
@@ -56,7 +55,7 @@ def add_arguments(subparsers: Any) -> None:
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Carry out ``vibe config ...``."""
     workdir = existing_folder("--workdir", args.workdir, env.cwd)
-    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    host = env.host
     settings = Settings(host, workdir, trust=getattr(args, "trust", False))
     if args.config_command == "show":
         _show(settings, args, env)
@@ -110,7 +109,7 @@ def _tell_what_wins(settings: Settings, args: argparse.Namespace, env: CliEnviro
 def _edit(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> None:
     writer = settings.writer(project=args.project)
     before = writer.text()
-    folder = Path(tempfile.mkdtemp(prefix="vibe-config-"))
+    folder = Path(tempfile.mkdtemp(prefix="vibe-config-", dir=env.environ.get("TMPDIR")))
     draft = folder / "config.toml"
     draft.write_text(before, encoding="utf-8")
     _open_editor(draft, env)
@@ -129,7 +128,9 @@ def _open_editor(draft: Path, env: CliEnvironment) -> None:
     if not chosen:
         raise EditorError("there is no editor: set EDITOR to one, such as EDITOR=nano")
     try:
-        ended = subprocess.run([*shlex.split(chosen), os.fspath(draft)], check=False)  # noqa: S603  the user's own editor
+        ended = subprocess.run(  # noqa: S603  the user's own editor
+            [*shlex.split(chosen), os.fspath(draft)], cwd=env.cwd, env=dict(env.environ), check=False
+        )
     except (OSError, ValueError) as error:
         raise EditorError(f"the editor {chosen!r} can't be started ({error}): set EDITOR to another") from error
     if ended.returncode:

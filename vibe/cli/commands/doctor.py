@@ -7,7 +7,6 @@ import json
 from typing import Any
 
 from vibe.app.diagnosis import Finding, State, diagnose
-from vibe.app.host import Host
 from vibe.cli.arguments import existing_folder
 from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
@@ -29,7 +28,7 @@ def add_arguments(subparsers: Any) -> None:
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Print what was found; exit code 3 if something would make runs fail."""
     workdir = existing_folder("--workdir", args.workdir, env.cwd)
-    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    host = env.host
     findings = diagnose(host, workdir, trust=args.trust, online=args.online)
     if args.output == "json":
         rows = [{"subject": f.subject, "state": f.state.value, "detail": f.detail} for f in findings]

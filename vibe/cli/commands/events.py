@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TextIO
 
@@ -19,6 +17,7 @@ from ipc.registry import Entry, Registry
 from vibe.cli.describe import describe, one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.streams import forgive, has_failed, waiting
 
 if TYPE_CHECKING:
     from ipc.codec import Record
@@ -27,6 +26,10 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "VIBE_BUS_TOKEN"  # noqa: S105  the name of a variable
 """The token of a run on TCP that this home does not know."""
+MOST_WAITING = 1_000_000
+"""Bytes that wait for the reader before no more events are taken."""
+READER_SECONDS = 0.05
+"""How often a slow reader is looked at."""
 
 
 class Subparsers(Protocol):
@@ -75,11 +78,6 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
             _list(args.output, env)
         else:
             code = _tail(args, env)
-        env.stdout.flush()
-    except BrokenPipeError:
-        _forget_stdout(env.stdout)
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
     except IpcError as error:
         env.stderr.write(f"vibe events: {error}\n")
         wrong_name = isinstance(error, UnknownSourceError | JournalError) and not isinstance(error, EventsLostError)
@@ -134,9 +132,10 @@ async def _follow(
         source, home=env.home, after=start, topics=topics, runtime_dir=env.runtime_dir, token=token
     )
     scope = anyio.CancelScope()
-    async with handled_signals(lambda _which, _count: scope.cancel()) as signals:
+    forgive(env.stdout)
+    async with handled_signals(env.host, lambda _which, _count: scope.cancel()) as signals:
         with scope:
-            await _write_all(subscription, write)
+            await _write_all(subscription, write, env.stdout)
     if signals.exit_code is not None:
         return signals.exit_code
     if subscription.ended is not None:
@@ -144,10 +143,15 @@ async def _follow(
     return ExitCode.DONE
 
 
-async def _write_all(subscription: Subscription, write: Callable[[Record], None]) -> None:
+async def _write_all(subscription: Subscription, write: Callable[[Record], None], stdout: TextIO) -> None:
+    """Write every record, no faster than the reader takes them, until they or the reader end."""
     async with subscription as records:
         async for record in records:
             write(record)
+            while waiting(stdout) > MOST_WAITING:  # noqa: ASYNC110  its reader is another process
+                await anyio.sleep(READER_SECONDS)
+            if has_failed(stdout):
+                return
 
 
 def _write_body(stdout: TextIO, record: Record) -> None:
@@ -188,11 +192,3 @@ def _event_number(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]*", text):
         raise argparse.ArgumentTypeError(f"{text!r} is no event number: give 1 or more")
     return int(text)
-
-
-def _forget_stdout(stdout: TextIO) -> None:
-    """The reader has gone: what is still buffered must not fail when the interpreter flushes it at exit."""
-    with suppress(OSError, ValueError):
-        devnull = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(devnull, stdout.fileno())
-        os.close(devnull)

@@ -9,7 +9,6 @@ from typing import Any
 
 import anyio
 
-from vibe.app.host import Host
 from vibe.app.mcp_status import McpStatus, ServerReport, mcp_status
 from vibe.cli.arguments import existing_folder
 from vibe.cli.describe import one_line
@@ -32,7 +31,7 @@ def add_arguments(subparsers: Any) -> None:
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """List the servers; exit code 3 if one that is required failed."""
     workdir = existing_folder("--workdir", args.workdir, env.cwd)
-    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    host = env.host
     status = anyio.run(partial(mcp_status, host, workdir, trust=args.trust))
     for warning in status.warnings:
         env.stderr.write(f"vibe: warning: {one_line(warning, PROBLEM_LENGTH)}\n")

@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, TextIO, cast
 
-from vibe.app.host import Host
 from vibe.app.permission_check import CheckRequest, PermissionCheck
 from vibe.cli.arguments import existing_folder
 from vibe.cli.describe import one_line
@@ -49,7 +48,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         auto_approve=args.auto_approve,
         trust=args.trust,
     )
-    check = PermissionCheck(request, Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir))
+    check = PermissionCheck(request, env.host)
     if args.arguments == "-":
         _answer_lines(check, env)
         return ExitCode.DONE

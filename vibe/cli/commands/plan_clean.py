@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 
-from vibe.app.host import Host
 from vibe.app.plan_clean import Cleaned, clean_plans
 from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
@@ -17,7 +16,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Clean the plans named, or all, and list what went."""
     if bool(args.plans) == args.all:
         raise CommandLineError("name the plans to clean, or say --all")
-    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    host = env.host
     cleaned = clean_plans(host, args.plans, cwd=env.cwd, dry_run=args.dry_run)
     if args.output == "json":
         env.stdout.write(json.dumps([_document(one) for one in cleaned], indent=2, ensure_ascii=False) + "\n")

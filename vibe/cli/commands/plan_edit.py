@@ -41,7 +41,7 @@ class EditorError(EnvironmentFailure):
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Find out what is to change, have it changed, and print it."""
-    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    host = env.host
     if args.operations is not None:
         operations = _read_operations(args.operations, env)
         return _apply(host, args, operations, env)
@@ -83,7 +83,7 @@ def _apply(host: Host, args: argparse.Namespace, operations: Sequence[Operation]
 def _edit(host: Host, args: argparse.Namespace, current: LoadedPlan, env: CliEnvironment) -> int:
     """Open the plan in an editor; again, with its text as it was left, for as long as something is wrong with it."""
     text = json.dumps(json.loads(current.source_bytes), indent=2, ensure_ascii=False) + "\n"
-    with tempfile.TemporaryDirectory(prefix="vibe-edit-") as folder:
+    with tempfile.TemporaryDirectory(prefix="vibe-edit-", dir=env.environ.get("TMPDIR")) as folder:
         path = Path(folder) / "plan.json"
         path.write_text(text, encoding="utf-8")
         while True:
@@ -112,7 +112,7 @@ def _open_editor(path: Path, env: CliEnvironment) -> None:
     env.stdout.flush()
     try:
         words = shlex.split(command)
-        code = subprocess.run([*words, str(path)], check=False).returncode  # noqa: S603  the user's own editor
+        code = subprocess.run([*words, str(path)], cwd=env.cwd, env=dict(env.environ), check=False).returncode  # noqa: S603  the user's own editor
     except ValueError as error:
         raise EditorError(command, f"is no command ({error})") from error
     except OSError as error:

@@ -12,7 +12,6 @@ from ipc.events import ToolCallEvent, WarningEvent
 from planner.graph_text import tree
 from planner.loader import LoadedPlan
 from planner.repair import Repaired
-from vibe.app.host import Host
 from vibe.app.new_plan import NewPlan, NewPlanRequest, new_plan
 from vibe.app.plan_acceptance import model_commands
 from vibe.app.result_record import RunRecord
@@ -41,7 +40,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         trust=args.trust,
         bus_address=args.bus,
     )
-    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    host = env.host
     forgive(env.stdout)
     watched = args.output == "text" and env.stderr.isatty()  # whoever waits for minutes should see that it works
     trouble = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from vibe.app.host import Host
 from vibe.app.plan_rewind import PlanRewind, rewind_plan
 from vibe.app.plan_wishes import Done
 from vibe.cli.commands.plan_wishes import write_done
@@ -17,7 +16,7 @@ SHOWN_FILES = 20
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Take it back, and say what was done to the files."""
-    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    host = env.host
     rewound = rewind_plan(host, args.plan, args.step)
     files = rewound.files
     done = Done(

@@ -34,8 +34,9 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Run or resume, and return the exit code of the record."""
     options = _options(args, env)
     leave_report = _report(args.report, env) if args.report else None
-    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
-    allow_open_files()
+    host = env.host
+    if env.owns_process:
+        allow_open_files()
     forgive(env.stdout)  # the work goes on when nobody reads of it any more
     begun = args.plan if args.plan_command == "resume" else _begun(args, options, env)
     if begun is not None:

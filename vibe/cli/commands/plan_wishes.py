@@ -10,7 +10,6 @@ import anyio
 
 from planner.plan_folder import find_plan
 from vibe.app import plan_wishes as wishes
-from vibe.app.host import Host
 from vibe.app.plan_start import RESUMABLE
 from vibe.app.plan_wishes import Done
 from vibe.cli.describe import one_line
@@ -22,7 +21,7 @@ MESSAGE_LENGTH = 2_000
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Do it, and print what happened."""
-    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    host = env.host
     match args.plan_command:
         case "pause":
             wish = partial(wishes.pause, host, args.plan, grace_seconds=0.0 if args.now else None)

@@ -15,7 +15,6 @@ import anyio
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from vibe.app.build import network_flags
-from vibe.app.host import Host
 from vibe.app.result_record import RunRecord
 from vibe.app.run_chat import ChatRequest, Person, run_chat
 from vibe.cli.arguments import existing_folder, positive_int, positive_number
@@ -23,7 +22,7 @@ from vibe.cli.describe import harmless, one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.output import TROUBLE, JsonLinesSink, LineSink, write_record
 from vibe.cli.output_folder import OutputFolder
-from vibe.cli.parser import OUTPUTS, CommandLineError
+from vibe.cli.parser import OUTPUTS, CommandLineError, ShowVersion
 from vibe.cli.streams import forgive
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import UsageError
@@ -75,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser, subcommands: Iterable[str]) -
     parser.add_argument("--workdir", metavar="DIR", help="work here instead of in the current directory")
     parser.add_argument("--add-dir", action="append", default=[], metavar="DIR", help="another folder to work in")
     parser.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this run")
-    parser.add_argument("--version", "-V", action="store_true", help="print the version")
+    parser.add_argument("--version", "-V", action=ShowVersion, nargs=0, help="print the version")
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
 
 
@@ -100,7 +99,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     streaming = args.output == "streaming"
     said_as_it_happens = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
     listener: EventSink = JsonLinesSink(env.stdout) if streaming else LineSink(env.stderr, said_as_it_happens)
-    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    host = env.host
     forgive(env.stdout)
     with ExitStack() as closing:
         folder = OutputFolder.open(env.cwd / Path(args.output_dir).expanduser()) if args.output_dir else None

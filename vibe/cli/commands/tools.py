@@ -7,7 +7,6 @@ import json
 from typing import Any
 
 from vibe.app.build import EngineRequest, build_engine
-from vibe.app.host import Host
 from vibe.cli.arguments import existing_folder
 from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
@@ -29,7 +28,7 @@ def add_arguments(subparsers: Any) -> None:
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """List them; what is wrong with a file goes to stderr."""
     workdir = existing_folder("--workdir", args.workdir, env.cwd)
-    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    host = env.host
     engine = build_engine(host, EngineRequest(workdir=workdir, trust=args.trust))
     tools = engine.tools
     if args.agent:

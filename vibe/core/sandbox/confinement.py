@@ -41,7 +41,8 @@ class Place:
 class Confinement:
     """Confines commands as the settings say; one for all agents of a run.
 
-    ``keys`` are variables that hold keys, whatever they are called. ``vibe_home`` and what else holds secrets is hidden. Temporary files live in one folder, which goes with this process.
+    ``keys`` are variables that hold keys, whatever they are called. ``vibe_home`` and what else holds secrets is hidden.
+    Temporary files live in one folder, which goes with this object, at the latest with the process.
     """
 
     def __init__(
@@ -180,7 +181,7 @@ class Confinement:
     def _temporary(self) -> Path:
         with self._lock:
             if self._temp is None:
-                self._temp = temporary_folder(self._environ.get("TMPDIR"))
+                self._temp = temporary_folder(self._environ.get("TMPDIR"), self)
             return self._temp
 
 

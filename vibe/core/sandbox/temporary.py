@@ -1,13 +1,13 @@
-"""The folder for temporary files of one run: it goes with the process, however that ends."""
+"""The folder for temporary files of one run: it goes with the run, and with the process however that ends."""
 
 from __future__ import annotations
 
-import atexit
 import fcntl
 import os
 import shutil
 import stat
 import tempfile
+import weakref
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,13 +16,13 @@ PREFIX = "vibe-run-"
 _NEW = "vibe-new-"
 
 
-def temporary_folder(base: str | None = None) -> Path:
+def temporary_folder(base: str | None, owner: object) -> Path:
     """Make one, below ``base`` or where the system wants it, and remove those of processes that were killed.
 
-    A process holds a lock on its own folder for as long as it lives, so that nobody else's is ever taken for dead.
+    It goes with ``owner``, at the latest with the process. A process holds a lock on its own folder for as long as it lives, so that nobody else's is ever taken for dead.
     """
     folder, held = _make(base)
-    atexit.register(_end, folder, held)
+    weakref.finalize(owner, _end, folder, held)
     remove_abandoned(base)
     return folder
 

@@ -1,0 +1,58 @@
+"""Every command by a real start: what the installed command says is what its command line says within this process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.conftest import Finished, VibeCommand
+from tests.e2e.test_prompt import turns
+from vibe.cli.run import COMMANDS
+
+LINES = (
+    ["agents", "list"],
+    ["config", "show"],
+    ["doctor"],
+    ["events", "list"],
+    ["events", "tail", "nobody"],
+    ["mcp", "list"],
+    ["memory", "list"],
+    ["permissions", "explain", "bash", "ls"],
+    ["plan", "list"],
+    ["plan", "show", "none.json"],
+    ["plan", "schema"],
+    ["session", "list"],
+    ["skills", "list"],
+    ["tools", "list"],
+    ["trust", "list"],
+    ["-p", "go"],
+    ["--hlep"],
+    ["--version"],
+    ["--help"],
+)
+
+
+def test_every_command_is_started_here() -> None:
+    assert {words[0] for words in LINES} >= set(COMMANDS)
+
+
+@pytest.mark.parametrize("words", LINES, ids=" ".join)
+def test_the_installed_command_says_what_its_command_line_says(vibe: VibeCommand, words: list[str]) -> None:
+    vibe.replay(turns({"text": "fine"}, {"text": "fine"}))
+
+    assert vibe.process(*words) == vibe(*words)
+
+
+def test_the_package_is_a_program(vibe: VibeCommand) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "vibe", "plan", "list", "--output", "json"],
+        cwd=vibe.workdir,
+        env=vibe.variables(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert Finished(ended.returncode, ended.stdout, ended.stderr) == Finished(0, "[]\n", "")
