@@ -184,11 +184,11 @@ def _is_pending(pid: int, which: signal.Signals) -> bool:
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder with its content."""
+    """Every file below a folder with its content, but for when the home was last swept."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts and path.name != ".swept"
     }
 
 
