@@ -1,4 +1,10 @@
-"""What confining a command costs: ``bash -c true`` as the user would run it, and in each sandbox that works here."""
+"""What running a command costs: a bash call between two requests, and a plan of commands beside ``make -j8``.
+
+    bench_sandbox.py [--json] [--turns N] [--steps N] [--rounds N]
+
+Figures of one machine at one time: `bash -c true` and a bare ``bwrap`` around it are measured beside them, turn about. A bound
+that is broken makes the exit code 1; it is a multiple of what is measured beside it, for machines differ.
+"""
 
 from __future__ import annotations
 
@@ -10,68 +16,121 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from tests.benchmarks.bench_turns import VIBE, run_vibe
 from vibe.core.config.models import SandboxConfig
-from vibe.core.sandbox.choose import BACKENDS
 from vibe.core.sandbox.confinement import Confinement, Place
 
 COMMAND = ("bash", "-c", "true")
+BARE = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-user", "--unshare-pid", "--unshare-net")
+TURN = {"bubblewrap": "", "off": '[sandbox]\nmode = "off"\n'}
+BOUND_TURN = 2.1
+"""A bash call in bubblewrap, as a multiple of a bare ``bwrap`` around the same."""
+BOUND_PLAN = 8.0
+"""A plan of commands, as a multiple of ``make -j8``."""
+PEERS = "a bash call: mistral-vibe 2.18, without a sandbox, 11.8 ms; 3.0 32 ms; bare bwrap 4.9, bash -c true 1.2 there"
+WIDE = 8
 
 
-def measure(times: int) -> dict[str, float]:
-    """Medians in ms: starting a command plain and confined, and preparing the confinement."""
-    found: dict[str, float] = {}
-    environ = dict(os.environ)
+def measure(turns: int, steps: int, rounds: int) -> dict[str, float]:
+    """Milliseconds of single commands and of bash calls, seconds of plan and ``make``; the medians of the rounds."""
+    found: dict[str, list[float]] = {}
+    bare = _bare()
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory(prefix="vb-") as name:
+            folder = Path(name)
+            found.setdefault("bash -c true, ms", []).append(_command(COMMAND))
+            if bare is not None:
+                found.setdefault("bare bwrap, ms", []).append(_command(bare))
+            for kind, settings in TURN.items():
+                (folder / kind).mkdir()
+                run, _ = run_vibe(turns, folder / kind, "bash", settings)
+                found.setdefault(f"a bash call, sandbox {kind}, ms", []).append(statistics.median(run.periods))
+            plan, make = _plan_and_make(steps, folder)
+            found.setdefault(f"make -j{WIDE}, s", []).append(make)
+            found.setdefault(f"a plan of {steps} commands, s", []).append(plan)
+    return {what: round(statistics.median(figures), 2) for what, figures in found.items()}
+
+
+def _bare() -> tuple[str, ...] | None:
+    """The ``bwrap`` that confines here with no more than it takes; None: there is none."""
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder) / "work"
-        root.mkdir()
-        found["plain_ms"] = _median(times, lambda: _run(COMMAND, environ, root))
-        for backend in BACKENDS:
-            found |= _measure_backend(backend, times, environ, root)
-    return found
+        confinement = Confinement(SandboxConfig(), {}, Path(folder), backends=["bubblewrap"])
+        confined = confinement.confine(COMMAND, {}, Place(roots=(Path(folder),)))
+    return None if confined is None else (confined.argv[0], *BARE, *COMMAND)
 
 
-def _measure_backend(backend: str, times: int, environ: Mapping[str, str], root: Path) -> dict[str, float]:
-    confinement = Confinement(SandboxConfig(), environ, root.parent / "home", backends=[backend])
-    place = Place(roots=(root,))
-    started = time.perf_counter()
-    confined = confinement.confine(COMMAND, environ, place)
-    probed = time.perf_counter() - started
-    if confined is None:
-        return {}
-    argv, variables = confined.argv, confined.environ
-    return {
-        f"{backend}_probe_ms": round(probed * 1e3, 2),
-        f"{backend}_prepare_ms": _median(times, lambda: confinement.confine(COMMAND, environ, place)),
-        f"{backend}_ms": _median(times, lambda: _run(argv, variables, root)),
-    }
-
-
-def _run(argv: tuple[str, ...], environ: Mapping[str, str], cwd: Path) -> None:
-    subprocess.run(argv, env=environ, cwd=cwd, check=True)
-
-
-def _median(times: int, work: Callable[[], object]) -> float:
+def _command(argv: Sequence[str], times: int = 50) -> float:
     durations: list[float] = []
     for _ in range(times):
         started = time.perf_counter()
-        work()
+        subprocess.run(argv, check=True)
         durations.append((time.perf_counter() - started) * 1e3)
-    return round(statistics.median(durations), 2)
+    return statistics.median(durations)
+
+
+def _plan_and_make(steps: int, folder: Path) -> tuple[float, float]:
+    """Seconds for so many commands that do nothing, side by side."""
+    names = [f"s{number}" for number in range(steps)]
+    plan: dict[str, Any] = {
+        "version": 1,
+        "goal": "nothing",
+        "max_parallel_steps": WIDE,
+        "steps": [{"id": name, "title": name, "mode": "run", "command": "true"} for name in names],
+    }
+    (folder / "plan.json").write_text(json.dumps(plan))
+    rules = "".join(f"{name}:\n\t@bash -c true\n" for name in names)
+    (folder / "Makefile").write_text(f"all: {' '.join(names)}\n{rules}")
+    home = folder / "home"
+    home.mkdir(mode=0o700)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "VIBE_HOME": str(home)}
+    run = [str(VIBE), "plan", "run", "plan.json"]
+    return _seconds(run, folder, environ), _seconds(["make", f"-j{WIDE}"], folder, environ)
+
+
+def _seconds(argv: Sequence[str], cwd: Path, environ: dict[str, str]) -> float:
+    started = time.perf_counter()
+    subprocess.run(argv, cwd=cwd, env=environ, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - started
+
+
+def ratios(found: dict[str, float], steps: int) -> list[tuple[str, float, float]]:
+    """What has a bound, how it stands, and the bound."""
+    rows = [
+        (f"plan over make -j{WIDE}", found[f"a plan of {steps} commands, s"] / found[f"make -j{WIDE}, s"], BOUND_PLAN)
+    ]
+    if "bare bwrap, ms" in found:
+        call = found["a bash call, sandbox bubblewrap, ms"] / found["bare bwrap, ms"]
+        rows.append(("bash call over bare bwrap", call, BOUND_TURN))
+    return rows
 
 
 def main() -> int:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--times", type=int, default=50)
-    args = parser.parse_args()
-    found = measure(args.times)
-    text = json.dumps(found) if args.json else "\n".join(f"{name:>24} {value:g}" for name, value in found.items())
-    sys.stdout.write(f"{text}\n")
-    return 0
+    """Measure, print, and return 1 if something is over its bound."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--turns", type=int, default=101, help="model calls of a run")
+    parser.add_argument("--steps", type=int, default=1_000, help="commands of the plan")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each kind")
+    given = parser.parse_args()
+    found = measure(given.turns, given.steps, given.rounds)
+    rows = ratios(found, given.steps)
+    if given.json:
+        document = {
+            **found,
+            "ratios": {what: {"ratio": round(ratio, 2), "bound": bound} for what, ratio, bound in rows},
+        }
+        print(json.dumps(document | {"peers": PEERS}, indent=2))
+    else:
+        for what, figure in found.items():
+            print(f"{what:<40}{figure:>9}")
+        for what, ratio, bound in rows:
+            print(f"{what:<40}{ratio:>9.2f}    bound {bound:g}")
+        print(f"peers: {PEERS}")
+    return int(any(ratio > bound for _, ratio, bound in rows))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -52,7 +52,21 @@ class Run:
     memory: float = 0.0
 
 
-def serve(turns: int, folder: Path) -> None:
+def reading(number: int) -> ServedCall:
+    """What the model asks for in its answer of that number."""
+    arguments = json.dumps({"path": "notes.txt", "offset": number % 40, "limit": 3})
+    return ServedCall(name="read_file", arguments=arguments, id=f"c{number:08d}")
+
+
+def shelling(number: int) -> ServedCall:
+    """The same with a shell line that does nothing."""
+    return ServedCall(name="bash", arguments=json.dumps({"command": f"true {number}"}), id=f"c{number:08d}")
+
+
+CALLS: dict[str, Callable[[int], ServedCall]] = {"read_file": reading, "bash": shelling}
+
+
+def serve(turns: int, folder: Path, call: Callable[[int], ServedCall]) -> None:
     """Answer until the parent closes stdin, then write down when each request came and what it was."""
     gc.disable()  # the bodies are kept: going over them again and again would slow the answers down
     times: list[float] = []
@@ -64,10 +78,7 @@ def serve(turns: int, folder: Path) -> None:
         number = len(times)
         if number >= turns:
             return Reply(text="All done.")
-        arguments = json.dumps({"path": "notes.txt", "offset": number % 40, "limit": 3})
-        return Reply(
-            text="Reading on.", tool_calls=(ServedCall(name="read_file", arguments=arguments, id=f"c{number:08d}"),)
-        )
+        return Reply(text="Reading on.", tool_calls=(call(number),))
 
     with ModelServer("openai", respond) as server:
         print(server.api_base, flush=True)
@@ -79,9 +90,9 @@ def serve(turns: int, folder: Path) -> None:
 class Served:
     """The model server in its own process; ``times`` and ``bodies`` are there once it has ended."""
 
-    def __init__(self, turns: int, folder: Path) -> None:
+    def __init__(self, turns: int, folder: Path, tool: str = "read_file") -> None:
         self._folder = folder
-        command = [sys.executable, "-m", "tests.benchmarks.bench_turns", "--serve", str(turns), str(folder)]
+        command = [sys.executable, "-m", "tests.benchmarks.bench_turns", "--serve", str(turns), str(folder), tool]
         root = Path(__file__).parents[2]
         self._process = subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
@@ -95,16 +106,16 @@ class Served:
         return [(after - before) * 1e3 for before, after in pairwise(times)], bodies
 
 
-def run_vibe(turns: int, folder: Path) -> tuple[Run, list[dict[str, Any]]]:
-    """A whole ``vibe -p`` of so many turns."""
-    served = Served(turns, folder)
+def run_vibe(turns: int, folder: Path, tool: str = "read_file", settings: str = "") -> tuple[Run, list[dict[str, Any]]]:
+    """A whole ``vibe -p`` of so many turns, each of which calls the tool."""
+    served = Served(turns, folder, tool)
     home, work = folder / "home", folder / "work"
     home.mkdir()
     work.mkdir()
     (work / "notes.txt").write_text("".join(f"line {number} of some notes\n" for number in range(60)))
     (home / "config.toml").write_text(
         f'active_model = "m"\n[[providers]]\nname = "p"\nbackend = "generic"\napi_base = "{served.api_base}"\n'
-        '[[models]]\nname = "m"\nprovider = "p"\n'
+        f'[[models]]\nname = "m"\nprovider = "p"\n{settings}'
     )
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "VIBE_HOME": str(home)}
     # Through a small process: a child's peak counts what its parent held when it was forked, and this one holds a lot.
@@ -180,10 +191,10 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--turns", type=int, default=201, help="model calls of a run")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each kind")
-    parser.add_argument("--serve", nargs=2, metavar=("TURNS", "FOLDER"), help=argparse.SUPPRESS)
+    parser.add_argument("--serve", nargs=3, metavar=("TURNS", "FOLDER", "TOOL"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
-        serve(int(given.serve[0]), Path(given.serve[1]))
+        serve(int(given.serve[0]), Path(given.serve[1]), CALLS[given.serve[2]])
         return 0
     before = os.getloadavg()[0]
     rows = rows_of(*measure(given.turns, given.rounds))

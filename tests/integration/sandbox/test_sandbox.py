@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from pathlib import Path
 
@@ -163,3 +164,20 @@ def test_where_none_works_required_says_so_and_auto_goes_on(tmp_path: Path) -> N
     with pytest.raises(SandboxUnavailableError, match="no sandbox works here"):
         required.choice()
     assert Confinement(SandboxConfig(mode=SandboxMode.OFF), {}, tmp_path).choice().sandbox is None
+
+
+async def test_what_is_stopped_may_clean_up(cell: Cell) -> None:
+    ended = await cell.run(
+        "trap 'echo cleaned > mark; exit 3' TERM; echo on > mark; while :; do sleep 0.1; done", seconds=1
+    )
+    assert ended.timed_out
+    assert (cell.root / "mark").read_text() == "cleaned\n"
+
+
+@pytest.mark.parametrize("line", ["setsid {0} &", "setsid -f {0};", "(setsid setsid -f env -i {0} &);"])
+async def test_a_session_of_its_own_outlives_nothing(cell: Cell, line: str) -> None:
+    mark = f"97{os.getpid()}.{len(cell.backend)}"
+    sleeper = f"{shutil.which('sleep')} {mark}"
+    ended = await cell.run(f"{line.format(sleeper)} until pgrep -f '^{sleeper}'; do :; done")
+    assert ended.exit_code == 0
+    assert _running(mark.encode()) == []

@@ -9,11 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from vibe.core.sandbox import _launch
 from vibe.core.sandbox.port import Confined, ReadOnlyUnavailableError, SandboxPolicy
 from vibe.core.sandbox.secrets import confined_environ, prepare_temp
 from vibe.core.sandbox.temporary import brief_folder
 
+LAUNCHER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_launch.py")))
+"""What a confined command begins with. Whoever starts many of them need not start an interpreter for each (see ``_starter``)."""
 PROBE_SECONDS = 10
 LIMITS = "the modes of files outside can be changed, git hooks in the workspace written, and no Unix sockets opened"
 NO_LOOPBACK = "no network at all, not even localhost, unless it is turned on"
@@ -61,14 +62,15 @@ class Landlock:
             "write": [*map(str, policy.writable), str(policy.temp)],
             "network": policy.network.value,
         }
-        launcher = (sys.executable, "-I", "-S", str(Path(_launch.__file__)), json.dumps(rules))
-        return Confined(argv=(*launcher, *argv), environ=confined_environ(environ, policy.temp))
+        return Confined(argv=(*LAUNCHER, json.dumps(rules), *argv), environ=confined_environ(environ, policy.temp))
 
 
 def find_landlock() -> Landlock | str:
     """Landlock where the kernel has it, else why not. Starts a process, so not on an event loop."""
     if not sys.platform.startswith("linux"):
         return f"Landlock is part of Linux, and this is {platform.system()}"
+    from vibe.core.sandbox import _launch  # noqa: PLC0415  only where it is needed: it opens the C library
+
     if platform.machine() not in _launch.ARCHITECTURES:
         return f"Landlock: the system calls of {platform.machine()} are not known"
     version = _launch.landlock_version()

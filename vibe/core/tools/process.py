@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from anyio import CancelScope, create_task_group, move_on_after, open_process, to_thread, wait_readable
-from anyio.abc import Process
+from anyio import CancelScope, create_task_group, move_on_after, to_thread, wait_readable
 
 from vibe.core.tools._capture import Capture, OutputLimit
-from vibe.core.tools._session import end_session
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.output_log import ROOM, OutputLog
+from vibe.core.tools.starting import Started, start
 
 __all__ = [
     "NOT_INTERACTIVE",
@@ -59,18 +58,11 @@ MISLEADING_NAMES = frozenset({
 """Variables by which a command would go, or look, elsewhere than its words say."""
 
 TICK_SECONDS = 0.1
-LAST_EXIT_SECONDS = 2.0
+LAST_EXIT_SECONDS = 5.0
+"""Longer than whoever watches over a command takes to end all of it."""
 LAST_OUTPUT_SECONDS = 0.5
 CHUNK_BYTES = 64 * 1024
-
-# The guard is a grandchild in the command's session. It reads a pipe whose other end only we hold: when we die, however
-# we die, it reads the end of the file and kills the session. What the shell runs can't tell that it exists. The shell
-# stays between us and the command: a command that kills its parent ends itself, not us. What the shell would say of
-# that is nobody's output, and a signal that ends the session leaves the command's own exit code to be told.
-_GUARDED = (
-    'exec 3<&0 </dev/null 4>&2 2>/dev/null; ( { read -r _; pkill -KILL -s "$$"; kill -KILL 0; } <&3 >/dev/null 4>&- & ); '
-    'trap : TERM INT HUP; "$@" 2>&4 3<&- 4>&-; exit $?'
-)
+KILLED = 137
 
 
 class CommandStartError(ToolError):
@@ -147,11 +139,10 @@ async def run_command(
 class RunningCommand:
     """A command under way, for callers that can't hand over a callback: read ``next_output`` until it is None."""
 
-    def __init__(self, process: Process, pipes: tuple[int, int, int], limits: tuple[OutputLimit, float | None]) -> None:
-        lifeline, stdout, stderr = pipes
+    def __init__(self, process: Started, pipes: tuple[int, int], limits: tuple[OutputLimit, float | None]) -> None:
+        stdout, stderr = pipes
         limit, timeout = limits
         self._process = process
-        self._lifeline = lifeline
         self._log = limit.log
         self._streams = (Capture(stdout, "stdout", limit), Capture(stderr, "stderr", limit))
         self._started = time.monotonic()
@@ -176,13 +167,9 @@ class RunningCommand:
             CommandStartError: there is no such folder, or the system refuses a process.
         """
         argv = shell_argv(command, environ) if isinstance(command, str) else list(command)
-        guarded = ["/bin/sh", "-c", _GUARDED, "sh", *argv]
         ours, theirs = _pipes()
         try:
-            process = await open_process(
-                guarded, stdin=theirs[0], stdout=theirs[1], stderr=theirs[2], cwd=cwd, env=environ,
-                start_new_session=True,
-            )  # fmt: skip
+            process = await start(argv, cwd, environ, theirs)
         except (OSError, ValueError) as error:
             _close(*ours)
             problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -200,8 +187,8 @@ class RunningCommand:
             return None
         wait = TICK_SECONDS if self._deadline is None else min(TICK_SECONDS, self._deadline - time.monotonic())
         with move_on_after(max(wait, 0)):
-            await self._read_until(self._exit)
-        if self._process.returncode is None:
+            await self._read_until(self._process.ended)
+        if self._process.code is None and not self._process.is_gone:
             await _written(self._log)
             if self._deadline is None or time.monotonic() < self._deadline:
                 return self._live(final=False)
@@ -217,18 +204,16 @@ class RunningCommand:
         with CancelScope(shield=True):
             await self._read_until(self._end)
             self._stopped = True
-            _close(self._lifeline)
+            self._process.close()
             for stream in self._streams:
                 await stream.finish()
-            if self._process.returncode is not None:
-                await self._process.aclose()
 
     def result(self) -> CommandResult:
         """What it came to, once ``stop`` has returned."""
-        code = self._process.returncode
+        code = KILLED if self._process.code is None else self._process.code
         out, err = self._streams
         return CommandResult(
-            exit_code=-1 if code is None else code if code >= 0 else 128 - code,
+            exit_code=code if code >= 0 else 128 - code,
             stdout=out.text(),
             stderr=err.text(),
             timed_out=self._timed_out,
@@ -248,13 +233,9 @@ class RunningCommand:
             await condition()
             readers.cancel_scope.cancel()
 
-    async def _exit(self) -> None:
-        await self._process.wait()
-
     async def _end(self) -> None:
-        await end_session(self._process.pid)
         with move_on_after(LAST_EXIT_SECONDS):
-            await self._exit()
+            await self._process.gone()
         with move_on_after(LAST_OUTPUT_SECONDS):
             for stream in self._streams:
                 await stream.ended.wait()
@@ -287,14 +268,13 @@ def shell_argv(command: str, environ: Mapping[str, str]) -> list[str]:
     return [shell, "-c", command]
 
 
-def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Our ends (lifeline, stdout, stderr) and the child's."""
-    child_in, lifeline = os.pipe()
+def _pipes() -> tuple[tuple[int, int], tuple[int, int]]:
+    """Our ends of stdout and stderr, and the child's."""
     stdout, child_out = os.pipe()
     stderr, child_err = os.pipe()
     os.set_blocking(stdout, False)
     os.set_blocking(stderr, False)
-    return (lifeline, stdout, stderr), (child_in, child_out, child_err)
+    return (stdout, stderr), (child_out, child_err)
 
 
 def _close(*descriptors: int) -> None:

@@ -100,7 +100,11 @@ async def test_a_child_in_a_process_group_of_its_own_dies(tmp_path: Path) -> Non
 
 async def test_a_child_that_leaves_the_session_does_not_hold_the_result(tmp_path: Path) -> None:
     began = time.monotonic()
-    result = await run_command("setsid sleep 600 & echo $!", cwd=tmp_path, environ=ENVIRON)
+    result = await run_command(
+        "setsid sh -c 'echo $$ > pid; exec sleep 600' & until [ -s pid ]; do :; done; cat pid",
+        cwd=tmp_path,
+        environ=ENVIRON,
+    )
     assert time.monotonic() - began < 120
     escaped = int(result.stdout)
     os.kill(escaped, signal.SIGKILL)

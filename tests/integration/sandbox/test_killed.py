@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.integration.sandbox.conftest import Cell
+
+LONGEST_SECONDS = 60
+PROGRAM = """
+import sys
+from pathlib import Path
+import anyio
+from tests.integration.sandbox.conftest import Cell
+anyio.run(Cell(Path(sys.argv[1]), sys.argv[2]).run, f"setsid sleep {sys.argv[3]} & sleep {sys.argv[3]}; :")
+"""
+
+
+def test_what_is_confined_dies_with_us_in_whatever_session(cell: Cell) -> None:
+    seconds = f"96{os.getpid()}.{len(cell.backend)}"
+    ours = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(cell.base), cell.backend, seconds], cwd=Path(__file__).parents[3]
+    )
+    _until(lambda: len(_sleepers(seconds)) == 2)
+    ours.send_signal(signal.SIGKILL)
+    ours.wait()
+    _until(lambda: not _sleepers(seconds))
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LONGEST_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _sleepers(seconds: str) -> list[Path]:
+    found: list[Path] = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes() == f"sleep\0{seconds}\0".encode():
+                found.append(path)
+        except OSError:
+            continue
+    return found
