@@ -15,12 +15,13 @@ from ipc.events import SubAgentFinishedEvent, SubAgentStartedEvent, WarningEvent
 from ipc.sink import EventSink, TaggingSink
 from planner.edits import FIXED_STATUSES
 from planner.model import Step, StepStatus
+from planner.operations import Operation, RevisionInvalidError
 from planner.plan_offers import PlanOffer, RevisionOffer
 from planner.plan_state import PlanState, PlanStep
 from planner.planner_prompts import goal_prompt, revision_prompt
 from planner.planning import planned
 from planner.repair import Repaired
-from planner.revision import Operation, ProviderRefused, RevisionInvalidError, RevisionRequest, revise
+from planner.revision import Proposal, ProviderRefused, RevisionRequest, already_tried, revise
 from planner.revision_policy import policy_problems, with_inheritance
 from subagents.reader import Reader, ReaderLimits
 from subagents.surroundings import Surroundings
@@ -137,7 +138,7 @@ class PlannerAgent:
         """See ``PlanState.decide``."""
         self.state.decide(decision_id, selections)
 
-    async def revise(self, request: RevisionRequest) -> Sequence[Operation] | None:
+    async def revise(self, request: RevisionRequest) -> Proposal | None:
         """The operations that mend a plan whose step failed; see ``Reviser``.
 
         Only the failing step and what waits for it is touched; the rest may be once a mended step failed again. A step
@@ -152,7 +153,7 @@ class PlannerAgent:
         async with self._kept_by(failed.id) as kept:
             return await self._mend(replace(request, kept=kept), failed, in_place=in_place)
 
-    async def _mend(self, request: RevisionRequest, failed: Step, *, in_place: bool) -> Sequence[Operation] | None:
+    async def _mend(self, request: RevisionRequest, failed: Step, *, in_place: bool) -> Proposal | None:
         offer = RevisionOffer(lambda operations: self._checked(request, operations, in_place=in_place))
         agent_id = uuid4().hex
         sink = TaggingSink(self._around.sink, subagent_id=agent_id, subagent_step_id=failed.id)
@@ -170,7 +171,7 @@ class PlannerAgent:
             raise ProviderRefused(acted.detail, acted.outcome)
         if offer.accepted and offer.operations:
             self._mended[failed.id] += 1
-            return offer.operations
+            return Proposal(operations=offer.operations, reason=offer.reason)
         why = offer.reason or acted.detail or acted.reason or "the planner gave no reason"
         sink.publish(WarningEvent(code="plan.not_revised", message=f"no better plan is known: {why}"))
         return None
@@ -194,8 +195,9 @@ class PlannerAgent:
         problems = policy_problems(
             request.plan, revised, bound, failed.id, in_place=in_place, new_commands=self._new_commands
         )
-        if problems:
-            raise RevisionInvalidError(problems)
+        tried = already_tried(request.plan, revised, bound, request.earlier)
+        if problems or tried:
+            raise RevisionInvalidError([*problems, *([tried] if tried else [])])
         return bound
 
     def _conversation(self, name: str) -> Transcript:

@@ -12,7 +12,7 @@ import anyio.from_thread
 import anyio.lowlevel
 
 from planner.instructions import CancelRequested, DecisionTaken
-from planner.revision import Operation
+from planner.operations import Operation
 
 TOO_LATE = "the run is over: nothing was changed"
 

@@ -13,8 +13,10 @@ from planner.idle import ActivitySink
 from planner.instructions import Instruction, SchedulerEvent
 from planner.model import StepStatus
 from planner.revising import ReplanPolicy
+from planner.step_limits import USUAL, StepLimits
 from planner.timers import Clock, Sleep
 from vibe.core.messages import Usage
+from vibe.core.modes import ExecutionMode
 
 
 class StepScheduler(Protocol):
@@ -55,10 +57,12 @@ class DispatchOptions:
     that the executor's events pass through; None: no step is ended for being idle. ``clock`` and ``sleep`` belong
     together, ``now`` tells unix seconds. ``replanning``: who is asked when a step with ``on_failure: replan`` failed.
     ``sync_events`` puts all that was announced so far on disk, in a worker thread; no step counts as done before. ``spent_by``
-    tells, from files, what an attempt by step and number used and cost (None: unknown) that was cancelled.
+    tells, from files, what an attempt by step and number used and cost (None: unknown) that was cancelled. ``step_limits`` are
+    for steps that name none.
     """
 
     attended: bool = False
+    step_limits: Mapping[ExecutionMode, StepLimits] = field(default_factory=lambda: USUAL)
     write_results: bool = True
     activity: ActivitySink | None = None
     version: str = ""

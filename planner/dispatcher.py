@@ -44,7 +44,7 @@ from planner.plan_outcome import (
 from planner.problems import DecisionInvalidError
 from planner.records import PlanRevised
 from planner.replay import RestoredPlan, StepReason
-from planner.revising import REPLAN, Revising
+from planner.revising import Revising
 from planner.revision import ProviderRefused
 from planner.settling import Settling
 from planner.step_runner import EndedAttempt, StepRun, StepRunner
@@ -105,8 +105,7 @@ class Dispatcher:
         self._out_of_time = False
         self._snapshot_due = -math.inf
         self._restored = store.replay()
-        used = sum(revision.by == REPLAN for revision in self._restored.revisions)
-        self._revising = Revising(self, self._options.replanning, used=used)
+        self._revising = Revising(self, self._options.replanning, earlier=self._restored.revisions)
         self._end: EndPlan | None = None
         self._early: list[SchedulerEvent] | None = None
         """What came while the first instructions were carried out; None: they are."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from planner.instructions import DecisionTaken, RestoredStep
 from planner.loader import LoadedPlan
 from planner.model import Plan, PlanStatus, StepStatus
+from planner.operations import Operation, SetBudget, plain_operations
 from planner.problems import DecisionInvalidError, PlanEndedError, UnknownStepError, listed
 from planner.readiness import check_selections
 from planner.records import (
@@ -21,8 +22,9 @@ from planner.records import (
 )
 from planner.replay import RestoredPlan, StepReason
 from planner.reuse import ONLY_REASON
-from planner.revision import Operation, plain_operations, revise
+from planner.revision import revise
 from planner.standing import standing_of
+from planner.step_limits import is_exhausted
 
 _OPEN = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
 _REVISABLE = _OPEN | {PlanStatus.FAILED}
@@ -136,12 +138,27 @@ def revising(
     """
     if restored.status not in _REVISABLE:
         raise PlanEndedError(restored.status.value, "there is nothing left to change; run the edited plan anew")
-    revise(plan, operations, fixed=fixed_steps({s: step.status for s, step in restored.steps.items()}))
+    revised = revise(plan, operations, fixed=fixed_steps({s: step.status for s, step in restored.steps.items()}))
     return (
         _attached(at),
         PlanRevised(at=at, operations=plain_operations(operations), reason=reason, by=by),
+        *_given_more(revised, restored, operations, at),
         PlanMoved(at=at, status=PlanStatus.PAUSED, reason="revised"),
     )
+
+
+def _given_more(
+    revised: LoadedPlan, restored: RestoredPlan, operations: Sequence[Operation], at: float
+) -> Iterator[JournalRecord]:
+    """With another budget, what failed for want of one is done again, with whatever depends on it."""
+    if not any(isinstance(operation, SetBudget) for operation in operations):
+        return
+    out = {step_id for step_id, result in restored.results.items() if is_exhausted(result)} & set(
+        revised.dag.dependencies
+    )
+    if out:
+        again = with_dependants(revised, restored, out)
+        yield StepsReset(at=at, step_ids=tuple(step_id for step_id in again if step_id in restored.steps))
 
 
 def fixed_steps(statuses: Mapping[str, StepStatus]) -> frozenset[str]:

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from planner.decisions import attempt_of
 from planner.loader import LoadedPlan, load_plan
 from planner.model import Plan
+from planner.operations import read_operations
 from planner.plan_folder import JOURNAL_FILE, SOURCE_FILE, PlanFolder
 from planner.problems import DecisionInvalidError, PlanInvalidError, listed
 from planner.readiness import check_selections
 from planner.replay import RestoredPlan
-from planner.revision import read_operations, revise
+from planner.revision import revise
 from planner.store_errors import BrokenPlanError
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -10,6 +10,8 @@ from planner.claims import ANYTHING, Claim, claim_of, claims_overlap, parse_glob
 from planner.dag import Dag
 from planner.model import Plan, Step
 from planner.problems import listed
+from planner.step_limits import USUAL, StepLimits, step_limits
+from vibe.core.modes import ExecutionMode
 
 MAX_OVERLAPS = 20
 MAX_COMPARISONS = 100_000
@@ -61,8 +63,14 @@ class Estimate:
     overlaps_cut: bool
 
 
-def estimate(plan: Plan, dag: Dag, *, max_parallel: int | None = None) -> Estimate:
-    """The bounds of a plan whose defaults are written into its steps; ``max_parallel`` None: the plan's own."""
+def estimate(
+    plan: Plan, dag: Dag, *, max_parallel: int | None = None, usual: Mapping[ExecutionMode, StepLimits] = USUAL
+) -> Estimate:
+    """The bounds of a plan whose defaults are written into its steps; ``max_parallel`` None: the plan's own.
+
+    ``usual`` limits bound steps that name none.
+    """
+    limits = {step.id: step_limits(step, usual) for step in plan.steps}
     models = [step for step in plan.steps if step.command is None]
     path = dag.critical_path()
     total = len(plan.steps)
@@ -76,9 +84,9 @@ def estimate(plan: Plan, dag: Dag, *, max_parallel: int | None = None) -> Estima
         critical_path=path,
         speed_up=min(total / len(path), float(at_once)),
         is_chain=total > 1 and len(path) >= CHAIN_SHARE * total,
-        max_turns=sum(map(_turns, models)),
-        critical_turns=_longest(plan, dag),
-        max_tokens=_bound([step.max_tokens * (1 + step.retries) for step in models], _budget(plan)[0]),
+        max_turns=sum(_turns(step, limits) for step in models),
+        critical_turns=_longest(plan, dag, limits),
+        max_tokens=_bound([limits[step.id].max_tokens * (1 + step.retries) for step in models], _budget(plan)[0]),
         max_price=_max_price(plan, models),
         writes_unknown=tuple(step.id for step in plan.steps if step.writes is None and claim_of(step) == ANYTHING),
         overlaps=overlaps,
@@ -158,12 +166,12 @@ def _reached(dag: Dag, writers: Sequence[str]) -> dict[str, int]:
     return before
 
 
-def _turns(step: Step) -> int:
-    return 0 if step.command is not None else step.max_turns * (1 + step.retries)
+def _turns(step: Step, limits: Mapping[str, StepLimits]) -> int:
+    return 0 if step.command is not None else limits[step.id].max_turns * (1 + step.retries)
 
 
-def _longest(plan: Plan, dag: Dag) -> int:
-    turns = {step.id: _turns(step) for step in plan.steps}
+def _longest(plan: Plan, dag: Dag, limits: Mapping[str, StepLimits]) -> int:
+    turns = {step.id: _turns(step, limits) for step in plan.steps}
     total: dict[str, int] = {}
     for step_id in dag.order:
         total[step_id] = turns[step_id] + max((total[needed] for needed in dag.dependencies[step_id]), default=0)

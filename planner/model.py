@@ -138,8 +138,8 @@ class StepSettings(PlanModel):
     denied_tools: list[NonBlank] = []
     agent: NonBlank | None = None
     model: NonBlank | None = None
-    max_tokens: PositiveInt = 50_000
-    max_turns: PositiveInt = 10
+    max_tokens: PositiveInt | None = None
+    max_turns: PositiveInt | None = None
     max_price: PositiveNumber | None = None
     timeout_seconds: PositiveNumber | None = None
     retries: Count = 0

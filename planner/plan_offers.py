@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from planner.model import Decision, Dependency, Option, Plan, Step
+from planner.operations import Operation, read_operations
 from planner.plan_schema import DESCRIPTIONS
 from planner.problems import PlanInvalidError
 from planner.repair import Repaired, repaired_plan
-from planner.revision import Operation, read_operations
 from vibe.core.tools.hand_in import HandIn
 
 MAX_REFUSALS = 3

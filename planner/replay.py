@@ -26,6 +26,7 @@ from planner.records import (
     StepsReset,
     WorkspaceLeft,
 )
+from planner.step_limits import is_exhausted
 from subagents.executor import StepResult
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
@@ -73,7 +74,7 @@ class RestoredPlan:
     this one. ``active_seconds`` sums the time processes had the plan;
     ``attached`` counts them. ``dropped`` says what a torn journal lost. ``reused`` names, by step, the plan whose result
     stands for it; ``left_at`` is the commit at which a process last left the workspace. ``removed`` is how steps stood
-    when a revision removed them.
+    when a revision removed them. ``exhausted`` counts, by step, the attempts that had used up what they may.
     """
 
     status: PlanStatus
@@ -92,6 +93,7 @@ class RestoredPlan:
     left_at: str | None = None
     outcome: Outcome | None = None
     removed: Mapping[str, RestoredStep] = field(default_factory=dict[str, RestoredStep])
+    exhausted: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def counts(self) -> dict[str, int]:
         """Steps per status; those the journal does not name are in none."""
@@ -146,6 +148,7 @@ class _Fold:
         self._reused: dict[str, str] = {}
         self._left_at: str | None = None
         self._removed: dict[str, RestoredStep] = {}
+        self._exhausted: dict[str, int] = {}
         self._active_seconds = 0.0
         self._attached = 0
         self._last_at = 0.0
@@ -204,6 +207,8 @@ class _Fold:
 
     def _end(self, record: AttemptEnded) -> None:
         step_id, attempt, result = record.step_id, record.attempt, record.result
+        if is_exhausted(result):
+            self._exhausted[step_id] = self._exhausted.get(step_id, 0) + 1
         self._results[step_id] = result
         self._spent[step_id, attempt] = Spending(result.usage, result.cost_usd)
         self._reasons[step_id] = StepReason(reason=result.reason, detail=result.detail)
@@ -276,5 +281,6 @@ class _Fold:
             reused=self._reused,
             left_at=self._left_at,
             removed=self._removed,
+            exhausted=self._exhausted,
             running=frozenset(s for s, step in self._steps.items() if step.status is StepStatus.IN_PROGRESS),
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from planner.decisions import attempt_of, step_decision
 from planner.instructions import EndPlan
 from planner.model import Decision, Plan, PlanStatus, Step, StepStatus
+from planner.operations import operation_text, read_operations
 from planner.plan_outcome import StepReport, outcome_of, warnings_of
 from planner.records import (
     AttemptEnded,
@@ -32,7 +33,6 @@ from planner.report import (
     StepReportLine,
 )
 from planner.report_times import Times, times_of
-from planner.revision import operation_text, read_operations
 from planner.standing import standing_of
 from subagents.executor import StepResult
 from vibe.core.outcome import Outcome

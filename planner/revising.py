@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio
 import anyio.lowlevel
@@ -16,17 +16,10 @@ from planner.edits import fixed_steps
 from planner.instructions import PlanReplaced, RevisionRefused
 from planner.loader import LoadedPlan
 from planner.model import Plan, StepStatus
+from planner.operations import Operation, RevisionInvalidError, SetBudget, plain_operations
 from planner.problems import Problem
 from planner.records import PlanRevised
-from planner.revision import (
-    Operation,
-    ProviderRefused,
-    Reviser,
-    RevisionInvalidError,
-    RevisionRequest,
-    plain_operations,
-    revise,
-)
+from planner.revision import Proposal, ProviderRefused, Reviser, RevisionRequest, already_tried, revise
 from subagents.executor import StepResult
 from vibe.core.errors import VibeError
 
@@ -35,6 +28,11 @@ logger = logging.getLogger(__name__)
 REPLAN = "replan"
 """Who revised, when a step's failure led to it."""
 DEFAULT_MAX_REPLANS = 3
+BUDGET_STANDS = Problem(
+    path="set_budget",
+    message="the budget can't be changed while the plan runs",
+    fix="pause it with `vibe plan pause`, edit, resume",
+)
 _CHANCES = 2
 """How often a reviser may answer: what is wrong with the first answer goes back to it."""
 
@@ -74,12 +72,15 @@ class RevisablePlan(Protocol):
 
 
 class Revising:
-    """``used`` counts the revisions that failures led to in earlier runs."""
+    """``earlier`` are the revisions of earlier runs."""
 
-    def __init__(self, run: RevisablePlan, policy: ReplanPolicy, *, used: int) -> None:
+    def __init__(self, run: RevisablePlan, policy: ReplanPolicy, *, earlier: Sequence[PlanRevised]) -> None:
         self._run = run
         self._policy = policy
-        self._used = used
+        self._carried = [
+            (revision.step_id, tuple(revision.operations)) for revision in earlier if revision.by == REPLAN
+        ]
+        """Revisions that failures led to, and the steps that had failed."""
         self._turn = anyio.Lock()
         self._scopes: set[anyio.CancelScope] = set()
         self._stopped = False
@@ -125,8 +126,12 @@ class Revising:
         return TOO_LATE
 
     async def _ask(self, reviser: Reviser, step_id: str, result: StepResult) -> RevisionRefused | None:
-        if self._used >= self._policy.max_replans:
-            return RevisionRefused(step_id, f"the plan was revised {self._used} times, which is the most it may be")
+        most = self._policy.max_replans
+        if len(self._carried) >= most:
+            times = "time" if most == 1 else "times"
+            return RevisionRefused(
+                step_id, f"replanned {most} {times} already, which is the limit (planner.max_replans)"
+            )
         problems: tuple[str, ...] = ()
         for _ in range(_CHANCES):
             request = RevisionRequest(
@@ -135,23 +140,29 @@ class Revising:
                 result=result,
                 statuses={name: status.value for name, status in self._run.statuses().items()},
                 problems=problems,
+                earlier=self._earlier(step_id),
             )
-            operations = await _asked(reviser, request)
-            if not operations:
+            proposal = await _asked(reviser, request)
+            if proposal is None or not proposal.operations:
                 return RevisionRefused(step_id, "no better plan was found")
+            operations = proposal.operations
             try:
-                await self._carry_out(operations, by=REPLAN, reason=_reason(result), step_id=step_id)
+                await self._carry_out(operations, by=REPLAN, reason=proposal.reason or _reason(result), step_id=step_id)
             except RevisionInvalidError as error:
                 problems = tuple(str(problem) for problem in error.problems)
             else:
-                self._used += 1
+                self._carried.append((step_id, plain_operations(operations)))
                 return None
         return RevisionRefused(step_id, f"the better plan cannot be carried out: {'; '.join(problems[:3])}")
+
+    def _earlier(self, step_id: str) -> tuple[tuple[dict[str, Any], ...], ...]:
+        """The revisions that this step's failures led to before."""
+        return tuple(operations for failed, operations in self._carried if failed == step_id)
 
     async def _carry_out(self, operations: Sequence[Operation], *, by: str, reason: str, step_id: str | None) -> None:
         while True:
             plan, fixed = self._run.plan, fixed_steps(self._run.statuses())
-            loaded = await to_thread.run_sync(self._revised, plan, operations, fixed)
+            loaded = await to_thread.run_sync(self._revised, plan, operations, fixed, step_id)
             await anyio.lowlevel.checkpoint()  # the run may be over
             record = PlanRevised(
                 at=self._run.now(), operations=plain_operations(operations), reason=reason, by=by, step_id=step_id
@@ -162,8 +173,17 @@ class Revising:
         changed = record.changed() & {step.id for step in plan.steps}
         self._run.revised(record, PlanReplaced(loaded.plan, loaded.dag, changed, answers=step_id))
 
-    def _revised(self, plan: Plan, operations: Sequence[Operation], fixed: Collection[str]) -> LoadedPlan:
+    def _revised(
+        self, plan: Plan, operations: Sequence[Operation], fixed: Collection[str], step_id: str | None
+    ) -> LoadedPlan:
+        """The plan after a revision that the failure of that step led to (None: a person wished it)."""
+        if any(isinstance(operation, SetBudget) for operation in operations):
+            raise RevisionInvalidError([BUDGET_STANDS])
         loaded = revise(plan, operations, fixed=fixed)
+        if step_id is not None:
+            tried = already_tried(plan, loaded.plan, operations, self._earlier(step_id))
+            if tried is not None:
+                raise RevisionInvalidError([tried])
         if self._policy.check is not None:
             try:
                 self._policy.check(loaded.plan)
@@ -172,7 +192,7 @@ class Revising:
         return loaded
 
 
-async def _asked(reviser: Reviser, request: RevisionRequest) -> Sequence[Operation] | None:
+async def _asked(reviser: Reviser, request: RevisionRequest) -> Proposal | None:
     try:
         return await reviser.revise(request)
     except ProviderRefused:

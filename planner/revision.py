@@ -1,4 +1,4 @@
-"""Changes to a plan that has begun, as operations: read, checked as a whole, carried out, found between two plans."""
+"""Changes to a plan that has begun: checked as a whole, carried out, found between two plans."""
 
 from __future__ import annotations
 
@@ -6,81 +6,37 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, Protocol
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from planner.checks import check_document
 from planner.dag import Dag
 from planner.field_errors import field_problems
 from planner.loader import LoadedPlan
-from planner.model import Dependency, Plan, PlanModel, Slug, Step
-from planner.problems import PlanInvalidError, Problem, listed, quoted
-from planner.strict_json import JsonRefused, parse
+from planner.model import Plan, PlanBudget, Step
+from planner.operations import (
+    AddEdge,
+    AddStep,
+    Operation,
+    RemoveEdge,
+    RemoveStep,
+    RevisionInvalidError,
+    SetBudget,
+    UpdateStep,
+    plain_operations,
+)
+from planner.problems import Problem, listed, quoted
 from subagents.executor import StepResult
 from subagents.worktree_kept import KeptWork
 from vibe.core.errors import VibeError
 from vibe.core.outcome import Outcome
 
 _STEP_PATH = re.compile(r"^steps\[(\d+)\]")
-_SHOWN_VALUE = 40
-
-
-class AddStep(PlanModel):
-    """One more step; ``depends_on`` of the step are its edges. What it leaves out is as the plan's ``defaults`` say."""
-
-    op: Literal["add_step"] = "add_step"
-    step: Step
-
-
-class RemoveStep(PlanModel):
-    """A step goes, with its own edges. What depends on it must lose that edge, or go as well."""
-
-    op: Literal["remove_step"] = "remove_step"
-    id: Slug
-
-
-class UpdateStep(PlanModel):
-    """Fields of a step change to these values, anything but its id and its edges."""
-
-    op: Literal["update_step"] = "update_step"
-    id: Slug
-    changes: Annotated[dict[str, Any], Field(min_length=1)]
-
-
-class AddEdge(PlanModel):
-    """``step`` comes after ``depends_on.step``."""
-
-    op: Literal["add_edge"] = "add_edge"
-    step: Slug
-    depends_on: Dependency
-
-
-class RemoveEdge(PlanModel):
-    """``step`` no longer waits for ``depends_on``."""
-
-    op: Literal["remove_edge"] = "remove_edge"
-    step: Slug
-    depends_on: Slug
-
-
-Operation: TypeAlias = Annotated[AddStep | RemoveStep | UpdateStep | AddEdge | RemoveEdge, Field(discriminator="op")]
-
-_OPERATIONS: Mapping[str, type[PlanModel]] = {
-    "add_step": AddStep,
-    "remove_step": RemoveStep,
-    "update_step": UpdateStep,
-    "add_edge": AddEdge,
-    "remove_edge": RemoveEdge,
+_TURN = {
+    op: turn
+    for turn, op in enumerate(("add_step", "update_step", "remove_edge", "add_edge", "remove_step", "set_budget"))
 }
-_TURN = {op: turn for turn, op in enumerate(("add_step", "update_step", "remove_edge", "add_edge", "remove_step"))}
-
-
-class RevisionInvalidError(PlanInvalidError):
-    """A revision that cannot be carried out; nothing of it was. ``problems`` holds all there is to say."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("the revision", problems)
 
 
 class ProviderRefused(VibeError):
@@ -98,8 +54,8 @@ class ProviderRefused(VibeError):
 class RevisionRequest:
     """What a Reviser is told: the plan as it stands, the step that failed and how, and what is wrong besides.
 
-    ``statuses`` has every step's; ``problems`` say why an answer given before could not be carried out. ``kept`` is what the
-    step did in a worktree of its own, which was not merged.
+    ``statuses`` has every step's; ``problems`` say why an answer given before could not be carried out. ``earlier`` are the
+    revisions that this step's failures led to before, as plain operations. ``kept`` is what the step did in a worktree of its own, which was not merged.
     """
 
     plan: Plan
@@ -107,14 +63,23 @@ class RevisionRequest:
     result: StepResult
     statuses: Mapping[str, str]
     problems: tuple[str, ...] = ()
+    earlier: tuple[tuple[dict[str, Any], ...], ...] = ()
     kept: KeptWork | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A better plan: the operations to carry out, and why, in the words of who found it."""
+
+    operations: Sequence[Operation]
+    reason: str = ""
 
 
 class Reviser(Protocol):
     """Knows a better plan when a step failed. It pays from the plan's account."""
 
-    async def revise(self, request: RevisionRequest) -> Sequence[Operation] | None:
-        """The operations to carry out; None: no better plan is known.
+    async def revise(self, request: RevisionRequest) -> Proposal | None:
+        """What to carry out; None: no better plan is known.
 
         Raises:
             ProviderRefused: the provider says the key, quota or credit is the matter.
@@ -158,9 +123,11 @@ class _Draft:
     problems: list[Problem] = field(default_factory=list[Problem])
     steps: dict[str, dict[str, Any]] = field(default_factory=dict[str, "dict[str, Any]"])
     removed: set[str] = field(default_factory=set[str])
+    budget: PlanBudget | None = None
 
     def apply(self, operations: Sequence[Operation]) -> None:
         """Everything that can be done is done, the rest becomes a problem."""
+        self.budget = self.plan.budget
         for step in self.plan.steps:
             raw = step.model_dump(mode="json", exclude_unset=True)
             raw["depends_on"] = [edge.model_dump(mode="json") for edge in step.dependencies]
@@ -178,11 +145,15 @@ class _Draft:
                     self._add_edge(path, operation)
                 case RemoveStep():
                     self._remove_step(path, operation)
+                case SetBudget():
+                    self.budget = operation.budget
         self._leave_no_loose_edge()
 
     def document(self) -> dict[str, object]:
         """The whole plan as it would be written."""
-        common = self.plan.model_dump(mode="json", exclude_unset=True, exclude={"steps"})
+        common = self.plan.model_dump(mode="json", exclude_unset=True, exclude={"steps", "budget"})
+        if self.budget is not None:
+            common["budget"] = self.budget.model_dump(mode="json", exclude_unset=True)
         return {**common, "steps": list(self.steps.values())}
 
     def located(self, problem: Problem) -> Problem:
@@ -271,82 +242,37 @@ class _Draft:
             step["depends_on"] = [edge for edge in step["depends_on"] if edge["step"] not in self.removed]
 
 
-def read_operations(raw: object) -> tuple[Operation, ...]:
-    """Operations from plain data: what a model handed in, a person wrote, or a journal kept.
-
-    Raises:
-        RevisionInvalidError: it is no list of operations; every problem at once.
-    """
-    try:
-        entries = parse(json.dumps(raw, ensure_ascii=False))
-    except JsonRefused as error:
-        raise RevisionInvalidError(error.problems) from None
-    except (TypeError, ValueError, RecursionError):
-        raise RevisionInvalidError([Problem(path="operations", message="is not plain JSON data")]) from None
-    if not isinstance(entries, list):
-        raise RevisionInvalidError([Problem(path="operations", message="must be a list of operations")])
-    problems: list[Problem] = []
-    operations: list[Operation] = []
-    for index, entry in enumerate(cast("list[object]", entries)):
-        try:
-            operations.append(_operation(entry))
-        except JsonRefused as error:
-            path = f"operations[{index}]"
-            problems += [
-                Problem(path=f"{path}.{p.path}" if p.path else path, message=p.message, fix=p.fix)
-                for p in error.problems
-            ]
-    if problems:
-        raise RevisionInvalidError(problems)
-    return tuple(operations)
+def already_tried(
+    plan: Plan, revised: Plan, operations: Sequence[Operation], earlier: Sequence[Sequence[Mapping[str, Any]]]
+) -> Problem | None:
+    """What speaks against a revision that brings nothing new."""
+    fix = "hand in another, or no operations and why"
+    if revised == plan:
+        return Problem(path="operations", message="change nothing about the plan", fix=fix)
+    plain = _in_order(plain_operations(operations))
+    if any(_in_order(each) == plain for each in earlier):
+        message = "are those of a revision that was carried out before, and the step failed again"
+        return Problem(path="operations", message=message, fix=fix)
+    return None
 
 
-def _operation(entry: object) -> Operation:
-    if not isinstance(entry, dict):
-        raise JsonRefused(Problem(path="", message=f"must be an object, not {quoted(entry)}"))
-    fields = cast("dict[str, object]", entry)
-    kind = fields.get("op")
-    model = _OPERATIONS.get(kind) if isinstance(kind, str) else None
-    if model is None:
-        message = f"{quoted(kind)} is not one of {listed(_OPERATIONS)}" if "op" in fields else 'is required; add "op"'
-        raise JsonRefused(Problem(path="op", message=message))
-    unknown = [name for name in fields if name not in model.model_fields]
-    known = [name for name in model.model_fields if name != "op"]
-    problems = [
-        Problem(path=name, message=f"is not a field of {kind}", fix=f"the fields are {listed(known)}")
-        for name in unknown
-    ]
-    try:
-        text = json.dumps({name: value for name, value in fields.items() if name not in unknown})
-        operation = model.model_validate_json(text, strict=True)
-    except ValidationError as error:
-        raise JsonRefused(*problems, *field_problems(error, fields)) from None
-    if problems:
-        raise JsonRefused(*problems)
-    return cast("Operation", operation)
-
-
-def plain_operations(operations: Sequence[Operation]) -> tuple[dict[str, Any], ...]:
-    """The operations as plain dicts, for a journal or an event; ``read_operations`` reads them back."""
-    return tuple({"op": op.op, **op.model_dump(mode="json", exclude_unset=True)} for op in operations)
-
-
-def operations_schema() -> dict[str, Any]:
-    """The JSON Schema of one list of operations."""
-    return TypeAdapter(list[Operation]).json_schema()
+def _in_order(operations: Sequence[Mapping[str, Any]]) -> list[str]:
+    return sorted(json.dumps(operation, sort_keys=True) for operation in operations)
 
 
 def operations_between(old: Plan, new: Plan) -> tuple[Operation, ...]:
     """What turns one plan into the other; none if they differ in nothing but the order of their steps.
 
     Raises:
-        RevisionInvalidError: they differ in more than steps and edges.
+        RevisionInvalidError: they differ in more than steps, edges and the budget.
     """
     old, new = old.resolved(), new.resolved()
-    names = [name for name in Plan.model_fields if name not in {"steps", "defaults"}]
+    names = [name for name in Plan.model_fields if name not in {"steps", "defaults", "budget"}]
     differing = [name for name in names if getattr(old, name) != getattr(new, name)]
     if differing:
-        fix = "a revision changes steps and the edges between them: leave this as it was, or start a new plan"
+        fix = (
+            "a revision changes steps, the edges between them and the budget: leave this as it was, or start a new plan"
+        )
         raise RevisionInvalidError([Problem(path=name, message="differs", fix=fix) for name in differing])
     before = {step.id: step for step in old.steps}
     after = {step.id: step for step in new.steps}
@@ -355,6 +281,7 @@ def operations_between(old: Plan, new: Plan) -> tuple[Operation, ...]:
     for step_id, step in after.items():
         if step_id in before:
             operations += _changes(before[step_id], step)
+    operations += [SetBudget(budget=new.budget)] if new.budget != old.budget else []
     return tuple(operations)
 
 
@@ -375,23 +302,3 @@ def _changes(old: Step, new: Step) -> Iterator[Operation]:
         kept.pop()
     yield from (RemoveEdge(step=old.id, depends_on=edge.step) for edge in old.dependencies if edge not in kept)
     yield from (AddEdge(step=old.id, depends_on=edge) for edge in new.dependencies if edge not in kept)
-
-
-def operation_text(operation: Operation) -> str:
-    """One operation as one line for people."""
-    match operation:
-        case AddStep(step=step):
-            after = f" after {', '.join(edge.step for edge in step.dependencies)}" if step.dependencies else ""
-            return f"add step {step.id} ({step.mode}){after}: {quoted(step.title, 200)[1:-1]}"
-        case RemoveStep():
-            return f"remove step {operation.id}"
-        case UpdateStep():
-            changes = ", ".join(
-                f"{quoted(name)[1:-1]} = {quoted(value, _SHOWN_VALUE)}" for name, value in operation.changes.items()
-            )
-            return f"change step {operation.id}: {changes}"
-        case AddEdge(depends_on=edge):
-            on = "" if edge.on == "completed" else f" ({edge.on})"
-            return f"let {operation.step} wait for {edge.step}{on}"
-        case RemoveEdge():
-            return f"let {operation.step} not wait for {operation.depends_on}"

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from planner.claims import parse_glob
 from planner.model import Plan, Step
+from planner.operations import AddEdge, AddStep, Operation, RemoveEdge, RemoveStep, SetBudget, UpdateStep
 from planner.problems import Problem, listed, quoted
-from planner.revision import AddEdge, AddStep, Operation, RemoveEdge, RemoveStep, UpdateStep
 
 INHERITED = (
     *("agent", "model", "denied_tools", "allowed_tools", "workspace", "network", "max_price", "on_failure"),
@@ -64,6 +64,8 @@ def _out_of_place(operations: Sequence[Operation], plan: Plan, failed_id: str) -
                 touched = {step_id, edge.step}
             case RemoveEdge(step=step_id, depends_on=needed):
                 touched = {step_id, needed}
+            case SetBudget():
+                continue  # said elsewhere
         if touched.isdisjoint(near) and touched & known:
             yield Problem(
                 path=f"operations[{index}]",
@@ -81,6 +83,9 @@ def _authority(operations: Sequence[Operation], failed: Step) -> Iterator[Proble
             case AddStep(step=step):
                 yield from _writes(f"operations[{index}].step.writes", step.writes, failed)
                 yield from _network(f"operations[{index}].step.network", step.network or "loopback", failed)
+            case SetBudget():
+                fix = "leave it out: only a person gives a plan more"
+                yield Problem(path=f"operations[{index}]", message="changes the plan's budget", fix=fix)
             case _:
                 continue
 

@@ -16,6 +16,7 @@ from planner.failure_policy import Follows, follows, unfinished_after
 from planner.instructions import StepEnded
 from planner.model import Plan, Step, StepStatus
 from planner.replay import AttemptKey, RestoredPlan, Spending, total_of
+from planner.step_limits import is_exhausted, step_limits
 from planner.step_tasks import build_task, gather_inputs
 from planner.store import PlanStore
 from planner.timers import Timer
@@ -82,6 +83,7 @@ class StepRunner:
         restored = store.replay()
         self.results = dict(restored.results)
         self._spent: dict[AttemptKey, Spending] = dict(restored.spent)
+        self._exhausted = dict(restored.exhausted)
         self.attempts = attempts_of(restored)
 
     def take_over(self, plan: Plan) -> None:
@@ -118,6 +120,7 @@ class StepRunner:
         for attempt, (result, _) in zip(attempts, written, strict=True):
             step_id = attempt.run.step.id
             self.results[step_id] = result
+            self._exhausted[step_id] = self._exhausted.get(step_id, 0) + is_exhausted(result)
             self._spent[step_id, attempt.run.attempt] = Spending(result.usage, result.cost_usd)
         return [ended for _, ended in written]
 
@@ -138,7 +141,9 @@ class StepRunner:
     async def _execute(self, run: StepRun, stop: StopSignal) -> StepResult:
         try:
             inputs = gather_inputs(run.step, self._titles, self._status_of, self.results, self._file_of)
-            return await self._executor.run(build_task(self._plan, run.step, run.attempt, inputs), stop)
+            exhausted = self._exhausted.get(run.step.id, 0)
+            limits = step_limits(run.step, self._options.step_limits, exhausted=exhausted)
+            return await self._executor.run(build_task(self._plan, run.step, run.attempt, inputs, limits), stop)
         except Exception as error:
             logger.exception("step %s raised", run.step.id)
             cause = innermost(error)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from planner.model import Plan, Step, StepStatus
+from planner.step_limits import StepLimits
 from subagents.executor import StepInput, StepResult, StepTask
 from vibe.core.config.models import Network
 
 
-def build_task(plan: Plan, step: Step, attempt: int, inputs: tuple[StepInput, ...]) -> StepTask:
+def build_task(plan: Plan, step: Step, attempt: int, inputs: tuple[StepInput, ...], limits: StepLimits) -> StepTask:
     """Everything one attempt at ``step`` needs to know."""
     return StepTask(
         step_id=step.id,
@@ -27,8 +28,8 @@ def build_task(plan: Plan, step: Step, attempt: int, inputs: tuple[StepInput, ..
         denied_tools=tuple(step.denied_tools),
         agent=step.agent,
         model=step.model,
-        max_tokens=step.max_tokens,
-        max_turns=step.max_turns,
+        max_tokens=limits.max_tokens,
+        max_turns=limits.max_turns,
         max_price=step.max_price,
         timeout_seconds=step.timeout_seconds,
         attempt=attempt,

@@ -24,6 +24,7 @@ from planner.instructions import DecisionTaken
 from planner.journal import PlanJournal, SyncPolicy, read_journal
 from planner.loader import LoadedPlan
 from planner.model import PlanStatus
+from planner.operations import Operation
 from planner.plan_folder import (
     JOURNAL_FILE,
     LOCK_FILE,
@@ -40,7 +41,6 @@ from planner.plan_folder import (
 from planner.plan_lock import PlanLock
 from planner.records import JournalRecord, RunSettings, Snapshot
 from planner.replay import RestoredPlan, restore
-from planner.revision import Operation
 from planner.standing import standing_of
 from planner.store_errors import PlanExistsError, PlanLockedError, StoreWriteError
 from subagents.executor import StepResult

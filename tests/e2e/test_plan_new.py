@@ -56,7 +56,7 @@ def test_a_good_plan_is_written_and_explained_and_nothing_is_run(vibe: VibeComma
     assert "  show: cat a.txt" in ended.out
     assert "vibe plan run" in ended.out
     assert "note: the plan is a chain: 2 of 2 steps" in ended.err
-    assert "note: at the very most 50,000 tokens" in ended.err
+    assert "note: at the very most 1,000,000 tokens" in ended.err
     assert "planning took " in ended.err.splitlines()[-1]
 
 

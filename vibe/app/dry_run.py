@@ -12,6 +12,7 @@ import anyio
 from planner.estimate import Estimate, estimate, notes
 from planner.loader import LoadedPlan
 from planner.model import Plan, Step
+from planner.step_limits import StepLimits, step_limits
 from subagents.tool_policy import step_tools
 from vibe.app.build import Engine, EngineRequest, build_engine
 from vibe.app.host import Host
@@ -19,8 +20,9 @@ from vibe.app.plan_preflight import check_decisions, check_model
 from vibe.app.plan_reuse import Start
 from vibe.app.plan_start import PlanRunOptions, choose_start, replay_of
 from vibe.app.plan_worktrees import check_worktrees
-from vibe.app.planner_settings import check_replans
+from vibe.app.planner_settings import check_replans, step_limits_of
 from vibe.core.errors import EnvironmentFailure, VibeError
+from vibe.core.modes import ExecutionMode
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.profile_view import profile_view
 
@@ -108,8 +110,9 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
     engine = build_engine(host, EngineRequest(workdir=options.workdir, trust=options.trust, replay=replay))
     start = choose_start(loaded, options, host, engine)
     parallel = options.max_parallel or plan.max_parallel_steps or engine.config.planner.max_parallel_steps
-    bounds = estimate(plan, loaded.dag, max_parallel=parallel)
-    needs = _Needs(plan, engine, options.model)
+    usual = step_limits_of(engine.config)
+    bounds = estimate(plan, loaded.dag, max_parallel=parallel, usual=usual)
+    needs = _Needs(plan, engine, options.model, usual)
     try:
         if options.model is not None:
             needs.see(partial(engine.models.resolve, options.model))
@@ -141,6 +144,7 @@ class _Needs:
     plan: Plan
     engine: Engine
     default_model: str | None
+    usual: Mapping[ExecutionMode, StepLimits]
     problems: list[str] = field(default_factory=list[str])
     exit_code: int = 0
     _models: dict[tuple[object, ...], tuple[str, str]] = field(
@@ -164,6 +168,7 @@ class _Needs:
             return StepNeeds(
                 id=step.id, mode=step.mode.value, commands=commands, attempts=1 + step.retries, workspace=step.workspace
             )
+        limits = step_limits(step, self.usual)
         model, no_model = self._model(step)
         tools, no_tools = self._step_tools(step)
         return StepNeeds(
@@ -173,8 +178,8 @@ class _Needs:
             agent=step.agent or "",
             tools=tools,
             commands=commands,
-            max_tokens=step.max_tokens,
-            max_turns=step.max_turns,
+            max_tokens=limits.max_tokens,
+            max_turns=limits.max_turns,
             attempts=1 + step.retries,
             workspace=step.workspace,
             problem="; ".join(filter(None, (no_model, no_tools))),

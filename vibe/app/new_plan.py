@@ -20,7 +20,7 @@ from subagents.surroundings import Surroundings
 from vibe import __version__
 from vibe.app.build import Engine, EngineRequest, build_engine
 from vibe.app.host import Host
-from vibe.app.planner_settings import check_enabled, limits_of
+from vibe.app.planner_settings import check_enabled, limits_of, step_limits_of
 from vibe.app.publishing import Publishing, publishing
 from vibe.app.result_record import EXIT_CODES, AgentRecord, RunRecord
 from vibe.app.signals import handled_signals
@@ -130,7 +130,8 @@ def _made(draft: Draft | None, record: RunRecord, engine: Engine) -> NewPlan:
     if plan is None:
         return NewPlan(record=record, plan=None, notes=())
     at_once = plan.loaded.plan.max_parallel_steps or engine.config.planner.max_parallel_steps
-    found = estimate(plan.loaded.plan, plan.loaded.dag, max_parallel=at_once)
+    usual = step_limits_of(engine.config)
+    found = estimate(plan.loaded.plan, plan.loaded.dag, max_parallel=at_once, usual=usual)
     return NewPlan(record=record, plan=plan, notes=notes(found))
 
 

@@ -11,7 +11,7 @@ from planner.standing import standing_of
 from vibe.core.agents.manager import AgentManager
 from vibe.core.errors import UsageError
 from vibe.core.llm.factory import ModelCatalog
-from vibe.core.tools.manager import ToolManager
+from vibe.core.tools.manager import ToolManager, unknown_tools
 from vibe.core.tools.profile_view import profile_view
 
 
@@ -38,7 +38,7 @@ def check_surroundings(plan: Plan, parts: StepParts, default_model: str | None) 
     """See that every step could start; nothing is written or sent.
 
     Raises:
-        UsageError: a model or agent is unknown, or a price limit can't be held.
+        UsageError: a model, agent or tool is unknown, or a price limit can't be held.
         EnvironmentFailure: a provider's key is missing.
     """
     if default_model is not None:
@@ -48,7 +48,14 @@ def check_surroundings(plan: Plan, parts: StepParts, default_model: str | None) 
         if step.agent is not None and parts.agents is not None:
             profile_view(parts.tools, parts.agents.get(step.agent), may_widen=False)
         if step.command is None:
+            _check_tools(step, parts.tools)
             _check_model_of(step, parts, default_model, priced=priced or step.max_price is not None)
+
+
+def _check_tools(step: Step, tools: ToolManager) -> None:
+    for field, names in (("allowed_tools", step.allowed_tools or ()), ("denied_tools", step.denied_tools)):
+        for name, hint in unknown_tools(tools, names):
+            raise UsageError(f"step {step.id!r}: {field} names {name!r}, which is no tool; {hint}")
 
 
 def _check_model_of(step: Step, parts: StepParts, default_model: str | None, *, priced: bool) -> None:

@@ -18,9 +18,9 @@ from planner import edits
 from planner.effective import effective_plan
 from planner.loader import LoadedPlan
 from planner.model import Plan, PlanStatus
+from planner.operations import Operation, plain_operations
 from planner.plan_folder import PlanFolder, find_plan
 from planner.records import RunSettings
-from planner.revision import Operation, plain_operations
 from planner.revision import revise as apply
 from planner.store import PlanStore
 from planner.store_errors import PlanLockedError

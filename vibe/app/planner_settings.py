@@ -10,14 +10,16 @@ from planner.agent import PlannerAgent, PlanningLimits
 from planner.loader import LoadedPlan
 from planner.model import Plan
 from planner.revising import ReplanPolicy
+from planner.step_limits import StepLimits
 from subagents.surroundings import Surroundings
 from subagents.worktree_kept import KeptBy
 from subagents.worktree_repository import find_repository
 from vibe.app.build import Engine
 from vibe.app.plan_preflight import check_surroundings
 from vibe.app.plan_worktrees import wants_worktrees
-from vibe.core.config.models import PlannerConfig
+from vibe.core.config.models import PlannerConfig, VibeConfig
 from vibe.core.errors import UsageError
+from vibe.core.modes import ExecutionMode
 
 SWITCH = "planner.enabled"
 
@@ -54,6 +56,16 @@ def _wish_for_replans(plan: Plan) -> str:
     """What wants the plan revised; blank: nothing."""
     wanting = next((step.id for step in plan.steps if step.on_failure == "replan"), None)
     return "" if wanting is None else f"step {wanting!r} has on_failure: replan"
+
+
+def step_limits_of(config: VibeConfig) -> dict[ExecutionMode, StepLimits]:
+    """What steps may use that do not say so themselves."""
+    return {
+        mode: StepLimits(
+            max_tokens=getattr(config.step_tokens, mode.value), max_turns=getattr(config.step_turns, mode.value)
+        )
+        for mode in ExecutionMode
+    }
 
 
 def limits_of(

@@ -44,7 +44,7 @@ from vibe.app.plan_reuse import note_commit
 from vibe.app.plan_rewind import recorded
 from vibe.app.plan_start import PlanRunOptions, PreparedRun, prepare_new, prepare_resumed
 from vibe.app.plan_worktrees import clear_worktrees, worktree_executor
-from vibe.app.planner_settings import replan_policy
+from vibe.app.planner_settings import replan_policy, step_limits_of
 from vibe.app.publishing import Publishing, publishing
 from vibe.app.result_record import RunRecord
 from vibe.app.served_wishes import PlanWishes
@@ -218,6 +218,7 @@ def _dispatch_options(run: _Attached, crew: Crew, activity: ActivitySink, kept_b
     store = run.store
     return DispatchOptions(
         activity=activity,
+        step_limits=step_limits_of(crew.engine.config),
         attended=run.audience.waits or run.audience.decider is not None,
         version=__version__,
         replanning=_replanning(crew, store, kept_by),

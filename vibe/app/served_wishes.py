@@ -9,8 +9,8 @@ from typing import assert_never
 from ipc.commands import Cancel, Decide, Pause, Reply, Revise, Wish
 from ipc.control import refusal
 from planner.control import TOO_LATE, OnVerdict, PlanControl
+from planner.operations import operation_text, read_operations
 from planner.problems import PlanInvalidError
-from planner.revision import operation_text, read_operations
 
 VERDICT_SECONDS = 10.0
 """How long a wish may wait for its turn in the run; askers wait a little longer."""

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from planner.effective import effective_plan
 from planner.loader import LoadedPlan
+from planner.operations import RevisionInvalidError
 from planner.plan_folder import PlanFolder, list_plans, plans_folder
-from planner.revision import RevisionInvalidError, operations_between
+from planner.revision import operations_between
 from vibe.app.plan_start import RESUMABLE
 from vibe.core.errors import UsageError
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from planner.operations import operation_text, read_operations
 from planner.records import PlanRevised
 from planner.replay import RestoredPlan
-from planner.revision import operation_text, read_operations
 from vibe.app.result_record import RemovedRecord
 from vibe.cli.describe import counted, one_line
 

@@ -12,8 +12,15 @@ PERMIT = "--approve edits (or --auto-approve)"
 
 def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None) -> list[str]:
     """How to have the steps done again that failed in a run with that outcome; nothing if none did."""
+    more = f"give the whole plan more with: vibe plan edit {plan_id} --max-tokens N (or --max-price, --max-seconds)"
     if not failed:
-        return []
+        return [more] if outcome is Outcome.LIMIT else []
     step = failed[0] if len(failed) == 1 else "STEP"
     allowed = f" {PERMIT}" if outcome is Outcome.BLOCKED else ""
-    return [f"try again with: vibe plan retry {plan_id} {step}, then vibe plan resume {plan_id}{allowed}"]
+    again = f"try again with: vibe plan retry {plan_id} {step}, then vibe plan resume {plan_id}{allowed}"
+    if outcome is not Outcome.LIMIT:
+        return [again]
+    return [
+        f"{again} (a step gets twice the limits that it does not set itself)",
+        more,
+    ]

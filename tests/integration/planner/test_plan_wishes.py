@@ -17,9 +17,9 @@ from ipc.control import ControlServer, refusal
 from ipc.registry import RunInfo
 from planner.control import PlanControl
 from planner.model import PlanStatus
+from planner.operations import read_operations
 from planner.plan_folder import find_plan
 from planner.records import RunSettings
-from planner.revision import read_operations
 from planner.store import PlanStore
 from planner.store_errors import PlanLockedError
 from vibe.app import plan_wishes

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from planner.loader import load_plan
 from planner.model import StepStatus
+from planner.operations import read_operations
 from planner.plan_folder import PlanFolder
 from planner.records import RunSettings, StepMoved
-from planner.revision import read_operations
 from planner.store import PlanStore
 from subagents.local import transcript_name
 from tests.unit.planner.scripted_run import make_plan, step

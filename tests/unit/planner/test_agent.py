@@ -15,7 +15,8 @@ from pydantic import BaseModel
 from ipc.events import SubAgentStartedEvent, WarningEvent
 from ipc.sink import MemorySink
 from planner.agent import NoPlanError, NoPlanStartedError, PlannerAgent, PlanningLimits
-from planner.revision import ProviderRefused, RevisionRequest, plain_operations
+from planner.operations import plain_operations
+from planner.revision import ProviderRefused, RevisionRequest
 from subagents.budget import Account, Limits
 from subagents.executor import StepResult
 from subagents.reader import Reader
@@ -271,9 +272,10 @@ SPLIT: list[dict[str, Any]] = [
 
 async def test_a_failing_step_is_split_and_what_takes_its_place_is_bound_as_it_was(tmp_path: Path) -> None:
     desk = Desk(tmp_path, revising(*SPLIT))
-    operations = await desk.agent().revise(request())
-    assert operations is not None
-    added = {o["step"]["id"]: o["step"] for o in plain_operations(operations) if o["op"] == "add_step"}
+    found = await desk.agent().revise(request())
+    assert found is not None
+    assert found.reason == "because"
+    added = {o["step"]["id"]: o["step"] for o in plain_operations(found.operations) if o["op"] == "add_step"}
     assert added["b1"]["denied_tools"] == ["bash"]
     assert added["b1"]["writes"] == ["src/x"]
     assert added["b2"]["writes"] == ["src/**"]
@@ -352,7 +354,7 @@ async def test_the_rest_of_the_plan_may_change_once_a_mended_step_failed_again(t
     assert await agent.revise(request()) is not None
     second = await agent.revise(request())
     assert second is not None
-    assert len(second) == 2
+    assert len(second.operations) == 2
 
 
 async def test_an_answer_that_could_not_be_carried_out_mended_nothing(tmp_path: Path) -> None:
@@ -363,7 +365,7 @@ async def test_an_answer_that_could_not_be_carried_out_mended_nothing(tmp_path: 
     assert await agent.revise(request()) is not None
     again = await agent.revise(replace(request(), problems=("step 'd' has begun meanwhile",)))
     assert again is not None
-    assert len(again) == 1
+    assert len(again.operations) == 1
     assert "step 'd' has begun meanwhile" in str(desk.models.model.requests[1].messages[1].content)
 
 

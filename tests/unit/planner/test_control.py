@@ -6,7 +6,7 @@ from anyio import to_thread
 
 from planner.control import TOO_LATE, DecisionWish, PauseWish, PlanControl, Request, RevisionWish
 from planner.instructions import CancelRequested, DecisionTaken
-from planner.revision import RemoveStep
+from planner.operations import RemoveStep
 
 
 async def test_wishes_before_the_run_are_kept_and_after_it_ignored() -> None:

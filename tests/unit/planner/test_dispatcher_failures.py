@@ -19,14 +19,17 @@ from planner.dispatch_options import DispatchOptions
 from planner.idle import ActivitySink
 from planner.journal import SyncPolicy
 from planner.model import Plan, PlanStatus
+from planner.operations import Operation, read_operations
 from planner.revising import ReplanPolicy
-from planner.revision import Operation, ProviderRefused, RevisionRequest, read_operations
+from planner.revision import Proposal, ProviderRefused, RevisionRequest
+from planner.step_limits import USUAL
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.clock import SleepyClock
 from tests.fakes.executor import ScriptedExecutor, completed, failed, forever, until_stopped
 from tests.unit.planner.plan_bench import CHOICE, Bench, plan_of, statuses
 from vibe.core.errors import UsageError
 from vibe.core.messages import Usage
+from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
 
 ATTENDED = DispatchOptions(attended=True)
@@ -159,13 +162,13 @@ class ScriptedReviser:
     answers: list[Sequence[Operation] | Exception | None]
     asked: list[RevisionRequest] = field(default_factory=list[RevisionRequest])
 
-    async def revise(self, request: RevisionRequest) -> Sequence[Operation] | None:
+    async def revise(self, request: RevisionRequest) -> Proposal | None:
         self.asked.append(request)
         await anyio.lowlevel.checkpoint()
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return None if answer is None else Proposal(operations=answer)
 
 
 def mend(step_id: str, title: str = "better") -> tuple[Operation, ...]:
@@ -246,10 +249,57 @@ async def test_a_plan_is_revised_no_more_often_than_allowed_over_its_whole_life(
     bench = Bench(tmp_path, plan_of(REPLANNING | {"w": {"decision": "choice"}}, decisions=[CHOICE]), options=options)
     first = await bench.run(ScriptedExecutor({"a": failed(detail="no luck")}))
     assert (len(reviser.asked), first.steps[0].status.value) == (2, "failed")
-    assert "revised 2 times" in first.steps[0].detail
+    assert "replanned 2 times already" in first.steps[0].detail
     await bench.edit(lambda store: store.reset(["a"]))
     outcome = await bench.run(ScriptedExecutor({"a": failed()}))
     assert (len(reviser.asked), outcome.steps[0].status.value) == (2, "failed")
+
+
+@pytest.mark.parametrize("again", [mend("a"), mend("a", "a")], ids=["carried out before", "changes nothing"])
+async def test_a_revision_that_brings_nothing_new_goes_back_and_is_not_carried_out(
+    tmp_path: Path, again: Sequence[Operation]
+) -> None:
+    reviser, options = replanning(mend("a"), again if again == mend("a") else mend("a"), mend("a", "other"))
+    bench = Bench(tmp_path, plan_of(REPLANNING), options=options)
+
+    outcome = await bench.run(ScriptedExecutor({"a": [failed(), failed(), completed()]}))
+
+    assert outcome.outcome is Outcome.COMPLETED
+    assert len(reviser.asked) == 3
+    assert len(reviser.asked[1].earlier) == 1
+    assert "operations" in reviser.asked[2].problems[0]
+    assert sum(isinstance(event, PlanRevisedEvent) for event in bench.memory.events) == 2
+
+
+async def test_the_reason_of_who_revised_is_announced_and_kept(tmp_path: Path) -> None:
+    class Reasoned(ScriptedReviser):
+        async def revise(self, request: RevisionRequest) -> Proposal | None:
+            found = await super().revise(request)
+            return found and Proposal(operations=found.operations, reason="the file is called otherwise")
+
+    options = DispatchOptions(replanning=ReplanPolicy(reviser=Reasoned([mend("a")]), max_replans=1))
+    bench = Bench(tmp_path, plan_of(REPLANNING), options=options)
+    await bench.run(ScriptedExecutor({"a": [failed(), completed()]}))
+
+    revised = next(event for event in bench.memory.events if isinstance(event, PlanRevisedEvent))
+    assert revised.reason == "the file is called otherwise"
+
+
+async def test_an_attempt_after_one_that_ran_out_gets_twice_as_much(tmp_path: Path) -> None:
+    ran_out = StepResult(outcome=Outcome.LIMIT, reason="turns", detail="no turns left")
+    steps = {"a": {"on_failure": "ask"}, "own": {"on_failure": "ask", "max_turns": 3}}
+    bench = Bench(tmp_path, plan_of(steps))
+    given: list[tuple[str, int, int]] = []
+    for _ in range(2):
+        executor = ScriptedExecutor({"a": ran_out, "own": ran_out})
+        await bench.run(executor)
+        given += [(name, executor.task(name).max_turns, executor.task(name).max_tokens) for name in steps]
+        await bench.edit(lambda store: store.reset(["a", "own"]))
+
+    usual = USUAL[ExecutionMode.CODE]
+    assert given[0] == ("a", usual.max_turns, usual.max_tokens)
+    assert given[2] == ("a", 2 * usual.max_turns, 2 * usual.max_tokens)
+    assert (given[1][1], given[3][1]) == (3, 3)
 
 
 async def test_killed_while_a_better_plan_is_looked_for_a_resume_asks_again(tmp_path: Path) -> None:

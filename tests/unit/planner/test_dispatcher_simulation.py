@@ -20,9 +20,9 @@ from planner.decisions import Choice, attempt_of
 from planner.dispatch_options import DispatchOptions
 from planner.journal import read_journal
 from planner.model import PlanStatus, StepStatus
+from planner.operations import read_operations
 from planner.plan_outcome import PlanOutcome
 from planner.records import PlanMoved, StepMoved
-from planner.revision import read_operations
 from planner.standing import standing_of
 from planner.store import PlanStore
 from subagents.executor import StepResult, StepTask, StopSignal

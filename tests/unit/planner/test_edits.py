@@ -11,7 +11,8 @@ import pytest
 
 from planner.instructions import RestoredStep, Unfinished
 from planner.journal import SyncPolicy
-from planner.model import PlanStatus, StepStatus
+from planner.model import PlanBudget, PlanStatus, StepStatus
+from planner.operations import RevisionInvalidError, read_operations
 from planner.problems import DecisionInvalidError, PlanEndedError, UnknownStepError
 from planner.records import (
     AttemptEnded,
@@ -22,11 +23,12 @@ from planner.records import (
     StepMoved,
 )
 from planner.reuse import ONLY_REASON
-from planner.revision import RevisionInvalidError, read_operations
 from planner.standing import standing_of
 from planner.store import PlanStore
 from planner.store_errors import BrokenPlanError
+from subagents.executor import StepResult
 from tests.fakes.executor import completed, failed
+from vibe.core.outcome import Outcome
 
 P, R = StepStatus.PENDING, StepStatus.IN_PROGRESS
 CHOICE = {"id": "d", "question": "Which?", "options": [{"id": "x", "label": "X"}, {"id": "y", "label": "Y"}]}
@@ -189,3 +191,19 @@ def test_what_a_command_does_costs_the_plan_no_time(tmp_path: Path) -> None:
         before = store.replay().active_seconds
         store.reset(["b"])
         assert store.replay().active_seconds == before > 0
+
+
+def test_with_another_budget_what_ran_out_of_the_old_one_is_done_again(tmp_path: Path) -> None:
+    out = StepResult(outcome=Outcome.LIMIT, reason="budget", detail="the budget of the plan is used up")
+    ran_out = AttemptEnded(at=3.0, step_id="a", attempt=1, result=out)
+    end = PlanMoved(at=4.0, status=PlanStatus.FAILED, outcome=Outcome.LIMIT)
+    with make(tmp_path, *STARTED, began("a"), ran_out, began("e"), ended("e", ok=False), end) as store:
+        assert statuses(store)["a"] == "failed"
+
+        store.revise(read_operations([{"op": "set_budget", "budget": {"max_tokens": 5_000}}]))
+
+        assert store.effective().plan.budget == PlanBudget(max_tokens=5_000)
+        assert (statuses(store)["a"], statuses(store)["e"]) == ("pending", "failed")
+        assert snapshot(store) == (PlanStatus.PAUSED, "revised")
+        store.revise(read_operations([{"op": "set_budget", "budget": None}]))
+        assert store.effective().plan.budget is None

@@ -11,15 +11,9 @@ from hypothesis import strategies as st
 
 from planner.loader import LoadedPlan, load_plan
 from planner.model import Plan, StepSettings
+from planner.operations import RevisionInvalidError, operation_text, plain_operations, read_operations
 from planner.problems import Problem
-from planner.revision import (
-    RevisionInvalidError,
-    operation_text,
-    operations_between,
-    plain_operations,
-    read_operations,
-    revise,
-)
+from planner.revision import operations_between, revise
 from tests.unit.planner.scripted_run import choice, make_plan, step
 
 BASE = make_plan(

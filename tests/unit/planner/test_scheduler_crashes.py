@@ -30,9 +30,10 @@ from planner.instructions import (
 )
 from planner.journal import JournalContent
 from planner.model import Plan, PlanStatus, Step, StepStatus
+from planner.operations import Operation, RevisionInvalidError, plain_operations, read_operations
 from planner.records import AttemptEnded, DecisionMade, JournalRecord, PlanRevised, StepMoved
 from planner.replay import restore
-from planner.revision import Operation, RevisionInvalidError, plain_operations, read_operations, revise
+from planner.revision import revise
 from planner.scheduler import Scheduler
 from planner.standing import standing_of
 from subagents.executor import StepResult

@@ -109,7 +109,7 @@ def _add_wishes(commands: Any) -> None:
         "decide": "take a decision that a plan waits for",
         "retry": "have a step, and what depends on it, done again by the next resume",
         "rewind": "as retry, on the files as they were before the step",
-        "edit": "change a plan's steps, while it runs or between two runs; default: in an editor",
+        "edit": "change a plan's steps or budget, while it runs or between two runs; default: in an editor",
     }
     parsers = {name: commands.add_parser(name, help=text) for name, text in words.items()}
     for parser in parsers.values():
@@ -124,6 +124,9 @@ def _add_wishes(commands: Any) -> None:
     source = parsers["edit"].add_mutually_exclusive_group()
     source.add_argument("--operations", metavar="FILE", help="a JSON list of operations; '-': from stdin")
     source.add_argument("--file", metavar="FILE", help="the plan as it is to be; what differs is changed")
+    parsers["edit"].add_argument("--max-tokens", type=positive_int, metavar="N", help="tokens of the whole plan")
+    parsers["edit"].add_argument("--max-price", type=positive_number, metavar="USD", help="price of the whole plan")
+    parsers["edit"].add_argument("--max-seconds", type=positive_number, metavar="S", help="time of the whole plan")
     parsers["edit"].add_argument(
         "--reason", default="", metavar="TEXT", help="why, for whoever reads the plan's history"
     )

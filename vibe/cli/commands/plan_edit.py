@@ -14,8 +14,10 @@ from pathlib import Path
 import anyio
 
 from planner.loader import LoadedPlan, read_plan_file
+from planner.model import PlanBudget
+from planner.operations import Operation, SetBudget, operation_text, read_operations
 from planner.problems import PlanInvalidError
-from planner.revision import Operation, operation_text, operations_between, read_operations
+from planner.revision import operations_between
 from planner.strict_json import MAX_BYTES, JsonRefused, decode, parse
 from vibe.app import plan_wishes as wishes
 from vibe.app.host import Host
@@ -46,6 +48,12 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         operations = _read_operations(args.operations, env)
         return _apply(host, args, operations, env)
     current = wishes.plan_as_it_stands(host, args.plan)
+    limits = {name: getattr(args, name) for name in PlanBudget.model_fields if getattr(args, name) is not None}
+    if limits:
+        if args.file is not None:
+            raise CommandLineError("give the limits in FILE, or as flags, not both")
+        before = current.plan.budget or PlanBudget()
+        return _apply(host, args, (SetBudget(budget=before.model_copy(update=limits)),), env)
     if args.file is not None:
         operations = operations_between(current.plan, read_plan_file(env.cwd / Path(args.file).expanduser()).plan)
         return _apply(host, args, operations, env)

@@ -118,6 +118,40 @@ class PlannerConfig(Section):
     """Plans are always kept: what a resume reads is what a run writes."""
 
 
+class StepTurnsConfig(Section):
+    """How many model calls a step of a plan may make that does not say so itself; a retry after that gets twice as many."""
+
+    code: PositiveInt = 60
+    """In mode `code`."""
+    test: PositiveInt = 60
+    """In mode `test`."""
+    research: PositiveInt = 40
+    """In mode `research`."""
+    design: PositiveInt = 40
+    """In mode `design`."""
+    docs: PositiveInt = 40
+    """In mode `docs`."""
+    run: PositiveInt = 30
+    """In mode `run`."""
+
+
+class StepTokensConfig(Section):
+    """How many tokens, prompt plus completion, a step may use that does not say so; a retry after that gets twice as many."""
+
+    code: PositiveInt = 1_000_000
+    """In mode `code`."""
+    test: PositiveInt = 1_000_000
+    """In mode `test`."""
+    research: PositiveInt = 500_000
+    """In mode `research`."""
+    design: PositiveInt = 500_000
+    """In mode `design`."""
+    docs: PositiveInt = 500_000
+    """In mode `docs`."""
+    run: PositiveInt = 300_000
+    """In mode `run`."""
+
+
 class SubagentsConfig(Section):
     """What agents may start with the `task` tool."""
 
@@ -330,6 +364,10 @@ class VibeConfig(Section):
     """Whether hooks run; false: no `hooks.toml` is read."""
     mcp_servers: tuple[McpServerConfig, ...] = ()
     """MCP servers whose tools agents may call."""
+    step_turns: StepTurnsConfig = StepTurnsConfig()
+    """Model calls of steps, by mode."""
+    step_tokens: StepTokensConfig = StepTokensConfig()
+    """Tokens of steps, by mode."""
     subagents: SubagentsConfig = SubagentsConfig()
     """Subagents that agents start."""
     sandbox: SandboxConfig = SandboxConfig()

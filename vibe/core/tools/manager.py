@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -19,7 +20,7 @@ from vibe.core.tools.errors import NoSuchToolError, ToolConfigError
 from vibe.core.tools.loading import BUILTIN, Discovery, ToolClass, ToolSources, ToolWarning, discover
 from vibe.core.tools.schema import describe_problems
 
-__all__ = ["ToolManager", "ToolSources", "ToolSurvey", "ToolWarning"]
+__all__ = ["ToolManager", "ToolSources", "ToolSurvey", "ToolWarning", "unknown_tools"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class ToolManager:
 
     def __init__(self, sources: ToolSources, config: VibeConfig) -> None:
         self._sources = sources
-        self._config = config
+        self.config = config
         self._parent: ToolManager | None = None
         self._derive: Callable[[_Holding], _Holding] = _as_it_is
         self._seen: _Holding | None = None
@@ -79,7 +80,7 @@ class ToolManager:
         Raises:
             ToolConfigError: a ``[tools.*]`` table does not fit its tool.
         """
-        config = self._config
+        config = self.config
         found = discover(replace(self._sources, extra=tuple(extra)), config.tool_paths)
         tables = {canonical_tool_name(name): table for name, table in config.tools.items()}
         catalogue = _catalogue(found, tables)
@@ -222,7 +223,7 @@ class ToolManager:
 
     def _view(self, derive: Callable[[_Holding], _Holding]) -> ToolManager:
         view = object.__new__(ToolManager)
-        view._sources, view._config = self._sources, self._config
+        view._sources, view.config = self._sources, self.config
         view._parent, view._derive = self, derive
         view._seen = view._offered = None
         view._instances = {}
@@ -236,6 +237,16 @@ class ToolManager:
             if spelling in self._names:
                 return spelling
         raise NoSuchToolError(name, self._names)
+
+
+def unknown_tools(tools: ToolManager, patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Names among ``patterns`` that no tool has, in this view or not, each with a hint; a server's tools may still come."""
+    known = tools.known()
+    servers = tuple(f"{server.name}_" for server in tools.config.mcp_servers)
+    for name in patterns:
+        may_come = bool(servers) and name.startswith(servers)
+        if re.fullmatch(r"[\w.-]+", name) and canonical_tool_name(name) not in known and not may_come:
+            yield name, _hint(name, known)
 
 
 def _as_it_is(base: _Holding) -> _Holding:

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import VibeCommand, command_step
+
+WritePlan = Callable[..., str]
+
+MODEL_STEP: dict[str, Any] = {"id": "w", "title": "Write", "mode": "code", "prompt": "Go."}
+
+
+def test_limits_of_steps_are_configured_by_mode_and_the_steps_own_hold(
+    vibe: VibeCommand, write_plan: WritePlan
+) -> None:
+    vibe.replay({"turns": []})
+    config = vibe.home / "config.toml"
+    config.write_text(config.read_text() + "\n[step_turns]\ncode = 7\n[step_tokens]\ncode = 70000\n")
+    plan = write_plan(
+        MODEL_STEP, {**MODEL_STEP, "id": "own", "max_turns": 3}, {**MODEL_STEP, "id": "r", "mode": "research"}
+    )
+
+    steps = vibe("plan", "run", "--dry-run", "--output", "json", plan).document["steps"]
+
+    limits = {step["id"]: (step["max_tokens"], step["max_turns"]) for step in steps}
+    assert limits == {"w": (70_000, 7), "own": (70_000, 3), "r": (500_000, 40)}
+
+
+@pytest.mark.parametrize("field", ["allowed_tools", "denied_tools"])
+def test_a_tool_that_is_none_is_refused_before_anything_runs(
+    vibe: VibeCommand, write_plan: WritePlan, field: str
+) -> None:
+    vibe.replay({"turns": []})
+
+    ended = vibe("plan", "run", write_plan({**MODEL_STEP, field: ["read_file", "serach_replace"]}))
+
+    assert ended.code == 2
+    assert f"step 'w': {field} names 'serach_replace', which is no tool; did you mean search_replace" in ended.err
+    assert vibe.plan_ids() == []
+
+
+def test_a_plan_that_ran_out_of_its_budget_is_given_more_and_goes_on(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    slow = command_step("s", "sleep 30 & test -e go || wait", priority=1)
+    ended = vibe("plan", "run", write_plan(slow, budget={"max_seconds": 0.2}))
+    assert ended.code == 4
+    assert "give the whole plan more with: vibe plan edit" in ended.out
+    (vibe.workdir / "go").touch()
+
+    edited = vibe("plan", "edit", "latest", "--max-seconds", "600")
+    resumed = vibe("plan", "resume", "latest")
+
+    assert edited.code == 0
+    assert "limits of the whole plan: max_seconds = 600.0" in edited.out
+    assert resumed.code == 0
