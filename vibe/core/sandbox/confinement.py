@@ -28,7 +28,7 @@ class Place:
     """Where a command runs: it may write below ``roots`` (the first is its folder) and read ``readable``, hidden or not.
 
     ``network`` None: as the settings say. ``read_only``: it writes nothing, reaches nobody and reads no secrets, whatever the
-    settings say; ``secrets`` are what lies below ``roots`` and ``readable`` and is hidden from it then.
+    settings say; ``secrets`` are what lies below ``roots`` and ``readable`` and is hidden from it.
     """
 
     roots: tuple[Path, ...]
@@ -172,7 +172,7 @@ class Confinement:
         return SandboxPolicy(
             writable=tuple(dict.fromkeys(Path(os.path.realpath(root)) for root in roots)),
             temp=temp,
-            hidden=self.hidden,
+            hidden=(*self.hidden, *(place.secrets if self.can_read_only() else ())),  # Landlock hides nothing writable
             readable=tuple(path for path in readable if path.exists()),
             frozen=tuple(path for path in frozen if path.exists()),
             network=place.network or self._config.network,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from vibe.core.config.paths import user_home_of
@@ -34,7 +35,8 @@ class Bounds:
 
     ``hidden`` holds keys and credentials, and ``sealed`` is read by nobody's yes. What the user has opened is ``readable``,
     secrets included, or ``writable``.
-    ``steering`` decides what the user's programs do later. A workspace inside such a place was chosen by the user, who
+    ``unread`` are globs of files that no tool reads, for ``read_file`` may not. ``steering`` decides what the user's programs do
+    later. A workspace inside such a place was chosen by the user, who
     knows where it lies: within it only names count.
     """
 
@@ -43,6 +45,7 @@ class Bounds:
     writable: tuple[Path, ...] = ()
     sealed: tuple[Path, ...] = ()
     steering: tuple[Path, ...] = ()
+    unread: tuple[str, ...] = ()
 
     def is_sealed(self, path: Path) -> bool:
         """Whether a resolved path is sealed, under its own name or, as a hard link, under another. Reads the file system."""
@@ -65,6 +68,17 @@ class Bounds:
         if is_control(_below(path, root)) or _lies_in(self.steering, path, root):
             return True
         return any(_holds(place, path) for root in roots for place in _linked_control(root))
+
+
+def glob_matches(name: str, glob: str) -> bool:
+    """Whether ``glob`` matches a path, or names a folder above it."""
+    pattern = os.path.expanduser(glob).removesuffix("/")  # noqa: PTH111  a glob is no path
+    return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*")
+
+
+def any_matches(names: Iterable[str], globs: Iterable[str]) -> bool:
+    """Whether a glob matches one of the names of a path, in any case of letters."""
+    return any(glob_matches(name.casefold(), glob.casefold()) for name in names for glob in globs)
 
 
 def bounds_of(confinement: Confinement, environ: Mapping[str, str]) -> Bounds:

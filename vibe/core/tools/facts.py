@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
@@ -15,6 +14,7 @@ from pydantic import BaseModel
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import BaseTool, PathAccess, ToolPermission
+from vibe.core.tools.bounds import any_matches, glob_matches
 from vibe.core.tools.errors import PathSealedError
 from vibe.core.tools.permissions import CallFacts, is_control, is_sensitive
 from vibe.core.tools.workspace import Workspace
@@ -88,7 +88,7 @@ def gather(
     """Everything ``decide`` needs to know about a call."""
     accesses = subject.accesses
     own = subject.tool.assess(subject.args, workspace)
-    listed = _listed(subject, own.listed)
+    listed = _listed(subject, own.listed, workspace.bounds.unread)
     return CallFacts(
         tool=subject.tool.get_name(),
         permission=subject.tool.config.permission,
@@ -116,10 +116,10 @@ def _impossible(accesses: Sequence[ResolvedAccess], workspace: Workspace) -> str
     return ""
 
 
-def _listed(subject: CallSubject, own: ToolPermission | None) -> ToolPermission | None:
+def _listed(subject: CallSubject, own: ToolPermission | None, unread: tuple[str, ...]) -> ToolPermission | None:
     """What the lists say: the tool's own comparison, and the resolved paths against the globs."""
     config = subject.tool.config
-    denied = any(_denies(access, config.denylist) for access in subject.accesses)
+    denied = any(_denies(a, config.denylist if a.write else (*config.denylist, *unread)) for a in subject.accesses)
     if denied or own is ToolPermission.NEVER:
         return ToolPermission.NEVER
     if subject.accesses and all(_covers(access, config.allowlist) for access in subject.accesses):
@@ -129,8 +129,7 @@ def _listed(subject: CallSubject, own: ToolPermission | None) -> ToolPermission 
 
 def _denies(access: ResolvedAccess, globs: Sequence[str]) -> bool:
     """Whether a glob matches the path as written or where it leads, in any case of letters."""
-    names = (access.written.removeprefix("./"), access.shown, access.path.as_posix())
-    return any(_matches(name.casefold(), glob.casefold()) for name in names for glob in globs)
+    return any_matches((access.written.removeprefix("./"), access.shown, access.path.as_posix()), globs)
 
 
 def _covers(access: ResolvedAccess, globs: Sequence[str]) -> bool:
@@ -138,7 +137,7 @@ def _covers(access: ResolvedAccess, globs: Sequence[str]) -> bool:
 
     What is closed is covered only by a glob that names such a place itself: ``*`` does not open ``~/.bashrc``.
     """
-    matching = [g for g in globs for name in (access.shown, access.path.as_posix()) if _matches(name, g)]
+    matching = [g for g in globs for name in (access.shown, access.path.as_posix()) if glob_matches(name, g)]
     return any(_names_closed(access, glob) for glob in matching) if access.closed else bool(matching)
 
 
@@ -151,12 +150,6 @@ def _names_closed(access: ResolvedAccess, glob: str) -> bool:
         and (not access.secret or literal or is_sensitive(words))
         and (not access.steers or literal or is_control(words))
     )
-
-
-def _matches(name: str, glob: str) -> bool:
-    """Whether ``glob`` matches a path, or names a folder above it."""
-    pattern = os.path.expanduser(glob).removesuffix("/")  # noqa: PTH111  a glob is no path
-    return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*")
 
 
 def _keys(tool: AnyTool, args: BaseModel, accesses: Sequence[ResolvedAccess]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from vibe.core.tools.bounds import Bounds
+from vibe.core.tools.bounds import Bounds, any_matches
 from vibe.core.tools.errors import (
     PathError,
     PathHeldError,
@@ -82,6 +82,15 @@ class Workspace:
     def is_secret(self, resolved: Path, *, write: bool = False) -> bool:
         """Whether a resolved path holds secrets, or looks like it."""
         return self.bounds.is_secret(resolved, self._roots(write=write), write=write)
+
+    def is_unread(self, resolved: Path, written: str = "") -> bool:
+        """Whether a resolved path is one that ``read_file`` may never read."""
+        names = (written.removeprefix("./"), self.relative(resolved), resolved.as_posix())
+        return any_matches(names, self.bounds.unread)
+
+    def not_reading(self, globs: Sequence[str]) -> Workspace:
+        """The same workspace, in which no tool reads what ``globs`` match."""
+        return replace(self, bounds=replace(self.bounds, unread=(*self.bounds.unread, *globs))) if globs else self
 
     def steers(self, resolved: Path) -> bool:
         """Whether what is written at a resolved path decides what runs later."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Annotated, ClassVar
 
+from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.sandbox.confinement import Place
 from vibe.core.sandbox.port import ReadOnlyUnavailableError
 from vibe.core.sandbox.refusals import lacking
 from vibe.core.tools._remembering import covered_commands
+from vibe.core.tools._unread import named_unread, unread_files
 from vibe.core.tools.base import (
     Assessment,
     BaseTool,
@@ -125,6 +127,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
             readable=(*workspace.read_roots, *outputs),
             network=ctx.network,
             read_only=ctx.read_only,
+            secrets=await to_thread.run_sync(unread_files, workspace) if workspace.bounds.unread else (),
         )
         confinement = None if args.unconfined else ctx.confinement
         environ = child_environ(ctx.environ)
@@ -197,6 +200,10 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
     def assess(self, args: BashArgs, workspace: Workspace) -> Assessment:
         """All of it from one look at the line."""
         verdict = self.verdict(args, workspace)
+        unread = named_unread(args.command, workspace)
+        if unread:
+            reason = f"{unread!r} is on the deny list of read_file"
+            return Assessment(listed=ToolPermission.NEVER, reason=reason, must_ask="", read_only=False)
         return Assessment(
             listed=verdict.permission,
             reason=self._reason(verdict),

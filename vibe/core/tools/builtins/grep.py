@@ -78,7 +78,7 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
             raise ToolError(
                 f"the search took longer than {self.config.default_timeout:g} s; name a narrower path or a simpler pattern"
             ) from None
-        shown = found.matches if ctx.workspace.is_secret(start) else _without_secrets(found.matches, ctx.workspace)
+        shown = _readable(found.matches, ctx.workspace, secrets=ctx.workspace.is_secret(start))
         return _bounded(Found(matches=tuple(shown), more=found.more), query)
 
     def accesses(self, args: GrepArgs) -> tuple[PathAccess, ...]:
@@ -98,9 +98,15 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
         return f"{result.matches}\n[first {result.match_count} matches; narrow pattern or path, or raise max_matches]"
 
 
-def _without_secrets(matches: Sequence[Match], workspace: Workspace) -> list[Match]:
-    secret = {path for path in {match.path for match in matches} if workspace.is_secret(workspace.root / path)}
-    return [match for match in matches if match.path not in secret]
+def _readable(matches: Sequence[Match], workspace: Workspace, *, secrets: bool) -> list[Match]:
+    """Those in files that may be read unasked, or were asked about (``secrets``)."""
+    files = {match.path: workspace.root / match.path for match in matches}
+    closed = {
+        name
+        for name, file in files.items()
+        if workspace.is_unread(file) or (not secrets and workspace.is_secret(file)) or workspace.bounds.is_sealed(file)
+    }
+    return [match for match in matches if match.path not in closed]
 
 
 def _bounded(found: Found, query: Query) -> GrepResult:
