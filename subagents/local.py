@@ -121,7 +121,7 @@ class LocalExecutor:
             return None
         if self._around.agents is None:
             raise UnknownAgentError(task.agent, ())
-        return self._around.agents.get(task.agent)
+        return self._around.agents.delegated(task.agent)
 
     def _config(self, task: StepTask) -> SubAgentConfig:
         return SubAgentConfig(

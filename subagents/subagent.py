@@ -86,7 +86,9 @@ class SubAgent:
         self.subagent_id = self._own.subagent_id or uuid4().hex
         self.config = config
         self.conversation = conversation
-        self._around = surroundings
+        models = surroundings.models
+        own = models if config.profile is None else models.adjusted(config.profile.settings)
+        self._around = replace(surroundings, models=own)
         self._sink = TaggingSink(surroundings.sink, subagent_id=self.subagent_id, subagent_step_id=config.step_id)
         self._model = self._resolve_model()
         self._tools = self._choose_tools()

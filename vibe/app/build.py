@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 from vibe.app.host import Host
 from vibe.app.lasting_approvals import approvals_for
 from vibe.core.agents.manager import AgentManager, AgentSources
-from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
+from vibe.core.agents.profiles import AgentProfile
+from vibe.core.config.loader import AgentSettings, ConfigRequest, LoadedConfig, load_config
 from vibe.core.config.models import BackendKind, ModelConfig, Network, ProviderConfig, VibeConfig
 from vibe.core.config.paths import VibePaths, user_home_of
 from vibe.core.guidance import Guidance
@@ -34,12 +35,14 @@ REPLAY = "replay"
 class EngineRequest:
     """``flags`` are dotted configuration keys from the command line; ``replay`` is a script that serves as the model.
 
+    ``agent`` is the profile a person chose, which may set anything (empty: the default one; None: nobody chose one).
     ``snapshot`` of the workspace's files and git for the prompt of an agent a person talks to. ``limiter_of`` a
     provider's name is what lets its calls begin, where somebody else does.
     """
 
     workdir: Path
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    agent: str | None = None
     trust: bool = False
     replay: Path | None = None
     snapshot: bool = False
@@ -50,12 +53,13 @@ class EngineRequest:
 class Engine:
     """The parts agents are made of.
 
-    ``request`` is what it was built from. ``approvals`` makes a run's approvals from its mode and whoever can be asked (None: nobody). ``warnings`` are
+    ``request`` is what it was built from; ``profile`` is the agent it names. ``approvals`` makes a run's approvals from its mode and whoever can be asked (None: nobody). ``warnings`` are
     sentences for the user.
     """
 
     request: EngineRequest
     loaded: LoadedConfig
+    profile: AgentProfile | None
     models: ModelCatalog
     tools: ToolManager
     agents: AgentManager
@@ -69,6 +73,11 @@ class Engine:
     def config(self) -> VibeConfig:
         """The merged configuration."""
         return self.loaded.config
+
+    @property
+    def chosen(self) -> AgentProfile:
+        """The agent a person chose, or the default one."""
+        return self.profile or self.agents.main(self.config.default_agent)
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -89,15 +98,21 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
     Raises:
         UsageError: the configuration, or what it names, is wrong.
     """
-    loaded = load_config(
-        ConfigRequest(
-            home=host.home,
-            workdir=request.workdir,
-            environ=host.environ,
-            flags=request.flags,
-            trust_workdir=request.trust,
-        )
+    wanted = ConfigRequest(
+        home=host.home,
+        workdir=request.workdir,
+        environ=host.environ,
+        flags=request.flags,
+        trust_workdir=request.trust,
     )
+    loaded = load_config(wanted)
+    agents = load_agents(host.home, loaded)
+    profile = None
+    if request.agent is not None:
+        profile = agents.main(request.agent or loaded.config.default_agent)
+        if profile.settings and profile.file is not None:
+            loaded = load_config(replace(wanted, agent=AgentSettings(data=profile.settings, source=profile.file)))
+            agents = load_agents(host.home, loaded)
     config = loaded.config if request.replay is None else _with_replay(loaded.config, request.replay)
     sources = ToolSources(
         root=request.workdir,
@@ -105,7 +120,6 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         user_tools=VibePaths(host.home).tools,
     )
     tools = ToolManager(sources, config)
-    agents = load_agents(host.home, loaded)
     guidance = load_guidance(
         GuidanceRequest(
             home=host.home,
@@ -120,6 +134,7 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
     return Engine(
         request=request,
         loaded=loaded,
+        profile=profile,
         models=ModelCatalog(config, loaded.environ, request.limiter_of),
         tools=guidance.tools(tools),
         agents=agents,

@@ -38,8 +38,9 @@ class PermissionCheck:
     """
 
     def __init__(self, request: CheckRequest, host: Host) -> None:
-        engine = build_engine(host, EngineRequest(workdir=request.workdir, trust=request.trust))
-        profile = engine.agents.main(request.agent or engine.config.default_agent)
+        wanted = EngineRequest(workdir=request.workdir, agent=request.agent, trust=request.trust)
+        engine = build_engine(host, wanted)
+        profile = engine.chosen
         unasked = request.auto_approve or engine.config.auto_approve or profile.auto_approve
         self._workspace = engine.workspace(request.workdir, extra_roots=request.extra_roots)
         approvals = engine.approvals(ApprovalMode.ALL if unasked else ApprovalMode.ASK, None)

@@ -126,7 +126,7 @@ def check_model(step: Step, parts: StepParts, default_model: str | None, *, pric
         UsageError: the model or agent is unknown, or it has no price.
         EnvironmentFailure: a provider's key is missing.
     """
-    profile = parts.agents.get(step.agent) if step.agent and parts.agents is not None else None
+    profile = parts.agents.delegated(step.agent) if step.agent and parts.agents is not None else None
     alias = step.model or (profile and profile.active_model) or default_model
     model = parts.models.resolve_priced(alias) if priced else parts.models.resolve(alias)
     parts.models.backend(model)

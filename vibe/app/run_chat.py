@@ -126,10 +126,11 @@ class _Parts:
 
 def _prepare(request: ChatRequest, host: Host, person: Person | None) -> _Parts:
     """See that the run can start, and open its session; reads and writes files."""
-    engine = build_engine(
-        host, EngineRequest(workdir=request.workdir, flags=request.flags, trust=request.trust, snapshot=True)
+    wanted = EngineRequest(
+        workdir=request.workdir, flags=request.flags, agent=request.agent or "", trust=request.trust, snapshot=True
     )
-    profile = engine.agents.main(request.agent or engine.config.default_agent)
+    engine = build_engine(host, wanted)
+    profile = engine.chosen
     models, alias = engine.models, request.model or profile.active_model
     model = models.resolve_priced(alias) if request.max_price else models.resolve(alias)
     models.backend(model)

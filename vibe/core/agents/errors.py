@@ -5,6 +5,7 @@ UsageError
     ├── UnknownAgentError      no profile of that name
     ├── DisabledAgentError     ``enabled_agents`` or ``disabled_agents`` leave it out
     ├── BrokenAgentError       its file is wrong; every problem names file, line and key
+    ├── PersonalAgentError     its settings count only where a person chose it
     └── AgentTypeError         a subagent where a person talks, or the other way round
 """
 
@@ -48,6 +49,16 @@ class BrokenAgentError(AgentError):
     def __init__(self, name: str, problems: Sequence[ConfigError]) -> None:
         super().__init__(name, f"can't be used: {'; '.join(map(str, problems))}")
         self.problems = tuple(problems)
+
+
+class PersonalAgentError(AgentError):
+    """A profile with settings of the whole run, where a plan or another agent chose it."""
+
+    def __init__(self, name: str, key: str, where: str) -> None:
+        super().__init__(
+            name, f"sets {key} ({where}), which counts only where a person chooses it with --agent: leave that out"
+        )
+        self.key = key
 
 
 class AgentTypeError(AgentError):

@@ -9,9 +9,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from vibe.core.agents.profiles import AgentProfile, AgentSafety, AgentType
+from vibe.core.agents.profiles import DELEGATED_SETTINGS, AgentProfile, AgentSafety, AgentType
+from vibe.core.config.checks import shape_problems
 from vibe.core.config.errors import InvalidConfigError
-from vibe.core.config.models import ToolTable
+from vibe.core.config.layers import default_layer, merge, read_layer
+from vibe.core.config.models import ToolTable, VibeConfig
 from vibe.core.config.patterns import NamePatterns
 from vibe.core.config.schema import closest
 from vibe.core.config.toml_source import RawPath, TomlSource, dotted, read_toml
@@ -52,6 +54,9 @@ class AgentFile(BaseModel):
     """A table a tool, such as `[tools.bash]`, over the one of the configuration."""
 
 
+OWN_KEYS = frozenset(AgentFile.model_fields)
+
+
 def read_agent_file(path: Path, label: str) -> AgentProfile:
     """The profile in a file.
 
@@ -81,13 +86,21 @@ def read_agent_file(path: Path, label: str) -> AgentProfile:
         disabled_tools=parsed.disabled_tools,
         auto_approve=parsed.auto_approve,
         tool_tables={canonical_tool_name(tool): source.data["tools"][tool] for tool in parsed.tools},
+        settings=_settings(source),
         file=source,
     )
 
 
 def _parse(source: TomlSource) -> AgentFile:
     # As JSON, since only there strictness takes a list for a tuple and a string for an enum, and nothing else.
-    return AgentFile.model_validate_json(json.dumps(dict(source.data), default=str), strict=True)
+    settings = _settings(source)
+    own = {key: value for key, value in source.data.items() if key not in settings}
+    return AgentFile.model_validate_json(json.dumps(own, default=str), strict=True)
+
+
+def _settings(source: TomlSource) -> dict[str, Any]:
+    """What the file sets of the configuration besides what every profile has."""
+    return {key: source.data[key] for key in source.data if key in VibeConfig.model_fields and key not in OWN_KEYS}
 
 
 def _problems(source: TomlSource) -> list[ConfigError]:
@@ -95,7 +108,20 @@ def _problems(source: TomlSource) -> list[ConfigError]:
         parsed = _parse(source)
     except ValidationError as error:
         return [_told(details, source) for details in error.errors(include_url=False)]
-    return [*_contradictions(parsed, source), *_bad_patterns(parsed, source), *_misspelled(parsed, source)]
+    return [
+        *_contradictions(parsed, source),
+        *_bad_patterns(parsed, source),
+        *_misspelled(parsed, source),
+        *_setting_problems(source),
+    ]
+
+
+def _setting_problems(source: TomlSource) -> list[ConfigError]:
+    """What is wrong with its settings, each by itself; what only warns in a settings file is wrong here."""
+    layer = read_layer(_settings(source), source.where, base=source.folder, user_home=source.folder)
+    warned = [warning.partition(": ") for warning in layer.warnings]
+    unknown = [ConfigError(where, "", what) for where, _, what in warned]
+    return [*layer.problems, *unknown, *shape_problems(merge([default_layer(), layer]))]
 
 
 def _told(details: ErrorDetails, source: TomlSource) -> ConfigError:
@@ -111,9 +137,10 @@ def _told(details: ErrorDetails, source: TomlSource) -> ConfigError:
 def _unknown(name: str, value: Any) -> str:
     if isinstance(value, dict):
         return "is no table of an agent file, write its keys at the top level and tools as [tools.<name>]"
-    near = closest(name, AgentFile.model_fields)
+    near = closest(name, {**AgentFile.model_fields, **VibeConfig.model_fields})
     known = ", ".join(AgentFile.model_fields)
-    return f"is no key of an agent file, {f'did you mean {near}?' if near else f'there are {known}'}"
+    hint = f"did you mean {near}?" if near else f"there are {known} and those of config.toml"
+    return f"is no key of an agent file, {hint}"
 
 
 def _contradictions(parsed: AgentFile, source: TomlSource) -> list[ConfigError]:
@@ -121,6 +148,10 @@ def _contradictions(parsed: AgentFile, source: TomlSource) -> list[ConfigError]:
     if parsed.auto_approve and parsed.safety is not AgentSafety.YOLO:
         problem = 'needs safety = "yolo", for nothing asks before such an agent acts'
         problems.append(ConfigError(source.where(("auto_approve",)), "auto_approve", problem))
+    if parsed.agent_type is AgentType.SUBAGENT:
+        problem = "counts only for an agent that a person chooses: leave it out of a subagent"
+        personal = (key for key in _settings(source) if key not in DELEGATED_SETTINGS)
+        problems.extend(ConfigError(source.where((key,)), key, problem) for key in personal)
     seen: dict[str, str] = {}
     for name in parsed.tools:
         tool = canonical_tool_name(name)

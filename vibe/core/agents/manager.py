@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from vibe.core.agents.errors import AgentTypeError, BrokenAgentError, DisabledAgentError, UnknownAgentError
+from vibe.core.agents.errors import (
+    AgentTypeError,
+    BrokenAgentError,
+    DisabledAgentError,
+    PersonalAgentError,
+    UnknownAgentError,
+)
 from vibe.core.agents.files import read_agent_file
 from vibe.core.agents.profiles import BUILTIN_PROFILES, AgentProfile, AgentType
 from vibe.core.config.errors import InvalidConfigError
@@ -88,6 +94,18 @@ class AgentManager:
             AgentError: as ``get``.
         """
         return self._of_type(name, AgentType.AGENT)
+
+    def delegated(self, name: str) -> AgentProfile:
+        """The profile of an agent that a plan's step names.
+
+        Raises:
+            PersonalAgentError: it sets what only a person may.
+            AgentError: as ``get``.
+        """
+        profile = self.get(name)
+        for key in profile.personal:
+            raise PersonalAgentError(name, key, profile.where(key))
+        return profile
 
     def subagent(self, name: str) -> AgentProfile:
         """The profile of an agent that another one starts.

@@ -11,6 +11,8 @@ from typing import Any
 from vibe.core.config.toml_source import TomlSource
 
 BUILTIN_SOURCE = "built-in"
+DELEGATED_SETTINGS = frozenset({"auto_compact_threshold", "context_warnings", "memory_soft_limit_ratio"})
+"""What a profile may set for itself, whoever chose it."""
 
 
 class AgentSafety(StrEnum):
@@ -34,8 +36,8 @@ class AgentProfile:
     """A named set of rights, laid over the configuration.
 
     ``enabled_tools`` and ``disabled_tools`` are patterns of what exists for it; ``tool_tables`` are laid over the user's
-    ``[tools.*]`` tables. ``active_model`` and ``system_prompt_id`` None: the configuration's. ``file`` is where it was
-    read from.
+    ``[tools.*]`` tables. ``active_model`` and ``system_prompt_id`` None: the configuration's. ``settings`` is what else of
+    the configuration it sets, as its file has it. ``file`` is where it was read from.
     """
 
     name: str
@@ -49,12 +51,18 @@ class AgentProfile:
     disabled_tools: tuple[str, ...] = ()
     auto_approve: bool = False
     tool_tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     file: TomlSource | None = None
 
     @property
     def source(self) -> str:
         """Where it comes from, for people."""
         return self.file.label if self.file else BUILTIN_SOURCE
+
+    @property
+    def personal(self) -> tuple[str, ...]:
+        """Its settings that count only where a person chose it: they could give it more than whoever else sends it has."""
+        return tuple(key for key in self.settings if key not in DELEGATED_SETTINGS)
 
     def where(self, *key: str | int) -> str:
         """``file:line`` of one of its keys."""

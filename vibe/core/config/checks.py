@@ -47,6 +47,15 @@ def validate(merged: Layer) -> VibeConfig:
     return config
 
 
+def shape_problems(merged: Layer) -> list[ConfigError]:
+    """What has the wrong type or is out of bounds, whatever the settings mean together."""
+    try:
+        VibeConfig.model_validate_json(json.dumps(nested(merged), default=str), strict=True)
+    except ValidationError as error:
+        return [_told(details, (), merged) for details in error.errors(include_url=False)]
+    return []
+
+
 def origin_of(merged: Layer, key: Key) -> str:
     """Where ``key``, or else the table around it, was set."""
     for length in range(len(key), 0, -1):

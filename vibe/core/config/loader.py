@@ -1,4 +1,4 @@
-"""Loads the configuration: flags over variables over the project's file over the user's over defaults."""
+"""Loads the configuration: flags over the agent over variables over the project's file over the user's over defaults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, default_layer, merge,
 from vibe.core.config.models import VibeConfig
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, find_project_dir, shown, user_home_of
 from vibe.core.config.schema import Key, annotation_at, leaves, parse_word, written
-from vibe.core.config.toml_source import read_toml
+from vibe.core.config.toml_source import TomlSource, read_toml
 from vibe.core.config.trust import TrustStore
 
 VARIABLE_PREFIX = "VIBE_"
@@ -32,6 +32,14 @@ FLAG_NAMES = MappingProxyType({
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """What the agent a person chose sets of the configuration; ``source`` is the file that says so."""
+
+    data: Mapping[str, Any]
+    source: TomlSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRequest:
     """What to load from. ``home`` and ``workdir`` are absolute; ``flags`` holds dotted keys, None: not given.
 
@@ -45,6 +53,7 @@ class ConfigRequest:
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
     trust_workdir: bool = False
     drafts: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
+    agent: AgentSettings | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +87,7 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
         default_layer(),
         *(_file_layer(file, request.drafts.get(file, file), user_home) for file in files),
         *_variable_layers(request, environ, env_file, user_home),
+        *_agent_layers(request.agent, user_home),
         *_flag_layers(request, user_home),
     ]
     merged = merge(layers)
@@ -105,6 +115,11 @@ def _file_layer(path: Path, draft: Path, user_home: Path) -> Layer:
     if source is None:
         return Layer()
     return read_layer(source.data, source.where, base=path.parent, user_home=user_home)
+
+
+def _agent_layers(agent: AgentSettings | None, user_home: Path) -> Iterator[Layer]:
+    if agent is not None:
+        yield read_layer(agent.data, agent.source.where, base=agent.source.folder, user_home=user_home)
 
 
 def _variable_layers(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.errors import ConfigError, EnvironmentFailure, MissingKeyError, UsageError
@@ -61,6 +63,14 @@ class ModelCatalog:
         if threshold:
             threshold = max(1, int(threshold * self._config.memory_soft_limit_ratio))
         return model.model_copy(update={"auto_compact_threshold": threshold})
+
+    def adjusted(self, settings: Mapping[str, Any]) -> ModelCatalog:
+        """The same models for an agent with settings of its own, over the same connections."""
+        if not settings:
+            return self
+        view = copy(self)
+        view._config = self._config.model_copy(update=settings)  # noqa: SLF001  of its own class
+        return view
 
     @property
     def warns_of_context(self) -> bool:
