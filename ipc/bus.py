@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import threading
 import time
 from collections.abc import AsyncGenerator
@@ -216,6 +217,8 @@ class EventBus:
         os.close(self._wake_in)
         os.close(self._wake_out)
         self._journal.close()
+        if not self._entry.info.kept:
+            shutil.rmtree(self._journal.path.parent, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self

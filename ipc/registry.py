@@ -28,12 +28,13 @@ _SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class RunInfo(Struct, frozen=True, kw_only=True):
-    """What a run says about itself."""
+    """What a run says about itself. ``kept``: its events stay for a while after its end."""
 
     cwd: str
     title: str = ""
     plan_id: str | None = None
     session_id: str | None = None
+    kept: bool = True
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -133,10 +134,7 @@ class Registry:
         now = time.time() if now is None else now
         for entry in self._registered():
             if not entry.alive:
-                if (folder := Path(entry.journal).parent).parent in bases(self.home, self.runtime_dir):
-                    _drop_sockets(folder)
-                with suppress(OSError):
-                    self._file(entry.source).unlink(missing_ok=True)
+                self._clear_up(entry)
         if not self._is_sweep_due(now):
             return
         for folder in run_folders(self.home, self.runtime_dir):
@@ -144,6 +142,16 @@ class Registry:
             with suppress(OSError):
                 if _last_change(folder, journal) < now - LEFTOVERS_KEPT_S and not is_being_written(journal):
                     shutil.rmtree(folder, ignore_errors=True)
+
+    def _clear_up(self, entry: Entry) -> None:
+        """Forget a publisher that died, its sockets, and its events if they are not to be kept."""
+        folder = Path(entry.journal).parent
+        if folder.parent in bases(self.home, self.runtime_dir):
+            _drop_sockets(folder)
+            if not entry.info.kept:
+                shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            self._file(entry.source).unlink(missing_ok=True)
 
     def _is_sweep_due(self, now: float) -> bool:
         """Whether old folders were last looked for more than an hour ago; from now on they were."""

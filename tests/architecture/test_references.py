@@ -111,13 +111,11 @@ def check_call(words: list[str]) -> None:
     """Have the command line's own parser read a call; a command that is only named must exist."""
     name, *rest = [word for word in words if word != "--debug"]
     parsers = cast("list[ArgumentParser]", list(cast("Callable[[], Any]", SCRIPT["parsers"])()))
-    is_command = rest[:1] in (["plan"], ["events"], ["session"])
-    prog = " ".join([name, *rest[:2]]) if is_command else name
-    found = next(parser for parser in parsers if parser.prog == prog)
-    given = rest[2:] if is_command else rest
+    known = {parser.prog: parser for parser in parsers}
+    length = next(length for length in (2, 1, 0) if " ".join([name, *rest[:length]]) in known)
     with suppress(Shown):  # --help and --version are calls as well
-        if given:
-            found.parse_args(given)
+        if given := rest[length:]:
+            known[" ".join([name, *rest[:length]])].parse_args(given)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=shown)

@@ -72,7 +72,7 @@ def test_a_profile_whose_prompt_is_missing_is_told_before_anything_begins(vibe: 
     assert not (vibe.home / "logs" / "session").exists()
 
 
-def test_hooks_can_be_turned_off(vibe: VibeCommand) -> None:
+def test_hooks_are_off_until_they_are_turned_on(vibe: VibeCommand) -> None:
     vibe.replay({"agents": {"main": {"turns": [{"text": "done"}]}}})
     canary = vibe.workdir / "ran"
     (vibe.home / "hooks.toml").write_text(
@@ -80,10 +80,11 @@ def test_hooks_can_be_turned_off(vibe: VibeCommand) -> None:
     )
     settings = (vibe.home / "config.toml").read_text()
 
-    vibe.configure(f"enable_experimental_hooks = false\n{settings}")
-    assert vibe("-p", "go").code == 0
+    ended = vibe("-p", "go")
+    assert (ended.code, ended.err.count("\n")) == (0, 1)
+    assert "hooks.toml is not used: set enable_experimental_hooks = true" in ended.err
     assert not canary.exists()
 
-    vibe.configure(settings)
+    vibe.configure(f"enable_experimental_hooks = true\n{settings}")
     assert vibe("-p", "go").code == 0
     assert canary.exists()

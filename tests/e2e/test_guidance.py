@@ -26,7 +26,7 @@ class Taught:
 
     def configure(self, extra: str = "", tables: str = "") -> None:
         self.vibe.configure(
-            f'active_model = "m"\n{extra}\n[[providers]]\nname = "p"\nbackend = "generic"\n'
+            f'active_model = "m"\nenable_experimental_hooks = true\n{extra}\n[[providers]]\nname = "p"\nbackend = "generic"\n'
             f'api_base = "{self.server.api_base}"\n[[models]]\nname = "m"\nprovider = "p"\n{tables}'
         )
 

@@ -60,6 +60,7 @@ def test_the_hooks_of_the_guide_work_as_it_says(vibe: VibeCommand) -> None:
             }
         }
     })
+    vibe.configure("enable_experimental_hooks = true\n" + (vibe.home / "config.toml").read_text())
     record = vibe("--yolo", "--trust", "--output", "json", "-p", "go").document
 
     assert (record["result"], record["exit_code"]) == ("now I am", 0)

@@ -29,6 +29,8 @@ from vibe.core.session.transcript import Transcript
 
 COMPACTED = "compacted"
 """The outcome of a session that goes on in one with a summary."""
+UNLOCKED_SECONDS = 10.0
+"""A new session's folder is there for a moment before it is locked."""
 GENERATIONS = 50
 """So many ancestors of a session are looked for."""
 
@@ -37,7 +39,8 @@ GENERATIONS = 50
 class SessionOpening:
     """What to open. ``resume`` is a session id or its beginning, empty: the workspace's last; None: begin a new one.
 
-    ``writes``: the agent may change files, so that it must be alone in the workspace.
+    ``writes``: the agent may change files, so that it must be alone in the workspace. ``kept`` False: nothing of the
+    conversation stays on disk, and a session that is resumed stays as it was.
     """
 
     workspace: Path
@@ -46,6 +49,7 @@ class SessionOpening:
     title: str
     resume: str | None = None
     writes: bool = True
+    kept: bool = True
 
 
 class ChatSession:
@@ -55,7 +59,14 @@ class ChatSession:
     """
 
     def __init__(
-        self, sessions: Path, meta: SessionMeta, folder: SessionFolder, transcript: Transcript, locks: list[FileLock]
+        self,
+        sessions: Path,
+        meta: SessionMeta,
+        folder: SessionFolder,
+        transcript: Transcript,
+        locks: list[FileLock],
+        *,
+        kept: bool = True,
     ) -> None:
         self.folder = folder
         self.transcript = transcript
@@ -64,6 +75,7 @@ class ChatSession:
         self._sessions = sessions
         self._meta = meta
         self._locks = locks
+        self._unlogged = [] if kept else [folder.path]
 
     @classmethod
     def open(cls, paths: VibePaths, opening: SessionOpening) -> ChatSession:
@@ -77,6 +89,8 @@ class ChatSession:
         try:
             if opening.writes:
                 locks.append(lock_workspace(paths.locks, opening.workspace))
+            if not opening.kept:
+                return cls._begin_unlogged(paths, opening, locks)
             if opening.resume is None:
                 return cls._begin(paths.sessions, opening, locks)
             return cls._take_up(paths.sessions, opening, locks)
@@ -120,7 +134,9 @@ class ChatSession:
             write_meta(self.folder.path, self._as_of_now(outcome.value))
 
     def release(self) -> None:
-        """Let other processes go on with the session and work in the workspace."""
+        """Let other processes go on with the session and work in the workspace; one that is not kept is gone then."""
+        for folder in self._unlogged:
+            shutil.rmtree(folder, ignore_errors=True)
         for lock in self._locks:
             lock.release()
 
@@ -139,6 +155,8 @@ class ChatSession:
             write_meta(self.folder.path, self._as_of_now(COMPACTED))
         self._locks.append(lock)
         self._meta, self.folder, self._snapshots = meta, folder, None
+        if self._unlogged:
+            self._unlogged.append(folder.path)
 
     def _as_of_now(self, outcome: str) -> SessionMeta:
         commit, branch = git_head(Path(self._meta.workspace))
@@ -153,7 +171,10 @@ class ChatSession:
         )
 
     @classmethod
-    def _begin(cls, sessions: Path, opening: SessionOpening, locks: list[FileLock]) -> ChatSession:
+    def _begin(
+        cls, sessions: Path, opening: SessionOpening, locks: list[FileLock], earlier: SavedSession | None = None
+    ) -> ChatSession:
+        """A new session, with the conversation of an ``earlier`` one, which stays as it is."""
         commit, branch = git_head(opening.workspace)
         meta = SessionMeta(
             version=VERSION,
@@ -162,18 +183,33 @@ class ChatSession:
             model=opening.model,
             agent=opening.agent,
             title=opening.title,
+            parent_id=None if earlier is None else earlier.meta.session_id,
             started=time.time(),
             git_commit=commit,
             git_branch=branch,
         )
         folder = SessionFolder.begin(sessions, meta)
         locks.append(lock_session(folder))
-        return cls(sessions, meta, folder, Transcript(path=folder.transcript), locks)
+        transcript, repaired = Transcript(path=folder.transcript), ""
+        if earlier is not None:
+            transcript = Transcript.peek(earlier.folder.transcript)
+            transcript.restart(transcript.messages, folder.transcript)
+            repaired = _repairs(transcript.dropped_bytes, transcript.close_dangling_calls())
+        session = cls(sessions, meta, folder, transcript, locks, kept=opening.kept)
+        session.repaired = repaired
+        return session
+
+    @classmethod
+    def _begin_unlogged(cls, paths: VibePaths, opening: SessionOpening, locks: list[FileLock]) -> ChatSession:
+        _remove_unlogged(paths.unlogged)
+        earlier = None if opening.resume is None else _saved(SessionLoader(paths.sessions), opening)
+        return cls._begin(paths.unlogged, opening, locks, earlier)
 
     @classmethod
     def _take_up(cls, sessions: Path, opening: SessionOpening, locks: list[FileLock]) -> ChatSession:
-        loader = SessionLoader(sessions)
-        saved: SavedSession = loader.find(opening.resume) if opening.resume else loader.last_of(opening.workspace)
+        saved = _saved(SessionLoader(sessions), opening)
+        if saved.meta.origin:
+            return cls._begin(sessions, opening, locks, saved)  # another program's file is not written to
         locks.append(lock_session(saved.folder))
         transcript = Transcript.open(saved.folder.transcript)
         closed = transcript.close_dangling_calls()
@@ -196,6 +232,22 @@ class SessionSink:
         """Tag and hand on."""
         tagged = event if event.session_id else structs.replace(event, session_id=self._session.session_id)
         self._sink.publish(tagged)
+
+
+def _saved(loader: SessionLoader, opening: SessionOpening) -> SavedSession:
+    return loader.find(opening.resume) if opening.resume else loader.last_of(opening.workspace)
+
+
+def _remove_unlogged(sessions: Path) -> None:
+    """Remove what processes left that were killed in sessions that are not to be kept."""
+    for path in sessions.iterdir() if sessions.is_dir() else ():
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime < UNLOCKED_SECONDS:
+                continue  # it may be about to be locked
+            lock = FileLock.try_acquire(SessionFolder(path).lock)
+            if lock is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                lock.release()
 
 
 def _repairs(dropped_bytes: int, closed_calls: int) -> str:

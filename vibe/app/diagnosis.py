@@ -61,6 +61,8 @@ def _findings(host: Host, workdir: Path, *, trust: bool, online: bool) -> Iterat
         yield _ok("config", _config_files(host, workdir, loaded))
         for warning in loaded.warnings:
             yield Finding(subject="config", state=State.WARNING, detail=redact(warning, loaded.environ))
+        for note in loaded.foreign:
+            yield _ok("config", redact(note, loaded.environ))
         yield from _model(loaded.config, loaded.environ, online=online)
     yield _sandbox(SandboxMode.AUTO if loaded is None else loaded.config.sandbox.mode)
     yield _ripgrep()

@@ -62,7 +62,8 @@ class Publishing:
 
     async def about(self, workspace: Path, title: str, *, plan_id: str | None = None) -> Publishing:
         """The same run, announced as what it turned out to be; its events carry the plan's id."""
-        info = RunInfo(cwd=str(workspace), title=title, plan_id=plan_id, session_id=self.session_id)
+        kept = self.bus.entry.info.kept
+        info = RunInfo(cwd=str(workspace), title=title, plan_id=plan_id, session_id=self.session_id, kept=kept)
         await anyio.to_thread.run_sync(self.bus.announce, info)
         return replace(self, sink=TaggingSink(self.sink, plan_id=plan_id))
 
@@ -78,17 +79,18 @@ async def publishing(
     listeners: Sequence[EventSink],
     *,
     address: str | None = None,
+    kept: bool = True,
     wishes: Callable[[Wish], Reply] = no_plan,
 ) -> AsyncGenerator[Publishing]:
     """Open the bus for one run; it closes, with all that was published on disk, when the block ends.
 
-    ``wishes`` carries out what others ask of the run, in a thread of its own.
+    ``kept``: the events stay for a while after the run. ``wishes`` carries out what others ask of the run, in a thread of its own.
 
     Raises:
         ipc.errors.BusUnavailableError: pynng can't be loaded, or the address can't be bound.
     """
     source = session_id = uuid4().hex
-    info = RunInfo(cwd="", session_id=session_id)
+    info = RunInfo(cwd="", session_id=session_id, kept=kept)
     async with (
         event_bus(host.home, source=source, info=info, address=address or None, runtime_dir=host.runtime_dir) as bus,
         control_server(bus.entry, wishes),

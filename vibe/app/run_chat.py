@@ -98,7 +98,13 @@ async def run_chat(
     try:
         async with (
             tool_servers(parts.engine, host, request.workdir) as servers,
-            publishing(host, listeners, address=parts.engine.config.ipc.address, wishes=wishes) as opened,
+            publishing(
+                host,
+                listeners,
+                address=parts.engine.config.ipc.address,
+                kept=parts.engine.config.session_logging.enabled,
+                wishes=wishes,
+            ) as opened,
         ):
             own = replace(opened, session_id=parts.session.session_id)
             channel = await own.about(request.workdir, request.prompt[:TITLE_LENGTH])
@@ -107,7 +113,8 @@ async def run_chat(
             finally:
                 await parts.engine.models.aclose()
     finally:
-        parts.session.release()
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(parts.session.release)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +153,7 @@ def _prepare(request: ChatRequest, host: Host, person: Person | None) -> _Parts:
         title=request.prompt[:TITLE_LENGTH],
         resume=request.resume,
         writes=writes,
+        kept=engine.config.session_logging.enabled,
     )
     session = ChatSession.open(VibePaths(host.home), opening)
     if not request.prompt and not session.transcript.messages:

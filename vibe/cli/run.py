@@ -29,6 +29,7 @@ COMMANDS = {
     "mcp": "vibe.cli.commands.mcp",
     "permissions": "vibe.cli.commands.permissions",
     "doctor": "vibe.cli.commands.doctor",
+    "migrate": "vibe.cli.commands.migrate",
 }
 """Reserved first words and the module that serves each; anything else is a prompt."""
 

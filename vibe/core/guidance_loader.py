@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +62,8 @@ def load_guidance(request: GuidanceRequest) -> Guidance:
     skills = load_skills(request)
     memory = memory_store(request.home, request.workdir, request.user_home)
     memory_section, memory_warning = _remembered(memory)
+    hook_files = _hook_files(request)
+    unused = () if config.enable_experimental_hooks else _unused(hook_files)
     return Guidance(
         workdir=request.workdir,
         layers=PromptLayers.of(config),
@@ -69,14 +71,20 @@ def load_guidance(request: GuidanceRequest) -> Guidance:
         library=library,
         shell_path=request.environ.get("SHELL", ""),
         skills=skills,
-        hooks=load_hooks(_hook_files(request)) if config.enable_experimental_hooks else (),
+        hooks=load_hooks(hook_files) if config.enable_experimental_hooks else (),
         docs=docs,
         trusts=trusts,
         memory=memory,
         memory_section=memory_section,
         context=_context(request, library, trusts) if request.snapshot and config.include_project_context else "",
-        warnings=(*skills.warnings, *docs.warnings, *memory_warning),
+        warnings=(*skills.warnings, *docs.warnings, *memory_warning, *unused),
     )
+
+
+def _unused(files: Sequence[HookFile]) -> tuple[str, ...]:
+    """What to say where there are hooks and none may run."""
+    labels = " and ".join(file.label for file in files if file.path.is_file())
+    return (f"hooks are off, {labels} is not used: set enable_experimental_hooks = true",) if labels else ()
 
 
 def trusting(request: GuidanceRequest) -> Callable[[Path], bool]:

@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from vibe.core.config.foreign_keys import foreign_note, is_foreign
 from vibe.core.config.models import DEFAULT_MODELS, DEFAULT_PROVIDERS, Section, ToolTable, VibeConfig
 from vibe.core.config.paths import absolute
 from vibe.core.config.schema import (
@@ -17,7 +18,6 @@ from vibe.core.config.schema import (
     entry_of,
     section_of,
     suggestion,
-    unsupported,
     written,
 )
 from vibe.core.config.toml_source import RawPath, dotted
@@ -43,6 +43,8 @@ class Layer:
     settings: dict[Key, Setting] = field(default_factory=dict[Key, Setting])
     entries: dict[Key, str] = field(default_factory=dict[Key, str])
     warnings: list[str] = field(default_factory=list[str])
+    foreign: list[str] = field(default_factory=list[str])
+    """What to say of settings that only Mistral Vibe has."""
     problems: list[ConfigError] = field(default_factory=list[ConfigError])
 
 
@@ -104,7 +106,10 @@ class _LayerReader:
         seen: dict[str, str] = {}
         for name, value in tables.items():
             tool, path = canonical_tool_name(name), (*raw, name)
-            if tool in seen:
+            if is_foreign(TOOLS, name):
+                self.layer.foreign.append(foreign_note(self._origin_of(path), dotted(path)))
+                continue
+            if tool in seen and not _agree(value, tables[seen[tool]]):
                 problem = f"is the same tool as {TOOLS}.{seen[tool]}, put both tables into [{TOOLS}.{tool}]"
                 self._problem(path, problem)
                 continue
@@ -118,7 +123,11 @@ class _LayerReader:
             self._set(key, value, raw)
             return
         for name, inner in cast("dict[str, Any]", value).items():
-            self._free(inner, (*raw, name), (*key, name))
+            path = (*raw, name)
+            if is_foreign(written(key), name):
+                self.layer.foreign.append(foreign_note(self._origin_of(path), dotted(path)))
+            else:
+                self._free(inner, path, (*key, name))
 
     def _set(self, key: Key, value: Any, raw: RawPath) -> None:
         self.layer.settings[key] = Setting(self._resolved(key, value), self._origin_of(raw))
@@ -137,13 +146,12 @@ class _LayerReader:
 
     def _warn_unknown(self, section: type[Section], raw: RawPath, table: Key) -> None:
         where, name = self._origin_of(raw), str(raw[-1])
-        if remedy := unsupported(table, name):
-            text = f"{where}: {dotted(raw)} is not supported in this version and has no effect, {remedy}"
-        else:
-            near = suggestion(name, section, table)
-            hint = f"did you mean {near}?" if near else "remove it"
-            text = f"{where}: unknown key {dotted(raw)} has no effect, {hint}"
-        self.layer.warnings.append(text)
+        if is_foreign(table[0] if table else "", name):
+            self.layer.foreign.append(foreign_note(where, dotted(raw)))
+            return
+        near = suggestion(name, section, table)
+        hint = f"did you mean {near}?" if near else "remove it"
+        self.layer.warnings.append(f"{where}: unknown setting {dotted(raw)} has no effect, {hint}")
 
     def _warn_misspelled(self, table: dict[str, Any], raw: RawPath) -> None:
         for name in table:
@@ -180,6 +188,7 @@ def merge(layers: Iterable[Layer]) -> Layer:
         merged.entries.clear()
         merged.entries.update(layer.entries | kept)
         merged.warnings.extend(layer.warnings)
+        merged.foreign.extend(layer.foreign)
         merged.problems.extend(layer.problems)
     return merged
 
@@ -224,6 +233,14 @@ def _entry_name(item: Any) -> str | None:
     table = cast("dict[str, Any]", item)
     name = table.get("alias") or table.get("name")
     return name if isinstance(name, str) and name and table.get("name") else None
+
+
+def _agree(one: Any, other: Any) -> bool:
+    """Whether two tables of one tool can be read as one."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return False
+    known = cast("dict[str, Any]", other)
+    return all(known.get(name, value) == value for name, value in cast("dict[str, Any]", one).items())
 
 
 def _each_text(value: Any, change: Callable[[str], str]) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 from vibe.core.config.checks import validate
 from vibe.core.config.dotenv import EnvFile, read_env_file
+from vibe.core.config.foreign_keys import foreign_summary
 from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, default_layer, merge, plain, read_layer
 from vibe.core.config.models import VibeConfig
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, find_project_dir, shown, user_home_of
@@ -18,7 +19,7 @@ from vibe.core.config.toml_source import TomlSource, read_toml
 from vibe.core.config.trust import TrustStore
 
 VARIABLE_PREFIX = "VIBE_"
-NOT_SETTINGS = frozenset({"VIBE_HOME", "VIBE_LOG_LEVEL", "VIBE_LOG_MAX_BYTES"})
+NOT_SETTINGS = frozenset({"VIBE_BUS_TOKEN", "VIBE_HOME", "VIBE_LOG_LEVEL", "VIBE_LOG_MAX_BYTES"})
 """Variables of ours that are not settings."""
 FLAG_NAMES = MappingProxyType({
     "active_model": "--model",
@@ -60,6 +61,7 @@ class ConfigRequest:
 class LoadedConfig:
     """The configuration and where it is from.
 
+    ``foreign`` says of each setting of Mistral Vibe that it has no effect; one of the ``warnings`` counts them.
     ``origins`` maps each dotted key to ``file:line``, a variable, a flag, or ``default``. ``project_dir`` is the
     trusted ``.vibe`` folder. ``environ`` is what was given, and what the user's ``.env`` adds to it.
     """
@@ -67,6 +69,7 @@ class LoadedConfig:
     config: VibeConfig
     origins: Mapping[str, str]
     warnings: tuple[str, ...]
+    foreign: tuple[str, ...]
     project_dir: Path | None
     environ: Mapping[str, str]
 
@@ -94,7 +97,13 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
     return LoadedConfig(
         config=validate(merged),
         origins=MappingProxyType(_origins(merged)),
-        warnings=(*env_file.warnings, *([untrusted] if untrusted else []), *merged.warnings),
+        warnings=(
+            *env_file.warnings,
+            *([untrusted] if untrusted else []),
+            *merged.warnings,
+            *([foreign_summary(len(merged.foreign))] if merged.foreign else []),
+        ),
+        foreign=tuple(merged.foreign),
         project_dir=project_dir,
         environ=MappingProxyType(environ),
     )

@@ -304,6 +304,13 @@ class ProjectContextConfig(Section):
     """How long git may take to answer, and listing files, in seconds."""
 
 
+class SessionLoggingConfig(Section):
+    """What is kept of conversations."""
+
+    enabled: bool = True
+    """Whether conversations are kept, in `logs/session` of the vibe home; false: nothing of them, not even their events, stays."""
+
+
 class VibeConfig(Section):
     """Everything that can be set, after the layers were merged.
 
@@ -360,8 +367,8 @@ class VibeConfig(Section):
     """Whether the system prompt tells of the project's files, its git state and its README."""
     project_context: ProjectContextConfig = ProjectContextConfig()
     """How much of the project the system prompt tells."""
-    enable_experimental_hooks: bool = True
-    """Whether hooks run; false: no `hooks.toml` is read."""
+    enable_experimental_hooks: bool = False
+    """Whether hooks run; false: no `hooks.toml` is read, which is said where there is one."""
     mcp_servers: tuple[McpServerConfig, ...] = ()
     """MCP servers whose tools agents may call."""
     step_turns: StepTurnsConfig = StepTurnsConfig()
@@ -378,6 +385,8 @@ class VibeConfig(Section):
     """Plans."""
     ipc: IpcConfig = IpcConfig()
     """The event bus."""
+    session_logging: SessionLoggingConfig = SessionLoggingConfig()
+    """What is kept of conversations."""
 
     def find_model(self, name: str) -> ModelConfig | None:
         """The model of that alias, else of that name."""

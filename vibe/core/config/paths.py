@@ -49,6 +49,11 @@ class VibePaths:
         return self.logs / "session"
 
     @property
+    def unlogged(self) -> Path:
+        """A folder a session that is not to be kept, while it lasts."""
+        return self.run / "unlogged"
+
+    @property
     def locks(self) -> Path:
         """Which process works in which workspace."""
         return self.home / "locks"

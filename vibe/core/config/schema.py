@@ -6,7 +6,7 @@ import json
 import tomllib
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from types import MappingProxyType, UnionType
+from types import UnionType
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -17,16 +17,6 @@ Key: TypeAlias = tuple[str, ...]
 """A setting: field names, and ``[name]`` for an entry of a list of tables."""
 
 TOOLS = "tools"
-UNSUPPORTED = MappingProxyType({
-    "enable_auto_update": "remove it",
-    "enable_telemetry": "remove it: nothing is ever sent",
-    "enable_update_checks": "remove it",
-    "session_logging": "remove it: sessions are kept below VIBE_HOME, in logs/session",
-    "textual_theme": "remove it",
-    "vim_keybindings": "remove it",
-    "workdir": "give --workdir instead",
-})
-"""Keys users know that have no effect here, and what to do about each."""
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
@@ -45,11 +35,6 @@ def section_of(annotation: Any) -> type[Section] | None:
 def entry_of(annotation: Any) -> type[Section] | None:
     """The model of the entries of a list of tables."""
     return section_of(get_args(annotation)[0]) if get_origin(annotation) is tuple else None
-
-
-def unsupported(table: Key, name: str) -> str:
-    """What to do about ``name`` in ``table``, a key users know that has no effect here; empty: it is none of those."""
-    return "" if table else UNSUPPORTED.get(name, "")
 
 
 def closest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:

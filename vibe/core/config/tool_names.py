@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-TOOL_ALIASES = MappingProxyType({"read": "read_file", "edit": "search_replace", "write": "write_file"})
+TOOL_ALIASES = MappingProxyType({
+    "read": "read_file",
+    "edit": "search_replace",
+    "write": "write_file",
+    "webfetch": "web_fetch",
+})
 
 
 def canonical_tool_name(name: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from vibe.core.config.patterns import NamePatterns
 from vibe.core.config.toml_source import RawPath, TomlSource, read_toml
 from vibe.core.errors import ConfigError
 from vibe.core.hooks.models import (
@@ -20,7 +21,9 @@ from vibe.core.hooks.models import (
 )
 
 HOOKS_FILE = "hooks.toml"
-KEYS = frozenset({"name", "description", "event", "type", "matcher", "command", "timeout", "retries"})
+KEYS = frozenset({
+    "name", "description", "event", "type", "matcher", "match", "command", "timeout", "retries", "strict",
+})  # fmt: skip
 MAX_RETRIES = 3
 
 
@@ -94,6 +97,13 @@ class _Table:
             raise self.wrong(key, f"must be a string, not {value!r}")
         return value
 
+    def truth(self, key: str, *, default: bool) -> bool:
+        """True or false."""
+        value = self.data.get(key, default)
+        if not isinstance(value, bool):
+            raise self.wrong(key, f"must be true or false, not {value!r}")
+        return value
+
     def number(self, key: str, default: float, most: float) -> float:
         """A number above or at 0."""
         value = self.data.get(key, default)
@@ -116,11 +126,19 @@ def _hook(table: _Table, file: HookFile, event: HookEvent | None, index: int) ->
         name=table.text("name").strip() or f"{event.value} {index + 1} of {file.label}",
         event=event,
         command=command,
-        matcher=tool_matcher(table.text("matcher"), where=table.source.where((*table.path, "matcher"))),
+        matcher=_matcher(table),
         timeout_seconds=timeout,
         retries=int(table.number("retries", DEFAULT_RETRIES, MAX_RETRIES)),
         project_dir=file.project_dir,
+        strict=table.truth("strict", default=True),
     )
+
+
+def _matcher(table: _Table) -> NamePatterns | None:
+    key = "match" if "match" in table.data else "matcher"
+    if key == "match" and "matcher" in table.data:
+        raise table.wrong("match", "means the same as matcher: give one of the two")
+    return tool_matcher(table.text(key), where=table.source.where((*table.path, key)))
 
 
 def _event(source: TomlSource, path: RawPath, word: str) -> HookEvent:

@@ -51,7 +51,10 @@ def event_named(word: str) -> HookEvent | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """One entry of a ``hooks.toml``. ``project_dir`` is the folder its ``.vibe`` lies in, None for the user's own."""
+    """One entry of a ``hooks.toml``. ``project_dir`` is the folder its ``.vibe`` lies in, None for the user's own.
+
+    ``strict``: a call is denied where the hook that should check it fails; else that is a warning.
+    """
 
     name: str
     event: HookEvent
@@ -60,6 +63,7 @@ class Hook:
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     retries: int = DEFAULT_RETRIES
     project_dir: Path | None = None
+    strict: bool = True
 
     def is_about(self, tool: str) -> bool:
         """Whether it wants to know about calls of a tool."""
@@ -86,3 +90,15 @@ class HookCall:
     tool_call_id: str
     tool: str
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookAnswer:
+    """What the hooks before a call came to: why it may not be (None: it may), else the call, which some have ``changed``.
+
+    ``changed`` are the names of those hooks, as a phrase; empty: it is as it was.
+    """
+
+    call: HookCall
+    objection: str | None = None
+    changed: str = ""

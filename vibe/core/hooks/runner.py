@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
-from vibe.core.hooks.models import Hook, HookCall, HookEvent
+from vibe.core.hooks.models import Hook, HookAnswer, HookCall, HookEvent
 from vibe.core.hooks.verdict import HookBrokenError, HookRun, HookVerdict, read_verdict
 
 MAX_RESULT = 64_000
@@ -41,7 +42,7 @@ class HookCommands(Protocol):
 class HookRunner:
     """The hooks of one agent. ``about`` is what every hook is told besides its event: session, cwd, subagent.
 
-    A ``before_tool`` hook that fails denies the call; failures of the others are warnings.
+    A ``before_tool`` hook that fails denies the call unless it is not ``strict``; failures of the others are warnings.
     """
 
     def __init__(
@@ -52,18 +53,25 @@ class HookRunner:
         self._sink = sink
         self._about = dict(about)
 
-    async def before_tool(self, call: HookCall) -> str | None:
-        """Why the call may not be, by the first hook that says so; None if all let it pass."""
+    async def before_tool(self, call: HookCall) -> HookAnswer:
+        """What comes of the call: the first hook that is against it ends that; each sees what those before it changed."""
+        changed: list[str] = []
         for hook in self._of(HookEvent.BEFORE_TOOL, call.tool):
             try:
                 verdict = await self._verdict(hook, self._payload(hook, call))
             except HookBrokenError as error:
                 problem = f"the hook {hook.name!r} {error}, and what it should have checked is not done"
                 self._warn(problem)
-                return problem
+                if not hook.strict:
+                    continue
+                return HookAnswer(call=call, objection=problem)
             if verdict.blocked:
-                return f"the hook {hook.name!r} denies it" + (f": {verdict.reason}" if verdict.reason else "")
-        return None
+                why = f": {verdict.reason}" if verdict.reason else ""
+                return HookAnswer(call=call, objection=f"the hook {hook.name!r} denies it{why}")
+            if verdict.arguments is not None and verdict.arguments != call.arguments:
+                call = replace(call, arguments=verdict.arguments)
+                changed.append(repr(hook.name))
+        return HookAnswer(call=call, changed=" and ".join(changed))
 
     async def after_tool(self, call: HookCall, *, status: str, result: str) -> tuple[str, ...]:
         """What hooks want the model to know of a call that was run."""

@@ -26,11 +26,15 @@ class HookRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookVerdict:
-    """``blocked`` with a reason, and what it wants the model to know; either text may be empty."""
+    """``blocked`` with a reason, and what it wants the model to know; either text may be empty.
+
+    ``arguments`` are those the call is to be made with instead; None: its own.
+    """
 
     blocked: bool = False
     reason: str = ""
     message: str = ""
+    arguments: dict[str, Any] | None = None
 
 
 class HookBrokenError(Exception):
@@ -53,13 +57,33 @@ def read_verdict(run: HookRun) -> HookVerdict:
     if not run.stdout.lstrip().startswith("{"):
         return HookVerdict()
     said = _document(run.stdout)
-    specific = _table(said.get("hookSpecificOutput"))
+    specific = _specific(said)
     decision = _word(specific.get("permissionDecision")) or _word(said.get("decision"))
     if decision not in _BLOCKING | _PASSING:
         raise HookBrokenError(f"answered with the unknown decision {decision!r}")
-    message = _word_kept(said.get("message")) or _word_kept(specific.get("additionalContext"))
+    told = (said.get("message"), specific.get("additionalContext"), specific.get("additional_context"))
+    message = next((word for value in told if (word := _word_kept(value))), "")
     stopped = said.get("continue") is False
-    return HookVerdict(blocked=decision in _BLOCKING or stopped, reason=_cut(_reason(said)), message=_cut(message))
+    return HookVerdict(
+        blocked=decision in _BLOCKING or stopped,
+        reason=_cut(_reason(said)),
+        message=_cut(message),
+        arguments=_arguments(specific),
+    )
+
+
+def _specific(said: dict[str, Any]) -> dict[str, Any]:
+    """What is about the one event, in the spelling of either tool."""
+    return _table(said.get("hookSpecificOutput")) | _table(said.get("hook_specific_output"))
+
+
+def _arguments(specific: dict[str, Any]) -> dict[str, Any] | None:
+    for name in ("tool_input", "updatedInput"):  # Mistral Vibe's word, and Claude Code's
+        if name in specific:
+            if not isinstance(specific[name], dict):
+                raise HookBrokenError(f"answered with a {name} that is no JSON object")
+            return specific[name]
+    return None
 
 
 def _document(text: str) -> dict[str, Any]:
@@ -75,7 +99,7 @@ def _table(value: Any) -> dict[str, Any]:
 
 
 def _reason(said: dict[str, Any]) -> str:
-    specific = _table(said.get("hookSpecificOutput"))
+    specific = _specific(said)
     found = (said.get("reason"), specific.get("permissionDecisionReason"), said.get("stopReason"))
     return next((word for value in found if (word := _word_kept(value))), "")
 

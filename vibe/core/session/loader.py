@@ -51,6 +51,8 @@ class SessionLoader:
         names = self._names()
         found = [wanted] if wanted in names else [name for name in names if wanted and name.startswith(wanted)]
         if not found:
+            found = [name for name in names if wanted and self._id_of(name).startswith(wanted)]
+        if not found:
             raise NoSuchSessionError(wanted or "''")
         if len(found) > 1:
             raise AmbiguousSessionError(wanted, found)
@@ -74,6 +76,13 @@ class SessionLoader:
             return []
         folders = [entry for entry in os.scandir(self._sessions) if entry.is_dir(follow_symlinks=False)]
         return [entry.name for entry in sorted(folders, key=lambda entry: _updated(Path(entry.path)), reverse=True)]
+
+    def _id_of(self, name: str) -> str:
+        """The id of the session in a folder that may be called otherwise; blank if it can't be understood."""
+        try:
+            return self._load(name).meta.session_id
+        except BrokenSessionError:
+            return ""
 
     def _read(self, names: list[str]) -> SessionListing:
         sessions: list[SavedSession] = []

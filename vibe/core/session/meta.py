@@ -14,6 +14,7 @@ from msgspec import Struct
 from ipc.errors import INVALID_JSON
 from vibe.core.messages import Usage
 from vibe.core.session.errors import BrokenSessionError
+from vibe.core.session.foreign import is_foreign_meta, our_meta
 
 VERSION = 1
 META_FILE = "meta.json"
@@ -24,6 +25,7 @@ class SessionMeta(Struct, frozen=True, kw_only=True):
     """A session. Times in unix seconds; ``ended`` and ``outcome`` are None while it runs or if it was killed.
 
     ``parent_id`` is the session this one was forked from. ``cost_usd`` None: unknown. ``usage`` counts the parents' too.
+    ``origin`` is the program that wrote it, if that was not this one.
     """
 
     version: int
@@ -40,6 +42,7 @@ class SessionMeta(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
     git_commit: str | None = None
     git_branch: str | None = None
+    origin: str = ""
 
 
 def _from_v0(document: dict[str, Any]) -> dict[str, Any]:
@@ -87,6 +90,8 @@ def _migrated(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
     version = document.get("version", 0)
     if not isinstance(version, int) or version > VERSION:
         raise BrokenSessionError(folder, f"it has version {version!r}, this program knows {VERSION}: use a newer vibe")
+    if is_foreign_meta(document):
+        return our_meta(document)
     for step in range(version, VERSION):
         document = MIGRATIONS[step](document)
     return document

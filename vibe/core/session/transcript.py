@@ -26,6 +26,7 @@ from vibe.core.messages import (
     UserMessage,
     encode_message,
 )
+from vibe.core.session.foreign import our_message
 
 INTERRUPTED_RESULT = (
     "This call was interrupted: the process ended while it ran. It may have taken effect in part. "
@@ -200,7 +201,7 @@ def _decode_lines(path: Path, data: bytes) -> tuple[list[Record], int]:
         try:
             if not line.endswith(b"\n"):
                 break
-            records.append(_decoder.decode(line))
+            records.append(_record(line))
         except INVALID_JSON as error:
             if number == len(lines) and not _is_json(line):
                 break  # torn; what is whole but unknown, a later version wrote
@@ -216,6 +217,21 @@ def _is_json(line: bytes) -> bool:
     except INVALID_JSON:
         return False
     return True
+
+
+def _record(line: bytes) -> Record:
+    """The record in a line of ours, or of a session of Mistral Vibe.
+
+    Raises:
+        msgspec.DecodeError: it is neither.
+    """
+    try:
+        return _decoder.decode(line)
+    except msgspec.ValidationError:
+        message = our_message(line)
+        if message is None:
+            raise
+        return message
 
 
 def _add_line(path: Path, line: bytes) -> None:

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from ipc.sink import EventSink
 from vibe.core.config.models import Network
-from vibe.core.hooks.models import HookCall
+from vibe.core.hooks.models import HookAnswer, HookCall
 from vibe.core.messages import Image, ToolCall, ToolMessage
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools import base, ui
@@ -232,29 +232,42 @@ class ToolExecutor:
         """
         if item.problem or item.tool is None or item.args is None:
             return "error", item.problem
-        restriction = None if item.tool.ends_work else self._guidance.restriction(item.name, item.arguments)
-        if restriction is not None:
-            return "denied", self._deny(item, Refusal(by="rule", reason=restriction))
-        async with self._resolving:
-            subject = await to_thread.run_sync(
-                subject_of, item.tool, item.args, self._workspace, abandon_on_cancel=True
-            )
-        shown = self._mask.inside(item.arguments)
-        question = Question(tool_call_id=item.call.id, arguments=shown, summary=self._mask.printed(item.summary))
-        admitted = await self._gate.admit(subject, question)
+        admitted = await self._admit(item, item.tool, item.args)
         if isinstance(admitted, Refusal):
             return "denied", self._deny(item, admitted)
-        objection = await self._guidance.objection(_hook_call(item))
-        if objection is not None:
-            return "denied", self._deny(item, Refusal(by="rule", reason=objection))
+        answer = await self._guidance.hooked(_hook_call(item))
+        if answer.objection is not None:
+            return "denied", self._deny(item, Refusal(by="rule", reason=answer.objection))
+        if answer.changed:
+            item.args = _changed(item, item.tool, answer)
+            admitted = await self._admit(item, item.tool, item.args)  # a hook allows nothing: this is another call
+            if isinstance(admitted, Refusal):
+                return "denied", self._deny(item, admitted)
+        subject, is_read_only = admitted
         item.paths = tuple(access.path for access in subject.accesses)
         try:
-            return await self._run(item, self._context(item, subject, read_only=admitted.read_only))
+            content = await self._run(item, item.tool, self._context(item, subject, read_only=is_read_only))
         except ReadOnlyRefusedError as error:
-            again = await self._gate.admit_in_full(subject, question, error.lacking)
+            again = await self._gate.admit_in_full(subject, self._question(item), error.lacking)
             if isinstance(again, Refusal):
                 return "denied", f"{self._deny(item, again)}\nThere it printed:\n{error.printed}".rstrip()
-            return await self._run(item, self._context(item, subject, read_only=False))
+            content = await self._run(item, item.tool, self._context(item, subject, read_only=False))
+        return "ok", content + _note(item, answer)
+
+    async def _admit(self, item: _Pending, tool: AnyTool, args: BaseModel) -> tuple[CallSubject, bool] | Refusal:
+        """What the call is about and whether it may only read, once it may be run; else why it may not."""
+        restriction = None if tool.ends_work else self._guidance.restriction(item.name, item.arguments)
+        if restriction is not None:
+            return Refusal(by="rule", reason=restriction)
+        async with self._resolving:
+            subject = await to_thread.run_sync(subject_of, tool, args, self._workspace, abandon_on_cancel=True)
+        admitted = await self._gate.admit(subject, self._question(item))
+        return admitted if isinstance(admitted, Refusal) else (subject, admitted.read_only)
+
+    def _question(self, item: _Pending) -> Question:
+        """The call as a person is asked about it, and as events tell of it."""
+        shown = self._mask.inside(item.arguments)
+        return Question(tool_call_id=item.call.id, arguments=shown, summary=self._mask.printed(item.summary))
 
     def _context(self, item: _Pending, subject: CallSubject, *, read_only: bool) -> base.InvokeContext:
         return base.InvokeContext(
@@ -276,14 +289,12 @@ class ToolExecutor:
             read_only=read_only,
         )
 
-    async def _run(self, item: _Pending, context: base.InvokeContext) -> tuple[str, str]:
-        if item.tool is None or item.args is None:
-            raise AssertionError
-        result = await item.tool.execute(item.args, context, lambda event: self._show(item, event))
-        item.files = tuple(map(encodable, item.tool.files_changed(result)))
-        item.inner_denials = tuple(item.tool.denials(result))
-        item.images = item.tool.images(result)
-        return "ok", item.tool.format_result(result)
+    async def _run(self, item: _Pending, tool: AnyTool, context: base.InvokeContext) -> str:
+        result = await tool.execute(item.args, context, lambda event: self._show(item, event))
+        item.files = tuple(map(encodable, tool.files_changed(result)))
+        item.inner_denials = tuple(tool.denials(result))
+        item.images = tool.images(result)
+        return tool.format_result(result)
 
     def _masked(self, item: _Pending, content: str) -> str:
         """A result without secrets; what a file holds is worked with, so nothing in it is taken for one by its shape."""
@@ -334,6 +345,29 @@ def _unread(tools: ToolManager) -> list[str]:
 
 def _hook_call(item: _Pending) -> HookCall:
     return HookCall(tool_call_id=item.call.id, tool=item.name, arguments=item.arguments)
+
+
+def _changed(item: _Pending, tool: AnyTool, answer: HookAnswer) -> BaseModel:
+    """The arguments that hooks have put in place of the model's.
+
+    Raises:
+        ToolError: the tool does not take them.
+    """
+    item.arguments = answer.call.arguments
+    try:
+        args = tool.parse(item.arguments)
+    except ToolError as error:
+        raise ToolError(f"the hook {answer.changed} changed the arguments, and {error}") from error
+    event = ui.ToolCallEvent(tool_name=item.name, tool_call_id=item.call.id, args=args)
+    item.summary = encodable(ui.call_summary(tool, event, tool.summarize(args)))
+    return args
+
+
+def _note(item: _Pending, answer: HookAnswer) -> str:
+    """What the model must know of a call that hooks have changed."""
+    if not answer.changed:
+        return ""
+    return f"\n\n(The hook {answer.changed} changed the call; this was run: {item.summary})"
 
 
 def _failure(tool: str, error: Exception) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from vibe.core.hooks.models import HookCall
+from vibe.core.hooks.models import HookAnswer, HookCall
 from vibe.core.hooks.runner import HookRunner
 from vibe.core.memory import MemoryDesk
 from vibe.core.project_docs import NestedDocs
@@ -44,9 +44,9 @@ class CallGuidance:
         """Why the skills the agent has loaded don't allow a call; None if they do."""
         return self.skills.refusal(tool, arguments) if self.skills is not None else None
 
-    async def objection(self, call: HookCall) -> str | None:
-        """Why a hook is against a call that would otherwise be run; None if none is."""
-        return await self.hooks.before_tool(call) if self.hooks is not None else None
+    async def hooked(self, call: HookCall) -> HookAnswer:
+        """What hooks make of a call that would otherwise be run."""
+        return HookAnswer(call=call) if self.hooks is None else await self.hooks.before_tool(call)
 
     async def heard(self, call: HookCall, paths: Iterable[Path], *, status: str, result: str) -> None:
         """Take note of a call that was run, with the resolved paths it touched."""

@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.core.config.surroundings import Surroundings
 from vibe.core.config.errors import InvalidConfigError
-from vibe.core.config.models import VibeConfig
-from vibe.core.config.schema import UNSUPPORTED
+from vibe.core.config.foreign_keys import FOREIGN_KEYS
+from vibe.core.config.models import McpServerConfig, ModelConfig, ProviderConfig, SessionLoggingConfig, VibeConfig
 
 FILE = "~/.vibe/config.toml"
 
@@ -223,24 +223,24 @@ class Warned:
 WARNED = {
     "misspelled": Warned(
         user='\nactiv_model = "local"\n',
-        told=(f"{FILE}:2: unknown key activ_model has no effect, did you mean active_model?",),
+        told=(f"{FILE}:2: unknown setting activ_model has no effect, did you mean active_model?",),
     ),
     "misplaced": Warned(
         user="max_parallel_steps = 3\n",
-        told=(f"{FILE}:1: unknown key max_parallel_steps has no effect, did you mean planner.max_parallel_steps?",),
+        told=(f"{FILE}:1: unknown setting max_parallel_steps has no effect, did you mean planner.max_parallel_steps?",),
     ),
     "nothing like it": Warned(
-        user="[quux]\nxyzzy = 1\n", told=(f"{FILE}:1: unknown key quux has no effect, remove it",)
+        user="[quux]\nxyzzy = 1\n", told=(f"{FILE}:1: unknown setting quux has no effect, remove it",)
     ),
     "in a table": Warned(
         user="[planner]\n\nmax_paralel_steps = 3\n",
         told=(
-            f"{FILE}:3: unknown key planner.max_paralel_steps has no effect, did you mean planner.max_parallel_steps?",
+            f"{FILE}:3: unknown setting planner.max_paralel_steps has no effect, did you mean planner.max_parallel_steps?",
         ),
     ),
     "in an entry": Warned(
         user='[[models]]\nname = "m"\nprovider = "mistral"\ntemprature = 1\nthinking = "high"\n',
-        told=(f"{FILE}:4: unknown key models[0].temprature has no effect, did you mean models[m].temperature?",),
+        told=(f"{FILE}:4: unknown setting models[0].temprature has no effect, did you mean models[m].temperature?",),
     ),
     "in a tool's table": Warned(
         user='[tools.bash]\npermision = "never"\ntimeout = 3\n',
@@ -248,7 +248,7 @@ WARNED = {
     ),
     "a variable": Warned(
         environ={"VIBE_ACTIV_MODEL": "x"},
-        told=("VIBE_ACTIV_MODEL: unknown key activ_model has no effect, did you mean active_model?",),
+        told=("VIBE_ACTIV_MODEL: unknown setting activ_model has no effect, did you mean active_model?",),
     ),
 }
 
@@ -260,26 +260,36 @@ def test_an_unknown_key_is_warned_about_and_dropped(surroundings: Surroundings, 
     assert surroundings.load(environ=case.environ).warnings == case.told
 
 
-def test_known_keys_that_have_no_effect_say_so_and_what_to_do(surroundings: Surroundings) -> None:
-    surroundings.user_file("".join(f"{name} = true\n" for name in UNSUPPORTED))
-    assert surroundings.load().warnings == tuple(
-        f"{FILE}:{line}: {name} is not supported in this version and has no effect, {remedy}"
-        for line, (name, remedy) in enumerate(UNSUPPORTED.items(), start=1)
-    )
-
-
-def test_tables_that_have_no_effect_say_so_once(surroundings: Surroundings) -> None:
+def test_settings_of_mistral_vibe_are_one_line_and_each_can_be_asked_for(surroundings: Surroundings) -> None:
     surroundings.user_file(
-        '[[enable_telemetry]]\nname = "a"\n[[enable_telemetry]]\nname = "b"\n[session_logging]\nenabled = true\nsave_dir = "x"\n'
+        "".join(f"{name} = true\n" for name in sorted(FOREIGN_KEYS[""]))
+        + '[session_logging]\nenabled = false\nsave_dir = "x"\n'
+        + '[[tts]]\nname = "a"\n[tools.bash]\nworkdir = ""\n[tools.exit_plan_mode]\npermission = "ask"\n'
     )
-    assert [warning.split(" is ")[0] for warning in surroundings.load().warnings] == [
-        f"{FILE}:1: enable_telemetry",
-        f"{FILE}:5: session_logging",
-    ]
+    loaded = surroundings.load()
+    count = len(FOREIGN_KEYS[""]) + 3
+    assert loaded.warnings == (
+        f"{FILE}:{len(FOREIGN_KEYS['']) + 4}: unknown setting tts has no effect, remove it",
+        f"{count} settings of Mistral Vibe have no effect here: `vibe doctor` lists them, `vibe migrate` removes them",
+    )
+    assert len(loaded.foreign) == count
+    kept = "sessions are kept below VIBE_HOME, in logs/session"
+    assert loaded.foreign[-3:] == (
+        f"{FILE}:{len(FOREIGN_KEYS['']) + 3}: session_logging.save_dir is a setting of Mistral Vibe without effect here: {kept}",
+        f"{FILE}:{len(FOREIGN_KEYS['']) + 7}: tools.bash.workdir is a setting of Mistral Vibe without effect here",
+        f"{FILE}:{len(FOREIGN_KEYS['']) + 8}: tools.exit_plan_mode is a setting of Mistral Vibe without effect here",
+    )
+    assert not loaded.config.session_logging.enabled
+    assert loaded.config.tools == {}
 
 
-def test_no_key_that_works_is_listed_as_unsupported() -> None:
-    assert set(UNSUPPORTED) & set(VibeConfig.model_fields) == set()
+def test_no_key_that_works_is_listed_as_foreign() -> None:
+    sections = {
+        "": VibeConfig, "providers": ProviderConfig, "models": ModelConfig, "mcp_servers": McpServerConfig,
+        "session_logging": SessionLoggingConfig,
+    }  # fmt: skip
+    for table, section in sections.items():
+        assert FOREIGN_KEYS[table] & set(section.model_fields) == set()
 
 
 @pytest.mark.parametrize(
@@ -288,7 +298,7 @@ def test_no_key_that_works_is_listed_as_unsupported() -> None:
         "context_warnings = false",
         "memory_soft_limit_ratio = 0.95",
         'instructions = "Be brief."',
-        "enable_experimental_hooks = false",
+        "enable_experimental_hooks = true",
         '[[models]]\nname = "m"\nprovider = "mistral"\nthinking = "high"',
     ],
 )

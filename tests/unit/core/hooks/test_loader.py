@@ -94,6 +94,12 @@ def test_events_in_any_spelling(word: str, event: HookEvent | None) -> None:
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nretries = 9\n', "hooks.toml:4", "from 0 to 3"),
         ('[[hooks]]\nevent = "Stop"\ncommand = 1\n', "hooks.toml:3", "must be a string"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nmatcher = "re:("\n', "hooks.toml:4", "regular expression"),
+        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nstrict = "no"\n', "hooks.toml:4", "must be true or false"),
+        (
+            '[[hooks]]\nevent = "Stop"\ncommand = "x"\nmatch = "a"\nmatcher = "b"\n',
+            "hooks.toml:4",
+            "give one of the two",
+        ),
         ("hooks = 3\n", "hooks.toml:1", "must be a list of tables"),
         ("[other]\n", "hooks.toml:1", "is not known here"),
         ("[[hooks]\n", "hooks.toml:1", "is not valid TOML"),
@@ -108,3 +114,12 @@ def test_a_wrong_file_is_refused_with_its_line(tmp_path: Path, text: str, where:
 
 def test_no_file_means_no_hooks(tmp_path: Path) -> None:
     assert load_hooks([HookFile(path=tmp_path / "hooks.toml", label="hooks.toml")]) == ()
+
+
+def test_the_words_of_mistral_vibe_are_understood(tmp_path: Path) -> None:
+    (found,) = load(
+        tmp_path, '[[hooks]]\nname = "g"\ntype = "pre_tool"\nmatch = "bash"\nstrict = false\ncommand = "x"\n'
+    )
+    assert (found.event, found.strict) == (HookEvent.BEFORE_TOOL, False)
+    assert found.is_about("bash")
+    assert not found.is_about("grep")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ipc.events import WarningEvent
 from ipc.sink import MemorySink
-from vibe.core.hooks.models import Hook, HookCall, HookEvent, tool_matcher
+from vibe.core.hooks.models import Hook, HookAnswer, HookCall, HookEvent, tool_matcher
 from vibe.core.hooks.runner import HookRunner, HookStartError
 from vibe.core.hooks.verdict import HookRun
 
@@ -55,7 +56,7 @@ LATE = HookRun(exit_code=-1, timed_out=True)
 
 async def test_a_hook_is_told_the_call_in_both_vocabularies() -> None:
     rig = Rig([hook(BEFORE)], PASS)
-    assert await rig.runner.before_tool(CALL) is None
+    assert await rig.runner.before_tool(CALL) == HookAnswer(call=CALL)
     assert rig.commands.payloads == [
         {
             "event": "before_tool",
@@ -80,14 +81,14 @@ async def test_only_hooks_about_the_tool_run() -> None:
 
 async def test_the_first_denial_decides() -> None:
     rig = Rig([hook(BEFORE, name="a"), hook(BEFORE, name="b")], STOP)
-    assert await rig.runner.before_tool(CALL) == "the hook 'a' denies it: not that"
+    assert (await rig.runner.before_tool(CALL)).objection == "the hook 'a' denies it: not that"
     assert rig.commands.ran == ["a"]
     assert rig.warnings == []
 
 
 async def test_a_guard_that_crashes_denies_and_is_named() -> None:
     rig = Rig([hook(BEFORE, name="guard")], HookRun(exit_code=1))
-    refusal = await rig.runner.before_tool(CALL)
+    refusal = (await rig.runner.before_tool(CALL)).objection
     assert refusal == "the hook 'guard' exited with 1, and what it should have checked is not done"
     assert rig.warnings == [refusal]
     assert rig.commands.ran == ["guard"]
@@ -95,7 +96,7 @@ async def test_a_guard_that_crashes_denies_and_is_named() -> None:
 
 async def test_a_guard_that_runs_out_of_time_is_tried_again_and_then_denies() -> None:
     rig = Rig([hook(BEFORE, name="slow", retries=2)], LATE)
-    refusal = await rig.runner.before_tool(CALL)
+    refusal = (await rig.runner.before_tool(CALL)).objection
     assert refusal is not None
     assert refusal.startswith("the hook 'slow' ran longer than 30 s, 3 times")
     assert rig.commands.ran == ["slow"] * 3
@@ -103,7 +104,7 @@ async def test_a_guard_that_runs_out_of_time_is_tried_again_and_then_denies() ->
 
 async def test_a_hook_that_works_the_second_time_is_no_failure() -> None:
     rig = Rig([hook(BEFORE)], HookStartError("no process left"), PASS)
-    assert await rig.runner.before_tool(CALL) is None
+    assert await rig.runner.before_tool(CALL) == HookAnswer(call=CALL)
     assert rig.warnings == []
 
 
@@ -132,3 +133,26 @@ async def test_hooks_send_an_agent_back_to_work() -> None:
 async def test_hooks_that_are_content_send_nothing_back() -> None:
     rig = Rig([hook(DONE)], PASS)
     assert await rig.runner.post_agent_turn("done", again=0) is None
+
+
+def rewriting(command: str, spelling: str = "hook_specific_output") -> HookRun:
+    return HookRun(exit_code=0, stdout=json.dumps({spelling: {"tool_input": {"command": command}}}))
+
+
+async def test_a_hook_changes_the_arguments_and_the_next_one_sees_that() -> None:
+    rig = Rig([hook(BEFORE, name="a"), hook(BEFORE, name="b")], rewriting("ls -l"), PASS)
+    answer = await rig.runner.before_tool(CALL)
+    assert (answer.objection, answer.changed) == (None, "'a'")
+    assert answer.call.arguments == {"command": "ls -l"}
+    assert rig.commands.payloads[1]["tool_input"] == {"command": "ls -l"}
+
+
+async def test_the_same_arguments_again_are_no_change() -> None:
+    rig = Rig([hook(BEFORE)], rewriting("ls"))
+    assert await rig.runner.before_tool(CALL) == HookAnswer(call=CALL)
+
+
+async def test_a_hook_that_is_not_strict_and_fails_is_a_warning() -> None:
+    rig = Rig([replace(hook(BEFORE), strict=False)], HookRun(exit_code=1))
+    assert await rig.runner.before_tool(CALL) == HookAnswer(call=CALL)
+    assert rig.warnings == ["the hook 'h' exited with 1, and what it should have checked is not done"]

@@ -72,6 +72,28 @@ async def test_a_hook_denies_a_call_that_everything_else_allows(guided: Guided) 
     assert guided.messages[0].status == "denied"
 
 
+async def test_what_a_hook_makes_of_the_arguments_is_run_and_told(guided: Guided) -> None:
+    guided.hooks(before_tool="""echo '{"hook_specific_output": {"tool_input": {"name": "b"}}}'""")
+    await guided.run("change", name="a")
+    assert guided.traffic.log == ["+b", "-b"]
+    assert "(The hook 'before_tool' changed the call; this was run: " in guided.messages[0].content
+
+
+async def test_a_hook_makes_no_call_of_what_is_denied(guided: Guided) -> None:
+    guided.hooks(before_tool="""echo '{"hookSpecificOutput": {"updatedInput": {"name": "forbidden"}}}'""")
+    batch = await guided.run("look", name="a")
+    assert guided.traffic.log == []
+    assert [denial.by for denial in batch.denied] == ["rule"]
+
+
+async def test_arguments_of_a_hook_that_fit_no_tool_are_an_error(guided: Guided) -> None:
+    guided.hooks(before_tool="""echo '{"hook_specific_output": {"tool_input": {"nam": 3}}}'""")
+    await guided.run("change", name="a")
+    assert guided.traffic.log == []
+    assert guided.messages[0].status == "error"
+    assert "the hook 'before_tool' changed the arguments, and" in guided.messages[0].content
+
+
 async def test_a_hook_that_crashes_denies(guided: Guided) -> None:
     guided.hooks(before_tool="no-such-program")
     await guided.run("change", name="a")

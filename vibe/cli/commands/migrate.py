@@ -1,0 +1,38 @@
+"""``vibe migrate``: settings files of Mistral Vibe without what has no effect here."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from vibe.app.host import Host
+from vibe.app.migrate import migrate
+from vibe.cli.arguments import existing_folder
+from vibe.cli.describe import one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+
+LINE_LENGTH = 1_000
+
+
+def add_arguments(subparsers: Any) -> None:
+    """Add ``migrate`` to the command line."""
+    parser = subparsers.add_parser("migrate", help="remove settings of Mistral Vibe that have no effect here")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done; change nothing")
+    parser.add_argument("--workdir", metavar="DIR", help="clean the settings of this project, too, if it is trusted")
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Clean the files, and say what was done to each."""
+    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    done = migrate(host, existing_folder("--workdir", args.workdir, env.cwd), dry_run=args.dry_run)
+    for file in done:
+        kept = f" (the old file is {file.backup})" if file.backup is not None else ""
+        env.stdout.write(one_line(f"{file.file}{kept}:", LINE_LENGTH) + "\n")
+        for change in file.changes:
+            env.stdout.write(f"  {one_line(change, LINE_LENGTH)}\n")
+    if not done:
+        env.stdout.write("nothing to migrate\n")
+    elif args.dry_run:
+        env.stdout.write("Nothing was changed.\n")
+    return ExitCode.DONE

@@ -1,0 +1,62 @@
+"""Settings of Mistral Vibe that have no effect here, so that its ``config.toml`` is no list of complaints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+FOREIGN_KEYS: Mapping[str, frozenset[str]] = MappingProxyType({
+    "": frozenset({
+        "active_transcribe_model", "active_tts_model", "api_retry_max_elapsed_time", "applied_migrations",
+        "ask_confirmation_on_exit", "autocopy_to_clipboard", "bypass_tool_permissions", "compaction_model", "connectors",
+        "console_base_url", "cost_currency", "disable_welcome_banner_animation", "displayed_workdir", "enable_auto_update",
+        "enable_config_orchestrator", "enable_connectors", "enable_notifications", "enable_otel",
+        "enable_system_trust_store", "enable_telemetry", "enable_update_checks", "experiment_overrides",
+        "experimental_enable_registry_skills", "experiments", "file_watcher_for_autocomplete", "installed_agents",
+        "narrator_enabled", "nuage_api_key_env_var", "nuage_base_url", "nuage_enabled", "nuage_project_name",
+        "nuage_task_queue", "nuage_workflow_id", "otel_endpoint", "raise_on_compaction_failure", "textual_theme", "theme",
+        "transcribe_models", "transcribe_providers", "tts_models", "tts_providers", "vibe_base_url",
+        "vibe_code_api_key_env_var", "vibe_code_base_url", "vibe_code_enabled", "vibe_code_project_name",
+        "vibe_code_sessions_base_url", "vibe_code_task_queue", "vibe_code_workflow_id", "vim_keybindings",
+        "voice_mode_enabled", "workdir",
+    }),
+    "providers": frozenset({
+        "browser_auth_allow_origin_rewrite", "browser_auth_api_base_url", "browser_auth_base_url", "emits_finish_reason",
+        "project_id",
+    }),
+    "models": frozenset({"cached_input_price", "display_name"}),
+    "mcp_servers": frozenset({"cwd", "sampling_enabled"}),
+    "session_logging": frozenset({"generate_titles", "save_dir", "session_prefix"}),
+    "tools": frozenset({"enter_plan_mode", "exit_plan_mode", "websearch"}),
+    "tools.bash": frozenset({"workdir"}),
+    "tools.read_file": frozenset({"sensitive_patterns"}),
+    "tools.write_file": frozenset({"sensitive_patterns"}),
+})  # fmt: skip
+"""By table: the keys that its versions 2.0 to 2.18 write or read (``vibe/core/config`` there) and that mean nothing here."""
+
+REMEDIES: Mapping[str, str] = MappingProxyType({
+    "api_retry_max_elapsed_time": "set retry_max_seconds of the provider instead",
+    "bypass_tool_permissions": "set auto_approve instead",
+    "enable_telemetry": "nothing is ever sent",
+    "session_logging.save_dir": "sessions are kept below VIBE_HOME, in logs/session",
+    "tools.read_file.sensitive_patterns": "names of secrets are known; refuse more with denylist",
+    "workdir": "give --workdir instead",
+})
+"""What to do in place of those whose effect is wanted perhaps."""
+
+
+def is_foreign(table: str, name: str) -> bool:
+    """Whether ``name`` in ``table`` (empty: the top) is a setting of Mistral Vibe only."""
+    return name in FOREIGN_KEYS.get(table, ())
+
+
+def foreign_note(where: str, key: str) -> str:
+    """The sentence about one such setting, ``key`` as it is written in the file."""
+    remedy = REMEDIES.get(key)
+    return f"{where}: {key} is a setting of Mistral Vibe without effect here" + (f": {remedy}" if remedy else "")
+
+
+def foreign_summary(notes: int) -> str:
+    """The one line that a run says about all of them."""
+    settings = "1 setting" if notes == 1 else f"{notes} settings"
+    return f"{settings} of Mistral Vibe have no effect here: `vibe doctor` lists them, `vibe migrate` removes them"
