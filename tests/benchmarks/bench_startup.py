@@ -23,7 +23,8 @@ from tests.fakes.model_server import ModelServer, Received, Reply, Shape
 
 Row = dict[str, str | float]
 VIBE = Path(sys.executable).with_name("vibe")
-BOUND_VERSION = 3.0
+BOUNDS = {"--version": 3.0, "--help": 6.0, "plan --help": 6.0}
+"""Of processor time, in that of an interpreter that does nothing."""
 BOUND_REQUEST_MS = 600.0
 BOUND_EXIT_MS = 150.0
 PEERS = {
@@ -125,7 +126,7 @@ def measure(rounds: int) -> dict[str, list[Took]]:
 
         commands = {
             "python -c pass": command(sys.executable, "-c", "pass"),
-            "vibe --version": command(str(VIBE), "--version"),
+            **{f"vibe {words}": command(str(VIBE), *words.split()) for words in BOUNDS},
         }
         short = take_turns(commands, rounds * 3)
         asking = {name: command(str(VIBE), "-p", "hi", "--model", name, asks=answering[name]) for name in BACKENDS}
@@ -134,12 +135,13 @@ def measure(rounds: int) -> dict[str, list[Took]]:
 
 def rows_of(took: Mapping[str, Sequence[Took]]) -> list[Row]:
     """The table: medians, and the best for the reader who wonders what the machine's other work did."""
-    python, version = took["python -c pass"], took["vibe --version"]
-    rows = [_row("python -c pass, ms", [t.wall for t in python]), _row("vibe --version, ms", [t.wall for t in version])]
-    ratio = _row(
-        "vibe --version / python -c pass", [t.wall / statistics.median(p.wall for p in python) for t in version]
-    )
-    rows.append(ratio | {"bound": BOUND_VERSION})
+    python = took["python -c pass"]
+    rows = [_row("python -c pass, ms", [t.wall for t in python])]
+    nothing = statistics.median(t.cpu for t in python)
+    for words, bound in BOUNDS.items():
+        command = took[f"vibe {words}"]
+        rows.append(_row(f"vibe {words}, ms", [t.wall for t in command]))
+        rows.append(_row(f"vibe {words} / python -c pass", [t.cpu / nothing for t in command]) | {"bound": bound})
     for name in BACKENDS:
         asked = _row(f"exec to first request, {name}, ms", [t.asked for t in took[name]])
         left = _row(f"last request read to exit, {name}, ms", [t.left for t in took[name]])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.conftest import Finished, VibeCommand
 from tests.e2e.test_prompt import turns
-from vibe.cli.run import COMMANDS
+from vibe.cli.command_table import COMMANDS
 
 LINES = (
     ["agents", "list"],
@@ -19,6 +19,7 @@ LINES = (
     ["events", "tail", "nobody"],
     ["mcp", "list"],
     ["memory", "list"],
+    ["migrate", "--dry-run"],
     ["permissions", "explain", "bash", "ls"],
     ["plan", "list"],
     ["plan", "show", "none.json"],
@@ -43,6 +44,32 @@ def test_the_installed_command_says_what_its_command_line_says(vibe: VibeCommand
     vibe.replay(turns({"text": "fine"}, {"text": "fine"}))
 
     assert vibe.process(*words) == vibe(*words)
+
+
+HEAVY = (
+    "anyio",
+    "asyncio",
+    "httpx",
+    "mcp",
+    "mistralai",
+    "msgspec",
+    "networkx",
+    "pydantic",
+    "pynng",
+    "rich",
+    "vibe.app.run_chat",
+)
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["plan", "--help"]], ids=" ".join)
+def test_help_loads_nothing_that_only_work_needs(vibe: VibeCommand, words: list[str]) -> None:
+    vibe.environ["PYTHONPROFILEIMPORTTIME"] = "1"
+
+    ended = vibe.process(*words)
+
+    imported = {line.rpartition("|")[2].strip() for line in ended.err.splitlines() if "|" in line}
+    assert "vibe.cli.main" in imported
+    assert imported.isdisjoint(HEAVY)
 
 
 def test_the_package_is_a_program(vibe: VibeCommand) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 from collections.abc import Sequence
 from typing import Any, NoReturn, cast
@@ -88,6 +87,8 @@ def _with_hint(message: str, options: Sequence[str]) -> str:
 
 def _closest(sentence: str, word: str, known: Sequence[str], *, most: int = 0) -> str:
     """With what was probably meant, else with all that is known if that is no more than ``most``."""
+    import difflib  # noqa: PLC0415  most words are right
+
     close = difflib.get_close_matches(word, known, n=1)
     if close:
         return f"{sentence}: did you mean {close[0]!r}?"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import traceback
 from collections.abc import Sequence
-from types import ModuleType
 
-from ipc.errors import IpcError
+from vibe.cli.command_table import COMMANDS, module_of
+from vibe.cli.commands.prompt_words import add_arguments as add_prompt_words
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.log_file import logging_to
@@ -16,28 +14,9 @@ from vibe.cli.streams import problem_of, settle, unwritten
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import EnvironmentFailure, UsageError, VibeError, innermost
 
-COMMANDS = {
-    "plan": "vibe.cli.commands.plan",
-    "agents": "vibe.cli.commands.agents",
-    "config": "vibe.cli.commands.config",
-    "tools": "vibe.cli.commands.tools",
-    "events": "vibe.cli.commands.events",
-    "memory": "vibe.cli.commands.memory",
-    "skills": "vibe.cli.commands.skills",
-    "trust": "vibe.cli.commands.trust",
-    "session": "vibe.cli.commands.session",
-    "mcp": "vibe.cli.commands.mcp",
-    "permissions": "vibe.cli.commands.permissions",
-    "doctor": "vibe.cli.commands.doctor",
-    "migrate": "vibe.cli.commands.migrate",
-}
-"""Reserved first words and the module that serves each; anything else is a prompt."""
-
 STOPPED = frozenset({ExitCode.INTERRUPTED, ExitCode.TERMINATED})
 SECONDS_FOR_READER = 5.0
 """How long a run that was stopped waits for a reader that takes nothing."""
-
-PROMPT_COMMAND = "vibe.cli.commands.prompt"
 
 
 class UnwrittenOutputError(EnvironmentFailure):
@@ -75,7 +54,7 @@ def _carry_out(words: list[str], env: CliEnvironment, *, debug: bool) -> int:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         return ExitCode.DONE
-    except (VibeError, IpcError) as error:
+    except _told() as error:
         return _report(error, exit_code_of(error), env, debug=debug)
     except Exception as error:  # noqa: BLE001  the last door: nobody above can say it better
         problem = problem_of(env.stdout)
@@ -89,34 +68,39 @@ def exit_code_of(error: Exception) -> ExitCode:
     """The exit code an error's class stands for."""
     if isinstance(error, UsageError):
         return ExitCode.USAGE
-    if isinstance(error, EnvironmentFailure | IpcError):
-        return ExitCode.ENVIRONMENT
-    return ExitCode.FAILED
+    if isinstance(error, VibeError) and not isinstance(error, EnvironmentFailure):
+        return ExitCode.FAILED
+    return ExitCode.ENVIRONMENT if isinstance(error, _told()) else ExitCode.FAILED
+
+
+def _told() -> tuple[type[Exception], ...]:
+    """What users read as it is."""
+    from ipc.errors import IpcError  # noqa: PLC0415  costs what --help must not
+
+    return (VibeError, IpcError)
 
 
 def _dispatch(words: list[str], env: CliEnvironment) -> int:
     parser = Parser(prog="vibe", description="A coding agent that plans and executes.")
-    if words and words[0] in COMMANDS:
-        module = importlib.import_module(COMMANDS[words[0]])
-        module.add_arguments(parser.add_subparsers(dest="command", parser_class=Parser))
+    command = words[0] if words and words[0] in COMMANDS else None
+    if command:
+        module_of(command).add_arguments(parser.add_subparsers(dest="command", parser_class=Parser))
     else:
-        module = importlib.import_module(PROMPT_COMMAND)
-        module.add_arguments(parser, COMMANDS)
+        add_prompt_words(parser)
     try:
-        return _serve(module, parser, words, env)
+        args = parser.parse_args(words)
     except Shown as shown:
         env.stdout.write(shown.text)
         return ExitCode.DONE
-
-
-def _serve(module: ModuleType, parser: Parser, words: list[str], env: CliEnvironment) -> int:
-    return int(module.run(parser.parse_args(words), env))
+    return int(module_of(command or "prompt").run(args, env))
 
 
 def _report(error: BaseException, code: ExitCode, env: CliEnvironment, *, debug: bool) -> int:
     if debug:
+        import traceback  # noqa: PLC0415  rarely asked for
+
         traceback.print_exception(error, file=env.stderr)
-    sentence = str(error) if isinstance(error, VibeError | IpcError) else _internal(error)
+    sentence = str(error) if isinstance(error, _told()) else _internal(error)
     from vibe.cli.describe import harmless  # noqa: PLC0415  most commands end without an error
 
     env.stderr.write(f"vibe: {harmless(sentence)}\n")

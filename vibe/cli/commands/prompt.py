@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +16,12 @@ from ipc.sink import EventSink
 from vibe.app.build import network_flags
 from vibe.app.result_record import RunRecord
 from vibe.app.run_chat import ChatRequest, Person, run_chat
-from vibe.cli.arguments import existing_folder, positive_int, positive_number
+from vibe.cli.arguments import existing_folder
 from vibe.cli.describe import harmless, one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.output import TROUBLE, JsonLinesSink, LineSink, write_record
 from vibe.cli.output_folder import OutputFolder
-from vibe.cli.parser import OUTPUTS, CommandLineError, ShowVersion
+from vibe.cli.parser import CommandLineError
 from vibe.cli.streams import forgive
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import UsageError
@@ -33,49 +32,6 @@ REASON_LENGTH = 1_000
 """Characters of why a run did not complete."""
 PROMPT_BYTES = 1_000_000
 """More than any model reads: a larger file is a mistake."""
-
-
-def add_arguments(parser: argparse.ArgumentParser, subcommands: Iterable[str]) -> None:
-    """Add the words of a prompt run."""
-    parser.epilog = f"Commands: {', '.join(f'vibe {name}' for name in subcommands)}; each has its own --help."
-    parser.add_argument("words", nargs="*", metavar="PROMPT", help="what to do; with -p or from a pipe")
-    parser.add_argument(
-        "-p", "--prompt", nargs="?", const="", metavar="PROMPT", help="answer and exit; '-': from stdin"
-    )
-    parser.add_argument("--prompt-file", metavar="FILE", help="the prompt is in this file; answer and exit")
-    parser.add_argument("--output", choices=OUTPUTS, default="text", help="what stdout carries (default: text)")
-    parser.add_argument(
-        "--output-dir",
-        metavar="DIR",
-        help="leave result.json, events.jsonl and messages.jsonl here; those of an earlier run are removed",
-    )
-    parser.add_argument("--agent", metavar="NAME", help="agent profile (default: default_agent)")
-    parser.add_argument("--model", metavar="ALIAS", help="model to use")
-    parser.add_argument(
-        "--auto-approve", "--yolo", action="store_true", help="do whatever no rule denies, without asking"
-    )
-    parser.add_argument(
-        "--network", action="store_true", help="confined commands reach the network, not only localhost"
-    )
-    parser.add_argument("--max-turns", type=positive_int, metavar="N", help="stop after so many model calls")
-    parser.add_argument("--max-tokens", type=positive_int, metavar="N", help="stop before more tokens are used")
-    parser.add_argument("--max-price", type=positive_number, metavar="USD", help="stop before more is spent")
-    parser.add_argument("--time-limit", type=positive_number, metavar="SECONDS", help="stop after so long")
-    parser.add_argument(
-        "--enabled-tools",
-        action="append",
-        metavar="PATTERN",
-        help="only these tools (name, glob or re:...); repeatable",
-    )
-    parser.add_argument(
-        "-c", "--continue", dest="resume", action="store_const", const="", help="go on with the last session here"
-    )
-    parser.add_argument("--resume", nargs="?", const="", metavar="ID", help="go on with the session whose id begins so")
-    parser.add_argument("--workdir", metavar="DIR", help="work here instead of in the current directory")
-    parser.add_argument("--add-dir", action="append", default=[], metavar="DIR", help="another folder to work in")
-    parser.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this run")
-    parser.add_argument("--version", "-V", action=ShowVersion, nargs=0, help="print the version")
-    parser.add_argument("--debug", action="store_true", help="show tracebacks")
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

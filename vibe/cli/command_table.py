@@ -1,0 +1,28 @@
+"""The commands there are: reserved first words of the command line."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+COMMANDS = {
+    "plan": "run plans and look at them",
+    "agents": "list the agent profiles",
+    "config": "look at the settings and change them",
+    "tools": "list the tools",
+    "events": "follow what runs on this machine announce",
+    "memory": "see and change what later conversations are told",
+    "skills": "list the skills",
+    "trust": "say which folders' .vibe may be loaded",
+    "session": "look at saved conversations and take them back",
+    "mcp": "look at the MCP servers",
+    "permissions": "say what a tool call may do, and why",
+    "doctor": "look at what runs depend on: settings, keys, sandbox, programs",
+    "migrate": "bring a home of another version up to date",
+}
+"""Each is served by the module of its name in ``vibe.cli.commands``; anything else is a prompt."""
+
+
+def module_of(command: str) -> ModuleType:
+    """What adds the words of a command and carries it out."""
+    return importlib.import_module(f"vibe.cli.commands.{command}")
