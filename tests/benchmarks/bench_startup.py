@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.fakes.model_server import ModelServer, Received, Reply, Shape
@@ -32,6 +32,9 @@ PEERS = {
     "exit": "mistral-vibe 2.18 336-446 ms, 3.0 593-730 ms",
 }
 BACKENDS: dict[str, Shape] = {"generic": "openai", "mistral": "mistral"}
+SMALL, LARGE = "a tiny repository", "2 500 files, README 20 kB, AGENTS.md 16 kB"
+BOUND_MORE_MS = 120.0
+BOUND_REQUEST_KB = 40.0
 KEY_VARIABLE = "BENCH_KEY"
 
 
@@ -39,7 +42,7 @@ KEY_VARIABLE = "BENCH_KEY"
 class Took:
     """One command: milliseconds by the clock and of processor time, and its largest memory in MB.
 
-    ``asked`` is when its first request was read, ``left`` how long it lived after its last; zero without a request.
+    ``asked`` is when its first request was read, ``left`` how long it lived after its last, ``size`` the kB of its request; zero without one.
     """
 
     wall: float
@@ -47,6 +50,7 @@ class Took:
     memory: float
     asked: float = 0.0
     left: float = 0.0
+    size: float = 0.0
 
 
 @dataclass(slots=True)
@@ -54,10 +58,11 @@ class Answering:
     """Answers every request at once and notes when it came."""
 
     times: list[float] = field(default_factory=list[float])
+    sizes: list[float] = field(default_factory=list[float])
 
     def __call__(self, request: Received) -> Reply:
         """One word."""
-        del request
+        self.sizes.append(len(json.dumps(request.body)) / 1024)
         self.times.append(time.perf_counter())
         return Reply(text="hello")
 
@@ -121,8 +126,8 @@ def measure(rounds: int) -> dict[str, list[Took]]:
         (home / "config.toml").write_text(config_of({"generic": generic, "mistral": mistral}))
         environ = {"PATH": os.environ["PATH"], "HOME": folder, "VIBE_HOME": str(home), KEY_VARIABLE: "k"}
 
-        def command(*words: str, asks: Answering | None = None) -> Callable[[], Took]:
-            return lambda: spawn(words, environ, work, asks)
+        def command(*words: str, asks: Answering | None = None, cwd: Path = work) -> Callable[[], Took]:
+            return lambda: spawn(words, environ, cwd, asks)
 
         commands = {
             "python -c pass": command(sys.executable, "-c", "pass"),
@@ -130,7 +135,40 @@ def measure(rounds: int) -> dict[str, list[Took]]:
         }
         short = take_turns(commands, rounds * 3)
         asking = {name: command(str(VIBE), "-p", "hi", "--model", name, asks=answering[name]) for name in BACKENDS}
-        return short | take_turns(asking, rounds)
+        both = {SMALL: small_project(Path(folder, "small")), LARGE: large_project(Path(folder, "large"))}
+        generic_asks = answering["generic"]
+        asking |= {
+            name: command(str(VIBE), "-p", "hi", "--trust", asks=generic_asks, cwd=root) for name, root in both.items()
+        }
+        took = short | take_turns(asking, rounds)
+        took[LARGE] = [replace(one, size=generic_asks.sizes[-1]) for one in took[LARGE]]
+        return took
+
+
+def small_project(root: Path) -> Path:
+    """A repository with one file."""
+    return repository(root, {"README.md": "# A tiny project\n"})
+
+
+def large_project(root: Path) -> Path:
+    """A repository with 2 500 files in 125 folders, a README of 20 kB, an AGENTS.md of 16 kB, and some that are new."""
+    files = {f"src/part{n // 100}/mod{n // 20}/file_{n}.py": f"x = {n}\n" for n in range(2_500)}
+    made = repository(root, {**files, "README.md": "# Large\n" + "words \n" * 3_000, "AGENTS.md": "- a rule\n" * 1_800})
+    for number in range(50):
+        (root / "src" / f"new_{number}.py").write_text("new\n")
+    return made
+
+
+def repository(root: Path, files: Mapping[str, str]) -> Path:
+    """A repository with these files committed."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    who = ("-c", "user.name=n", "-c", "user.email=n@example.org")
+    for words in (("init", "-q", "-b", "main"), ("add", "."), (*who, "commit", "-qm", "start")):
+        subprocess.run(("git", *words), cwd=root, check=True)
+    return root
 
 
 def rows_of(took: Mapping[str, Sequence[Took]]) -> list[Row]:
@@ -148,7 +186,10 @@ def rows_of(took: Mapping[str, Sequence[Took]]) -> list[Row]:
         rows += [asked | {"bound": BOUND_REQUEST_MS}, left | {"bound": BOUND_EXIT_MS}]
         rows.append(_row(f"whole run, {name}, ms of processor time", [t.cpu for t in took[name]]))
         rows.append(_row(f"whole run, {name}, peak MB", [t.memory for t in took[name]]))
-    return rows
+    tiny = statistics.median(t.asked for t in took[SMALL])
+    more = _row(f"to first request, {LARGE}: ms more than in {SMALL}", [t.asked - tiny for t in took[LARGE]])
+    size = _row(f"first request, {LARGE}, kB", [t.size for t in took[LARGE]])
+    return [*rows, more | {"bound": BOUND_MORE_MS}, size | {"bound": BOUND_REQUEST_KB}]
 
 
 def _row(what: str, figures: Sequence[float]) -> Row:
@@ -169,10 +210,10 @@ def main() -> int:
     if given.json:
         print(json.dumps({"load": load, "processors": os.cpu_count(), "rows": rows, "peers": PEERS}, indent=2))
     else:
-        print(f"{'':<56}{'median':>9}{'best':>9}    load {load} on {os.cpu_count()} processors")
+        print(f"{'':<96}{'median':>9}{'best':>9}    load {load} on {os.cpu_count()} processors")
         for row in rows:
             bound = f"bound {row['bound']}" if "bound" in row else ""
-            print(f"{row['what']:<56}{row['ours']:>9}{row['best']:>9}    {bound}")
+            print(f"{row['what']:<96}{row['ours']:>9}{row['best']:>9}    {bound}")
         for what, peer in PEERS.items():
             print(f"peers, {what}: {peer}")
     return int(any("bound" in row and float(row["ours"]) > float(row["bound"]) for row in rows))

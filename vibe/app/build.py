@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -119,18 +120,19 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         project_tools=loaded.project_dir / "tools" if loaded.project_dir else None,
         user_tools=VibePaths(host.home).tools,
     )
-    tools = ToolManager(sources, config)
-    guidance = load_guidance(
-        GuidanceRequest(
-            home=host.home,
-            workdir=request.workdir,
-            environ=loaded.environ,
-            config=config,
-            project_dir=loaded.project_dir,
-            trust_workdir=request.trust,
-            snapshot=request.snapshot,
-        )
+    taught = GuidanceRequest(
+        home=host.home,
+        workdir=request.workdir,
+        environ=loaded.environ,
+        config=config,
+        project_dir=loaded.project_dir,
+        trust_workdir=request.trust,
+        snapshot=request.snapshot,
     )
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        guided = beside.submit(load_guidance, taught)  # which waits for git
+        tools = ToolManager(sources, config)
+        guidance = guided.result()
     return Engine(
         request=request,
         loaded=loaded,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -65,7 +65,8 @@ class ProjectDocs:
     def load(cls, home: Path, lineage: Sequence[Path], trusts: Trusts) -> ProjectDocs:
         """Read the user's own file and those of the trusted folders of ``lineage``; blocks.
 
-        The nearest files get their room first; they come last, where they weigh most.
+        Each file has an equal share of the room, and what some leave of theirs goes to the others. The nearest come last,
+        where they weigh most.
         """
         warnings: list[str] = []
         files = [_file_in(folder, trusts, warnings) for folder in lineage if trusts(folder)]
@@ -151,23 +152,33 @@ def _file_in(folder: Path, trusts: Trusts, warnings: list[str]) -> Path | None:
 
 
 def _read_all(files: Sequence[Path], room: int, warnings: list[str]) -> list[ProjectDoc]:
-    """The files that are not empty, in order, until ``room`` bytes are full; what is cut is said."""
-    docs: list[ProjectDoc] = []
+    """The files that are not empty, each with its share of ``room`` bytes; what is cut is said."""
+    texts: dict[Path, bytes] = {}
     for path in files:
         try:
             data = path.read_bytes()
         except OSError as error:
             warnings.append(f"{path} was not loaded: it can't be read ({error.strerror})")
             continue
-        text = data.decode("utf-8-sig", errors="replace").strip()
-        encoded = text.encode()
-        if not encoded:
-            continue
-        kept = encoded[:room].decode(errors="ignore")
+        encoded = data.decode("utf-8-sig", errors="replace").strip().encode()
+        if encoded:
+            texts[path] = encoded
+    rooms = _shares({path: len(encoded) for path, encoded in texts.items()}, room)
+    docs: list[ProjectDoc] = []
+    for path, encoded in texts.items():
+        kept = encoded[: rooms[path]].decode(errors="ignore")
         dropped = len(encoded) - len(kept.encode())
         if dropped:
             warnings.append(f"{path}: {dropped} bytes are left out, all AGENTS.md files may have {MAX_BYTES} together")
         if kept:
-            room -= len(kept.encode())
             docs.append(ProjectDoc(path=path, text=kept, dropped=dropped))
     return docs
+
+
+def _shares(sizes: Mapping[Path, int], room: int) -> dict[Path, int]:
+    """How much of ``room`` each gets: what the small leave goes to the large."""
+    shares: dict[Path, int] = {}
+    for path in sorted(sizes, key=sizes.__getitem__):
+        shares[path] = min(sizes[path], room // (len(sizes) - len(shares)))
+        room -= shares[path]
+    return shares

@@ -73,17 +73,26 @@ def test_untrusted_folders_are_not_read(place: Place) -> None:
     assert [doc.text for doc in place.load().docs] == ["plain"]
 
 
-def test_the_nearest_keep_their_room(place: Place) -> None:
-    write(place.project / "AGENTS.md", "far " + "x" * MAX_BYTES)
-    write(place.workdir / "AGENTS.md", "near " + "y" * (MAX_BYTES - 100))
+def test_each_file_has_its_share_of_the_room(place: Place) -> None:
+    write(place.home / "AGENTS.md", "mine")
+    write(place.project / "AGENTS.md", "far " + "x" * 140_000)
+    write(place.workdir / "AGENTS.md", "near " + "y" * MAX_BYTES)
 
     docs = place.load()
-    far, near = docs.docs
-    assert near.dropped == 0
-    assert len(far.text) == 95
-    assert far.dropped == MAX_BYTES + 4 - 95
-    assert "bytes left out" in docs.prompt_section()
-    assert len(docs.warnings) == 1
+
+    mine, far, near = docs.docs
+    assert mine.dropped == 0
+    assert len(far.text) == len(near.text) == (MAX_BYTES - len("mine")) // 2
+    assert [f"{140_004 - len(far.text)} bytes are left out" in warning for warning in docs.warnings] == [False, True]
+
+
+def test_a_large_file_has_what_small_ones_leave(place: Place) -> None:
+    write(place.project / "AGENTS.md", "x" * 140_000)
+    write(place.workdir / "AGENTS.md", "near")
+
+    far, near = place.load().docs
+
+    assert (len(far.text), near.text) == (MAX_BYTES - 4, "near")
 
 
 def test_a_text_cannot_leave_its_frame(place: Place) -> None:

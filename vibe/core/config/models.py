@@ -286,11 +286,11 @@ DEFAULT_MODELS = (
 class ProjectContextConfig(Section):
     """How much of the project the system prompt tells."""
 
-    max_chars: NonNegativeInt = 40_000
+    max_chars: NonNegativeInt = 7_000
     """Characters of the list of files."""
     default_commit_count: Annotated[int, Field(ge=0, le=100)] = 5
     """How many of the latest commits are told."""
-    max_doc_bytes: NonNegativeInt = 32_768
+    max_doc_bytes: NonNegativeInt = 8_192
     """Bytes of the README; 0: none."""
     truncation_buffer: NonNegativeInt = 1_000
     """Characters of `max_chars` kept free for the note that the list was cut."""
