@@ -164,3 +164,39 @@ def unanswered(transcript: Path) -> set[str]:
     assert messages[0]["role"] == "user"
     called = {call["id"] for message in messages for call in message.get("tool_calls", ())}
     return called - {message["tool_call_id"] for message in messages if message["role"] == "tool"}
+
+
+def test_files_that_a_prompt_mentions_are_shown_to_the_model(vibe: VibeCommand, tmp_path: Path) -> None:
+    vibe.replay(turns({"text": "seen"}))
+    (vibe.workdir / "src").mkdir()
+    (vibe.workdir / "src" / "a.py").write_text("first = 1\n")
+    (vibe.workdir / "two words.md").write_text("second\n")
+    (vibe.workdir / "long.txt").write_text("x" * 100_000)
+    (vibe.workdir / "image.bin").write_bytes(b"\0\1\2" * 100)
+    (vibe.workdir / ".env").write_text("KEY=hush-hush\n")
+    (tmp_path / "outside.txt").write_text("not for you\n")
+    (vibe.workdir / "link").symlink_to(tmp_path / "outside.txt")
+    words = '@src/a.py, @"two words.md" (me@src/a.py) @.env @link @../outside.txt @image.bin @src @none @long.txt.'
+
+    record = vibe("--output", "json", "-p", words).document
+
+    told = vibe("session", "export", record["session_id"], "--format", "json").document["messages"][0]["content"]
+    prompt, *files = told.split("\n\n<file ")
+    assert prompt == words
+    assert [file.splitlines()[0] for file in files] == ['path="src/a.py">', 'path="two words.md">', 'path="long.txt">']
+    assert files[0] == 'path="src/a.py">\nfirst = 1\n\n</file>'
+    assert files[2].endswith("\n[cut here: read_file shows the rest]\n</file>")
+    assert 60_000 < len(told) < 65_000
+
+
+def test_files_the_agent_may_not_read_are_not_shown_either(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"text": "seen"}))
+    settings = (vibe.home / "config.toml").read_text()
+    vibe.configure(f'{settings}\n[tools.read_file]\ndenylist = ["plans/*"]\n')
+    (vibe.workdir / "plans").mkdir()
+    (vibe.workdir / "plans" / "a.md").write_text("not for you\n")
+
+    record = vibe("--output", "json", "-p", "read @plans/a.md").document
+
+    told = vibe("session", "export", record["session_id"], "--format", "json").document["messages"][0]["content"]
+    assert told == "read @plans/a.md"

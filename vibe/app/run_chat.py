@@ -25,6 +25,7 @@ from vibe.app.build import Engine, EngineRequest, build_engine
 from vibe.app.chat_session import ChatSession, SessionOpening, SessionSink
 from vibe.app.chat_wishes import ChatWishes
 from vibe.app.host import Host
+from vibe.app.mentions import with_mentioned_files
 from vibe.app.publishing import Publishing, publishing
 from vibe.app.result_record import EXIT_CODES, AgentRecord, RunRecord
 from vibe.app.signals import handled_signals
@@ -41,11 +42,13 @@ from vibe.core.middleware.port import Middleware
 from vibe.core.middleware.read_only import ReadOnly
 from vibe.core.outcome import Outcome
 from vibe.core.tools.background import BackgroundCommands, background_commands
+from vibe.core.tools.executor import closed_to_reading
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver
 from vibe.core.tools.profile_view import profile_view, unattended
 from vibe.core.tools.questions import UserInput
+from vibe.core.tools.workspace import Workspace
 from vibe.core.turn import AgentKit
 
 TITLE_LENGTH = 80
@@ -256,11 +259,20 @@ class _Chat:
 
     async def _act(self, loop: AgentLoop) -> ActResult:
         try:
-            prompt = await anyio.to_thread.run_sync(self._taught.calls.prompt, self._request.prompt)
+            prompt = await anyio.to_thread.run_sync(self._prompt)
             return await (loop.act(prompt) if prompt else loop.resume())
         except EnvironmentFailure as error:  # the conversation can't be written down any more
             self._environment_failed = True
             return loop.broken_off(error)
+
+    def _prompt(self) -> str:
+        """What the agent is told: the skill that the prompt names, and files it mentions, read."""
+        return with_mentioned_files(self._taught.calls.prompt(self._request.prompt), self._workspace())
+
+    def _workspace(self) -> Workspace:
+        return self._engine.workspace(
+            self._request.workdir, extra_roots=self._request.extra_roots, read_roots=self._session.earlier_outputs
+        ).not_reading(closed_to_reading(self._engine.tools))
 
     def _guidance(self) -> AgentGuidance:
         engine = self._engine
@@ -282,14 +294,12 @@ class _Chat:
 
     def _surroundings(self) -> Surroundings:
         """What this agent has, and passes on to those it starts."""
-        request, engine = self._request, self._engine
+        engine = self._engine
         return Surroundings(
             models=engine.models,
             default_model=self._model.key,
             tools=self._tools,
-            workspace=engine.workspace(
-                request.workdir, extra_roots=request.extra_roots, read_roots=self._session.earlier_outputs
-            ),
+            workspace=self._workspace(),
             approvals=engine.approvals(self._approval_mode(), self._person and self._person.approver),
             sink=self._sink,
             account=self._account,

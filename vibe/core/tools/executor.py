@@ -135,7 +135,7 @@ class ToolExecutor:
         self._callbacks = callbacks or Callbacks()
         self._guidance = self._callbacks.guidance or CallGuidance()
         readable = [*([] if output_dir is None else [output_dir]), *self._guidance.readable]
-        workspace = workspace.not_reading(_unread(tools))
+        workspace = workspace.not_reading(closed_to_reading(tools))
         self._workspace = workspace.granting(readable, write=False) if readable else workspace
         self._gate = Gate(self._workspace, approvals, sink, self._callbacks.confinement)
         self._sink = sink
@@ -337,7 +337,7 @@ class ToolExecutor:
         )
 
 
-def _unread(tools: ToolManager) -> list[str]:
+def closed_to_reading(tools: ToolManager) -> list[str]:
     """What ``read_file`` may not read, whether or not this agent has it."""
     config = tools.held.catalogue.configs.get("read_file")
     return [] if config is None else config.denylist
