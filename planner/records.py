@@ -31,7 +31,8 @@ class RunSettings(BaseModel):
 
     ``plan_id`` blank: the store chooses one. ``created`` is in unix seconds. ``origin`` says where the plan came from
     (a file, ``-``, a goal). ``executor``: whether steps run in this process or in one of their own. ``allow_dirty``: a
-    worktree's base takes the user's uncommitted changes with it. ``network``: confined commands reach everything. ``only``: the steps to run (none: all). ``reused_from``:
+    worktree's base takes the user's uncommitted changes with it. ``network``: confined commands reach everything. ``accept_writes``: a person accepted that steps
+    edit the files they name. ``only``: the steps to run (none: all). ``reused_from``:
     the plan whose results were taken over. ``base_commit``: the commit its content keys stand on (None: no repository), see
     ``planner.content_keys``. ``note`` says which steps the run is about, if not all of them. ``sample`` marks a run on a temporary copy of a demonstration; ``script`` is the file the
     scripted backend replays.
@@ -53,6 +54,7 @@ class RunSettings(BaseModel):
     executor: Literal["local", "process"] = "local"
     allow_dirty: bool = False
     network: bool = False
+    accept_writes: bool = False
     only: tuple[Slug, ...] = ()
     reused_from: str | None = None
     base_commit: str | None = None

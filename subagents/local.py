@@ -27,6 +27,7 @@ from vibe.core.agents.profiles import AgentProfile
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.hand_in import HandIn
+from vibe.core.tools.permissions import ApprovalMode
 
 HAND_IN_TEXT = "Hand in the result of your step. This ends it: call it once all else is done."
 
@@ -113,7 +114,9 @@ class LocalExecutor:
             held=verification.held,
             steering=verification.steering,
         ).granting([Path(file) for file in result_files(task)], write=False)
-        return replace(around, workspace=workspace, network=task.network)
+        accepted = task.writes is not None and around.accepted_writes.issuperset(task.writes)
+        approvals = around.approvals.at_least(ApprovalMode.EDITS) if accepted else around.approvals
+        return replace(around, workspace=workspace, approvals=approvals, network=task.network)
 
     def _profile(self, task: StepTask) -> AgentProfile | None:
         """The profile the step names. A plan that names one was checked before it started."""

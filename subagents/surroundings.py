@@ -33,6 +33,7 @@ class Surroundings:
     for the processes they start. ``agents`` are the profiles there are; ``spawning`` None: none of them may start others;
     ``confinement`` None: nothing confines commands; ``network`` None: those it confines reach what the settings let them.
     ``guidance`` is what the user and the project teach them. ``user_input`` asks a person (None: nobody is there).
+    ``accepted_writes`` are globs of files that steps which claim to write them may edit unasked.
     """
 
     models: ModelCatalog
@@ -52,6 +53,7 @@ class Surroundings:
     guidance: Guidance = field(default_factory=Guidance)
     verify_seconds: float = VERIFY_SECONDS
     user_input: UserInput | None = None
+    accepted_writes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

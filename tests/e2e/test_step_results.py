@@ -177,3 +177,25 @@ def test_fifty_steps_side_by_side_keep_to_the_plans_budget(vibe: VibeCommand, wr
     spent = used["prompt_tokens"] + used["completion_tokens"]
     assert ended.code == 4
     assert limit * 0.8 < spent <= limit + prompt + answer
+
+
+@pytest.mark.parametrize("executor", ["local", "process"])
+@pytest.mark.parametrize(
+    ("path", "metadata", "written"),
+    [
+        pytest.param("src/made.py", {}, True, id="named"),
+        pytest.param("other.py", {}, False, id="not named"),
+        pytest.param("src/.env", {}, False, id="may hold secrets"),
+        pytest.param("src/made.py", {"origin": "model"}, False, id="by a model, read by nobody"),
+    ],
+)
+def test_files_that_the_plan_of_a_person_names_are_edited_unasked(
+    vibe: VibeCommand, write_plan: WritePlan, executor: str, path: str, metadata: dict[str, str], *, written: bool
+) -> None:
+    replay(vibe, work=[calls(("write_file", {"path": path, "content": "x = 1\n"})), {"text": "Done."}])
+    plan = write_plan(step("work", writes=["src/**"]), metadata=metadata)
+
+    record = vibe("plan", "run", "--output", "json", "--executor", executor, plan).document
+
+    assert (vibe.workdir / path).exists() is written
+    assert record["exit_code"] == 0 or not written

@@ -23,7 +23,7 @@ class CommandLine:
 class PlanNotAcceptedError(VibeError):
     """A model wrote the plan, and nobody has accepted the commands in it; nothing was run or written."""
 
-    def __init__(self, where: str, lines: tuple[CommandLine, ...]) -> None:
+    def __init__(self, where: str, lines: tuple[CommandLine, ...], writes: tuple[str, ...]) -> None:
         shown = ", ".join(f"{one.step_id}: {one.line!r}" for one in lines[:SHOWN])
         more = f" and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
         super().__init__(
@@ -31,11 +31,17 @@ class PlanNotAcceptedError(VibeError):
             "read them with --dry-run and give --accept-commands, or run it on a terminal to be asked"
         )
         self.lines = lines
+        self.writes = writes
+
+
+def is_by_model(plan: Plan) -> bool:
+    """Whether the plan says that a model wrote it."""
+    return plan.metadata.get(ORIGIN) == MODEL_ORIGIN
 
 
 def model_commands(plan: Plan) -> tuple[CommandLine, ...]:
     """The command lines of a plan that says a model wrote it, in the plan's order; none of any other plan."""
-    if plan.metadata.get(ORIGIN) != MODEL_ORIGIN:
+    if not is_by_model(plan):
         return ()
     return tuple(
         CommandLine(step_id=step.id, line=line, check=line != step.command)
@@ -53,4 +59,5 @@ def check_accepted(plan: Plan, where: str, *, accepted: bool) -> None:
     """
     lines = () if accepted else model_commands(plan)
     if lines:
-        raise PlanNotAcceptedError(where, lines)
+        writes = dict.fromkeys(glob for step in plan.steps for glob in step.writes or ())
+        raise PlanNotAcceptedError(where, lines, tuple(writes))

@@ -19,7 +19,7 @@ from planner.store import PlanStore
 from vibe.app.base_commit import head_commit
 from vibe.app.build import Engine, EngineRequest, build_engine, network_flags
 from vibe.app.host import Host
-from vibe.app.plan_acceptance import check_accepted
+from vibe.app.plan_acceptance import check_accepted, is_by_model
 from vibe.app.plan_preflight import check_answers, check_decisions, check_surroundings
 from vibe.app.plan_reuse import Start, Wanted, starting_point, workspace_of, write_start
 from vibe.app.plan_worktrees import check_worktrees, check_worktrees_again
@@ -122,6 +122,7 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
             fail_fast=options.fail_fast,
             executor=options.executor or "local",
             allow_dirty=options.allow_dirty,
+            accept_writes=_is_accepted(options, engine) or not is_by_model(plan),
             network=options.network,
             origin=loaded.where,
             only=options.only,

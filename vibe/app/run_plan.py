@@ -16,10 +16,11 @@ from ipc.bus import EventBus
 from ipc.errors import JournalError
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
+from planner.accepted_writes import accepted_writes
 from planner.control import PlanControl
 from planner.dispatcher import Dispatcher, DispatchOptions
 from planner.idle import ActivitySink
-from planner.loader import LoadedPlan
+from planner.loader import LoadedPlan, load_plan
 from planner.model import Decision, Plan, PlanStatus
 from planner.plan_folder import STEPS_FOLDER
 from planner.plan_outcome import PlanOutcome
@@ -203,6 +204,7 @@ def _crew(run: _Attached, activity: ActivitySink) -> Crew:
             model=settings.model,
             sample=settings.sample,
             session_id=run.channel.session_id,
+            accepted_writes=_accepted_writes(store),
         ),
         services=StepServices(
             sink=activity,
@@ -212,6 +214,14 @@ def _crew(run: _Attached, activity: ActivitySink) -> Crew:
             user_input=run.audience.user_input,
         ),
     )
+
+
+def _accepted_writes(store: PlanStore) -> frozenset[str]:
+    """The files steps may edit unasked, as whoever ran the plan accepted; reads files."""
+    if not store.settings.accept_writes:
+        return frozenset()
+    accepted = load_plan(store.folder.source(), where=store.plan_id).plan
+    return accepted_writes(accepted, store.replay().revisions)
 
 
 def _dispatch_options(run: _Attached, crew: Crew, activity: ActivitySink, kept_by: KeptBy) -> DispatchOptions:

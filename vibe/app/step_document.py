@@ -35,6 +35,7 @@ class StepDocument(Struct, frozen=True, kw_only=True):
     session_id: str = ""
     asks: bool = False
     answers: bool = False
+    accepted_writes: frozenset[str] = frozenset()
     max_tokens: int | None = None
     max_price: float | None = None
 
@@ -48,7 +49,11 @@ class StepDocument(Struct, frozen=True, kw_only=True):
     def place(self) -> StepPlace:
         """Where the run's steps work."""
         return StepPlace(
-            workspace=Path(self.workspace), model=self.model, sample=self.sample, session_id=self.session_id
+            workspace=Path(self.workspace),
+            model=self.model,
+            sample=self.sample,
+            session_id=self.session_id,
+            accepted_writes=self.accepted_writes,
         )
 
     @property

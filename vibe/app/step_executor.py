@@ -94,6 +94,7 @@ def _document(crew: Crew, store: PlanStore, plan: Plan, host: Host) -> bytes:
             sample=place.sample,
             session_id=place.session_id,
             asks=services.approvals.approver is not None,
+            accepted_writes=place.accepted_writes,
             answers=services.user_input is not None,
             max_tokens=limits.max_tokens,
             max_price=limits.max_price,

@@ -23,6 +23,7 @@ class StepPlace:
     model: str | None = None
     sample: bool = False
     session_id: str = ""
+    accepted_writes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,5 +54,6 @@ def step_surroundings(engine: Engine, place: StepPlace, services: StepServices) 
         confinement=engine.confinement,
         spawning=services.spawning,
         user_input=services.user_input,
+        accepted_writes=place.accepted_writes,
         verify_seconds=engine.config.planner.verify_timeout_seconds,
     )

@@ -15,16 +15,17 @@ from vibe.cli.terminal_desk import TerminalDesk
 YES = frozenset({"y", "yes"})
 
 
-def accept_commands(lines: Sequence[CommandLine], env: CliEnvironment) -> bool:
+def accept_commands(lines: Sequence[CommandLine], writes: Sequence[str], env: CliEnvironment) -> bool:
     """Show them all and ask; False where nobody is at a terminal, or the answer is anything but yes."""
     if not (env.stdin.isatty() and env.stdout.isatty()):
         return False
-    return anyio.run(partial(_ask, lines, env))
+    return anyio.run(partial(_ask, lines, writes, env))
 
 
-async def _ask(lines: Sequence[CommandLine], env: CliEnvironment) -> bool:
+async def _ask(lines: Sequence[CommandLine], writes: Sequence[str], env: CliEnvironment) -> bool:
     shown = "".join(f"  {one.step_id}{' (check)' if one.check else ''}: {visible(one.line)}\n" for one in lines)
-    text = f"A model wrote this plan. It would run these commands without asking again:\n{shown}"
+    files = f"and its steps would edit these files: {', '.join(map(visible, writes))}\n" if writes else ""
+    text = f"A model wrote this plan. It would run these commands without asking again:\n{shown}{files}"
     async with TerminalDesk(env).conversation(text) as conversation:
         answer = await conversation.answer("Run them? [y/N] > ")
     return (answer or "").strip().lower() in YES

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from typing import Any
 
+from vibe.core.tools.permissions import EDIT_TOOLS
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
 
 PREVIEW_LINES = 20
@@ -16,9 +18,18 @@ FULL = frozenset({"command", "path", "file_path", "url"})
 """Arguments that say what will be done: always shown whole."""
 
 PROMPT = "  [y] once  [s] this session  [a] always here  [n] no, or: n WHY  > "
-UNCLEAR = "  Please answer y, s, a or n.\n"
+EDIT_PROMPT = "  [y] once  [s] this session  [e] all edits of this run  [a] always here  [n] no, or: n WHY  > "
+UNCLEAR = "  Please answer with one of these letters.\n"
 
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""Characters of other kinds that show nothing, or next to nothing."""
+_GAP = re.compile(" {40,}")
+SHOWN_BLANK = 2
+MANY_LINES = 15
+MANY_CHARACTERS = 1_500
+"""A longer command's first line is said again below it, where it can't have left the screen."""
+HEAD_LENGTH = 300
 
 
 def question_text(request: ApprovalRequest, step_title: str = "") -> str:
@@ -30,17 +41,31 @@ def question_text(request: ApprovalRequest, step_title: str = "") -> str:
         lines.append(f"    {summary}")
     for name, value in request.arguments.items():
         lines += _argument(visible(name), value)
-    because = f": {visible(request.reason)}" if request.reason else ""
-    lines.append(f"  asked by {visible(request.rule)}{because}")
+    lines.append(f"  {visible(_why(request))}")
     if request.covers:
         lines.append(f"  s or a would allow: {', '.join(visible(key) for key in request.covers)}")
     return "\n".join(lines) + "\n"
 
 
-def parse_answer(line: str) -> ApprovalAnswer | None:
-    """y, s, a, n or ``n`` and a reason; None if it is none of them."""
+def _why(request: ApprovalRequest) -> str:
+    """Why a person is asked."""
+    plain = f"the permission of {request.tool} is ask"
+    if request.rule == "permission" and request.reason.startswith(plain):
+        return f"{request.tool} needs your approval{request.reason.removeprefix(plain)}"
+    return f"asked because {request.reason or request.rule}"
+
+
+def prompt_of(request: ApprovalRequest) -> str:
+    """What can be answered."""
+    return EDIT_PROMPT if _is_edit(request) else PROMPT
+
+
+def parse_answer(line: str, request: ApprovalRequest) -> ApprovalAnswer | None:
+    """y, s, e (to an edit), a, n or ``n`` and a reason; None if it is none of them."""
     word, _, reason = line.strip().partition(" ")
     match word.casefold():
+        case "e" | "edits" if _is_edit(request):
+            return ApprovalAnswer(allow=True, scope=ApprovalScope.EDITS) if not reason else None
         case "y" | "yes":
             return ApprovalAnswer(allow=True) if not reason else None
         case "s" | "session":
@@ -53,13 +78,18 @@ def parse_answer(line: str) -> ApprovalAnswer | None:
             return None
 
 
+def _is_edit(request: ApprovalRequest) -> bool:
+    return request.tool in EDIT_TOOLS and request.rule == "permission"
+
+
 def visible(text: str) -> str:
     """Text in which every character that does not print is spelled out, as Python would: a line break, a colour."""
-    return text if text.isascii() and text.isprintable() else "".join(map(_shown, text))
+    shown = text if text.isascii() and text.isprintable() else "".join(map(_shown, text))
+    return _GAP.sub(lambda gap: f" [{len(gap[0]):,} blanks] ", shown)
 
 
 def _shown(char: str) -> str:
-    if unicodedata.category(char) in _UNSEEN:
+    if char != " " and (unicodedata.category(char) in _UNSEEN or _BLANK.match(char)):
         return char.encode("unicode_escape", errors="surrogatepass").decode("ascii")
     return char
 
@@ -70,11 +100,28 @@ def _is_repeated(request: ApprovalRequest) -> bool:
     return any(request.summary in {value, f"{request.tool} {value}", f"{request.tool}: {value}"} for value in shown)
 
 
+def _without_gaps(text: str) -> list[str]:
+    """The lines, with a note in place of many that show nothing in a row."""
+    lines: list[str] = []
+    blank = 0
+    for line in [*text.split("\n"), None]:
+        if line is not None and not line.strip():
+            blank += 1
+            continue
+        lines += [""] * blank if blank <= SHOWN_BLANK else [f"[{blank} blank lines]"]
+        blank = 0
+        lines += [] if line is None else [line]
+    return lines or [""]
+
+
 def _argument(name: str, value: Any) -> list[str]:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if name in FULL:
-        first, *others = text.split("\n")
-        return [f"    {name}: {visible(first)}", *(f"      {visible(line)}" for line in others)]
+        first, *others = map(visible, _without_gaps(text))
+        lines = [f"    {name}: {first}", *(f"      {line}" for line in others)]
+        is_long = len(lines) > MANY_LINES or len(text) > MANY_CHARACTERS
+        head = next((line.strip() for line in (first, *others) if line.strip()), "")[:HEAD_LENGTH]
+        return [*lines, f"    {name} begins with: {head}"] if is_long else lines
     text = text.removesuffix("\n")
     lines = text.split("\n")
     if len(lines) == 1 and len(text) <= 200:

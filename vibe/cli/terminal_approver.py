@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from anyio import to_thread
 
-from vibe.cli.approval_text import PROMPT, UNCLEAR, parse_answer, question_text
+from vibe.cli.approval_text import UNCLEAR, parse_answer, prompt_of, question_text
 from vibe.cli.terminal_desk import Conversation, TerminalDesk
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
 
@@ -28,18 +28,18 @@ class TerminalApprover:
         try:
             title = await to_thread.run_sync(self._step_of, request.request_id)
             async with self._desk.conversation(question_text(request, title)) as conversation:
-                return await _answer(conversation)
+                return await _answer(conversation, request)
         except OSError:
             return NOBODY
 
 
-async def _answer(conversation: Conversation) -> ApprovalAnswer:
-    prompt = PROMPT
+async def _answer(conversation: Conversation, request: ApprovalRequest) -> ApprovalAnswer:
+    prompt = prompt_of(request)
     while True:
         line = await conversation.answer(prompt)
         if line is None:
             return ApprovalAnswer(allow=False, reason="the user closed the input")
-        answer = parse_answer(line)
+        answer = parse_answer(line, request)
         if answer is not None:
             return answer
-        prompt = UNCLEAR + PROMPT
+        prompt = UNCLEAR + prompt_of(request)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vibe.cli.approval_text import parse_answer, question_text, visible
+from vibe.cli.approval_text import parse_answer, prompt_of, question_text, visible
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
 
 
@@ -18,7 +18,7 @@ def request(tool: str, summary: str, covers: tuple[str, ...] = (), **arguments: 
         arguments=arguments,
         summary=summary,
         rule="permission",
-        reason="the permission is ask",
+        reason=f"the permission of {tool} is ask",
         covers=covers,
     )
 
@@ -32,7 +32,8 @@ def test_a_command_is_shown_whole_however_long() -> None:
         "    command: echo start",
         "      " + "x" * 5_000,
         "      rm -rf build",
-        "  asked by permission: the permission is ask",
+        "    command begins with: echo start",
+        "  bash needs your approval",
         "  s or a would allow: bash: rm, bash: echo",
     ]
 
@@ -88,9 +89,27 @@ def test_what_prints_is_shown_as_it_is() -> None:
     ],
 )
 def test_an_answer_is(typed: str, answer: ApprovalAnswer) -> None:
-    assert parse_answer(typed) == answer
+    assert parse_answer(typed, request("bash", "ls")) == answer
 
 
 @pytest.mark.parametrize("typed", ["", " ", "yy", "y but only once", "s please", "ok", "1", "\x1b[A", "nope"])
 def test_no_answer_is(typed: str) -> None:
-    assert parse_answer(typed) is None
+    assert parse_answer(typed, request("bash", "ls")) is None
+
+
+@pytest.mark.parametrize("fill", ["\n" * 60, "\n\u2800" * 60, "\n\u3164" * 60, " " * 6_000, "\n \t" * 60])
+def test_nothing_pushes_what_a_command_does_off_the_screen(fill: str) -> None:
+    lines = question_text(request("bash", "x", command=f"rm -rf build{fill}\necho done")).splitlines()
+
+    assert any("rm -rf build" in line for line in lines[-20:])
+    assert any("echo done" in line for line in lines[-20:])
+    assert not any(char in line for line in lines for char in "\u2800\u3164")
+
+
+def test_all_edits_can_be_allowed_where_an_edit_is_asked_about_and_nowhere_else() -> None:
+    edit, command = request("write_file", "write_file a", path="a"), request("bash", "ls", command="ls")
+
+    assert parse_answer("e", edit) == ApprovalAnswer(allow=True, scope=ApprovalScope.EDITS)
+    assert "[e] all edits" in prompt_of(edit)
+    assert parse_answer("e", command) is None
+    assert "[e]" not in prompt_of(command)

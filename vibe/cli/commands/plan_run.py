@@ -49,7 +49,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         try:
             ended = _run_new(loaded, options, host, args, env)
         except PlanNotAcceptedError as error:
-            if not accept_commands(error.lines, env):
+            if not accept_commands(error.lines, error.writes, env):
                 env.stderr.write(f"vibe: {error}\n")
                 return ExitCode.BLOCKED
             ended = _run_new(loaded, replace(options, accepted=True), host, args, env)

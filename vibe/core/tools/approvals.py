@@ -12,6 +12,8 @@ from vibe.core.tools.ports import Approver
 
 MODES = (ApprovalMode.ASK, ApprovalMode.EDITS, ApprovalMode.ALL)
 """From the narrowest to the widest."""
+ALL_EDITS = "all edits"
+"""The lasting yes that has every file edit pass that a mode could let pass."""
 
 
 class Approvals:
@@ -30,16 +32,30 @@ class Approvals:
         remembered: Iterable[str] = (),
         keep: Callable[[Sequence[str]], None] | None = None,
     ) -> None:
-        self.mode = mode
+        self._mode = mode
+        self._most = ApprovalMode.ALL
         self.approver = approver
         self._yeses = set(remembered)
         self._keep = keep
         self.queue: AbstractAsyncContextManager[object] = anyio.Lock()
 
+    @property
+    def mode(self) -> ApprovalMode:
+        """How much passes unasked, a person's yes to all edits included."""
+        wanted = self._mode if ALL_EDITS not in self._yeses else max(self._mode, ApprovalMode.EDITS, key=MODES.index)
+        return min(wanted, self._most, key=MODES.index)
+
+    def at_least(self, mode: ApprovalMode) -> Approvals:
+        """The same approvals for work that was accepted beforehand; what limits these limits those."""
+        return self._view(max(self._mode, mode, key=MODES.index), self._most)
+
     def at_most(self, mode: ApprovalMode) -> Approvals:
         """The same approvals for a subagent, with a mode no wider than this one's."""
-        view = Approvals(min(self.mode, mode, key=MODES.index), self.approver, keep=self._keep)
-        view._yeses, view.queue = self._yeses, self.queue
+        return self._view(self._mode, min(self._most, mode, key=MODES.index))
+
+    def _view(self, mode: ApprovalMode, most: ApprovalMode) -> Approvals:
+        view = Approvals(mode, self.approver, keep=self._keep)
+        view._most, view._yeses, view.queue = most, self._yeses, self.queue
         return view
 
     def remembers(self, keys: Iterable[str]) -> bool:

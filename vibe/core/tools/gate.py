@@ -13,9 +13,9 @@ from ipc.events import ApprovalDecisionEvent, ApprovalRequestEvent, WarningEvent
 from ipc.sink import EventSink
 from vibe.core.errors import VibeError
 from vibe.core.sandbox.confinement import Confinement
-from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.approvals import ALL_EDITS, Approvals
 from vibe.core.tools.facts import CallSubject, gather
-from vibe.core.tools.permissions import READ_ONLY_RULE, ApprovalMode, Decision, Verdict, decide
+from vibe.core.tools.permissions import EDIT_TOOLS, READ_ONLY_RULE, ApprovalMode, Decision, Verdict, decide
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
 from vibe.core.tools.workspace import Workspace
 
@@ -86,10 +86,15 @@ class Gate:
             self._sink.publish(ApprovalDecisionEvent(request_id=uuid4().hex, decision="deny", reason=reason))
             return Refusal(by=by, reason=reason)
         async with self._approvals.queue:
-            if self._approvals.remembers(subject.keys):
+            if self._approvals.remembers(subject.keys) or self._edits_pass(subject, decision):
                 return Admission()
             request = _request(subject, question, decision)
             return await self._ask(self._approvals.approver, request) or Admission()
+
+    def _edits_pass(self, subject: CallSubject, decision: Decision) -> bool:
+        """Whether all edits were approved while this call waited for its turn."""
+        is_edit = subject.tool.get_name() in EDIT_TOOLS and decision.rule == "permission"
+        return is_edit and self._approvals.mode is not ApprovalMode.ASK
 
     async def _decide_in_time(self, subject: CallSubject) -> Decision:
         """The decision, made off the event loop; what takes too long to judge is asked about, whatever the mode.
@@ -127,7 +132,9 @@ class Gate:
             )
         if not answer.allow:
             return Refusal(by="user", reason=answer.reason or "the user said no")
-        if answer.scope is not ApprovalScope.ONCE:
+        if answer.scope is ApprovalScope.EDITS:
+            self._approvals.remember([ALL_EDITS])
+        elif answer.scope is not ApprovalScope.ONCE:
             self._approvals.remember(request.covers)
         if answer.scope is ApprovalScope.ALWAYS:
             await self._keep(request.covers)

@@ -16,6 +16,8 @@ class ApprovalScope(StrEnum):
 
     ONCE = "once"
     SESSION = "session"
+    EDITS = "edits"
+    """To every edit of files that no rule closes, as long as the run lasts."""
     ALWAYS = "always"
 
 

@@ -25,7 +25,7 @@ from tests.fakes.tools import ExecutorRig, Peek, Save, ScriptedApprover, Traffic
 from vibe.core.errors import VibeError
 from vibe.core.messages import ToolCall, encode_message
 from vibe.core.tools import base, gate
-from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.approvals import ALL_EDITS, Approvals
 from vibe.core.tools.outputs import RESULT_BYTES
 from vibe.core.tools.permissions import ApprovalMode, Denial
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
@@ -455,6 +455,17 @@ async def test_a_lasting_yes_reaches_the_whole_tree_and_no_rule_is_moved_by_it(t
 async def test_a_child_gets_no_wider_mode_than_its_parent() -> None:
     assert Approvals(ApprovalMode.EDITS).at_most(ApprovalMode.ALL).mode is ApprovalMode.EDITS
     assert Approvals(ApprovalMode.ALL).at_most(ApprovalMode.ASK).mode is ApprovalMode.ASK
+
+
+async def test_a_yes_to_all_edits_reaches_the_tree_but_no_child_that_must_ask() -> None:
+    approvals = Approvals()
+    child, strict = approvals.at_most(ApprovalMode.ALL), approvals.at_most(ApprovalMode.ASK)
+
+    child.remember([ALL_EDITS])
+
+    assert (approvals.mode, child.mode, strict.mode) == (ApprovalMode.EDITS, ApprovalMode.EDITS, ApprovalMode.ASK)
+    assert strict.at_least(ApprovalMode.EDITS).mode is ApprovalMode.ASK
+    assert Approvals().at_least(ApprovalMode.EDITS).mode is ApprovalMode.EDITS
 
 
 async def test_one_question_is_open_at_a_time(tmp_path: Path) -> None:
