@@ -3,7 +3,8 @@
 FAULT: ``none``, ``silent`` (never answers), ``rubbish`` (prints lines that are no messages, then works), ``noise``
 (nothing else), ``exit`` (ends at once), ``dies`` (ends in each call), ``dies-once`` (in the first; FOLDER remembers),
 ``flood`` (stderr), ``bad-result``, ``not-json``, ``bad-list``, ``odd-tools``, ``long-line``, ``stubborn`` (ignores the
-end of its input and SIGTERM), ``hang`` (never answers a call), ``pages``.
+end of its input and SIGTERM), ``hang`` (never answers a call), ``pages``, ``slow`` (takes a second to start), ``slow-restart``
+(``dies-once``, then ``slow``), ``lame-restart`` (``dies-once``, then ends at once, then works), ``many`` (2 000 tools).
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ def listed(cursor: str | None) -> dict[str, Any]:
     if FAULT == "pages":
         page = int(cursor or 0)
         return {"tools": [tool(f"tool{page}")], **({"nextCursor": str(page + 1)} if page < 4 else {})}
+    if FAULT == "many":
+        return {"tools": [tool(f"tool{number:04}") for number in range(2_000)]}
     if FAULT == "bad-list":
         return {"tools": [{"description": "has no name"}]}
     if FAULT == "odd-tools":
@@ -67,7 +70,7 @@ def called(request: dict[str, Any]) -> None:
         say({"id": request["id"], "result": {"content": [{"type": "text"}]}})
         return
     first = FOLDER / "died"
-    if FAULT == "dies" or (FAULT == "dies-once" and not first.exists()):
+    if FAULT == "dies" or (FAULT in {"dies-once", "slow-restart", "lame-restart"} and not first.exists()):
         first.touch()
         os._exit(9)
     say({"id": request["id"], "result": {"content": [{"type": "text", "text": f"Echo: {text}"}]}})
@@ -92,6 +95,12 @@ def answer(request: dict[str, Any]) -> None:
     params: dict[str, Any] = request.get("params") or {}
     match request.get("method"):
         case "initialize":
+            if FAULT == "slow" or (FAULT == "slow-restart" and (FOLDER / "died").exists()):
+                time.sleep(1)
+            lame = FOLDER / "lame"
+            if FAULT == "lame-restart" and (FOLDER / "died").exists() and not lame.exists():
+                lame.touch()
+                sys.exit(4)
             info = {"name": "faulty", "version": "1"}
             result: dict[str, Any] = {
                 "protocolVersion": params["protocolVersion"],

@@ -147,7 +147,7 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         warnings=(
             *loaded.warnings,
             # Where servers are still to come, what is wrong with the tools is known once they have: see tool_servers.
-            *(warning.message for warning in tools.warnings if not any(s.enabled for s in config.mcp_servers)),
+            *(warning.message for warning in tools.warnings if not any(s.in_use for s in config.mcp_servers)),
             *agents.warnings,
             *guidance.warnings,
         ),

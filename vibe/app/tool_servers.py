@@ -88,7 +88,7 @@ class ToolServers:
 @asynccontextmanager
 async def tool_servers(engine: Engine, host: Host, workdir: Path) -> AsyncGenerator[ToolServers]:
     """Start the configured servers, without waiting for them; they are gone when the block ends."""
-    configs = [config for config in engine.config.mcp_servers if config.enabled]
+    configs = [config for config in engine.config.mcp_servers if config.in_use]
     if not configs:
         yield ToolServers(engine)
         return

@@ -144,6 +144,43 @@ async def test_a_disabled_server_is_not_started(tmp_path: Path) -> None:
         assert rig.servers.states() == ()
 
 
+@pytest.mark.parametrize("fault", ["slow", "slow-restart"])
+async def test_a_start_has_its_own_limit_however_short_a_call_must_be(fault: str, tmp_path: Path) -> None:
+    async with running(tmp_path, faulty(fault, str(tmp_path), tool_timeout_sec=0.5, startup_timeout_sec=60)) as rig:
+        answers = [await rig.call(f"{fault}_look", text="hi") for _ in range(2)]
+    assert [answer.content for answer in answers] == ["Echo: hi", "Echo: hi"]
+
+
+async def test_a_start_that_takes_too_long_names_its_setting(tmp_path: Path) -> None:
+    async with running(tmp_path, faulty("silent", tool_timeout_sec=0.2, startup_timeout_sec=2.0)) as rig:
+        assert rig.state("silent").problem.startswith("did not start within 2 s (startup_timeout_sec)")
+
+
+async def test_a_restart_that_fails_is_tried_again(tmp_path: Path) -> None:
+    async with running(tmp_path, faulty("lame-restart", str(tmp_path))) as rig:
+        answer = await rig.call("lame-restart_look", text="hi")
+    assert answer.content == "Echo: hi"
+
+
+async def test_a_server_is_turned_off_by_either_key(tmp_path: Path) -> None:
+    async with running(tmp_path, over_stdio("off", "no-such-command", required=True, disabled=True)) as rig:
+        assert rig.servers.states() == ()
+
+
+@pytest.mark.parametrize("pattern", ["look", "none_look", "l*", "re:(none_)?look"])
+async def test_disabled_tools_are_not_offered(pattern: str, tmp_path: Path) -> None:
+    async with running(tmp_path, faulty("none", disabled_tools=(pattern,))) as rig:
+        assert rig.state("none").tools == ("none_echo",)
+
+
+async def test_a_server_that_lists_too_much_offers_a_part_of_it(tmp_path: Path) -> None:
+    async with running(tmp_path, faulty("many"), faulty("none", max_tools=1)) as rig:
+        many, none = rig.state("many"), rig.state("none")
+    assert many.tools == tuple(f"many_tool{number:04}" for number in range(128))
+    assert many.unusable == ("1872 of 2000 tools, since its max_tools is 128",)
+    assert none.tools == ("none_echo",)
+
+
 @contextmanager
 def web_server(status: int) -> Generator[str]:
     class Refusing(BaseHTTPRequestHandler):

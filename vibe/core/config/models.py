@@ -252,6 +252,17 @@ class McpServerConfig(Section):
     """Whether a run fails (exit code 3) if the server does not start."""
     enabled: bool = True
     """Whether it is used at all."""
+    disabled: bool = False
+    """The same the other way round: `true` turns it off whatever `enabled` says."""
+    disabled_tools: tuple[str, ...] = ()
+    """Its tools that are not offered: names as the server has them or as they are offered, globs, or `re:` patterns."""
+    max_tools: PositiveInt = 128
+    """How many of its tools are offered at most; what it lists beyond them is left out, with a warning."""
+
+    @property
+    def in_use(self) -> bool:
+        """Whether it is to be started."""
+        return self.enabled and not self.disabled
 
 
 class ToolTable(BaseModel):

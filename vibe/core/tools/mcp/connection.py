@@ -36,7 +36,7 @@ from vibe.core.tools.mcp.failures import (
 )
 from vibe.core.tools.mcp.http import Exchange, endpoint_transport, shown_url
 from vibe.core.tools.mcp.library import let_handlers_run, load_library, protocol_error
-from vibe.core.tools.mcp.listing import list_tools
+from vibe.core.tools.mcp.listing import ToolChoice, list_tools
 from vibe.core.tools.mcp.remote import RemoteTool
 from vibe.core.tools.mcp.server_log import ServerLog
 from vibe.core.tools.mcp.settings import endpoint_of, launch_of
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 RESTARTS = 1
-"""How often in a row, with no answered call between, a lost session is brought back."""
+"""How often in a row, with no answered call between, a lost session is brought back; and how often that is tried again."""
 BACKOFF_SECONDS = 0.5
 RELIST_SECONDS = 2.0
 """How long the answer to a call waits for the new list of tools that its server announced before."""
@@ -97,6 +97,7 @@ class ServerConnection:
         self.on_change: Callable[[], Awaitable[None]] | None = None
         self.finished = Event()
         self._place = place
+        self._choice = ToolChoice(config)
         self._client: Client | None = None
         self._settled = Event()
         self._news = Event()
@@ -128,6 +129,7 @@ class ServerConnection:
         # The handshake that every revision until 2026 knows comes first: a server that ignores the newer question would
         # cost its ten seconds, and on the newer protocol a cancelled call and a changed list are not announced.
         mode = "legacy"
+        worked, failed_restarts = False, 0
         while not self._closing:
             was_ready = False
             try:
@@ -150,10 +152,14 @@ class ServerConnection:
             self._client = None
             if self._closing:
                 return
-            if not was_ready or self._unanswered_losses >= RESTARTS:
+            worked = worked or was_ready
+            if not was_ready and worked and failed_restarts < RESTARTS:
+                failed_restarts += 1
+            elif not was_ready or self._unanswered_losses >= RESTARTS:
                 self._fail(problem)
                 return
-            self._unanswered_losses += 1
+            else:
+                self._unanswered_losses, failed_restarts = self._unanswered_losses + 1, 0
             self._begin_again()
             await sleep(BACKOFF_SECONDS)
 
@@ -186,11 +192,9 @@ class ServerConnection:
 
                 patience.deadline = current_time() + self.config.startup_timeout_sec
                 info = Implementation(name="vibe", version=self._place.version)
-                timeout = self.config.tool_timeout_sec
+                # No limit of the library's on what is asked before the first call: the start as a whole has one.
                 sieved = SievedTransport(transport, self._refused.append)
-                async with Client(
-                    sieved, mode=mode, client_info=info, read_timeout_seconds=timeout, message_handler=self._hear
-                ) as client:
+                async with Client(sieved, mode=mode, client_info=info, message_handler=self._hear) as client:
                     self.tools = await self._list_tools(client)
                     patience.deadline, started = math.inf, True
                     self._client = client
@@ -233,7 +237,7 @@ class ServerConnection:
 
     async def _list_tools(self, client: Client) -> tuple[RemoteTool, ...]:
         self._refused.clear()
-        tools = await list_tools(client, self._refused)
+        tools = await list_tools(client, self._choice, self._refused)
         self.unusable = tuple(self._refused)
         return tools
 
@@ -269,7 +273,8 @@ class ServerConnection:
             raise ServerCallError(self.name, f"{self.problem or 'has been closed'}; go on without it")
         self._exchange.refused = None
         try:
-            result = await client.call_tool(tool, arguments, progress_callback=on_progress)
+            limit = self.config.tool_timeout_sec
+            result = await client.call_tool(tool, arguments, limit, progress_callback=on_progress)
         except (ClosedResourceError, BrokenResourceError) as error:
             raise self._lost_call(client, tool) from error
         except (ValueError, RuntimeError, OSError) as error:

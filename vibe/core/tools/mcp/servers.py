@@ -39,7 +39,7 @@ class McpServers:
     """The servers of one process. ``taken`` are tool names that no server may use."""
 
     def __init__(self, configs: Iterable[McpServerConfig], place: ServerPlace, taken: Iterable[str] = ()) -> None:
-        self._connections = tuple(ServerConnection(config, place) for config in configs if config.enabled)
+        self._connections = tuple(ServerConnection(config, place) for config in configs if config.in_use)
         self._taken = frozenset(taken)
         self._group: TaskGroup | None = None
         self._classes: dict[tuple[str, RemoteTool, str], ToolClass] = {}
