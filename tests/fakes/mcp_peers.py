@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from vibe.core.config.models import McpServerConfig, McpTransport
+from vibe.core.config.mcp_models import McpServerConfig, McpTransport
 
 REPOSITORY = Path(__file__).parents[2]
 PEERS = REPOSITORY / "tests" / "peers"

@@ -9,7 +9,8 @@ import pytest
 from tests.unit.core.config.surroundings import Surroundings
 from vibe.core.config.errors import InvalidConfigError
 from vibe.core.config.foreign_keys import FOREIGN_KEYS
-from vibe.core.config.models import McpServerConfig, ModelConfig, ProviderConfig, SessionLoggingConfig, VibeConfig
+from vibe.core.config.mcp_models import McpServerConfig
+from vibe.core.config.models import ModelConfig, ProviderConfig, SessionLoggingConfig, VibeConfig
 
 FILE = "~/.vibe/config.toml"
 

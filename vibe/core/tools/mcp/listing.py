@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from vibe.core.config.models import McpServerConfig
+from vibe.core.config.mcp_models import McpServerConfig
 from vibe.core.config.patterns import NamePatterns
 from vibe.core.tools.mcp.remote import RemoteTool, UnusableToolError, proxy_names, remote_tool
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from vibe.core.config.models import McpServerConfig
+from vibe.core.config.mcp_models import McpServerConfig
 from vibe.core.tools.mcp.errors import ServerSettingError
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")

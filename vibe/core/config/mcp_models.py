@@ -1,0 +1,74 @@
+"""What can be configured of an MCP server; see ``models``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, cast
+
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
+
+from vibe.core.config.sections import PositiveInt, PositiveSeconds, Section
+
+
+class McpTransport(StrEnum):
+    """How an MCP server is talked to."""
+
+    HTTP = "http"
+    STREAMABLE_HTTP = "streamable-http"
+    STDIO = "stdio"
+
+
+def _words(value: Any) -> Any:
+    """A command as TOML has it; pydantic would report each way it is not."""
+    several = isinstance(value, (list, tuple))
+    words: tuple[Any, ...] = tuple(cast("list[Any]", value)) if several else (value,)
+    if not all(isinstance(word, str) for word in words):
+        raise PydanticCustomError("words", "must be a string or a list of strings")
+    return words if several else words[0]
+
+
+class McpServerConfig(Section):
+    """An MCP server: its tools are offered as `<name>_<tool>`, and asked about unless `[tools.<name>_<tool>]` says else."""
+
+    name: str
+    """What its tools' names begin with; a later layer's server of the same name replaces the whole entry."""
+    transport: McpTransport
+    """`stdio` is a command that is run; `http` and `streamable-http` both mean streamable HTTP."""
+    url: str = ""
+    """For HTTP: its address, such as `https://host/mcp`."""
+    headers: dict[str, str] = {}
+    """For HTTP: headers of every request; `${NAME}` is a variable's value."""
+    api_key_env: str = ""
+    """For HTTP: the environment variable that holds its key, never the key itself."""
+    api_key_header: str = "Authorization"
+    """For HTTP: the header the key goes into, unless `headers` sets it."""
+    api_key_format: str = "Bearer {token}"
+    """For HTTP: what that header says, with `{token}` for the key."""
+    command: Annotated[str | tuple[str, ...], BeforeValidator(_words)] = ""
+    """For stdio: the command, as one string or a list of words."""
+    args: tuple[str, ...] = ()
+    """For stdio: words after the command."""
+    env: dict[str, str] = {}
+    """For stdio: variables besides HOME, LOGNAME, PATH, SHELL, TERM and USER; `${NAME}` is one of yours."""
+    prompt: str = ""
+    """A hint for the model about what the server is good for."""
+    startup_timeout_sec: PositiveSeconds = 10.0
+    """How long it may take to start and list its tools, in seconds."""
+    tool_timeout_sec: PositiveSeconds = 60.0
+    """How long a call of a tool may take, in seconds."""
+    required: bool = False
+    """Whether a run fails (exit code 3) if the server does not start."""
+    enabled: bool = True
+    """Whether it is used at all."""
+    disabled: bool = False
+    """The same the other way round: `true` turns it off whatever `enabled` says."""
+    disabled_tools: tuple[str, ...] = ()
+    """Its tools that are not offered: names as the server has them or as they are offered, globs, or `re:` patterns."""
+    max_tools: PositiveInt = 128
+    """How many of its tools are offered at most; what it lists beyond them is left out, with a warning."""
+
+    @property
+    def in_use(self) -> bool:
+        """Whether it is to be started."""
+        return self.enabled and not self.disabled
