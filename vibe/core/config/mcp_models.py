@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, cast
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from vibe.core.config.sections import PositiveInt, PositiveSeconds, Section
@@ -37,7 +37,7 @@ class McpServerConfig(Section):
     """`stdio` is a command that is run; `http` and `streamable-http` both mean streamable HTTP."""
     url: str = ""
     """For HTTP: its address, such as `https://host/mcp`."""
-    headers: dict[str, str] = {}
+    headers: dict[str, str] = Field(default_factory=dict)
     """For HTTP: headers of every request; `${NAME}` is a variable's value."""
     api_key_env: str = ""
     """For HTTP: the environment variable that holds its key, never the key itself."""
@@ -49,7 +49,7 @@ class McpServerConfig(Section):
     """For stdio: the command, as one string or a list of words."""
     args: tuple[str, ...] = ()
     """For stdio: words after the command."""
-    env: dict[str, str] = {}
+    env: dict[str, str] = Field(default_factory=dict)
     """For stdio: variables besides HOME, LOGNAME, PATH, SHELL, TERM and USER; `${NAME}` is one of yours."""
     prompt: str = ""
     """A hint for the model about what the server is good for."""

@@ -262,7 +262,7 @@ class VibeConfig(Section):
     """The models that can be chosen; yours come before the built-in ones."""
     providers: tuple[ProviderConfig, ...] = DEFAULT_PROVIDERS
     """Where models are served; yours come before the built-in ones."""
-    tools: dict[str, dict[str, Any]] = {}
+    tools: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """A table a tool, such as `[tools.bash]`."""
     enabled_tools: tuple[str, ...] = ()
     """Patterns of the only tools there are; empty: all."""
