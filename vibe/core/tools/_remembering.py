@@ -19,7 +19,7 @@ def covered_commands(line: str) -> tuple[str, ...] | None:
     """
     parsed = parse_line(line)
     commands = parsed.commands
-    if parsed.surprises or parsed.inputs or not commands:
+    if parsed.surprises or parsed.inputs or not parsed.plain or not commands:
         return None
     if any(word.text is None or word.pattern for command in commands for word in command.words):
         return None

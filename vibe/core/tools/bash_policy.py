@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from vibe.core.tools._confined_reading import may_read_confined
 from vibe.core.tools._denials import Inspection, inspect
@@ -18,6 +19,8 @@ from vibe.core.tools._readers import READERS, find_reader
 from vibe.core.tools._repository import repository_doubt
 from vibe.core.tools._runners import runs_others
 from vibe.core.tools._shell import ShellCommand, ShellLine, parse_line
+from vibe.core.tools._shell_programs import bare, is_shell_word, with_stand_ins
+from vibe.core.tools._words import Place
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.workspace import Workspace
 
@@ -66,7 +69,6 @@ INTERPRETERS = frozenset({
 
 EXTENDED_GIT = re.compile(r"-[cCp]|--(?:git-dir|work-tree|exec-path|config-env|namespace|paginate|super-prefix).*")
 
-MAX_FOLDERS = 64
 MAX_WORDS = 16
 """The longest entry of an allow list, in words."""
 
@@ -148,6 +150,9 @@ def _matching(argv: tuple[str, ...], entries: frozenset[tuple[str, ...]]) -> lis
     return [argv[:length] for length in range(1, min(len(argv), MAX_WORDS) + 1) if argv[:length] in entries]
 
 
+Places: TypeAlias = "frozenset[Place]"
+
+
 class _Doubt(NamedTuple):
     """Why a line may not run unasked. ``closed``: nor where it can only read."""
 
@@ -160,53 +165,76 @@ def _first_doubt(line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace
         return _Doubt(line.surprises[0])
     if not line.commands:
         return _Doubt("it holds no command", closed=True)
-    judged = [_judge(command, allowed) for command in line.commands]
-    paths = [NamedPath(text=text) for text in line.inputs]
-    for one in judged:
+    judged = [(command, _judge(command, allowed)) for command in line.commands]
+    for command, one in judged:
         if one.doubt:
             return _Doubt(one.doubt)
-        paths += one.paths
+        if not line.plain and not _only_reads(command):
+            return _Doubt(f"{command.argv[0]!r} stands among variables or conditions")
+    everywhere = frozenset(place for command in line.commands for place in command.places)
+    named = [(path, command.places) for command, one in judged for path in one.paths]
+    named += [(NamedPath(text=text), everywhere) for text in line.inputs]
     if workspace is None:
-        return next((_Doubt(doubt) for path in paths if (doubt := lexical_doubt(path))), None)
-    return _doubt_places(line, paths, workspace, git=any(one.git for one in judged))
+        return next((_Doubt(doubt) for path, _ in named if (doubt := lexical_doubt(path))), None)
+    return _doubt_places(named, [command.places for command, one in judged if one.git], workspace)
 
 
-def _doubt_places(line: ShellLine, paths: Sequence[NamedPath], workspace: Workspace, *, git: bool) -> _Doubt | None:
+def _only_reads(command: ShellCommand) -> bool:
+    argv = bare(command).argv
+    return argv[:1] == ("cd",) or is_shell_word(command) or find_reader(argv) is not None
+
+
+def _doubt_places(
+    named: Sequence[tuple[NamedPath, Places]], git: Sequence[Places], workspace: Workspace
+) -> _Doubt | None:
     """Why what the line names may lead out, or make git run something."""
-    folders = _folders(line, workspace)
-    if folders is None:
-        return _Doubt("it changes its folder more often than is followed")
-    if git:
-        doubt = next((doubt for folder in folders if (doubt := repository_doubt(folder))), "")
-        if doubt:
+    folders: dict[Place, Path] = {}
+    for place in {place for _, places in named for place in places} | {place for places in git for place in places}:
+        folder = _folder(place, workspace)
+        if folder is None:
+            return _Doubt(f"{' && '.join(f'cd {step}' for step in place)!r} leads to a place only known by running it")
+        folders[place] = folder
+    for folder in {folders[place] for places in git for place in places}:
+        if doubt := repository_doubt(folder):
             return _Doubt(doubt, closed=True)
-    found = next((doubt for path in paths if (doubt := resolved_doubt(path, workspace, folders))), None)
-    return _Doubt(found.why, closed=not found.below) if found else None
+    for path, places in named:
+        found = resolved_doubt(path, workspace, [folders[place] for place in sorted(places)] or [workspace.root])
+        if found is not None:
+            return _Doubt(found.why, closed=not found.below)
+    return None
 
 
-def _folders(line: ShellLine, workspace: Workspace) -> list[Path] | None:
-    """Every folder a command of the line may find itself in: the root, and wherever a ``cd`` may have led; None: too many."""
-    folders = [workspace.root]
-    for command in line.commands:
-        if command.argv[:1] == ("cd",) and len(command.argv) == 2:
-            folders += [folder / command.argv[1] for folder in folders]
-        if len(folders) > MAX_FOLDERS:
+def _folder(place: Place, workspace: Workspace) -> Path | None:
+    """The folder that the steps of a place lead to; None unless each is there, inside, and no link."""
+    root = Path(os.path.realpath(workspace.root))
+    folder = root
+    for step in place:
+        folder = Path(os.path.normpath(folder / step))
+        if not folder.is_dir() or os.path.realpath(folder) != str(folder) or not workspace.contains(folder):
             return None
-    return folders
+    return folder
 
 
 def _judge(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged:
-    if command.argv[:2] in {("git", "--no-pager"), ("git", "-P")}:
-        command = replace(command, words=(command.words[0], *command.words[2:]))
+    command = with_stand_ins(bare(command))
     argv = command.argv
     if not argv or command.words[0].pattern or "/" in argv[0]:
         return Judged("what it runs is only known by running it" if not argv else f"{argv[0]!r} is no plain name")
+    if is_shell_word(command):
+        return Judged()
     program = argv[0]
     found = find_reader(argv)
     if found is not None and _matching(argv, allowed):
         return judge_reader(command, *found)
     if program == "cd":
         return _judge_cd(command, allowed)
+    return _judge_listed(command, allowed)
+
+
+def _judge_listed(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged:
+    """A command that is no reader, by the allow list."""
+    argv = command.argv
+    program = argv[0]
     if runs_others(argv):
         return Judged(f"{program!r} runs what it is given")
     matching = [prefix for prefix in _matching(argv, allowed) if " ".join(prefix) not in READERS]

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.core.tools import shell_lab
+from tests.unit.core.tools.bash_construct_lines import CONSTRUCTED, HARMLESS
 from tests.unit.core.tools.bash_hostile_lines import HOSTILE
 from tests.unit.core.tools.bash_lines import EVASIONS, EVERYDAY, UNREADABLE
 from tests.unit.core.tools.bash_option_lines import HIDDEN
@@ -41,10 +42,12 @@ def judge(line: str, lab: ShellLab) -> BashVerdict:
 def test_the_tables_are_long_enough_and_say_nothing_twice() -> None:
     assert len(set(EVERYDAY)) == len(EVERYDAY) >= 60
     assert len(set(EVASIONS)) == len(EVASIONS) >= 200
+    assert len(set(HARMLESS)) == len(HARMLESS) >= 100
+    assert len(set(CONSTRUCTED)) == len(CONSTRUCTED) >= 150
     assert len({*EVASIONS, *HOSTILE}) == len(EVASIONS) + len(HOSTILE) >= 500
 
 
-@pytest.mark.parametrize("line", EVERYDAY)
+@pytest.mark.parametrize("line", [*EVERYDAY, *HARMLESS])
 def test_everyday_looking_runs_unasked(line: str, template: ShellLab) -> None:
     verdict = judge(line, template)
     assert verdict.permission is ToolPermission.ALWAYS, verdict.reason
@@ -53,12 +56,12 @@ def test_everyday_looking_runs_unasked(line: str, template: ShellLab) -> None:
 def test_everyday_looking_changes_nothing_and_shows_no_secret(template: ShellLab, tmp_path: Path) -> None:
     lab = shell_lab.copy(template, tmp_path / "lab")
     before = lab.state()
-    printed = "".join(lab.run(line) for line in EVERYDAY)
+    printed = "".join(lab.run(line) for line in (*EVERYDAY, *HARMLESS))
     assert lab.state() == before
     assert SECRET not in printed
 
 
-@pytest.mark.parametrize("line", [*EVASIONS, *UNREADABLE, *HOSTILE, *HIDDEN])
+@pytest.mark.parametrize("line", [*EVASIONS, *CONSTRUCTED, *UNREADABLE, *HOSTILE, *HIDDEN])
 def test_a_way_round_is_asked_about_or_denied(line: str, template: ShellLab) -> None:
     verdict = judge(line, template)
     assert verdict.permission is not ToolPermission.ALWAYS

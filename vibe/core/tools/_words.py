@@ -1,0 +1,177 @@
+"""Words and commands of a shell line, and what is known of them before it runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+LITERAL_NODES = frozenset({"word", "number", "string", "raw_string", "ansi_c_string", "concatenation"})
+EXPANSION_NODES = frozenset({
+    "simple_expansion", "expansion", "command_substitution", "process_substitution", "arithmetic_expansion",
+    "brace_expression", "translated_string",
+})  # fmt: skip
+PATTERN = re.compile(r"(?<!\\)(?:\\\\)*[*?\[{]|^~|[=:]~")
+SPLITS = re.compile(r"[\s*?\[\\]|^$")
+"""What the shell would take apart, or for a pattern, where a variable stands without quotes."""
+LOCAL_NAME = re.compile(r"(?!.*_proxy$|npm_|auto_resume$|histchars$)[a-z][a-z0-9_]{0,30}|_")
+"""Variables that a line may set: none that a program or the shell heeds."""
+SHOWN_VARIABLES = frozenset({
+    "BASH_VERSION", "EUID", "HOME", "HOSTNAME", "LANG", "LINENO", "LOGNAME", "OLDPWD", "PATH", "PPID", "PWD", "RANDOM",
+    "SECONDS", "SHELL", "TERM", "UID", "USER", "VIRTUAL_ENV",
+})  # fmt: skip
+"""Variables of the surroundings that anybody may see."""
+NUMBERS = frozenset({"?", "#", "$", "!"})
+MAX_READINGS = 32
+"""How many ways to read one command, by the values its variables may have, are looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """A word: its text after quotes are removed, None if only running tells. ``pattern``: the shell may expand it.
+
+    Of what only running tells: ``harmless`` is one word, whatever it holds, and no secret of the surroundings;
+    ``plain`` is so without quotes, too; ``number`` is a number.
+    """
+
+    text: str | None
+    pattern: bool = False
+    harmless: bool = False
+    plain: bool = False
+    number: bool = False
+
+
+UNKNOWN = Word(text=None)
+SOME_TEXT = Word(text=None, harmless=True)
+SOME_WORD = Word(text=None, harmless=True, plain=True)
+SOME_NUMBER = Word(text=None, harmless=True, plain=True, number=True)
+
+Values: TypeAlias = "tuple[Word, ...]"
+"""What a word or a variable may be: one of these."""
+Place: TypeAlias = "tuple[str, ...]"
+"""Where a command runs: the folders changed to one after the other."""
+HERE: frozenset[Place] = frozenset({()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellCommand:
+    """A simple command. ``fed``: something is piped or redirected into it. ``places``: where it may run."""
+
+    words: tuple[Word, ...]
+    fed: bool = False
+    places: frozenset[Place] = HERE
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The words up to the first that is not known."""
+        known: list[str] = []
+        for word in self.words:
+            if word.text is None:
+                break
+            known.append(word.text)
+        return tuple(known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What is known where a command stands: the variables that the line has set, and the places."""
+
+    scope: Mapping[str, Values] = field(default_factory=dict[str, Values])
+    places: frozenset[Place] = HERE
+
+    def with_value(self, name: str, values: Values) -> State:
+        """The state after a variable was set."""
+        return State(scope={**self.scope, name: values}, places=self.places)
+
+    def without(self, changed: Mapping[str, bool]) -> State:
+        """The state where some variables were set to what is not known; True: to a number."""
+        scope = dict(self.scope)
+        for name in changed.keys() & scope.keys():
+            number = changed[name] and all(map(is_number, scope[name]))
+            scope[name] = (SOME_NUMBER if number else SOME_TEXT,)
+        return State(scope=scope, places=self.places)
+
+
+def merged(states: Sequence[State]) -> State:
+    """What is known after one of several ways; a way without a place was never gone."""
+    gone = [state for state in states if state.places] or list(states)
+    common = [name for name in gone[0].scope if all(name in state.scope for state in gone)]
+    scope: dict[str, Values] = {}
+    for name in common:
+        values = tuple(dict.fromkeys(word for state in gone for word in state.scope[name]))
+        scope[name] = values if len(values) <= MAX_READINGS else (SOME_TEXT,)
+    return State(scope=scope, places=frozenset(place for state in gone for place in state.places))
+
+
+def is_number(word: Word) -> bool:
+    """Whether a word is a number, known or not."""
+    return word.number or (word.text is not None and re.fullmatch(r"-?\d+", word.text) is not None)
+
+
+def text_of(node: Node) -> str:
+    """The source of a node."""
+    return (node.text or b"").decode(errors="replace")
+
+
+def literal(node: Node) -> Word | None:
+    """A word without expansions; None if it has some."""
+    text = text_of(node)
+    if node.type in {"word", "number", "extglob_pattern", "regex"}:
+        return Word(text=_unescaped(text), pattern=PATTERN.search(text) is not None)
+    if node.type == "raw_string":
+        return Word(text=text[1:-1])
+    if node.type == "ansi_c_string":
+        return UNKNOWN if "\\" in text else Word(text=text[2:-1])
+    if node.type == "string" and all(child.type in {"string_content", '"'} for child in node.children):
+        body = text[1:-1]
+        return UNKNOWN if re.search(r"(?<!\\)(?:\\\\)*[$`]", body) else Word(text=unquoted(body))
+    return None
+
+
+def unquoted(body: str) -> str:
+    """What stands between double quotes, as the shell takes it."""
+    return re.sub(r'\\([\\"$`])', r"\1", body.replace("\\\n", ""))
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text.replace("\\\n", ""), flags=re.DOTALL)
+
+
+def joined(parts: Sequence[Values], bare: str = "") -> Values:
+    """Parts of a word as one, in every way they may be read. ``bare``: its source, all that is quoted left out."""
+    readings: list[Word] = []
+    for count, reading in enumerate(product(*parts)):
+        if count >= MAX_READINGS:
+            return (UNKNOWN,)
+        pattern = any(part.pattern for part in reading) or PATTERN.search(bare) is not None
+        known = [part.text for part in reading if part.text is not None]
+        if len(known) == len(reading):
+            readings.append(Word(text="".join(known), pattern=pattern))
+        else:
+            harmless = not pattern and all(part.harmless for part in reading if part.text is None)
+            readings.append(Word(text=None, harmless=harmless, plain=harmless))
+    return tuple(dict.fromkeys(readings))
+
+
+def value_of(name: str, state: State, *, quoted: bool) -> Values:
+    """What ``$name`` stands for."""
+    if name in NUMBERS:
+        return (SOME_NUMBER,)
+    if name in state.scope and name != "_":  # which the shell sets itself
+        return tuple(dict.fromkeys(_expanded(word, quoted=quoted) for word in state.scope[name]))
+    return (SOME_WORD,) if name in SHOWN_VARIABLES else (UNKNOWN,)
+
+
+def _expanded(word: Word, *, quoted: bool) -> Word:
+    if quoted:
+        return word
+    if word.text is None:
+        return word if word.plain else UNKNOWN
+    if word.pattern:
+        return UNKNOWN if "/" in word.text else SOME_WORD
+    return UNKNOWN if SPLITS.search(word.text) else word
