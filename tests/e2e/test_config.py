@@ -61,8 +61,11 @@ def test_set_changes_one_line_and_keeps_the_rest(vibe: VibeCommand) -> None:
         ("planner.max_parallel_steps", "0", "must be at least 1, not 0"),
         ("tools.bash.permission", "sometimes", "'always', 'ask' or 'never'"),
         ("tools.bash.default_timeout", "soon", "default_timeout"),
-        ("activ_model", "local", "is no setting, did you mean active_model?"),
-        ("planner", "{}", "is no setting"),
+        ("activ_model", "local", "unknown setting 'activ_model': did you mean active_model?"),
+        ("planner", "{}", "unknown setting 'planner'"),
+        ("api_key", "s", "unknown setting 'api_key': did you mean api_key_env_var of [[providers]]?"),
+        ("providers[mistral].api_key", "s", "did you mean providers[mistral].api_key_env_var?"),
+        ("base_url", "s", "did you mean api_base of [[providers]]?"),
     ],
 )
 def test_set_refuses_what_the_loader_would_refuse(vibe: VibeCommand, key: str, value: str, sentence: str) -> None:
@@ -159,3 +162,36 @@ def test_agents_are_listed_and_broken_files_named(vibe: VibeCommand) -> None:
     assert "bad.toml:1: agent" in refused.err
     assert vibe("-p", "go", "--agent", "explore").code == 2
     assert json.loads(vibe("config", "show", "--output", "json").out)["default_agent"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (("active_model",), "devstral-2\n"),
+        (("auto_approve",), "true\n"),
+        (("planner.max_parallel_steps", "--output", "json"), "4\n"),
+        (("providers[mistral].api_base", "--output", "json"), '"https://api.mistral.ai/v1"\n'),
+    ],
+)
+def test_one_setting_is_printed_bare(vibe: VibeCommand, words: tuple[str, ...], shown: str) -> None:
+    vibe.configure("auto_approve = true\n")
+
+    ended = vibe("config", "get", *words)
+
+    assert (ended.code, ended.out, ended.err) == (0, shown, "")
+
+
+def test_a_table_is_printed_as_show_has_it(vibe: VibeCommand) -> None:
+    table = vibe("config", "get", "planner").out
+
+    assert table.startswith("planner.")
+    assert table in vibe("config", "show").out
+    assert vibe("config", "get", "plannr").err == "vibe: vibe config: unknown setting 'plannr': did you mean planner?\n"
+
+
+def test_a_key_in_the_settings_is_told_where_it_belongs(vibe: VibeCommand) -> None:
+    vibe.configure('[[providers]]\nname = "p"\napi_base = "http://127.0.0.1:1/v1"\napi_key = "secret"\n')
+
+    ended = vibe("doctor")
+
+    assert "unknown setting providers[0].api_key has no effect, did you mean providers[p].api_key_env_var?" in ended.out

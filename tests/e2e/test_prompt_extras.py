@@ -42,8 +42,8 @@ def test_the_prompt_may_stand_in_a_file(vibe: VibeCommand) -> None:
         (("--prompt-file", "empty.md"), "there is no prompt in it"),
         (("--prompt-file", "/dev/zero"), "longer than 1,000,000 bytes"),
         (("-p", "hi", "--output-dir", "ask.md"), "ask.md: this is a file; name a folder"),
-        (("-p", "hi", "--time-limit", "0"), "'0' is no number above 0"),
-        (("-p", "hi", "--time-limit", "inf"), "'inf' is no number above 0"),
+        (("-p", "hi", "--time-limit", "0"), "argument --time-limit: must be a number above 0, not '0'"),
+        (("-p", "hi", "--time-limit", "inf"), "must be a number above 0, not 'inf'"),
     ],
 )
 def test_what_cannot_be_meant_is_one_sentence(vibe: VibeCommand, words: tuple[str, ...], says: str) -> None:

@@ -15,7 +15,7 @@ from vibe.core.config.errors import InvalidConfigError
 from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
 from vibe.core.config.models import VibeConfig
 from vibe.core.config.paths import CONFIG_FILE, PROJECT_DIRECTORY, VibePaths, find_project_dir, shown, user_home_of
-from vibe.core.config.schema import Key, annotation_at, entry_of, leaves, parse_word, suggestion, written
+from vibe.core.config.schema import Key, annotation_at, entry_of, leaves, parse_word, section_of, suggestion, written
 from vibe.core.config.toml_source import read_toml
 from vibe.core.config.writer import ConfigWriter, parse_key
 from vibe.core.errors import ConfigError
@@ -40,9 +40,9 @@ class UnknownSettingError(ConfigError):
     """No such key."""
 
     def __init__(self, key: Key) -> None:
-        near = suggestion(key[-1], VibeConfig, key[:-1])
-        hint = f"did you mean {near}?" if near else "see docs/reference/config.md"
-        super().__init__("vibe config", written(key), f"is no setting, {hint}")
+        near = suggestion(key[-1], _section(key[:-1]), key[:-1])
+        hint = f"did you mean {near}?" if near else "`vibe config show` lists them"
+        super().__init__("vibe config", "", f"unknown setting {written(key)!r}: {hint}")
 
 
 class Settings:
@@ -120,6 +120,23 @@ class Settings:
         parsed = parse_key(key)
         return parse_word(word, _annotation(parsed))
 
+    def get(self, key: str) -> tuple[Setting, ...]:
+        """The setting of that name, or those of the table; secrets are masked.
+
+        Raises:
+            ConfigError: there is no such setting.
+        """
+        parsed = parse_key(key)
+        name = written(parsed)
+        found = tuple(
+            setting
+            for setting in self.shown()
+            if setting.key == name or setting.key.startswith((f"{name}.", f"{name}["))
+        )
+        if not found:
+            raise UnknownSettingError(parsed)
+        return found
+
     def shown(self) -> Iterator[Setting]:
         """Every setting in the order of the reference; secrets are masked."""
         loaded = self.load()
@@ -133,6 +150,15 @@ class Settings:
                 "default",
             )
             yield Setting(key=written(key), value=_masked(key, value, loaded.environ), origin=origin)
+
+
+def _section(table: Key) -> type[BaseModel]:
+    """The model of a table, as far as there is one."""
+    section: type[BaseModel] = VibeConfig
+    for name in table:
+        field = section.model_fields.get(name)  # none: the name of an entry, or a misspelling
+        section = (field and (section_of(field.annotation) or entry_of(field.annotation))) or section
+    return section
 
 
 def _about(problem: ConfigError, key: str) -> bool:

@@ -16,7 +16,7 @@ def positive_int(text: str) -> int:
     except ValueError:
         value = 0
     if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+        raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more, not {text!r}")
     return value
 
 
@@ -27,7 +27,7 @@ def positive_number(text: str) -> float:
     except ValueError:
         value = 0.0
     if not (value > 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+        raise argparse.ArgumentTypeError(f"must be a number above 0, not {text!r}")
     return value
 
 

@@ -18,7 +18,7 @@ COMMANDS = {
     "mcp": "look at the MCP servers",
     "permissions": "say what a tool call may do, and why",
     "doctor": "look at what runs depend on: settings, keys, sandbox, programs",
-    "migrate": "bring a home of another version up to date",
+    "migrate": "remove settings of Mistral Vibe that have no effect here",
 }
 """Each is served by the module of its name in ``vibe.cli.commands``; anything else is a prompt."""
 

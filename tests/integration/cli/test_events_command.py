@@ -124,7 +124,7 @@ def test_a_source_that_can_not_be_read_is_one_sentence(surroundings: Surrounding
 
 def test_event_numbers_begin_at_one(surroundings: Surroundings) -> None:
     assert surroundings.run("tail", "--from", "0") == 2
-    assert "'0' is no event number" in surroundings.err.getvalue()
+    assert "must be an event number, 1 or more, not '0'" in surroundings.err.getvalue()
 
 
 def test_tail_follows_the_only_run_to_its_end(vibe_home: Path, bus: EventBus) -> None:

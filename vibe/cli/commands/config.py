@@ -13,7 +13,7 @@ from typing import Any
 
 from vibe.app.settings import Setting, Settings
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import one_line
+from vibe.cli.describe import harmless, one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.core.errors import ConfigError, EnvironmentFailure, UsageError
 
@@ -40,6 +40,9 @@ def add_arguments(subparsers: Any) -> None:
     show = commands.add_parser("show", help="print every setting as it is")
     show.add_argument("--origin", action="store_true", help="say where each was set")
     show.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
+    get = commands.add_parser("get", help="print one setting, or those of one table")
+    get.add_argument("key", metavar="KEY", help="such as active_model, or planner for all of that table")
+    get.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
     path = commands.add_parser("path", help="print where the settings file is")
     change = commands.add_parser("set", help="set one key; all else in the file stays as it is")
     change.add_argument("key", metavar="KEY", help="such as active_model or tools.bash.permission")
@@ -47,9 +50,10 @@ def add_arguments(subparsers: Any) -> None:
     edit = commands.add_parser("edit", help="open the settings file in $EDITOR, and check it before it counts")
     for command in (path, change, edit):
         command.add_argument("--project", action="store_true", help="the project's .vibe/config.toml, not your own")
-    for command in (show, path, change, edit):
+    for command in (show, get, path, change, edit):
         command.add_argument("--workdir", metavar="DIR", help="as if called in this directory")
-    show.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this command")
+    for command in (show, get):
+        command.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this command")
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
@@ -59,6 +63,8 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     settings = Settings(host, workdir, trust=getattr(args, "trust", False))
     if args.config_command == "show":
         _show(settings, args, env)
+    elif args.config_command == "get":
+        _get(settings, args, env)
     elif args.config_command == "path":
         env.stdout.write(f"{settings.path(project=args.project)}\n")
     elif args.config_command == "set":
@@ -76,6 +82,21 @@ def _show(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> 
         return
     for setting in listed:
         env.stdout.write(_line(setting, origin=args.origin) + "\n")
+
+
+def _get(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> None:
+    """One value as it is, for scripts; a table as ``show`` has it."""
+    found = settings.get(args.key)
+    if args.output == "json":
+        document = {setting.key: setting.value for setting in found}
+        only = found[0].value if len(found) == 1 else document
+        env.stdout.write(json.dumps(only, indent=2, ensure_ascii=False) + "\n")
+    elif len(found) == 1 and isinstance(found[0].value, str):
+        env.stdout.write(harmless(found[0].value) + "\n")
+    elif len(found) == 1:
+        env.stdout.write(json.dumps(found[0].value, ensure_ascii=False) + "\n")
+    else:
+        env.stdout.write("".join(f"{_line(setting, origin=False)}\n" for setting in found))
 
 
 def _line(setting: Setting, *, origin: bool) -> str:

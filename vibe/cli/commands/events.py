@@ -190,5 +190,5 @@ def _is_file(source: str, env: CliEnvironment) -> bool:
 
 def _event_number(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]*", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no event number: give 1 or more")
+        raise argparse.ArgumentTypeError(f"must be an event number, 1 or more, not {text!r}")
     return int(text)

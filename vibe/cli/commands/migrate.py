@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from vibe.app.host import Host
 from vibe.app.migrate import migrate
 from vibe.cli.arguments import existing_folder
 from vibe.cli.describe import one_line
@@ -24,7 +23,7 @@ def add_arguments(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Clean the files, and say what was done to each."""
-    host = Host(home=env.home, environ=env.environ, runtime_dir=env.runtime_dir)
+    host = env.host
     done = migrate(host, existing_folder("--workdir", args.workdir, env.cwd), dry_run=args.dry_run)
     for file in done:
         kept = f" (the old file is {file.backup})" if file.backup is not None else ""

@@ -61,8 +61,27 @@ def suggestion(name: str, section: type[BaseModel], table: Key) -> str | None:
     elsewhere = [written(key) for key in leaves() if key[-1] == name]
     if elsewhere:
         return elsewhere[0]
-    near = closest(name, section.model_fields)
-    return written((*table, near)) if near else None
+    near = _meant(name, section) or closest(name, section.model_fields)
+    if near:
+        return written((*table, near))
+    groups = () if table else ("providers", "models")
+    entries = ((group, entry_of(VibeConfig.model_fields[group].annotation)) for group in groups)
+    return next((f"{near} of [[{group}]]" for group, entry in entries if entry and (near := _meant(name, entry))), None)
+
+
+CALLED_OTHERWISE = {
+    "base_url": "api_base",
+    "endpoint": "api_base",
+    "url": "api_base",
+    "max_tokens": "max_output_tokens",
+}
+"""What other programs call settings of ours."""
+
+
+def _meant(name: str, section: type[BaseModel]) -> str | None:
+    """The setting of that name, or whose name begins so: who writes ``api_key`` does not mean ``api_base``."""
+    wanted = CALLED_OTHERWISE.get(name, name)
+    return next((known for known in section.model_fields if known == wanted or known.startswith(f"{wanted}_")), None)
 
 
 def annotation_at(key: Key) -> Any:
