@@ -23,6 +23,7 @@ from planner.timers import Timer
 from subagents.executor import AgentUsage, StepExecutor, StepResult, StopSignal, unserved
 from vibe.core.errors import innermost
 from vibe.core.outcome import Outcome
+from vibe.core.tools.process import CommandStartError
 
 logger = logging.getLogger(__name__)
 
@@ -147,6 +148,10 @@ class StepRunner:
         except Exception as error:
             logger.exception("step %s raised", run.step.id)
             cause = innermost(error)
+            if isinstance(cause, CommandStartError) and not cause.cwd.is_dir():
+                return StepResult(
+                    outcome=Outcome.FAILED, reason="workspace", detail=f"the folder {str(cause.cwd)!r} is gone"
+                )
             return unserved(error) or _internal_failure(f"{type(cause).__name__}: {cause}")
 
     def _record(self, attempt: EndedAttempt) -> tuple[StepResult, StepEnded]:

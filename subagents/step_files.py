@@ -16,6 +16,7 @@ from ipc.errors import INVALID_JSON
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
+from vibe.core.errors import remedy
 from vibe.core.session.errors import SnapshotError
 from vibe.core.session.snapshots import Snapshots
 
@@ -100,7 +101,7 @@ class StepFilesLog:
             with self._path.open("ab") as log:
                 log.write(_encoder.encode(point) + b"\n")
         except OSError as error:
-            raise SnapshotError(f"{self._path} can't be written ({error.strerror}): free some space") from error
+            raise SnapshotError(f"{self._path} can't be written ({error.strerror}): {remedy(error)}") from error
 
 
 def left_busy(points: list[Point]) -> set[str]:

@@ -101,10 +101,13 @@ class WorktreeExecutor:
         if task.workspace != "worktree":
             return await self._inner.run(task, stop)
         try:
-            step = await self._worktree(task.step_id, task.attempt, task.title)
-            record = await self._alone(partial(step.open, spares=self._spares))
+            return await self._run(task, stop)
         except (WorktreeError, WorktreeRefusedError) as error:
             return StepResult(outcome=Outcome.FAILED, reason="workspace", detail=str(error))
+
+    async def _run(self, task: StepTask, stop: StopSignal) -> StepResult:
+        step = await self._worktree(task.step_id, task.attempt, task.title)
+        record = await self._alone(partial(step.open, spares=self._spares))
         if record.phase is Phase.WORKING:
             result = await self._inner.run(_in_worktree(task, step), stop)
             if _goes_on(result):

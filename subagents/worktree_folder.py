@@ -18,6 +18,7 @@ from subagents.worktree_errors import GitFailedError, MergeRefusedError, Worktre
 from subagents.worktree_git import Git
 from subagents.worktree_merge import Conflict
 from subagents.worktree_repository import Base, Change, Repository
+from subagents.worktree_submodules import check_submodules
 
 SEPARATOR = "======="
 OUR_LABEL = "HEAD"
@@ -193,7 +194,9 @@ class WorktreeFolder:
 
     def _tree(self) -> str:
         self._touch_changed()
-        inner = self.repository.record(self._git)
+        git = self._git
+        check_submodules(self.repository, git, Path(git.environ["GIT_DIR"]))
+        inner = self.repository.record(git)
         if inner:
             raise MergeRefusedError(f"the step made a git repository at {name_some(inner)}, which can't be committed")
         admin = self.admin_folder()

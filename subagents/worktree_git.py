@@ -60,6 +60,8 @@ class Git:
         except subprocess.TimeoutExpired as error:
             raise GitFailedError(words, self.folder, f"it took longer than {call.seconds:.0f} s") from error
         except OSError as error:
+            if not self.folder.is_dir():
+                raise GitFailedError(words, self.folder, "the folder is gone") from error
             raise GitFailedError(words, self.folder, error.strerror or str(error)) from error
 
 

@@ -38,6 +38,9 @@ class RepositoryLock:
         path = common_dir / LOCK_NAME
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError as error:
+            problem = f"the repository at {str(common_dir)!r} is gone: put it back, then resume the plan"
+            raise WorktreeError(problem) from error
         except OSError as error:
             raise WorktreeError(f"{str(path)!r} can't be made ({error.strerror}): is it writable?") from error
         try:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from subagents.worktree_errors import GitFailedError, WorktreeRefusedError, name_some
 from subagents.worktree_git import OLDEST, Git, git_version
 from vibe.core.git.calls import git_environ
-from vibe.core.git.discovery import BARE, Located, OddRepositoryError, locate
+from vibe.core.git.discovery import BARE, Located, OddRepositoryError, locate, small_text
 from vibe.core.git.index_paths import gone_and_there, stdin_of
 from vibe.core.git.shelter import take_shelter
 
@@ -74,8 +74,8 @@ class Repository:
     """A repository and the workspace in it. Everything here blocks: call it in a thread.
 
     ``prefix`` is the workspace's path from ``top``, with a ``/`` at its end if it is not the top itself. ``outside``
-    are pathspecs of what is no part of the user's work though it lies below ``top``; ``left_out`` are settings of the
-    repository's own that would have git run programs, and that it does not go by.
+    are pathspecs of what is no part of the user's work though it lies below ``top``; ``keep`` is
+    where git's settings are (see ``take_shelter``), ``left_out`` are those of the repository's own that would have git run programs, and that it does not go by.
     """
 
     git: Git
@@ -85,6 +85,7 @@ class Repository:
     common_dir: Path
     prefix: str
     hash_name: str
+    keep: Path
     outside: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
@@ -130,7 +131,7 @@ class Repository:
         found = git(*words, "--", ":/", *outside, index=index).items
         inner = tuple(path.rstrip("/") for path in found if path.endswith("/"))
         gone, there = gone_and_there(git.folder, (path for path in found if not path.endswith("/")))
-        gitlinks = self.gitlinks(git, index) if any((git.folder / path).is_dir() for path in gone) else ()
+        gitlinks = self.gitlinks(git, index) if any((git.folder / path).is_dir() for path in gone) else {}
         gone = [path for path in gone if path not in gitlinks]
         if gone:  # first: to make room
             git("update-index", "-z", "--force-remove", "--stdin", stdin=stdin_of(gone), index=index)
@@ -138,10 +139,10 @@ class Repository:
             git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=stdin_of(there), index=index)
         return inner
 
-    def gitlinks(self, git: Git, index: Path | None = None) -> frozenset[str]:
-        """The paths of submodules in an index."""
+    def gitlinks(self, git: Git, index: Path | None = None) -> dict[str, str]:
+        """The paths of submodules in an index, and their commits."""
         items = git("ls-files", "-z", "--stage", "--", ":/", index=index).items
-        return frozenset(item.partition("\t")[2] for item in items if item.startswith(GITLINK))
+        return {item.partition("\t")[2]: item.split(" ", 2)[1] for item in items if item.startswith(GITLINK)}
 
     def changes(self, before: str, after: str) -> tuple[Change, ...]:
         """What differs between two trees (or commits)."""
@@ -206,6 +207,7 @@ def open_repository(
         common_dir=located.common_dir,
         prefix="" if prefix == "." else f"{prefix}/",
         hash_name=hash_name,
+        keep=keep,
         left_out=shelter.left_out,
         outside=tuple(f":(top,exclude,literal){path}" for path in _below(located.top, not_work)),
     )
@@ -249,8 +251,8 @@ def _located(workspace: Path) -> Located:
 def _check_head(workspace: Path, located: Located, git: Git) -> None:
     """See that there is a commit, and that it can be read."""
     named = git.ask("rev-parse", "--verify", "--quiet", "HEAD")
-    branch = git.ask("symbolic-ref", "--quiet", "HEAD").text
-    if named.code != 0 and not (branch and (located.common_dir / branch).exists()):
+    branch = small_text(located.git_dir / "HEAD").removeprefix("ref:").strip()
+    if named.code != 0 and not (located.common_dir / branch).exists():
         raise WorktreeRefusedError(workspace, "the repository has no commit yet", "commit once")
     read = git.ask("cat-file", "-e", f"{named.text or 'HEAD'}^{{tree}}")
     if read.code != 0:

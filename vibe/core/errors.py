@@ -27,6 +27,13 @@ _REMEDIES: Mapping[int, str] = MappingProxyType({
 })
 """What helps against each shortage of the system; whatever else the system says is about what it was asked."""
 
+_ABOUT_PLACES: Mapping[int, str] = MappingProxyType({
+    errno.ENOENT: "its folder is gone, put it back",
+    errno.ENOTDIR: "its folder is gone, put it back",
+    errno.EACCES: "correct the permissions",
+    errno.EPERM: "correct the permissions",
+})
+
 
 class VibeError(Exception):
     """One sentence: what is wrong, where, what to do."""
@@ -61,6 +68,11 @@ class MissingKeyError(EnvironmentFailure):
         )
         self.provider = provider
         self.variable = variable
+
+
+def remedy(error: OSError) -> str:
+    """What helps where a file can't be written."""
+    return _REMEDIES.get(error.errno or 0) or _ABOUT_PLACES.get(error.errno or 0) or "see that it is writable"
 
 
 def shortage(error: BaseException | None) -> str | None:

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from ipc.errors import INVALID_JSON
+from vibe.core.errors import remedy
 from vibe.core.git.calls import Answer, GitCall, git_environ, run_git, without_fetching
 from vibe.core.git.config_file import GitConfigError, read_settings
 from vibe.core.git.discovery import Located, locate
@@ -193,7 +194,7 @@ class Snapshots:
                     shutil.copyfile(user.git_dir / "index", self.git_dir / "index")
             (self.git_dir / "HEAD").write_text("ref: refs/heads/none\n")
         except OSError as error:
-            raise SnapshotError(f"{self.git_dir} can't be written ({error.strerror}): free some space") from error
+            raise SnapshotError(f"{self.git_dir} can't be written ({error.strerror}): {remedy(error)}") from error
 
     def _user_repository(self) -> Located | None:
         """The repository whose files these are; one that is laid out oddly is none."""
@@ -229,7 +230,7 @@ class Snapshots:
             with self._log.open("ab") as log:
                 log.write(msgspec.json.encode(snapshot) + b"\n")
         except OSError as error:
-            raise SnapshotError(f"{self._log} can't be written ({error.strerror}): free some space") from error
+            raise SnapshotError(f"{self._log} can't be written ({error.strerror}): {remedy(error)}") from error
 
 
 def _is_recordable(path: Path) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from ipc.errors import INVALID_JSON
-from vibe.core.errors import EnvironmentFailure
+from vibe.core.errors import EnvironmentFailure, remedy
 from vibe.core.messages import (
     AssistantMessage,
     Message,
@@ -246,7 +246,7 @@ def _add_line(path: Path, line: bytes) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise TranscriptError(path, f"cannot be written ({error.strerror}); free some space") from error
+        raise TranscriptError(path, f"cannot be written ({error.strerror}); {remedy(error)}") from error
 
 
 def _write_whole(descriptor: int, data: bytes) -> None:
