@@ -27,7 +27,7 @@ SPARE_MATCHES = 50
 RECORD = re.compile(rb"([^\0]*)\0(\d+):([^\n]*)\n")
 BINARY_WARNING = re.compile(rb"[^\n]*: WARNING: stopped searching binary file after match \([^\n]*\)\n")
 LONG_LINE_NOTE = re.compile(r" \[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]$")
-UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 PATIENCE_SECONDS = 2.0
 PATTERN_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
@@ -72,7 +72,7 @@ class Match:
     def line(self) -> str:
         """``path:line:text`` on one line, whatever the three hold."""
         text = self.text if len(self.text) <= LINE_CHARACTERS else self.text[:LINE_CHARACTERS] + "…"
-        return f"{_printable(self.path)}:{self.number}:{_printable(text)}"
+        return f"{printable(self.path)}:{self.number}:{printable(text)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,5 +265,6 @@ def _lines(file: Path) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """Text on one line, with escapes for what would break it or steer a terminal."""
     return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)

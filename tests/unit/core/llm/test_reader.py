@@ -82,3 +82,26 @@ async def test_an_answer_without_end_is_refused(limit: str, monkeypatch: pytest.
     pieces = [b"data: " + b"x" * 6_000_000] if limit == "event" else [event * 1000] * 1000
     with pytest.raises(ModelProtocolError, match="bytes"):
         await read(pieces)
+
+
+@pytest.mark.parametrize(
+    ("escaped", "text"),
+    [
+        (r"a\ud800b", "a\ufffdb"),
+        (r"\uDC00", "\ufffd"),
+        (r"\ud83d\ude00 \ud83d", "\U0001f600 \ufffd"),
+        (r"\\ud800 \ud800", "\\ud800 \ufffd"),
+        (r"\ud800\ud83d\ude00", "\ufffd\U0001f600"),
+    ],
+)
+async def test_half_a_surrogate_pair_costs_one_character(escaped: str, text: str) -> None:
+    chunk = f'data: {{"choices": [{{"delta": {{"content": "{escaped}"}}, "finish_reason": "stop"}}]}}\n\n'
+    answer = await read([chunk.encode(), b"data: [DONE]\n\n"])
+    assert answer.message.content == text
+
+
+async def test_half_a_surrogate_pair_in_a_call_costs_one_character() -> None:
+    call = r'{"index": 0, "id": "a", "function": {"name": "x", "arguments": "{\"a\": \"\ud800\"}"}}'
+    chunk = f'data: {{"choices": [{{"delta": {{"tool_calls": [{call}]}}, "finish_reason": "tool_calls"}}]}}\n\n'
+    answer = await read([chunk.encode(), b"data: [DONE]\n\n"])
+    assert answer.message.tool_calls[0].arguments == '{"a": "\ufffd"}'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, Protocol
@@ -156,7 +157,7 @@ class ChatStreamReader:
 
     def _take(self, data: str, answer: AnswerBuilder) -> None:
         try:
-            chunk = self._decoder.decode(data)
+            chunk = self._decode(data)
         except INVALID_JSON as error:
             raise self._unreadable(error) from error
         if chunk.error is not None:
@@ -171,8 +172,23 @@ class ChatStreamReader:
         if choice.finish_reason:
             answer.finish(choice.finish_reason)
 
+    def _decode(self, data: str) -> _Chunk:
+        """A chunk; half a surrogate pair, which a model may well write and no text can hold, becomes U+FFFD."""
+        try:
+            return self._decoder.decode(data)
+        except INVALID_JSON:
+            whole = _ESCAPE.sub(lambda found: r"\ufffd" if found["half"] else found[0], data)
+            if whole == data:
+                raise
+            return self._decoder.decode(whole)
+
     def _unreadable(self, error: Exception) -> ModelError:
         return self._errors.protocol(f"sent an event that is no completion chunk ({error})")
+
+
+_ESCAPE = re.compile(
+    r"\\(?:u(?:d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(?P<half>d[89a-f][0-9a-f]{2}))|.)", re.IGNORECASE | re.DOTALL
+)
 
 
 def _take_delta(delta: _Delta, answer: AnswerBuilder) -> None:

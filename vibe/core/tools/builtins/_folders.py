@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from vibe.core.tools._search import printable
 from vibe.core.tools.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
 
@@ -24,5 +25,8 @@ def folder_at(workspace: Workspace, path: str) -> Path:
 
 
 def shown_lines(lines: Sequence[str], *, more: str, none: str) -> str:
-    """A result a line and, where there is ``more``, what is said of it; ``none`` where nothing was found."""
-    return "\n".join(filter(None, [*lines, more])) or none
+    """A result a line and, where there is ``more``, what is said of it; ``none`` where nothing was found.
+
+    A name that holds what would break the line, or steer a terminal, is written with escapes.
+    """
+    return "\n".join(filter(None, [*map(printable, lines), more])) or none

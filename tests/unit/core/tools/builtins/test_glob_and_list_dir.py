@@ -74,3 +74,13 @@ async def test_what_is_no_folder_is_said(tree: Path) -> None:
         await Caller(root=tree).call(make(ListDir), path="a.py")
     with pytest.raises(ToolError, match="'nosuch' does not exist"):
         await Caller(root=tree).call(make(Glob), pattern="*", path="nosuch")
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[31mb", "a\rb", "a\x85b", "a\u2028b", "a\u202eb", "a\udc80b"])
+async def test_a_name_that_breaks_lines_or_steers_terminals_is_escaped(tmp_path: Path, name: str) -> None:
+    (tmp_path / f"{name}.py").touch()
+    for tool, arguments in ((make(Glob), {"pattern": "*.py"}), (make(ListDir), {})):
+        told = tool.format_result(await Caller(root=tmp_path).call(tool, **arguments))
+        assert told.startswith(f"a{ascii(name[1])[1:-1]}")
+        assert told.isprintable()
+        assert told.isascii()
