@@ -47,16 +47,19 @@ def test_what_it_writes_inside_is_there(vibe: VibeCommand) -> None:
     assert (vibe.workdir / "inside").read_text() == "hi\n"
 
 
-def test_settings_that_a_command_makes_are_put_aside(vibe: VibeCommand) -> None:
+def test_settings_that_a_command_makes_count_for_nothing(vibe: VibeCommand) -> None:
     hook = '[[hooks]]\nname = "h"\nevent = "post_agent_turn"\ncommand = "touch ran"\n'
-    make = bash(f"mkdir .vibe && echo '{hook}' > .vibe/hooks.toml && cat .vibe/hooks.toml")
-    ((_, said),) = run(vibe, make, words=("--trust",))
+    ((_, said),) = run(vibe, bash(f"mkdir -p .vibe && echo '{hook}' > .vibe/hooks.toml"), words=("--trust",))
 
-    assert "[.vibe decides what runs later, so commands can't make it: it is .vibe-" in said
-    assert not (vibe.workdir / ".vibe").exists()
-    assert [path.read_text().strip() for path in vibe.workdir.glob(".vibe-*/hooks.toml")] == [hook.strip()]
+    assert ".vibe" in said
+    assert not list(vibe.workdir.glob(".vibe/*"))
     assert run(vibe, words=("--trust",)) == []
     assert not (vibe.workdir / "ran").exists()
+
+    ((_, said),) = run(vibe, bash("echo obey > AGENTS.md"))
+    assert "[AGENTS.md decides what runs later, so commands can't make it: it is AGENTS.md-" in said
+    assert not (vibe.workdir / "AGENTS.md").exists()
+    assert [path.read_text() for path in vibe.workdir.glob("AGENTS.md-*")] == ["obey\n"]
 
     subprocess.run(["git", "init", "-q", "."], cwd=vibe.workdir, check=True)
     ((_, said),) = run(vibe, bash("cp -r .git evil && echo ../evil > .git/commondir"))
@@ -70,13 +73,14 @@ def test_settings_that_a_command_makes_are_put_aside(vibe: VibeCommand) -> None:
 
 def test_a_check_can_not_leave_settings_behind(vibe: VibeCommand) -> None:
     plan = {"version": 1, "goal": "g", "steps": [{"id": "s", "title": "S", "mode": "run", "command": "true",
-            "verify": ["mkdir .vibe && echo x > .vibe/hooks.toml"]}]}  # fmt: skip
+            "verify": ["mkdir -p .vibe && ! (echo x > .vibe/hooks.toml); echo x > AGENTS.md"]}]}  # fmt: skip
     (vibe.workdir / "plan.json").write_text(json.dumps(plan))
 
     ended = vibe("plan", "run", "plan.json")
     assert ended.code == 0, ended.err
-    assert not (vibe.workdir / ".vibe").exists()
-    assert len(list(vibe.workdir.glob(".vibe-*"))) == 1
+    assert not (vibe.workdir / ".vibe" / "hooks.toml").exists()
+    assert not (vibe.workdir / "AGENTS.md").exists()
+    assert len(list(vibe.workdir.glob("AGENTS.md-*"))) == 1
 
 
 def test_a_setting_opens_a_folder_and_off_opens_everything(vibe: VibeCommand) -> None:

@@ -25,6 +25,8 @@ class Cell:
     outputs: Path | None = None
     folder: Path | None = None
     """Where it runs; None: in ``root``."""
+    aside: str = ""
+    """What was put back after the last line."""
 
     def __post_init__(self) -> None:
         self.environ = {
@@ -49,7 +51,10 @@ class Cell:
         place = Place(roots=(self.folder or self.root,), readable=readable, network=network)
         shell = await shell_command(line, child_environ(self.environ), self.confinement, place)
         assert shell.confined_by is not None
-        result = await run_command(shell.argv, cwd=place.roots[0], environ=shell.environ, timeout=seconds)
+        try:
+            result = await run_command(shell.argv, cwd=place.roots[0], environ=shell.environ, timeout=seconds)
+        finally:
+            self.aside = await shell.put_aside()
         return shell.annotated(result)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 import sys
 
 import pytest
@@ -35,3 +36,44 @@ def test_nobody_mounts_or_unmounts_a_way_out(backend: str, who: str) -> None:
 def test_nobody_has_a_capability(backend: str, who: str) -> None:
     result = tried(backend, who, ["grep -E '^Cap(Prm|Eff|Bnd)' /proc/self/status"])
     assert set(result.outputs[0].split()[1::2]) == {"0000000000000000"}
+
+
+CONNECT = "python3 -I -c \"import socket; s = socket.socket(socket.AF_UNIX); s.connect('{}'); print('REACHED')\""
+LISTEN = (
+    "import os, socket, sys\nfor path in sys.argv[1:]:\n os.makedirs(os.path.dirname(path), exist_ok=True)\n"
+    " s = socket.socket(socket.AF_UNIX); s.bind(path); s.listen(); os.dup(s.fileno())\n"
+    "if os.fork(): os._exit(0)\nos.setsid(); os.close(1); os.close(2)\nimport time; time.sleep(600)"
+)
+SOCKETS = ("/mnt/home/.password agent/s", "/mnt/home/.local/share/engine.sock", "/mnt/opt/daemon/sock", "/mnt/tmp/x")
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
+def test_a_socket_that_somebody_listens_at_is_out_of_reach(backend: str) -> None:
+    before = f"python3 -I -c {shlex.quote(LISTEN)} {shlex.join(SOCKETS)} </dev/null"
+    result = tried(backend, "user", [CONNECT.format(path) for path in SOCKETS], before=before)
+    assert "REACHED" not in "".join(result.outputs)
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
+def test_the_terminals_of_others_are_out_of_reach(backend: str) -> None:
+    before = 'python3 -I -c \'import os, pty; pid, fd = pty.fork(); pid or os.execlp("sleep", "sleep", "600"); os.fork() and os._exit(0); __import__("time").sleep(600)\' >/dev/null 2>&1 </dev/null'
+    lines = [
+        "for t in /dev/pts/[0-9]*; do echo x > $t && echo REACHED; cat < $t & done; :",
+        "ls /dev/pts /proc/*/fd 2>&1 | wc -l",
+    ]
+    result = tried(backend, "user", lines, before=before)
+    assert "REACHED" not in result.outputs[0]
+
+
+def test_a_command_is_bounded() -> None:
+    settings = '{"max_processes": 30, "max_memory_mb": 200, "max_file_mb": 1}'
+    lines = [
+        "for i in $(seq 60); do sleep 5 & done; jobs | wc -l; kill $(jobs -p)",
+        'python3 -I -c "x = bytearray(400_000_000)"',
+        "head -c 3M /dev/zero > large",
+    ]
+    result = tried("bubblewrap", "user", lines, settings=settings)
+    assert "fork" in result.outputs[0]
+    assert result.codes[1:] != [0, 0]
+    assert 0 not in result.codes[1:]
+    assert len(result.files["work/large"]) <= 1024 * 1024

@@ -191,6 +191,12 @@ class SandboxConfig(Section):
     """Folders that may be written besides the workspace and temporary files; `~` is your home."""
     readable: tuple[str, ...] = ()
     """Files and folders that may be read although they are known to hold secrets, such as `~/.npmrc`."""
+    max_processes: NonNegativeInt = 4_096
+    """How many processes and threads a command may have at once (in bubblewrap, and not as root); 0: any number."""
+    max_memory_mb: NonNegativeInt = 16_384
+    """How much memory each process of a command may write to, in MB; 0: any amount."""
+    max_file_mb: NonNegativeInt = 16_384
+    """How large a file that a command writes may get, in MB; 0: any size."""
 
 
 class ToolTable(BaseModel):

@@ -34,6 +34,8 @@ REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 ALL_V1 = (1 << 13) - 1
 READING = EXECUTE | READ_FILE | READ_DIR
 OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+DEVICES = ("null", "zero", "full", "random", "urandom")
+"""No terminal: those of the user would be among them."""
 SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNALS = 1, 2
 
 # Architecture, then the numbers of socket, ptrace, io_uring_setup, process_vm_readv, process_vm_writev, bpf, keyctl.
@@ -73,9 +75,6 @@ def own_network() -> bool:
 
 def readable(hidden: list[str]) -> Iterator[str]:
     """Everything but ``hidden``: the folders and files beside the way to each of them."""
-    if not hidden:
-        yield "/"
-        return
     way: set[str] = set()
     for path in hidden:
         folder = os.path.dirname(path)  # noqa: PTH120  nothing but os is loaded here
@@ -97,7 +96,8 @@ def restrict_files(policy: dict[str, list[str]]) -> None:
     for name, rights in (("list", READ_DIR), ("read", READING), ("write", handled & ~IOCTL_DEV)):
         for path in policy[name]:
             _allow(ruleset, path, rights & handled)
-    _allow(ruleset, "/dev", (READING | WRITE_FILE | IOCTL_DEV | TRUNCATE) & handled)
+    for name in DEVICES:
+        _allow(ruleset, f"/dev/{name}", (READING | WRITE_FILE | IOCTL_DEV | TRUNCATE) & handled)
     _allow(ruleset, "/dev/shm", handled & ~IOCTL_DEV)  # noqa: S108  shared memory, which test runners need
     _checked(_libc.syscall(RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
     os.close(ruleset)
@@ -136,7 +136,7 @@ def main(arguments: list[str]) -> int:
     """Confine this process and become the command; 126 if it can't be confined, 127 if there is no such command."""
     policy = json.loads(arguments[0])
     try:
-        policy["read"] = [*readable(policy["hidden"]), *policy["read"]]
+        policy["read"] = [*readable(["/dev", *policy["hidden"]]), *policy["read"]]
         network = policy["network"] == "on"
         inet = network or own_network()
         _checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")

@@ -51,6 +51,11 @@ class Bubblewrap:
         """Always: it has a user namespace."""
         return True
 
+    @property
+    def freezes(self) -> bool:
+        """Always."""
+        return True
+
     def wrap(self, argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy) -> Confined:
         """The command in namespaces of its own; makes the folder for its temporary files."""
         prepare_temp(policy.temp)

@@ -11,16 +11,19 @@ from pathlib import Path
 
 from vibe.core.config.models import Network, SandboxConfig, SandboxMode
 from vibe.core.sandbox.choose import BACKENDS, Choice, choose_sandbox
-from vibe.core.sandbox.port import READING, Confined, ReadOnlyUnavailableError, SandboxPolicy
+from vibe.core.sandbox.control import (
+    Placeholders,
+    control_paths,
+    fillable,
+    fillable_of_repository,
+    inner_repositories,
+    of_repository,
+)
+from vibe.core.sandbox.kept import Kept
+from vibe.core.sandbox.port import READING, Bounds, Confined, ReadOnlyUnavailableError, SandboxPolicy
 from vibe.core.sandbox.refusals import refusal_note
 from vibe.core.sandbox.secrets import hidden_paths, not_for_everybody
 from vibe.core.sandbox.temporary import temporary_folder
-
-SETTINGS = ".vibe"
-FROZEN = (".git/hooks", ".git/config", ".git/info/attributes", SETTINGS)
-"""Below the workspace: who could write there would decide what runs later, outside."""
-UNMADE = (SETTINGS, ".git/commondir")
-"""What is the same, and is mostly not there to be frozen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,20 @@ class Place:
     network: Network | None = None
     read_only: bool = False
     secrets: tuple[Path, ...] = ()
+
+
+class Guard:
+    """What a command needs to have put back, or taken away, once it has ended."""
+
+    def __init__(self, kept: tuple[Kept, ...], placeholders: Placeholders | None) -> None:
+        self._kept = kept
+        self._placeholders = placeholders
+
+    def end(self) -> str:
+        """Put everything back, and say what was not as it was. Reads and writes files."""
+        if self._placeholders is not None:
+            self._placeholders.release()
+        return "\n".join(filter(None, (kept.put_back() for kept in self._kept)))
 
 
 class Confinement:
@@ -62,6 +79,7 @@ class Confinement:
         self._lock = threading.Lock()
         self._choice: Choice | None = None
         self._temp: Path | None = None
+        self._inner: dict[Path, tuple[Path, ...]] = {}
         self._not_for_everybody: tuple[Path, ...] | None = None
 
     @property
@@ -164,9 +182,8 @@ class Confinement:
         for root in place.roots:
             if (root / ".git").is_dir():
                 (root / ".git" / "hooks").mkdir(exist_ok=True)
-        frozen = [root / name for root in place.roots for name in FROZEN]
-        frozen += [root / ".git" for root in place.roots if (root / ".git").is_file()]
-        frozen += [folder / name for folder in repositories for name in ("hooks", "config")]
+        frozen = [path for root in place.roots for path in control_paths(root, self._inner_of(root))]
+        frozen += [path for folder in repositories for path in of_repository(folder)]
         readable = (*self.readable, self._vibe_home / "skills", *place.readable)
         temp = self._temporary()
         return SandboxPolicy(
@@ -174,9 +191,38 @@ class Confinement:
             temp=temp,
             hidden=(*self.hidden, *(place.secrets if self.can_read_only() else ())),  # Landlock hides nothing writable
             readable=tuple(path for path in readable if path.exists()),
-            frozen=tuple(path for path in frozen if path.exists()),
+            frozen=tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in frozen if path.exists())),
             network=place.network or self._config.network,
+            bounds=Bounds(
+                processes=self._config.max_processes,
+                memory_mb=self._config.max_memory_mb,
+                file_mb=self._config.max_file_mb,
+            ),
         )
+
+    def guard(self, place: Place) -> Guard:
+        """See to it that a command there makes and changes nothing that decides what runs later. Reads and writes files."""
+        sandbox = self.choice().sandbox
+        if sandbox is None or place.read_only:
+            return Guard((), None)
+        found: list[tuple[Path, list[Path], list[Path]]] = []
+        for root in place.roots:
+            found.append((root, [*control_paths(root, self._inner_of(root))], fillable(root)))
+            own = [root / ".git"] if (root / ".git").is_dir() else []
+            for folder in (*own, *_repository_of_worktree(root)):
+                found.append((folder, [*of_repository(folder)], fillable_of_repository(folder)))
+        placeholders = Placeholders(path for _, _, paths in found for path in paths) if sandbox.freezes else None
+        kept: list[Kept] = []
+        for top, paths, _ in found:
+            below = [path for path in paths if path.is_relative_to(top)]
+            kept.append(Kept(top, below, () if sandbox.freezes else below))
+        return Guard(tuple(kept), placeholders)
+
+    def _inner_of(self, root: Path) -> tuple[Path, ...]:
+        """The repositories below a root that were there before the first command."""
+        if root not in self._inner:
+            self._inner[root] = inner_repositories(root)
+        return self._inner[root]
 
     def _temporary(self) -> Path:
         with self._lock:

@@ -7,8 +7,10 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from vibe.core.sandbox.limits import bounded
 from vibe.core.sandbox.port import Confined, ReadOnlyUnavailableError, SandboxPolicy
 from vibe.core.sandbox.secrets import confined_environ, prepare_temp
 from vibe.core.sandbox.temporary import brief_folder
@@ -16,7 +18,10 @@ from vibe.core.sandbox.temporary import brief_folder
 LAUNCHER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_launch.py")))
 """What a confined command begins with. Whoever starts many of them need not start an interpreter for each (see ``_starter``)."""
 PROBE_SECONDS = 10
-LIMITS = "the modes of files outside can be changed, git hooks in the workspace written, and no Unix sockets opened"
+LIMITS = (
+    "the modes of files outside can be changed, Unix sockets and terminals can't be opened, and what decides what runs later "
+    "(settings of git and of vibe) is put back only once a command has ended"
+)
 NO_LOOPBACK = "no network at all, not even localhost, unless it is turned on"
 
 
@@ -46,6 +51,11 @@ class Landlock:
         """Never: names can be listed everywhere, and there is no namespace to bound processes in."""
         return False
 
+    @property
+    def freezes(self) -> bool:
+        """Never: who may make files in a folder may do so in all that is below it."""
+        return False
+
     def wrap(self, argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy) -> Confined:
         """The command, started by a launcher that confines itself first.
 
@@ -62,6 +72,8 @@ class Landlock:
             "write": [*map(str, policy.writable), str(policy.temp)],
             "network": policy.network.value,
         }
+        # There is no namespace to count its processes in: the bound would count all of the user's.
+        argv = bounded(argv, replace(policy.bounds, processes=0))
         return Confined(argv=(*LAUNCHER, json.dumps(rules), *argv), environ=confined_environ(environ, policy.temp))
 
 

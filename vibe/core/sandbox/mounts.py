@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from vibe.core.sandbox.port import Network, SandboxPolicy
-from vibe.core.sandbox.secrets import EMPTY, PRIVATE_TEMP
+from vibe.core.sandbox.secrets import EMPTY, PRIVATE_TEMP, sockets_of_others
 
 SHARED_TEMP = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108  they are what is replaced
 PRIVATE_TEMP_BYTES = 64 * 1024 * 1024
@@ -37,8 +37,9 @@ def _only_reading(policy: SandboxPolicy, devices: Iterable[str]) -> Iterator[str
     yield from ("--size", str(PRIVATE_TEMP_BYTES), "--tmpfs", PRIVATE_TEMP)
     shown = [path for path in policy.readable if path.exists()]
     yield from _bound("--ro-bind", shown)
-    for path in policy.hidden:
-        if any(holds(folder, path) for folder in [*shown, *(Path("/", name) for name in SYSTEM)]):
+    seen = [*shown, *(Path("/", name) for name in SYSTEM)]
+    for path in (*policy.hidden, *sockets_of_others()):
+        if any(holds(folder, path) for folder in seen):
             yield from _emptied(path)
     yield from ("--remount-ro", "/")
 
@@ -55,6 +56,10 @@ def _working(policy: SandboxPolicy, devices: Iterable[str]) -> Iterator[str]:
     yield from _runtime_folder(policy.network)
     for path in policy.hidden:
         yield from _masked(path, policy.temp)
+    elsewhere = (RUN, *SHARED_TEMP, *policy.hidden, *writable)
+    for path in dict.fromkeys(sockets_of_others()):
+        if not any(holds(folder, path) for folder in elsewhere):
+            yield from _emptied(path)
     yield from _bound("--bind", writable)
     for path in _below(policy.hidden, writable):
         yield from _masked(path, policy.temp)

@@ -86,6 +86,11 @@ class Sandbox(Protocol):
         """Whether it can keep a program from everything but reading."""
         ...
 
+    @property
+    def freezes(self) -> bool:
+        """Whether ``frozen`` can't be written while the command runs; else it has to be put back."""
+        ...
+
     def wrap(self, argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy) -> Confined:
         """The command confined to ``policy``, to be started in the same folder. Reads the file system."""
         ...

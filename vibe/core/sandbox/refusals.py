@@ -21,7 +21,10 @@ UNREACHABLE = _pattern(
     r"failed to lookup address|no route to host|nodename nor servname|dns error|no address associated",
     "ENETUNREACH|EAI_AGAIN|ENOTFOUND|getaddrinfo|NameResolutionError|NewConnectionError",
 )
-FILES = "only the workspace and temporary files can be written; a folder named in [sandbox] writable of config.toml could be, too"
+FILES = (
+    "only the workspace (but for .vibe, .agents, AGENTS.md and git's own settings and hooks) and temporary files can be written; "
+    "a folder named in [sandbox] writable of config.toml could be, too"
+)
 OWN_LOCALHOST = (
     "each command has a localhost of its own, so start a server in the command that talks to it; "
     '[sandbox] network = "on" in config.toml would share it'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePath
 
 IN_HOME = (
@@ -15,7 +15,8 @@ IN_HOME = (
     ".gradle/gradle.properties", ".terraform.d/credentials.tfrc.json", ".terraformrc", ".vault-token", ".password-store",
     ".local/share/keyrings", ".mozilla", ".config/google-chrome", ".config/chromium", ".thunderbird", ".bash_history",
     ".zsh_history", ".python_history", ".node_repl_history", ".psql_history", ".env", ".huggingface", ".cache/huggingface/token",
-    ".config/fly", ".fly", ".heroku", ".s3cfg", ".boto", ".oci", ".config/doctl", ".claude", ".codex", ".config/anthropic",
+    ".colima", ".lima", ".rd", ".orbstack", ".minikube", ".1password", ".config/1Password", ".config/Bitwarden", ".config/keybase",
+    ".bitwarden-ssh-agent.sock", ".local/share/containers/podman", ".local/share/docker", ".cache/keyring", ".config/fly", ".fly", ".heroku", ".s3cfg", ".boto", ".oci", ".config/doctl", ".claude", ".codex", ".config/anthropic",
 )  # fmt: skip
 """Below the user's home."""
 
@@ -26,6 +27,7 @@ AGENT_SOCKETS = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", 
 
 PRIVATE_TEMP = "/tmp"  # noqa: S108  of what only reads, in memory
 SETTINGS_OF_THE_SYSTEM = Path("/etc")
+SOCKETS = Path("/proc/net/unix")
 MOST_ENTRIES = 100_000
 """How much is looked through for secrets."""
 MOST_SECRETS = 2_000
@@ -59,6 +61,18 @@ def hidden_paths(environ: Mapping[str, str], also: Iterable[Path] = ()) -> tuple
         candidates.append(Path(socket))
     found = {Path(os.path.realpath(path)) for path in candidates if path.is_absolute() and path.exists()}
     return tuple(sorted(path for path in found if not any(parent in found for parent in path.parents)))
+
+
+def sockets_of_others(listed: Path = SOCKETS) -> Iterator[Path]:
+    """The Unix sockets that processes outside listen at, agents and daemons among them. Reads the file system."""
+    try:
+        lines = listed.read_text(encoding="utf-8", errors="surrogateescape").splitlines()[1:]
+    except OSError:
+        return
+    for line in lines:
+        fields = line.split(None, 7)
+        if len(fields) > 7 and fields[7].startswith("/") and os.path.exists(fields[7]):  # noqa: PTH110  any bytes may be a name
+            yield Path(os.path.realpath(fields[7]))
 
 
 def not_for_everybody(folder: Path = SETTINGS_OF_THE_SYSTEM) -> tuple[Path, ...]:

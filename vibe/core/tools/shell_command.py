@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from uuid import uuid4
 
 from anyio import CancelScope, to_thread
 
-from vibe.core.sandbox.confinement import UNMADE, Confinement, Place
+from vibe.core.sandbox.confinement import Confinement, Guard, Place
 from vibe.core.sandbox.port import Confined, ReadOnlyUnavailableError
 from vibe.core.sandbox.secrets import secrets_below
 from vibe.core.tools.permissions import is_sensitive
@@ -21,22 +18,21 @@ from vibe.core.tools.process import CommandResult, shell_argv
 class ShellCommand:
     """What to start for a line, and with which variables. ``confined_by`` None: it runs as the user would run it.
 
-    ``absent`` are files and folders that were not there and that no confined command may make: a sandbox can freeze only what there
-    is. Whoever runs the line calls ``put_aside`` once it has ended, however it did.
+    ``guard`` keeps what decides what runs later as it is. Whoever runs the line calls ``put_aside`` once it has ended, however it did.
     """
 
     argv: tuple[str, ...]
     environ: Mapping[str, str]
     confined_by: Confinement | None = None
     place: Place | None = None
-    absent: tuple[Path, ...] = ()
+    guard: Guard | None = None
 
     async def put_aside(self) -> str:
         """Rename what it made and may not make, and say so; mostly nothing."""
-        if not self.absent:
+        if self.guard is None:
             return ""
         with CancelScope(shield=True):
-            return await to_thread.run_sync(_put_aside, self.absent)
+            return await to_thread.run_sync(self.guard.end)
         raise AssertionError
 
     def note(self, result: CommandResult) -> str:
@@ -66,40 +62,19 @@ async def shell_command(
             raise ReadOnlyUnavailableError("there is no sandbox")
         return ShellCommand(argv=argv, environ=environ)
     environ = confinement.without_keys(environ)
-    confined = await to_thread.run_sync(_confined, confinement, argv, environ, place)
+    guard, confined = await to_thread.run_sync(_confined, confinement, argv, environ, place)
     if confined is None:
         return ShellCommand(argv=argv, environ=environ)
-    absent = () if place.read_only else await to_thread.run_sync(_absent, place)
-    return ShellCommand(
-        argv=confined.argv, environ=confined.environ, confined_by=confinement, place=place, absent=absent
-    )
+    return ShellCommand(argv=confined.argv, environ=confined.environ, confined_by=confinement, place=place, guard=guard)
 
 
 def _confined(
     confinement: Confinement, argv: Sequence[str], environ: Mapping[str, str], place: Place
-) -> Confined | None:
+) -> tuple[Guard, Confined | None]:
+    guard = confinement.guard(place)
     if not place.read_only:
-        return confinement.confine(argv, environ, place)
+        return guard, confinement.confine(argv, environ, place)
     secrets = secrets_below((*place.roots, *place.readable), is_sensitive)
     if secrets is None:
         raise ReadOnlyUnavailableError("the workspace holds too many files to look for secrets")
-    return confinement.confine(argv, environ, replace(place, secrets=secrets))
-
-
-def _absent(place: Place) -> tuple[Path, ...]:
-    return tuple(path for root in place.roots for name in UNMADE if not os.path.lexists(path := root / name))
-
-
-def _put_aside(paths: Sequence[Path]) -> str:
-    notes: list[str] = []
-    for path in paths:
-        if not os.path.lexists(path):
-            continue
-        aside = path.with_name(f"{path.name}-{uuid4().hex[:8]}")
-        try:
-            path.rename(aside)
-        except OSError as error:
-            notes.append(f"[{path.name} decides what runs later, and could not be put aside: {error.strerror}]")
-        else:
-            notes.append(f"[{path.name} decides what runs later, so commands can't make it: it is {aside.name} now]")
-    return "\n".join(notes)
+    return guard, confinement.confine(argv, environ, replace(place, secrets=secrets))

@@ -1,0 +1,143 @@
+"""What decides what is read as settings, or run, outside the sandbox later: no confined program may write or make it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+FOLDERS = (".vibe", ".agents")
+"""Of the workspace."""
+FILES = ("AGENTS.md", "AGENTS.override.md")
+"""Of the workspace, read as instructions."""
+OF_GIT = ("config", "config.worktree", "hooks", "info/attributes", "commondir", "gitdir")
+"""Of a repository's folder, a worktree's or a module's."""
+MOST_ENTRIES = 50_000
+"""How much is looked through for repositories below the workspace."""
+CONFIG_BYTES = 256 * 1024
+NAMED = re.compile(r"^\s*(?:path|hookspath|attributesfile)\s*=\s*\"?(.+?)\"?\s*$", re.IGNORECASE | re.MULTILINE)
+WORKTREE_CONFIG = re.compile(r"^\s*worktreeconfig\s*=\s*(?:true|yes|on|1)\s*$", re.IGNORECASE | re.MULTILINE)
+
+
+def inner_repositories(root: Path) -> tuple[Path, ...]:
+    """The ``.git`` of each repository below ``root``, not its own. Reads the file system."""
+    found: list[Path] = []
+    folders, seen = [str(root)], 0
+    while folders and seen < MOST_ENTRIES:
+        folder = folders.pop()
+        try:
+            entries = list(os.scandir(folder))
+        except OSError:
+            continue
+        seen += len(entries)
+        for entry in entries:
+            if entry.name == ".git":
+                found += [Path(entry.path)] if folder != str(root) else []
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+    return tuple(found)
+
+
+def control_paths(root: Path, inner: Iterable[Path] = ()) -> Iterator[Path]:
+    """All of it at ``root``, whether it is there or not, and that of the repositories ``inner``. Reads the file system."""
+    yield from (root / name for name in (*FOLDERS, *FILES))
+    for link in (root / ".git", *inner):
+        if link.is_file():
+            yield link
+        elif link.is_dir():
+            yield from of_repository(link)
+
+
+def of_repository(folder: Path) -> Iterator[Path]:
+    """The same of a repository's folder, with the worktrees and modules it has. Reads the file system."""
+    for part in (folder, *_parts(folder)):
+        yield from (part / name for name in OF_GIT)
+        text = _text(part / "config")
+        for named in NAMED.findall(text):
+            expanded = os.path.expanduser(named)  # noqa: PTH111  as git does
+            # A file of settings is named from where it is named, a folder of hooks from the top of the files.
+            yield from (Path(os.path.normpath(base / expanded)) for base in (part, folder.parent))
+
+
+def _parts(folder: Path) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from (folder / "worktrees").iterdir()
+    for config in (folder / "modules").glob("**/config"):
+        yield config.parent
+
+
+def fillable(root: Path) -> list[Path]:
+    """What is not there and can stand there empty, so as to be frozen. Reads the file system."""
+    return [path for name in FOLDERS if not os.path.lexists(path := root / name)]
+
+
+def fillable_of_repository(folder: Path) -> list[Path]:
+    """The same of a repository's folder: settings of its worktrees, where it heeds such. Reads the file system."""
+    if not WORKTREE_CONFIG.search(_text(folder / "config")):
+        return []
+    return [path for part in (folder, *_parts(folder)) if not os.path.lexists(path := part / "config.worktree")]
+
+
+class Placeholders:
+    """Empty folders and files that stand where nothing may be made, for as long as somebody holds them.
+
+    Each is locked by all who do, so that only the last one takes it away, and nobody's is taken for left over.
+    """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        held = [(path, lock) for path in paths if (lock := _placed(path)) is not None]
+        self.release = weakref.finalize(self, _release, held)
+
+
+def _placed(path: Path) -> int | None:
+    while True:
+        try:
+            if path.name in FOLDERS:
+                path.mkdir(exist_ok=True)
+            else:
+                path.touch()
+            lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            if not path.parent.is_dir():
+                return None
+            continue
+        except OSError:
+            return None
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        if _is_at(lock, path):
+            return lock
+        os.close(lock)  # the last one to hold it took it away just now
+
+
+def _release(held: Iterable[tuple[Path, int]]) -> None:
+    for path, lock in held:
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(lock, path):
+                _remove_empty(path, lock)
+        os.close(lock)
+
+
+def _remove_empty(path: Path, lock: int) -> None:
+    if path.name in FOLDERS:
+        path.rmdir()
+    elif not os.fstat(lock).st_size:
+        path.unlink()
+
+
+def _is_at(lock: int, path: Path) -> bool:
+    with suppress(OSError):
+        return os.path.samestat(os.fstat(lock), path.lstat())
+    return False
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(CONFIG_BYTES)
+    except OSError:
+        return ""

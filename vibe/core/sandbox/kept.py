@@ -1,0 +1,134 @@
+"""What a command may neither make nor change, where its sandbox can't keep it from that: put back once it has ended."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+MOST_BYTES = 1024 * 1024
+"""Of a file that is put back."""
+MOST_FILES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    mode: int
+    data: bytes
+
+
+class Kept:
+    """How some paths below ``root`` were before a command: not there, links, or (``contents``) files and folders.
+
+    Nothing confined may run any more when they are put back. What stands in their place then is renamed, not lost.
+    """
+
+    def __init__(self, root: Path, paths: Iterable[Path], contents: Iterable[Path] = ()) -> None:
+        self._root = root
+        self._absent = [path for path in paths if not os.path.lexists(path)]
+        self._links = {path: str(path.readlink()) for path in paths if path.is_symlink()}
+        self._files: dict[Path, _File] = {}
+        self._folders: dict[Path, tuple[int, int]] = {}
+        self._closed: list[Path] = []
+        for path in contents:
+            if os.path.lexists(path) and not path.is_symlink():
+                self._take(path)
+
+    def put_back(self) -> str:
+        """Have everything as it was, and say what was not; mostly nothing."""
+        notes = [self._aside(path, "make") for path in self._absent if os.path.lexists(path)]
+        for path, target in self._links.items():
+            if not path.is_symlink() or str(path.readlink()) != target:
+                notes.append(self._aside(path, "change"))
+                with suppress(OSError):
+                    path.symlink_to(target)
+        notes += [*self._folders_again(), *self._files_again()]
+        for folder in self._closed:
+            new = [path for path in _listed(folder) if path not in self._files and path not in self._folders]
+            notes += [self._aside(path, "make") for path in new if path not in self._links]
+        return "\n".join(filter(None, notes))
+
+    def _take(self, path: Path) -> None:
+        for parent in path.parents:
+            if parent == self._root or not parent.is_relative_to(self._root):
+                break
+            self._note_folder(parent)
+        if path.is_dir():
+            self._note_folder(path)
+            self._closed.append(path)
+            for entry in _listed(path):
+                if not entry.is_symlink() and len(self._files) < MOST_FILES:
+                    self._take(entry)
+        elif path.is_file() and path.stat().st_size <= MOST_BYTES:
+            with suppress(OSError):
+                self._files[path] = _File(stat.S_IMODE(path.stat().st_mode), path.read_bytes())
+
+    def _note_folder(self, path: Path) -> None:
+        found = path.lstat()
+        self._folders[path] = (found.st_dev, found.st_ino)
+
+    def _folders_again(self) -> Iterator[str]:
+        for path in sorted(self._folders):
+            if self._is_same_folder(path):
+                continue
+            if os.path.lexists(path):
+                yield self._aside(path, "change")
+            moved = next((one for one in _listed(path.parent) if self._is_same_folder(one, path)), None)
+            if moved is not None:
+                with suppress(OSError):
+                    moved.rename(path)
+            elif path in self._closed:
+                with suppress(OSError):
+                    path.mkdir()
+                    self._note_folder(path)
+
+    def _files_again(self) -> Iterator[str]:
+        for path, was in self._files.items():
+            if path.parent != self._root and not self._is_same_folder(path.parent):
+                continue
+            if _is(path, was):
+                continue
+            if os.path.lexists(path):
+                yield self._aside(path, "change")
+            with suppress(OSError):
+                descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, was.mode)
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(was.data)
+                path.chmod(was.mode)
+
+    def _is_same_folder(self, path: Path, was: Path | None = None) -> bool:
+        with suppress(OSError):
+            found = path.lstat()
+            return stat.S_ISDIR(found.st_mode) and (found.st_dev, found.st_ino) == self._folders.get(was or path)
+        return False
+
+    def _aside(self, path: Path, what: str) -> str:
+        """Out of its folder, too, where whatever lies in there counts."""
+        aside = path.with_name(f"{path.name}-{uuid4().hex[:8]}")
+        if any(folder in path.parents for folder in self._closed):
+            aside = self._root / aside.name
+        try:
+            path.rename(aside)
+        except OSError as error:
+            return f"[{path.name} decides what runs later, and could not be put aside: {error.strerror}]"
+        shown = aside.relative_to(self._root) if aside.is_relative_to(self._root) else aside
+        return f"[{path.name} decides what runs later, so commands can't {what} it: it is {shown} now]"
+
+
+def _is(path: Path, was: _File) -> bool:
+    with suppress(OSError):
+        found = path.lstat()
+        alike = stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) == was.mode
+        return alike and found.st_size == len(was.data) and path.read_bytes() == was.data
+    return False
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
