@@ -110,6 +110,7 @@ class LocalExecutor:
         workspace = replace(
             around.workspace,
             root=self._root(task),
+            stands_for=around.workspace.root if task.workdir is not None else None,
             writes=task.writes,
             held=verification.held,
             steering=verification.steering,

@@ -111,7 +111,7 @@ class WorktreeExecutor:
         if record.phase is Phase.WORKING:
             result = await self._inner.run(_in_worktree(task, step), stop)
             if _goes_on(result):
-                return result
+                return structs.replace(result, files_changed=())  # none of the user's yet
             record = await self._finish(step, result)
         return await self._merge(task, stop, step, record)
 
@@ -305,7 +305,12 @@ def _goes_on(result: StepResult) -> bool:
 def _paused(so_far: StepResult, last: StepResult) -> StepResult:
     """What stopped in the middle of a merge that will be gone on with."""
     return structs.replace(
-        so_far, outcome=last.outcome, reason=last.reason, detail=last.detail, provider_refused=last.provider_refused
+        so_far,
+        outcome=last.outcome,
+        reason=last.reason,
+        detail=last.detail,
+        provider_refused=last.provider_refused,
+        files_changed=(),
     )
 
 

@@ -149,7 +149,7 @@ class StepWorktree:
         record = self._record()
         kept = _keep(self._at(repository), record, self._attempt.words)
         said = f"{result.detail.rstrip('.')}; {kept}" if result.detail and kept else result.detail or kept
-        result = structs.replace(result, detail=said)
+        result = structs.replace(result, detail=said, files_changed=())  # none of the user's
         return self._write(structs.replace(record, phase=Phase.DROPPED, result=result, conflict=None, plan=None))
 
     def merge(self, repository: Repository) -> WorktreeRecord:

@@ -7,9 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from subagents.executor import StepResult
 from subagents.worktree_errors import WorktreeRefusedError
-from tests.integration.subagents.worktree_rig import Rig, git, run, shell, user_does, writes
+from tests.integration.subagents.worktree_rig import (
+    EditingExecutor,
+    Rig,
+    git,
+    run,
+    shell,
+    user_does,
+    worktree_task,
+    writes,
+)
 from vibe.core.outcome import Outcome
+from vibe.core.stop import NeverStop
 
 
 async def test_work_in_a_submodule_is_not_lost_without_a_word(tmp_path: Path) -> None:
@@ -84,3 +95,16 @@ def test_a_commit_that_cannot_be_read_is_not_called_none(tmp_path: Path, what: s
 
     with pytest.raises(WorktreeRefusedError, match="its last commit can't be read"):
         rig.repository()
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.INTERRUPTED])
+async def test_files_of_a_worktree_that_was_not_merged_are_not_called_changed(tmp_path: Path, outcome: Outcome) -> None:
+    rig = Rig(tmp_path).create({"a.txt": "a\n"})
+
+    def fails(folder: Path) -> StepResult:
+        (folder / "a.txt").write_text("half\n")
+        return StepResult(outcome=outcome, files_changed=("a.txt",))
+
+    result = await rig.executor(EditingExecutor({"s": fails})).run(worktree_task("s"), NeverStop())
+
+    assert (result.outcome, result.files_changed, rig.read("a.txt")) == (outcome, (), "a\n")

@@ -64,7 +64,7 @@ def subject_of(tool: AnyTool, args: BaseModel, workspace: Workspace) -> CallSubj
         PathError: one of them leads nowhere.
     """
     accesses = tuple(_resolved(access, workspace) for access in tool.accesses(args))
-    return CallSubject(tool=tool, args=args, accesses=accesses, keys=_keys(tool, args, accesses))
+    return CallSubject(tool=tool, args=args, accesses=accesses, keys=_keys(tool, args, accesses, workspace))
 
 
 def _resolved(access: PathAccess, workspace: Workspace) -> ResolvedAccess:
@@ -152,7 +152,7 @@ def _names_closed(access: ResolvedAccess, glob: str) -> bool:
     )
 
 
-def _keys(tool: AnyTool, args: BaseModel, accesses: Sequence[ResolvedAccess]) -> tuple[str, ...]:
+def _keys(tool: AnyTool, args: BaseModel, accesses: Sequence[ResolvedAccess], workspace: Workspace) -> tuple[str, ...]:
     """What a lasting yes covers: what the tool says, else its resolved paths, else exactly these arguments.
 
     Nothing where a person must be asked each time.
@@ -164,5 +164,6 @@ def _keys(tool: AnyTool, args: BaseModel, accesses: Sequence[ResolvedAccess]) ->
     if own:
         return tuple(f"{name}: {key}" for key in own)
     if accesses:
-        return tuple(f"{name}: {'write' if access.write else 'read'} {access.path}" for access in accesses)
+        kinds = ((access, "write" if access.write else "read") for access in accesses)
+        return tuple(f"{name}: {kind} {workspace.lasting(access.path)}" for access, kind in kinds)
     return (f"{name}: {json.dumps(args.model_dump(mode='json'), sort_keys=True)}",)

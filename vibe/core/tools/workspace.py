@@ -34,6 +34,7 @@ class Workspace:
     ``held`` are resolved files that may not be written all the same: the work is checked with them; ``steering`` are
     resolved paths, of files or not, that change what these checks do. ``bounds`` are the places on the user's machine that
     stay closed, inside or not.
+    ``stands_for`` is the folder that ``root`` is a copy of, for as long as a step works in it.
     Paths are resolved at the moment of use. A hard link can't be told from the file it shares, so a link that someone
     made inside the root to a file outside it counts as inside.
     """
@@ -45,6 +46,7 @@ class Workspace:
     held: frozenset[Path] = frozenset()
     steering: Container[Path] = ()
     bounds: Bounds = field(default_factory=Bounds)
+    stands_for: Path | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "root", _real(self.root))
@@ -73,6 +75,12 @@ class Workspace:
         if circular:
             raise PathError(path, "goes round in a circle of symbolic links")
         return Path(resolved)
+
+    def lasting(self, resolved: Path) -> Path:
+        """The path that a lasting yes to ``resolved`` is about: that of the original, where the root is a copy."""
+        if self.stands_for is None or not resolved.is_relative_to(self.root):
+            return resolved
+        return _real(self.stands_for) / resolved.relative_to(self.root)
 
     def contains(self, resolved: Path, *, write: bool = False) -> bool:
         """Whether a resolved path may be read (or written, but for ``writes``)."""
