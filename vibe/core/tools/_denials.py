@@ -35,6 +35,10 @@ BECOMES_ANOTHER_WITH = {
 }
 """Programs that do so with one of these options."""
 
+PAGERS = frozenset({"less", "more"})
+SHOWS_A_FILE = re.compile(r"\s*(?:less|more)(?:\s+-[A-Za-z]+)*\s+[\w./][\w./-]*\s*")
+"""A pager that is all of a line: without a terminal it prints the file and ends."""
+
 INTERACTIVE_FLAG = re.compile(r"-[ilq]+|--login|--interactive|--norc|--noprofile")
 SAME_OPTION = {"--force": "f", "--recursive": "r", "-R": "r", "--delete": "d", "--remove": "d"}
 """Long names of the options that deny lists mostly name."""
@@ -55,6 +59,8 @@ class Inspection:
 def inspect(line: str, denied: Entries, standalone: frozenset[str]) -> Inspection:
     """Look at every command that a line could run. The work grows with its length and no faster."""
     parsed = parse_line(line)
+    if SHOWS_A_FILE.fullmatch(line):
+        standalone -= PAGERS
     looker = _Looker(denied, standalone, MAX_GROWTH * len(line) + SPARE_TEXT)
     if parsed.opaque:
         return looker.unread(line, parsed.opaque)
@@ -285,6 +291,8 @@ WRAPPING = frozenset({"env", "nice", "nohup", "setsid", "command", "exec", "time
 
 
 def _waits_for_typing(words: Words, command: ShellCommand) -> bool:
+    if words[0] is not None and name_of(words[0]) in PAGERS:
+        return True
     if command.fed or any(word is None for word in words):
         return False
     rest = [word for word in words[1:] if word is not None and not INTERACTIVE_FLAG.fullmatch(word)]

@@ -20,6 +20,7 @@ class Operands(Enum):
 
     NONE = "none"
     TEXT = "text"
+    WORDS = "text, be it like options"
     PATHS = "paths"
     ONE_PATH = "one path"
     """A second one would be written to."""
@@ -32,9 +33,11 @@ class Reader:
     """A program (or subcommand) that only reads when it is given nothing but ``options``.
 
     ``patterns``: options that give the pattern, so that all operands are paths. ``recursive``: options that make it read
-    the files below a folder (``*``: always), ``visible``: hidden ones only if asked to, ``follows``: also where links lead.
+    the files below a folder (``*``: always), ``visible``: hidden ones only if asked to, ``follows``: also where links lead
+    (``*``: always).
     ``listing``: options without which an operand would create something. ``clusters``: ``-ab`` is ``-a -b``.
-    ``check`` says what is wrong with all the words, or nothing.
+    ``stops``: the first operand ends them. ``check`` says what is wrong with all the words, or nothing; ``script`` what is
+    wrong with a pattern; ``own`` is for words that are no options and operands: what is wrong, and the paths they name.
     """
 
     options: Mapping[str, str]
@@ -42,10 +45,13 @@ class Reader:
     patterns: frozenset[str] = frozenset()
     recursive: frozenset[str] = frozenset()
     visible: bool = False
-    follows: bool = False
+    follows: frozenset[str] = frozenset()
     listing: frozenset[str] = frozenset()
     clusters: bool = True
+    stops: bool = False
     check: Callable[[Sequence[str]], str] | None = None
+    script: Callable[[str], str] | None = None
+    own: Callable[[Sequence[str]], tuple[str, Sequence[str]]] | None = None
 
 
 def options_in(row: str) -> Mapping[str, str]:
@@ -105,6 +111,17 @@ FIND_TESTS = frozenset([
     "-group",
     "-links",
     "-printf",
+    "-newer",
+    "-anewer",
+    "-cnewer",
+    "-newermt",
+    "-lname",
+    "-ilname",
+    "-iwholename",
+    "-xtype",
+    "-inum",
+    "-used",
+    "-fstype",
 ])
 FIND_WORDS = frozenset([
     "-empty",
@@ -128,17 +145,21 @@ FIND_WORDS = frozenset([
     "-false",
     "-nouser",
     "-nogroup",
+    "-daystart",
+    "-ignore_readdir_race",
+    "-noleaf",
     "!",
     "(",
     ")",
     ",",
 ])
-SED_SCRIPT = re.compile(r"(?:(?:\d+|\$)(?:,(?:\+?\d+|\$))?[p=q];?)+")
 PRINTF_STORE = re.compile(r"%[^A-Za-z%]*[hlLjzt]*n")
 XXD_FLAGS = frozenset({"-a", "-b", "-C", "-d", "-e", "-E", "-i", "-p", "-ps", "-u"})
 XXD_VALUED = re.compile(r"-[cglos]")
 XXD_NUMBER = re.compile(r"[+-]?(?:0x[0-9a-f]+|[0-9]+)")
-JQ_REACH = re.compile(r"\benv\b|\$ENV|\bimport\b|\binclude\b|\bget_search_list\b|\bmodulemeta\b")
+JQ_REACH = re.compile(
+    r"(?<![\w.])env\b|\.\.env\b|\d\.env\b|\$ENV|\bimport\b|\binclude\b|\bget_search_list\b|\bmodulemeta\b"
+)
 TEST_OPERATORS = frozenset([
     "-e",
     "-f",
@@ -186,13 +207,6 @@ def find_paths(words: Sequence[str]) -> tuple[str, Sequence[str]]:
     return "", starts
 
 
-def check_sed(words: Sequence[str]) -> str:
-    scripts = [word for word in words if not word.startswith("-")][:1]
-    if not scripts or not SED_SCRIPT.fullmatch(scripts[0]):
-        return "this sed script may do more than print lines"
-    return ""
-
-
 def check_test(words: Sequence[str]) -> str:
     unknown = (word for word in words if word.startswith("-") and word not in TEST_OPERATORS)
     return next((f"'test {word}' may run something" for word in unknown), "")
@@ -224,6 +238,82 @@ def check_xxd(words: Sequence[str]) -> str:
         if word not in XXD_FLAGS and not (XXD_VALUED.match(word) and XXD_NUMBER.fullmatch(number)):
             return f"'xxd {word}' may do more than look"
     return f"xxd writes to {words[index + 1]!r}" if len(words) > index + 1 else ""
+
+
+DATE_WORDS = re.compile(r"[\w+@-][\w :+,./-]*")
+DATE_OPTIONS = re.compile(
+    r"\+.*|-uR?|-Ru?|-I[a-z]*|--(?:utc|universal|rfc-email|iso-8601(?:=[a-z]+)?|rfc-3339=[a-z]+)", re.DOTALL
+)
+
+
+def read_date(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """A word of its own would set the clock; a text may name a file with a time zone."""
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if word in {"-d", "--date"} and index < len(words):
+            given = words[index]
+            index += 1
+        elif word.startswith(("--date=", "-d")):
+            given = word.removeprefix("--date=").removeprefix("-d")
+        elif DATE_OPTIONS.fullmatch(word):
+            continue
+        else:
+            return f"'date {word}' may do more than look", ()
+        if not DATE_WORDS.fullmatch(given) or "TZ" in given or re.match(r"-(?!\d)", given):
+            return f"'date -d {given}' may do more than look", ()
+    return "", ()
+
+
+TAR_LIST = re.compile(r"-?(?=[a-zA-Z]*t)[tvzjJ]+f")
+
+
+def list_tar(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """``-tf ARCHIVE [MEMBER...]``; an archive with a colon is fetched by a program."""
+    if len(words) < 2 or not TAR_LIST.fullmatch(words[0]) or ":" in words[1]:
+        return "'tar' may do more than list", ()
+    if any(word.startswith("-") for word in words[1:]):
+        return "'tar' with further options may do more than list", ()
+    return "", words[1:2]
+
+
+def list_zip(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """``-l ARCHIVE [MEMBER...]``; a name that is a pattern stands for other archives."""
+    if len(words) < 2 or words[0] not in {"-l", "-lv", "-v", "-Z1", "-lq"} or re.search(r"[*?\[\\]", words[1]):
+        return "'unzip' may do more than list", ()
+    if any(word.startswith("-") for word in words[1:]):
+        return "'unzip' with further options may do more than list", ()
+    return "", words[1:2]
+
+
+def check_bat(words: Sequence[str]) -> str:
+    """``cache`` writes, and a pager is a program."""
+    pagers = [word for word in words if word.startswith("--paging") and word != "--paging=never"]
+    return "'bat' may do more than look" if pagers or "cache" in words else ""
+
+
+def check_pager(words: Sequence[str]) -> str:
+    """``+`` brings commands."""
+    return next((f"{word!r} may be a command for the pager" for word in words if word.startswith("+")), "")
+
+
+GIT_KEY = re.compile(
+    r"(?:user|core|init|pull|push|merge|rebase|commit|branch|remote|diff|log|color|status)\.[\w./-]+", re.IGNORECASE
+)
+
+
+def git_setting(words: Sequence[str]) -> str:
+    """One name and no value; others may hold a secret."""
+    names = words[1:] if words[:1] in {("--local",), ("--global",)} else words
+    if tuple(names) in {("--list", "--name-only"), ("--name-only", "--list"), ("-l", "--name-only")}:
+        return ""
+    return "" if len(names) == 1 and GIT_KEY.fullmatch(names[0]) else "'git config' may show a secret or set something"
+
+
+def something(check: Callable[[Sequence[str]], str]) -> Callable[[Sequence[str]], str]:
+    """Not without any word."""
+    return lambda words: check(words) if words else "without a name it tells everything"
 
 
 def reader(row: str, operands: Operands = Operands.PATHS) -> Reader:

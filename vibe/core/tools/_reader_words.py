@@ -8,9 +8,15 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from vibe.core.tools._named_paths import NamedPath
-from vibe.core.tools._reader_rules import Operands, Reader, find_paths
+from vibe.core.tools._reader_rules import Operands, Reader
 from vibe.core.tools._readers import PATTERN_SAFE
 from vibe.core.tools._shell import ShellCommand, Word
+
+PUBLIC = frozenset({
+    "-", "/etc/debian_version", "/etc/lsb-release", "/etc/os-release", "/etc/timezone", "/proc/cpuinfo", "/proc/loadavg",
+    "/proc/meminfo", "/proc/uptime", "/proc/version", "/usr/lib/os-release",
+})  # fmt: skip
+"""What may be read outside the workspace: it says what system this is, and nothing of who uses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +40,15 @@ def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
     doubt = reader.check(words) if reader.check else ""
     if doubt:
         return Judged(doubt)
-    if argv[0] == "find":
-        doubt, starts = find_paths(words)
-        return Judged(doubt, tuple(NamedPath(text=start) for start in starts))
-    if reader.operands is Operands.TEXT and not reader.options:
+    if reader.own is not None:
+        doubt, named = reader.own(words)
+        return Judged(doubt, (*_named(named, command), *_expanded(command)))
+    if reader.operands is Operands.WORDS:
         return Judged(paths=_expanded(command))
     parsed = parse_options(words, reader)
     if isinstance(parsed, str):
         return Judged(f"'{' '.join(argv[:length])} {parsed}' may do more than look")
-    doubt = _doubt_operands(parsed, reader)
+    doubt = _doubt_operands(parsed, reader) or _doubt_scripts(parsed, reader)
     return Judged(
         doubt and f"'{' '.join(argv[:length])}' {doubt}", _reader_paths(parsed, reader, command), argv[0] == "git"
     )
@@ -51,16 +57,17 @@ def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
 def _may_become_option(word: Word, program: str) -> bool:
     """Whether a file named like an option could stand where the pattern stood, and that would matter."""
     text = word.text or ""
-    return program not in PATTERN_SAFE and not re.match(r"[\w./]", text)
+    return program not in PATTERN_SAFE and not re.match(r"[\w./@]|--[\w-]+=", text)
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The options given, their values, and the other words."""
+    """The options given, their values, the other words, and the values that are patterns."""
 
     given: frozenset[str]
     values: tuple[str, ...]
     operands: tuple[str, ...]
+    patterns: tuple[str, ...]
 
 
 def parse_options(words: Sequence[str], reader: Reader) -> Parsed | str:
@@ -71,6 +78,7 @@ def parse_options(words: Sequence[str], reader: Reader) -> Parsed | str:
     given: set[str] = set()
     values: list[str] = []
     operands: list[str] = []
+    patterns: list[str] = []
     index = 0
     while index < len(words):
         word = words[index]
@@ -80,6 +88,9 @@ def parse_options(words: Sequence[str], reader: Reader) -> Parsed | str:
             break
         if not word.startswith("-") or word == "-":
             operands.append(word)
+            if reader.stops:
+                operands += words[index:]
+                break
             continue
         if "-#" in reader.options and re.fullmatch(r"-\d+", word):
             continue
@@ -87,20 +98,26 @@ def parse_options(words: Sequence[str], reader: Reader) -> Parsed | str:
         if taken is None:
             return word
         names, value, needs = taken
+        found = _values(value, words[index : index + 1]) if needs or value else []
+        if found is None:
+            return f"{word} {words[index]}"
+        index += needs
         given |= names
-        if value:
-            values.append(value)
-        if needs:
-            following = words[index : index + 1]
-            if any(OPTION_LIKE.match(value) for value in following):
-                return f"{word} {following[0]}"
-            values += following
-            index += 1
-    return Parsed(frozenset(given), tuple(values), tuple(operands))
+        values += found
+        if names & reader.patterns:
+            patterns += found
+    return Parsed(frozenset(given), tuple(values), tuple(operands), tuple(patterns))
 
 
 OPTION_LIKE = re.compile(r"-(?!$|[0-9]+$)")
 """Not ``-``, which stands for a stream, and no number, which does no harm as an option."""
+
+
+def _values(glued: str, following: Sequence[str]) -> list[str] | None:
+    """What an option takes; None if that looks like another option."""
+    if glued:
+        return [glued]
+    return None if any(OPTION_LIKE.match(value) for value in following) else list(following)
 
 
 _Taken: TypeAlias = "tuple[frozenset[str], str, bool] | None"
@@ -140,6 +157,18 @@ def _doubt_operands(parsed: Parsed, reader: Reader) -> str:
     return ""
 
 
+def _doubt_scripts(parsed: Parsed, reader: Reader) -> str:
+    if reader.script is None:
+        return ""
+    scripts = parsed.patterns if parsed.given & reader.patterns else parsed.operands[:1]
+    return next((doubt for script in scripts if (doubt := reader.script(script))), "") if scripts else "has no script"
+
+
+def _named(texts: Sequence[str], command: ShellCommand) -> list[NamedPath]:
+    patterns = {word.text for word in command.words if word.pattern}
+    return [NamedPath(text=text, pattern=text in patterns) for text in texts]
+
+
 def _expanded(command: ShellCommand) -> tuple[NamedPath, ...]:
     """The words that become names of files, though the program takes them for text."""
     return tuple(NamedPath(text=word.text or "", pattern=True) for word in command.words if word.pattern)
@@ -155,12 +184,13 @@ def _reader_paths(parsed: Parsed, reader: Reader, command: ShellCommand) -> tupl
     if whole and not operands and not (command.fed and "*" in reader.recursive):
         operands.append(".")
     patterns = {word.text for word in command.words if word.pattern}
-    visible = reader.visible and not parsed.given & {"-g", "--glob", "--iglob"}
+    visible = reader.visible and not parsed.given & {"-g", "--glob", "--iglob", "-.", "--hidden"}
+    follows = "*" in reader.follows or bool(parsed.given & reader.follows)
     paths = [
-        NamedPath(text=text, pattern=text in patterns, whole=whole, visible=visible, follows=reader.follows)
+        NamedPath(text=text, pattern=text in patterns, whole=whole, visible=visible, follows=follows)
         for text in operands
-        if text != "-"
+        if text not in PUBLIC
     ]
     if reader.operands is Operands.PATTERN:
         return tuple(paths)
-    return (*paths, *(NamedPath(text=value) for value in parsed.values))
+    return (*paths, *(NamedPath(text=value) for value in parsed.values if value not in PUBLIC))

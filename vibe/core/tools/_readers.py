@@ -6,43 +6,82 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
+from vibe.core.tools._git_readers import GIT_READERS
 from vibe.core.tools._reader_rules import (
     TEST_OPERATORS,
     Operands,
     Reader,
+    check_bat,
     check_jq,
+    check_pager,
     check_printf,
-    check_sed,
     check_strings,
     check_test,
     check_xxd,
+    find_paths,
+    list_tar,
+    list_zip,
     matching,
     only,
     options_in,
+    read_date,
     reader,
-    whole_words,
+    something,
 )
+from vibe.core.tools._script_rules import check_awk, check_sed
 
 HASH_OPTIONS = "-bt --binary --text --tag --zero"
-LIST_IMPLYING = frozenset({"--list", "-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at"})
-GIT_DIFF = (
-    "-pusbwWzRa -U? -M? -C? -S= -G= -B? -D --patch --no-patch --unified? --raw --minimal --patience --histogram "
-    "--diff-algorithm= --stat? --numstat --shortstat --dirstat? --summary --compact-summary --name-only --name-status "
-    "--color? --no-color --color-words? --word-diff? --word-diff-regex= --no-renames --find-renames? --find-copies? "
-    "--diff-filter= --pickaxe-all --pickaxe-regex --ignore-all-space --ignore-space-change --ignore-blank-lines "
-    "--ignore-space-at-eol --function-context --inter-hunk-context= --no-ext-diff --no-textconv --exit-code --quiet "
-    "--relative? --abbrev? --full-index --no-prefix --check --binary --text"
+GREP_OPTIONS = (
+    "-# -iyvwxcLloqsbHhnTZarzUR -e= -m= -A= -B= -C= --regexp= --ignore-case --no-ignore-case --invert-match --word-regexp "
+    "--line-regexp --count --color? --colour? --files-without-match --files-with-matches --max-count= --only-matching "
+    "--quiet --silent --no-messages --with-filename --no-filename --line-number --after-context= --before-context= "
+    "--context= --text --binary --binary-files= --exclude= --include= --exclude-dir= --recursive "
+    "--dereference-recursive --null --line-buffered --byte-offset --initial-tab --null-data"
 )
-GIT_LOG = (
-    f"{GIT_DIFF} -# -n= -i -E -F -P -c -m -q --max-count= --skip= --since= --after= --until= --before= --author= "
-    "--committer= --grep= --all-match --invert-grep --merges --no-merges --first-parent --all --branches? --tags? "
-    "--remotes? --glob= --exclude= --reverse --oneline --graph --decorate? --no-decorate --pretty? --format? "
-    "--abbrev-commit --no-abbrev-commit --date= --relative-date --follow --topo-order --date-order --author-date-order "
-    "--no-walk --left-right --cherry-pick --cherry --stdin --source --simplify-by-decoration --full-history --notes? "
-    "--no-notes --show-pulls --ancestry-path --boundary --cc --no-mailmap --regexp-ignore-case --extended-regexp"
+FIXED_GREP = Reader(
+    options=options_in(GREP_OPTIONS),
+    operands=Operands.PATTERN,
+    patterns=frozenset({"-e", "--regexp"}),
+    recursive=frozenset({"-r", "-R", "--recursive", "--dereference-recursive"}),
+    follows=frozenset({"-R", "--dereference-recursive"}),
 )
+GREP = replace(
+    FIXED_GREP,
+    options=options_in(f"{GREP_OPTIONS} -EFGP --extended-regexp --fixed-strings --perl-regexp --basic-regexp"),
+)
+PIP_LIST = reader("-e --editable --format= --not-required --exclude-editable", Operands.NONE)
+NPM_LIST = Reader(
+    options={},
+    operands=Operands.WORDS,
+    check=matching(r"[@\w][\w@/.-]*|-[aglp]|--(?:all|long|json|parseable|global|link|omit=\w+|include=\w+|depth=\d+)"),
+)
+AWK = Reader(options=options_in("-F= -v="), operands=Operands.PATTERN, stops=True, script=check_awk)
+FD = Reader(
+    options=options_in(
+        "-HIsigFpa0q1 -e= -t= -d= -E= -c= -S= --hidden --no-ignore --case-sensitive --ignore-case --glob --fixed-strings "
+        "--full-path --absolute-path --print0 --quiet --extension= --type= --max-depth= --min-depth= --exact-depth= "
+        "--exclude= --color= --size= --max-results= --no-ignore-vcs"
+    ),
+    operands=Operands.PATTERN,
+)
+BAT = Reader(
+    options=options_in(
+        "-pnAuP -l= -r= -H= --plain --number --show-all --language= --line-range= --style= --color= --paging= "
+        "--decorations= --tabs= --wrap= --theme= --terminal-width= --highlight-line= --list-languages"
+    ),
+    check=check_bat,
+)
+HARMLESS_VARIABLES = (
+    "EDITOR HOME HOSTNAME LANG LC_ALL LOGNAME OLDPWD PATH PWD PYTHONPATH SHELL SHLVL TERM TMPDIR TZ USER VIRTUAL_ENV"
+)
+VERSIONED = (
+    "awk bash bat batcat clang clang++ cmake curl docker fd fdfind g++ gawk gcc git grep java javac jq less make "
+    "mypy node npm perl pip pip3 python python3 rg ruff sed sqlite3 tar uv wget"
+)
+"""Programs that print their version and end, before they look at the folder they are in."""
 
 READERS: Mapping[str, Reader] = MappingProxyType({
     # looking at files
@@ -53,6 +92,13 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     ),
     "cat": reader("-AbeEnstTuv --show-all --number --number-nonblank --squeeze-blank --show-ends --show-tabs"),
     "tac": reader("-br -s="),
+    "bat": BAT,
+    "batcat": BAT,
+    "less": Reader(options=options_in("-EFMNRSXeginsm"), check=check_pager),
+    "more": Reader(options=options_in("-dflcpsu"), check=check_pager),
+    "zcat": Reader(options={}, check=matching(r".*\.(?:gz|tgz|Z)")),
+    "tar": Reader(options={}, own=list_tar),
+    "unzip": Reader(options={}, own=list_zip),
     "head": reader("-# -qvz -c= -n= --bytes= --lines= --quiet --verbose"),
     "tail": reader("-# -qvz -c= -n= --bytes= --lines= --quiet --verbose"),
     "nl": reader("-p -b= -d= -f= -h= -i= -l= -n= -s= -v= -w="),
@@ -80,7 +126,7 @@ READERS: Mapping[str, Reader] = MappingProxyType({
             "--report-identical-files --suppress-common-lines --text --strip-trailing-cr"
         ),
         recursive=frozenset({"*"}),
-        follows=True,
+        follows=frozenset({"*"}),
     ),
     "comm": reader("-123z --check-order --nocheck-order --total --output-delimiter="),
     "od": reader("-abcdfilosxv -A= -j= -N= -t= -w?"),
@@ -99,18 +145,9 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "b2sum": reader(HASH_OPTIONS),
     "cksum": reader(""),
     # searching
-    "grep": Reader(
-        options=options_in(
-            "-# -EFGPiyvwxcLloqsbHhnTZarzU -e= -m= -A= -B= -C= --extended-regexp --fixed-strings --perl-regexp --regexp= "
-            "--ignore-case --no-ignore-case --invert-match --word-regexp --line-regexp --count --color? --colour? "
-            "--files-without-match --files-with-matches --max-count= --only-matching --quiet --silent --no-messages "
-            "--with-filename --no-filename --line-number --after-context= --before-context= --context= --text --binary "
-            "--binary-files= --exclude= --include= --exclude-dir= --recursive --null"
-        ),
-        operands=Operands.PATTERN,
-        patterns=frozenset({"-e", "--regexp"}),
-        recursive=frozenset({"-r", "--recursive"}),
-    ),
+    "grep": GREP,
+    "egrep": FIXED_GREP,
+    "fgrep": FIXED_GREP,
     "rg": Reader(
         options=options_in(
             "-# -iswxvclnNoFPSUHIpq0 -e= -g= -t= -T= -A= -B= -C= -m= -d= -r= -M= --regexp= --glob= --iglob= --type= "
@@ -118,14 +155,17 @@ READERS: Mapping[str, Reader] = MappingProxyType({
             "--ignore-case --smart-case --case-sensitive --word-regexp --line-regexp --invert-match --count "
             "--count-matches --files-with-matches --files-without-match --line-number --no-line-number --only-matching "
             "--fixed-strings --pcre2 --multiline --with-filename --no-filename --heading --no-heading --color= --column "
-            "--json --files --type-list --stats --sort= --sortr= --trim --vimgrep --no-messages --null --quiet --replace="
+            "--json --files --type-list --stats --sort= --sortr= --trim --vimgrep --no-messages --null --quiet --replace= "
+            "-. --hidden --no-ignore --no-ignore-vcs --passthru --sort-files --crlf --block-buffered --line-buffered"
         ),
         operands=Operands.PATTERN,
         patterns=frozenset({"-e", "--regexp", "--files", "--type-list"}),
         recursive=frozenset({"*"}),
         visible=True,
     ),
-    "find": Reader(options={}, operands=Operands.PATHS),
+    "find": Reader(options={}, own=find_paths),
+    "fd": FD,
+    "fdfind": FD,
     "which": reader("-a", Operands.TEXT),
     "type": reader("-aftpP", Operands.TEXT),
     "command -v": reader("", Operands.TEXT),
@@ -159,23 +199,48 @@ READERS: Mapping[str, Reader] = MappingProxyType({
         check=check_jq,
     ),
     "sed": Reader(
-        options=options_in("-nEsu --quiet --silent --regexp-extended"), operands=Operands.PATTERN, check=check_sed
+        options=options_in("-nErsuz -e= --quiet --silent --regexp-extended --expression= --null-data --separate"),
+        operands=Operands.PATTERN,
+        patterns=frozenset({"-e", "--expression"}),
+        script=check_sed,
     ),
+    "awk": AWK,
+    "gawk": AWK,
+    "mawk": AWK,
     # saying something
-    "echo": reader("", Operands.TEXT),
-    "printf": Reader(options={}, operands=Operands.TEXT, check=check_printf),
+    "echo": reader("", Operands.WORDS),
+    "printf": Reader(options={}, operands=Operands.WORDS, check=check_printf),
     "seq": reader("-w -s= -f= -# --equal-width --separator= --format=", Operands.TEXT),
-    "expr": reader("", Operands.TEXT),
-    "true": reader("", Operands.TEXT),
-    "false": reader("", Operands.TEXT),
+    "expr": reader("", Operands.WORDS),
+    "true": reader("", Operands.WORDS),
+    "false": reader("", Operands.WORDS),
     "test": Reader(options=options_in(" ".join(TEST_OPERATORS)), check=check_test),
     # where and when
     "pwd": reader("-LP --logical --physical", Operands.NONE),
-    "date": Reader(
-        options=options_in("-uR -I? --utc --universal --rfc-email --iso-8601? --rfc-3339="),
-        operands=Operands.TEXT,
-        check=matching(r"\+.*|-uR?|-Ru?|-I[a-z]*|--(?:utc|universal|rfc-email|iso-8601(?:=[a-z]+)?|rfc-3339=[a-z]+)"),
+    "date": Reader(options={}, own=read_date),
+    "sleep": Reader(options={}, operands=Operands.TEXT, check=matching(r"\d{1,3}(?:\.\d+)?s?|\.\d+s?")),
+    "printenv": Reader(options={}, operands=Operands.TEXT, check=something(only(*HARMLESS_VARIABLES.split()))),
+    "ulimit -a": reader("", Operands.NONE),
+    "ulimit -n": reader("", Operands.NONE),
+    "ulimit -u": reader("", Operands.NONE),
+    "ulimit": reader("", Operands.NONE),
+    "umask": reader("-S -p", Operands.NONE),
+    "times": reader("", Operands.NONE),
+    "jobs": reader("-lp", Operands.NONE),
+    "tty": reader("-s", Operands.NONE),
+    "getconf": reader("", Operands.TEXT),
+    "pgrep": reader("-alfcixno -u= -d=", Operands.TEXT),
+    "pidof": reader("-s", Operands.TEXT),
+    "shuf": reader("-zer -n= -i= --head-count= --input-range= --repeat --zero-terminated --echo"),
+    "tsort": reader(""),
+    "unexpand": reader("-a -t="),
+    "numfmt": reader(
+        "--from= --to= --suffix= --padding= --field= --format= --header? --round= --grouping", Operands.TEXT
     ),
+    "factor": reader("", Operands.TEXT),
+    "sum": reader("-rs"),
+    "sha224sum": reader(HASH_OPTIONS),
+    "sha384sum": reader(HASH_OPTIONS),
     "uname": reader("-asnrvmpio --all --kernel-name --kernel-release --machine --operating-system", Operands.NONE),
     "whoami": reader("", Operands.NONE),
     "id": reader("-ugGnrz --user --group --groups --name", Operands.TEXT),
@@ -187,105 +252,33 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "free": reader("-bkmghtw --human --total --wide", Operands.NONE),
     "lscpu": reader("-aJ --all --json", Operands.NONE),
     "locale": reader("-a --all-locales", Operands.NONE),
-    "ps": Reader(options={}, operands=Operands.TEXT, check=only("aux", "ax", "-e", "-ef", "-A", "-f", "-u", "-aux")),
+    "ps": Reader(
+        options={},
+        operands=Operands.WORDS,
+        check=matching(
+            r"auxf?|faux|axf?|-ef?|-eaf|-A|-[aA]?f|-efl|-u|-aux|-p|\d+(?:,\d+)*|--sort=[-+]?%?[a-z]+|--forest|--no-headers"
+        ),
+    ),
     # versions and packages
-    "python --version": reader("", Operands.NONE),
+    **{f"{name} --version": reader("", Operands.NONE) for name in VERSIONED.split()},
+    "java -version": reader("", Operands.NONE),
+    "perl -v": reader("", Operands.NONE),
+    "npm -v": reader("", Operands.NONE),
+    "npm ls": NPM_LIST,
+    "npm list": NPM_LIST,
+    "dpkg -l": reader("", Operands.TEXT),
+    "dpkg -s": reader("", Operands.TEXT),
+    "pip check": reader("", Operands.NONE),
+    "pip3 list": PIP_LIST,
+    "pip3 show": reader("-f --files", Operands.TEXT),
+    "pip3 freeze": reader("-l --all --local", Operands.NONE),
     "python -V": reader("", Operands.NONE),
-    "python3 --version": reader("", Operands.NONE),
     "python3 -V": reader("", Operands.NONE),
-    "node --version": reader("", Operands.NONE),
     "node -v": reader("", Operands.NONE),
-    "pip --version": reader("", Operands.NONE),
-    "pip list": reader("-e --editable --format= --not-required --exclude-editable", Operands.NONE),
+    "pip list": PIP_LIST,
     "pip show": reader("-f --files", Operands.TEXT),
     "pip freeze": reader("-l --all --local", Operands.NONE),
-    "uv --version": reader("", Operands.NONE),
-    "make --version": reader("", Operands.NONE),
-    "gcc --version": reader("", Operands.NONE),
-    # git
-    "git --version": reader("", Operands.NONE),
-    "git version": reader("", Operands.NONE),
-    "git status": reader(
-        "-sbvz -u? --short --branch --show-stash --porcelain? --long --verbose --untracked-files? --ignored? "
-        "--ignore-submodules? --ahead-behind --no-ahead-behind --renames --no-renames --column? --no-column",
-        Operands.REVISIONS,
-    ),
-    "git log": whole_words(f"{GIT_LOG} -L=", Operands.REVISIONS),
-    "git show": whole_words(f"{GIT_LOG} -L=", Operands.REVISIONS),
-    "git diff": whole_words(f"{GIT_DIFF} --cached --staged --merge-base --ours --theirs --base", Operands.REVISIONS),
-    "git branch": Reader(
-        options=options_in(
-            "-arvlq --all --remotes --verbose --list --show-current --color? --no-color --column? --no-column --sort= "
-            "--format= --contains= --no-contains= --merged= --no-merged= --points-at="
-        ),
-        operands=Operands.REVISIONS,
-        listing=LIST_IMPLYING,
-    ),
-    "git tag": Reader(
-        options=options_in(
-            "-l -n? --list --sort= --format= --contains= --no-contains= --merged= --no-merged= --points-at= --column?"
-        ),
-        operands=Operands.REVISIONS,
-        listing=LIST_IMPLYING,
-    ),
-    "git rev-parse": whole_words(
-        "-q --abbrev-ref? --short? --verify --quiet --symbolic --symbolic-full-name --show-toplevel --show-prefix "
-        "--show-cdup --show-superproject-working-tree --git-dir --absolute-git-dir --git-common-dir "
-        "--is-inside-work-tree --is-inside-git-dir --is-bare-repository --is-shallow-repository --all --branches? "
-        "--tags? --remotes?",
-        Operands.REVISIONS,
-    ),
-    "git rev-list": whole_words(GIT_LOG + " --count --objects --parents --children --timestamp", Operands.REVISIONS),
-    "git blame": reader(
-        "-bceflnstw -M? -C? -L= --root --show-stats --show-name --show-number --show-email --porcelain --line-porcelain "
-        "--incremental --since= --date= --abbrev? --first-parent --color-lines --color-by-age",
-        Operands.REVISIONS,
-    ),
-    "git ls-files": reader(
-        "-cdmoistuvkz -x= --cached --deleted --modified --others --ignored --stage --unmerged --killed "
-        "--exclude-standard --exclude= --error-unmatch --full-name --eol --deduplicate --abbrev? --directory",
-        Operands.REVISIONS,
-    ),
-    "git ls-tree": reader(
-        "-drtlz --long --name-only --name-status --full-name --full-tree --abbrev?", Operands.REVISIONS
-    ),
-    "git cat-file": reader("-teps", Operands.REVISIONS),
-    "git describe": reader(
-        "--all --tags --always --long --dirty? --abbrev? --contains --candidates= --exact-match --match= --exclude= "
-        "--first-parent --debug",
-        Operands.REVISIONS,
-    ),
-    "git shortlog": reader(
-        "-nsec --numbered --summary --email --group= --no-merges --all --since= --until=", Operands.REVISIONS
-    ),
-    "git merge-base": reader("-a --all --octopus --is-ancestor --fork-point --independent", Operands.REVISIONS),
-    "git for-each-ref": reader("--count= --sort= --format= --contains= --merged= --points-at=", Operands.TEXT),
-    "git show-ref": reader("-d -s? --head --heads --tags --hash? --abbrev? --verify --dereference", Operands.TEXT),
-    "git count-objects": reader("-vH --verbose --human-readable", Operands.NONE),
-    "git check-ignore": reader("-qvn --quiet --verbose --non-matching --no-index", Operands.PATHS),
-    "git grep": Reader(
-        options=options_in(
-            "-# -iIvwanlLcEFGPhHqpWz -e= -A= -B= -C= -m= --cached --untracked --ignore-case --invert-match --word-regexp "
-            "--text --line-number --column --files-with-matches --name-only --files-without-match --count --color? "
-            "--no-color --break --heading --extended-regexp --fixed-strings --perl-regexp --basic-regexp --full-name "
-            "--max-depth= --and --or --not --all-match --show-function --function-context --only-matching"
-        ),
-        operands=Operands.PATTERN,
-        patterns=frozenset({"-e"}),
-        recursive=frozenset({"--untracked"}),
-    ),
-    "git remote": Reader(options=options_in("-v --verbose"), operands=Operands.NONE),
-    "git remote get-url": reader("--all --push", Operands.TEXT),
-    "git stash list": whole_words(GIT_LOG, Operands.NONE),
-    "git stash show": whole_words(f"{GIT_DIFF} --include-untracked --only-untracked", Operands.REVISIONS),
-    "git worktree list": reader("-vz --porcelain --verbose", Operands.NONE),
-    "git reflog": whole_words(GIT_LOG, Operands.NONE),
-    "git reflog show": whole_words(GIT_LOG, Operands.REVISIONS),
-    "git config --get": Reader(
-        options={},
-        operands=Operands.TEXT,
-        check=matching(r"(?:user|core|init|pull|push|merge|rebase|commit|branch|remote)\.[\w.-]+"),
-    ),
+    **GIT_READERS,
 })
 """By the words they begin with."""
 

@@ -44,14 +44,24 @@ def is_shell_word(command: ShellCommand) -> bool:
     return check is not None and known and check(argv[1:])
 
 
+FOLDER_BELOW = re.compile(r"(?!(?:.*/)?\.\.(?:/|$))[\w.][\w./-]*")
+
+
 def bare(command: ShellCommand) -> ShellCommand:
-    """The command that ``time`` measures, and git without its options about paging; any other as it is."""
+    """The command that ``time`` measures, git without options about paging, and in the folder of ``-C``; any other as it is."""
     words = command.words
     while len(words) > 1 and words[0] == Word(text="time") and not (words[1].text or "-").startswith("-"):
         words = words[1:]
-    while len(words) > 1 and words[0].text == "git" and words[1].text in {"--no-pager", "-P"}:
-        words = (words[0], *words[2:])
-    return replace(command, words=words)
+    places = command.places
+    while len(words) > 1 and words[0].text == "git":
+        if words[1].text in {"--no-pager", "-P"}:
+            words = (words[0], *words[2:])
+        elif len(words) > 3 and words[1].text == "-C" and FOLDER_BELOW.fullmatch(folder := words[2].text or ""):
+            words = (words[0], *words[3:])
+            places = frozenset((*place, folder) for place in places)
+        else:
+            break
+    return replace(command, words=words, places=places)
 
 
 def with_stand_ins(command: ShellCommand) -> ShellCommand:

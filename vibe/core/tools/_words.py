@@ -16,7 +16,7 @@ EXPANSION_NODES = frozenset({
     "simple_expansion", "expansion", "command_substitution", "process_substitution", "arithmetic_expansion",
     "brace_expression", "translated_string",
 })  # fmt: skip
-PATTERN = re.compile(r"(?<!\\)(?:\\\\)*[*?\[{]|^~|[=:]~")
+PATTERN = re.compile(r"(?<!\\)(?:\\\\)*(?:[*?\[]|\{(?=.*(?:,|\.\.).*\}))|^~|[=:]~", re.DOTALL)
 SPLITS = re.compile(r"[\s*?\[\\]|^$")
 """What the shell would take apart, or for a pattern, where a variable stands without quotes."""
 LOCAL_NAME = re.compile(r"(?!.*_proxy$|npm_|auto_resume$|histchars$)[a-z][a-z0-9_]{0,30}|_")

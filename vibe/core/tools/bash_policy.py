@@ -40,9 +40,7 @@ DEFAULT_DENIED = (
     "emacs",
     "gdb",
     "htop",
-    "less",
     "lldb",
-    "more",
     "nano",
     "nvim",
     "pdb",
@@ -58,7 +56,7 @@ DEFAULT_DENIED = (
     "vimdiff",
 )
 DEFAULT_DENIED_STANDALONE = (
-    "bash", "dash", "fish", "ipython", "irb", "ksh", "node", "python", "python3", "sh", "ssh", "zsh",
+    "bash", "dash", "fish", "ipython", "irb", "ksh", "less", "more", "node", "python", "python3", "sh", "ssh", "zsh",
 )  # fmt: skip
 
 INTERPRETERS = frozenset({
@@ -165,7 +163,8 @@ def _first_doubt(line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace
         return _Doubt(line.surprises[0])
     if not line.commands:
         return _Doubt("it holds no command", closed=True)
-    judged = [(command, _judge(command, allowed)) for command in line.commands]
+    commands = [bare(command) for command in line.commands]
+    judged = [(command, _judge(command, allowed)) for command in commands]
     for command, one in judged:
         if one.doubt:
             return _Doubt(one.doubt)
@@ -180,7 +179,7 @@ def _first_doubt(line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace
 
 
 def _only_reads(command: ShellCommand) -> bool:
-    argv = bare(command).argv
+    argv = command.argv
     return argv[:1] == ("cd",) or is_shell_word(command) or find_reader(argv) is not None
 
 
@@ -216,7 +215,7 @@ def _folder(place: Place, workspace: Workspace) -> Path | None:
 
 
 def _judge(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged:
-    command = with_stand_ins(bare(command))
+    command = with_stand_ins(command)
     argv = command.argv
     if not argv or command.words[0].pattern or "/" in argv[0]:
         return Judged("what it runs is only known by running it" if not argv else f"{argv[0]!r} is no plain name")
@@ -275,5 +274,5 @@ def reads_only_its_input(command: ShellCommand) -> bool:
     """Whether it reads nothing but what is piped into it."""
     if not command.fed:
         return False
-    judged = _judge(command, _prefixes(DEFAULT_ALLOWED))
+    judged = _judge(bare(command), _prefixes(DEFAULT_ALLOWED))
     return not judged.doubt and not judged.paths and not judged.git and command.argv[:1] != ("cd",)

@@ -54,7 +54,7 @@ GIT_COMMANDS = (
 PROGRAMS = (
     'jq -n "env"', "jq -L . 'include \"x\"; .'", "rg --pre ./pwn.sh two", "rg -z two", "rg --search-zip two a.txt",
     "rg two -g '!x' config", "fd -x pwn", "fd . -X pwn", "tar -xf x.tar --to-command=pwn",
-    "tar cf - a.txt -I ./pwn.sh", "tar --list -f x --rsh-command=pwn", "less a.txt", "man -P pwn ls",
+    "tar cf - a.txt -I ./pwn.sh", "tar --list -f x --rsh-command=pwn", "less +'!pwn' a.txt", "man -P pwn ls",
     "man --pager=./pwn.sh ls", "file -C -m a.txt", "file -z a.txt", "sort --compress-program=./pwn.sh a.txt",
     "sort -T . a.txt", "sort --files0-from=names0", "sort -S1 -T src a.txt", "date -s '2020-01-01'",
     "date --set=2020-01-01", "hostname evil", "hostname -b x", "find . -fprintf new x",

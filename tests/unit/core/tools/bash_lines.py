@@ -168,7 +168,7 @@ RUNNERS = (
     "nice -n 5 pwn", "timeout 5 pwn", "nohup pwn", "setsid -w pwn", "stdbuf -o0 pwn", "flock a.txt pwn",
     "trap pwn EXIT", "trap pwn DEBUG; ls", "PROMPT=1; enable -n echo; pwn", "hash -p ./pwn.sh ls; ls",
     "sudo pwn", "sudo -n -u me pwn", "doas pwn", "su -c pwn", "python3 -c 'import os; os.system(\"pwn\")'",
-    "python3 pwn.py", "python3 < pwn.py", "perl -e 'system(\"pwn\")'", "make", "make -f Makefile", "vim", "ls | less",
+    "python3 pwn.py", "python3 < pwn.py", "perl -e 'system(\"pwn\")'", "make", "make -f Makefile", "vim",
     "nano a.txt", "l\u0455 -l", "ls\u200b", "\u200bls", "mapfile -C pwn -c 1 x < a.txt",
 )  # fmt: skip
 ENVIRONMENT = (

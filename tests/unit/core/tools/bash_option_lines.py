@@ -30,3 +30,40 @@ GLUED = (
 )  # fmt: skip
 HIDDEN = (*HIDDEN_OUTPUT, *GLUED)
 """Each writes a file; all are asked about."""
+
+SCRIPTS = (
+    "sed 's/one/x/w new' a.txt", "sed 's/one/x/gw new' a.txt", "sed -n '/one/w new' a.txt", "sed '1w new' a.txt", "sed '1!w new' a.txt",
+    "sed -e p -e 'w new' a.txt", "sed 's/[/]/x/;w new\n' a.txt", "sed 's/.*/pwn/e' a.txt", "sed '1e pwn' a.txt", "sed 'e pwn' a.txt",
+    "sed '/one/{p;w new\n}' a.txt", "sed '1,2{s/o/0/;w new\n}' a.txt", "sed 's|x|y|;s|o|0|w new' a.txt", "sed 'y/o/0/;w new' a.txt",
+    "sed -n '$W new' a.txt", "sed 'r .env' a.txt", "sed '1R .env' a.txt", "sed '$r ../outside/secret.txt' a.txt", "sed 's/x/y/\nw new' a.txt",
+    "sed ':a;w new' a.txt", "sed 'b end;p\nw new\n:end\nw new' a.txt", "sed '\\,one,w new' a.txt", "sed '/[/]one/,$w new' a.txt",
+    "sed -E 's/(o)/\\1/;1w new' a.txt", "sed --expression='w new' a.txt", "sed -ne '1w new' a.txt", "sed -z 's/$/x/w new' a.txt",
+    "sed 'a x' a.txt -i", "sed 's/a/b/' .env", "sed '' .env", "sed -n p ../outside/secret.txt", "sed 's,x,y,' link",
+    "awk '{print > \"new\"}' a.txt", "awk '{print $1 >> \"new\"}' a.txt", "awk '{printf \"x\" > \"new\"}' a.txt", "awk '{print | \"pwn\"}' a.txt",
+    "awk 'BEGIN {system(\"pwn\")}'", "awk 'BEGIN {\"pwn\" | getline}'", "awk 'BEGIN {while ((getline x < \".env\") > 0) print x}'",
+    "awk 'BEGIN {ARGV[1] = \".env\"; ARGC = 2} {print}' a.txt", "awk 'BEGIN {print ENVIRON[\"FAKE_API_KEY\"]}'",
+    "awk 'BEGIN {for (k in ENVIRON) print ENVIRON[k]}'", "awk '{print a[1] > (\"ne\" \"w\")}' a.txt", "awk '{print \"/\" > \"new\" ; x = \"/\"}' a.txt",
+    "awk '{x = 4 /2; print > \"new\"; y = 1/ 2}' a.txt", "awk '/one/ {print; print > \"new\"}' a.txt",
+    "awk '{if ($1 > 2) print > \"new\"}' a.txt; awk '{print > \"new\"}' a.txt", "awk '{print($1) > \"new\"}' a.txt",
+    "awk '{print ($1 > 2) > \"new\"}' a.txt", "awk '{print $1,\n$2 > \"new\"}' a.txt", "awk 'BEGIN {print 1 # }\n > \"new\"}'; awk 'BEGIN{print > \"new\"}'",
+    "awk -f pwn.awk a.txt; awk 'BEGIN{system(\"pwn\")}'", "awk '1' .env", "awk '{print}' x=1 .env",
+    "awk -v x=1 '{print > \"new\"}' a.txt", "awk '1' FS=x ../outside/secret.txt", "gawk '@load \"filefuncs\"; BEGIN {print > \"new\"}'",
+    "gawk 'BEGIN {f = \"system\"; @f(\"pwn\")}'", "gawk -o'new' 1 a.txt", "gawk -dnew 1 a.txt", "gawk --dump-variables=new 1 a.txt", "gawk -pnew 1 a.txt",
+    "gawk -e 'BEGIN{system(\"pwn\")}'", "gawk 'BEGIN {PROCINFO[1]; print SYMTAB[\"ENVIRON\"][\"FAKE_API_KEY\"]}'",
+    "tar -xf src.tar -C linkdir", "tar xf src.tar --one-top-level=new",
+    "tar -tf src.tar -I ./pwn.sh", "tar tf src.tar --checkpoint=1 --checkpoint-action=exec=pwn",
+    "tar -tf src.tar --index-file=new", "tar tvf src.tar --use-compress-program=./pwn.sh",
+    "unzip src.zip -d new", "unzip -o src.zip -d new", "unzip -l src.zip -d new; unzip -q src.zip -d new", "fdfind . -x pwn", "fdfind -x pwn", "fdfind a.txt -X pwn",
+    "fdfind -1 a.txt --exec pwn", "batcat .env", "batcat a.txt ../outside/secret.txt", "batcat --pager=pwn --paging=always a.txt",
+    "grep -R SECRET .", "grep -R SECRET linkdir", "grep -rR SECRET src", "egrep -r SECRET config", "fgrep SECRET link", "egrep SECRET .env", "fgrep -f .env .env",
+    "rg --hidden SECRET", "rg -. KEY", "rg --no-ignore --hidden KEY", "less .env", "more .env", "less ../outside/secret.txt", "less a.txt link", "more -d link",
+    "printenv", "printenv FAKE_API_KEY", "printenv PATH FAKE_API_KEY",
+    "git -C ../outside status; cat link", "git -C evilrepo status", "git -C . -C evilrepo status", "git --no-pager -C evilrepo status",
+    "git -C . log -U --output=new", "git -C src log --format --output=new", "git config user.name evil", "git config --add user.name evil", "git config --global user.name x",
+    "git symbolic-ref HEAD refs/heads/other", "git symbolic-ref -d HEAD; git symbolic-ref HEAD refs/heads/x", "git submodule add ./evilrepo sub", "git submodule foreach pwn; git submodule init; touch x",
+    "git whatchanged -1 --output=new", "git whatchanged -U --output=new", "git diff-tree -U --output=new HEAD", "git show-branch --output=new; touch x",
+    "find . -maxdepth 0 -newer a.txt -fprint new; find . -maxdepth 0 -fprint new", "shuf -o new a.txt", "shuf a.txt --output=new", "jq -n 'env'", "jq -n '.a|env'", "jq -n '[env]'", "jq -n '..|env'",
+    "jq -rn '\"\\(env.FAKE_API_KEY)\"'", "jq -n '$ENV.FAKE_API_KEY'", "zcat .env.gz; cat .env", "cat /etc/os-release .env", "cat /proc/self/environ",
+    "cat /etc/../proc/self/environ",
+)  # fmt: skip
+"""What programs that may list, print or replace could do besides. Each changes something or shows a secret; all are asked about."""

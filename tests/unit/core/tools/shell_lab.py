@@ -6,10 +6,12 @@ laboratory, and nothing else of it. They reach no network, no other process and 
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,7 +25,7 @@ SECONDS = 60
 LIMITS = ("prlimit", "--nproc=200", f"--fsize={64 << 20}", "--core=0", "--")
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 SETTINGS = ("alternatives", "group", "ld.so.cache", "localtime", "magic", "nsswitch.conf", "os-release", "passwd")
-STUBS = ("pwn", "sudo", "doas", "su", "vim", "nano", "less", "l\u0455", "ls\u200b", "\u200bls")
+STUBS = ("pwn", "sudo", "doas", "su", "vim", "nano", "l\u0455", "ls\u200b", "\u200bls")
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,12 @@ class ShellLab:
         )
 
     def state(self) -> dict[str, object]:
-        """Every file with mode and content, but for what git writes when it only looks."""
+        """Every file with mode and content, but for what git and npm write when they only look."""
         found: dict[str, object] = {}
         for path in sorted(self.base.rglob("*")):
             name = str(path.relative_to(self.base))
+            if name.startswith("home/.npm"):
+                continue
             if path.is_symlink() or path.is_dir():
                 found[name] = "link" if path.is_symlink() else "folder"
             elif path.is_file() and not name.endswith(".git/index"):
@@ -124,12 +128,22 @@ def build(base: Path) -> ShellLab:
     }  # fmt: skip
     for name, text in files.items():
         (base / name).write_text(text)
+    _archives(work)
     (work / "link").symlink_to("../outside/secret.txt")
     (work / "linkdir").symlink_to("../outside")
     (work / "src" / "deep-link").symlink_to("../../outside/secret.txt")
     (work / "patch.diff").write_text("--- a/b.txt\n+++ b/b.txt\n@@ -1,2 +1,2 @@\n-b\n+c\n more\n")
     _repositories(lab)
     return lab
+
+
+def _archives(work: Path) -> None:
+    shutil.make_archive(str(work / "src"), "tar", work, "src")
+    shutil.make_archive(str(work / "src"), "zip", work, "src")
+    with tarfile.open(work / "src.tgz", "w:gz") as archive:
+        archive.add(work / "src", "src")
+    (work / "a.gz").write_bytes(gzip.compress(b"one\n"))
+    (work / "a.json").write_text('{"env": {"FOO": 1}, "scripts": {"test": "pwn"}}\n')
 
 
 def _program(path: Path) -> None:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from tests.unit.core.tools import shell_lab
 from tests.unit.core.tools.bash_construct_lines import CONSTRUCTED, HARMLESS
+from tests.unit.core.tools.bash_everyday_lines import LOOKING
 from tests.unit.core.tools.bash_hostile_lines import HOSTILE
 from tests.unit.core.tools.bash_lines import EVASIONS, EVERYDAY, UNREADABLE
-from tests.unit.core.tools.bash_option_lines import HIDDEN
+from tests.unit.core.tools.bash_option_lines import HIDDEN, SCRIPTS
 from tests.unit.core.tools.shell_lab import SECRET, ShellLab
 from vibe.core.tools._named_paths import candidates
 from vibe.core.tools.base import ToolPermission
@@ -47,7 +48,7 @@ def test_the_tables_are_long_enough_and_say_nothing_twice() -> None:
     assert len({*EVASIONS, *HOSTILE}) == len(EVASIONS) + len(HOSTILE) >= 500
 
 
-@pytest.mark.parametrize("line", [*EVERYDAY, *HARMLESS])
+@pytest.mark.parametrize("line", [*EVERYDAY, *HARMLESS, *LOOKING])
 def test_everyday_looking_runs_unasked(line: str, template: ShellLab) -> None:
     verdict = judge(line, template)
     assert verdict.permission is ToolPermission.ALWAYS, verdict.reason
@@ -56,24 +57,24 @@ def test_everyday_looking_runs_unasked(line: str, template: ShellLab) -> None:
 def test_everyday_looking_changes_nothing_and_shows_no_secret(template: ShellLab, tmp_path: Path) -> None:
     lab = shell_lab.copy(template, tmp_path / "lab")
     before = lab.state()
-    printed = "".join(lab.run(line) for line in (*EVERYDAY, *HARMLESS))
+    printed = "".join(lab.run(line) for line in (*EVERYDAY, *HARMLESS, *LOOKING))
     assert lab.state() == before
     assert SECRET not in printed
 
 
-@pytest.mark.parametrize("line", [*EVASIONS, *CONSTRUCTED, *UNREADABLE, *HOSTILE, *HIDDEN])
+@pytest.mark.parametrize("line", [*EVASIONS, *CONSTRUCTED, *UNREADABLE, *HOSTILE, *HIDDEN, *SCRIPTS])
 def test_a_way_round_is_asked_about_or_denied(line: str, template: ShellLab) -> None:
     verdict = judge(line, template)
     assert verdict.permission is not ToolPermission.ALWAYS
     assert verdict.reason
 
 
-@pytest.mark.parametrize("line", [*EVASIONS, *HIDDEN])
+@pytest.mark.parametrize("line", [*EVASIONS, *HIDDEN, *SCRIPTS])
 def test_a_way_round_would_have_done_something(line: str, template: ShellLab, tmp_path: Path) -> None:
     program = line.split(maxsplit=1)[0]
     if (
         "EVERY_PROGRAM" not in os.environ
-        and program in {"rg", "make", "perl", "curl", "patch", "file", "tree"}
+        and program in {"rg", "make", "perl", "curl", "patch", "file", "tree", "gawk", "fdfind", "batcat", "unzip"}
         and shutil.which(program, path=template.environ()["PATH"]) is None
     ):
         pytest.skip(f"{program} is not installed")
