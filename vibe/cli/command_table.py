@@ -9,6 +9,7 @@ COMMANDS = {
     "plan": "run plans and look at them",
     "agents": "list the agent profiles",
     "config": "look at the settings and change them",
+    "models": "list the models that are configured, and what their providers offer",
     "tools": "list the tools",
     "events": "follow what runs on this machine announce",
     "memory": "see and change what later conversations are told",
@@ -18,6 +19,8 @@ COMMANDS = {
     "mcp": "look at the MCP servers",
     "permissions": "say what a tool call may do, and why",
     "doctor": "look at what runs depend on: settings, keys, sandbox, programs",
+    "completions": "print what makes a shell complete these words",
+    "help": "tell more of a command",
     "migrate": "remove settings of Mistral Vibe that have no effect here",
 }
 """Each is served by the module of its name in ``vibe.cli.commands``; anything else is a prompt."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn, cast
 
 from vibe import __version__
@@ -62,6 +62,20 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would have printed, with the closest word where one was unknown."""
         raise CommandLineError(f"{_with_hint(message, self.options())}; see `{self.prog} --help`")
+
+    def words_below(self) -> Iterator[tuple[str, list[str]]]:
+        """What may follow each command of this parser: its commands or fixed words, and its own flags."""
+        for action in self._actions:
+            below = cast("object", action.choices)
+            for parser in cast("dict[str, object]", below).values() if isinstance(below, dict) else ():
+                if isinstance(parser, Parser):
+                    yield parser.prog, parser.own_words()
+                    yield from parser.words_below()
+
+    def own_words(self) -> list[str]:
+        """The words that may follow this command itself."""
+        fixed = [str(word) for action in self._actions if not action.option_strings for word in action.choices or ()]
+        return [*fixed, *(word for action in self._actions for word in action.option_strings)]
 
     def options(self) -> list[str]:
         """Every option of this command and, since argparse reports unknown words from the top, of those below it."""

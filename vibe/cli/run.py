@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vibe.cli.command_table import COMMANDS, module_of
-from vibe.cli.commands.prompt_words import add_arguments as add_prompt_words
+from vibe.cli.commands.whole_parser import parser_of
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.log_file import logging_to
-from vibe.cli.parser import Parser, Shown
+from vibe.cli.parser import Shown
 from vibe.cli.streams import problem_of, settle, unwritten
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import EnvironmentFailure, UsageError, VibeError, innermost
@@ -81,18 +81,12 @@ def _told() -> tuple[type[Exception], ...]:
 
 
 def _dispatch(words: list[str], env: CliEnvironment) -> int:
-    parser = Parser(prog="vibe", description="A coding agent that plans and executes.")
-    command = words[0] if words and words[0] in COMMANDS else None
-    if command:
-        module_of(command).add_arguments(parser.add_subparsers(dest="command", parser_class=Parser))
-    else:
-        add_prompt_words(parser)
     try:
-        args = parser.parse_args(words)
+        args = parser_of(words).parse_args(words)
     except Shown as shown:
         env.stdout.write(shown.text)
         return ExitCode.DONE
-    return int(module_of(command or "prompt").run(args, env))
+    return int(module_of(words[0] if words and words[0] in COMMANDS else "prompt").run(args, env))
 
 
 def _report(error: BaseException, code: ExitCode, env: CliEnvironment, *, debug: bool) -> int:

@@ -1,0 +1,126 @@
+"""What the first words of a command line mean: a command, a prompt, or neither; and what helps to write them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+
+import pytest
+
+from tests.e2e.conftest import VibeCommand
+from tests.e2e.test_prompt import turns
+from tests.fakes.web_server import Page, WebServer
+from vibe.cli.command_table import COMMANDS
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("plam run x.json", "unknown command 'plam': did you mean 'plan'"),
+        ("sesion list", "unknown command 'sesion': did you mean 'session'"),
+        ("Plan", "unknown command 'Plan': did you mean 'plan'"),
+        ("init", "there is no command 'init': nothing need be set up"),
+        ("run plan.json", "there is no command 'run': use `vibe plan run FILE`"),
+        ("login --trust", "there is no command 'login'"),
+        ("version", "use `vibe --version`"),
+    ],
+)
+def test_what_is_meant_as_a_command_is_no_prompt(vibe: VibeCommand, line: str, said: str) -> None:
+    vibe.replay(turns({"text": "fine"}))
+
+    ended = vibe(*line.split())
+
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert said in ended.err
+    assert "a prompt is given with `vibe -p PROMPT`" in ended.err
+    assert not (vibe.home / "logs" / "session").exists()
+
+
+@pytest.mark.parametrize(
+    "line", ["-p plam", "-p init", "'plam run'", "run -p tests", "fix the bug", "run all the tests"]
+)
+def test_everything_else_is_a_prompt(vibe: VibeCommand, line: str) -> None:
+    vibe.replay(turns({"text": "fine"}))
+
+    assert vibe(*shlex.split(line)).out == "fine\n"
+
+
+def test_help_is_a_command(vibe: VibeCommand) -> None:
+    assert vibe("help").out == vibe("--help").out
+    assert vibe("help", "plan", "run").out == vibe("plan", "run", "--help").out
+    assert all(f"\n  {name} " in vibe("help").out for name in COMMANDS)
+    assert "did you mean 'plan'" in vibe("help", "plam").err
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["pl"], ["plan"]),
+        (["plan", "va"], ["validate"]),
+        (["plan", "run", "--dry"], ["--dry-run"]),
+        (["plan", "run", "no"], ["notes.md"]),
+        (["completions", "f"], []),
+        (["--auto"], ["--auto-approve"]),
+    ],
+)
+def test_bash_completes(vibe: VibeCommand, typed: list[str], offered: list[str]) -> None:
+    (vibe.workdir / "notes.md").touch()
+    words = shlex.join(["vibe", *typed])
+    script = f'eval "$1"; COMP_WORDS=({words}); COMP_CWORD={len(typed)}; _vibe; printf "%s\\n" "${{COMPREPLY[@]}}"'
+
+    ended = subprocess.run(
+        ["bash", "-uc", script, "bash", vibe("completions", "bash").out],
+        cwd=vibe.workdir,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert set(offered) <= set(ended.stdout.split())
+    assert all(word.startswith(typed[-1]) for word in ended.stdout.split())
+
+
+def test_other_shells_have_scripts_too(vibe: VibeCommand) -> None:
+    fish = vibe("completions", "fish").out.splitlines()
+
+    assert "complete -c vibe -n __fish_use_subcommand -f -a plan" in fish
+    assert (
+        "complete -c vibe -n '__fish_seen_subcommand_from plan; and __fish_seen_subcommand_from run' -l dry-run" in fish
+    )
+    assert vibe("completions", "zsh").out.endswith(vibe("completions", "bash").out)
+    assert vibe("completions", "tcsh").err.startswith("vibe: unknown shell 'tcsh': choose from bash, zsh, fish")
+
+
+def test_models_are_listed_and_providers_asked(vibe: VibeCommand) -> None:
+    pages = {
+        "/v1/models": Page(b'{"object": "list", "data": [{"id": "b"}, {"id": "a\\u001b[31m", "owned_by": "x"}]}'),
+        "/odd/models": Page(b"<html>"),
+    }
+    with WebServer(pages).running() as server:
+        vibe.configure(
+            "".join(
+                f'[[providers]]\nname = "{name}"\napi_base = "http://127.0.0.1:{server.port}/{name}"\n'
+                for name in ("v1", "odd", "gone")
+            )
+            + '[[providers]]\nname = "closed"\napi_base = "http://127.0.0.1:1/v1"\napi_key_env_var = "NO_KEY"\n'
+            '[[providers]]\nname = "llamacpp"\napi_base = "http://127.0.0.1:1/v1"\napi_key_env_var = "NO_KEY"\n'
+            '[[models]]\nname = "b"\nprovider = "v1"\nalias = "mine"\n'
+        )
+        vibe.environ["VIBE_ACTIVE_MODEL"] = "mine"
+        listed = vibe("models")
+        asked = vibe("models", "--online")
+        document = json.loads(vibe("models", "--online", "--output", "json").out)
+
+    assert listed.code == 0
+    assert "* mine            v1 as b\n" in listed.out
+    assert "  devstral-2      mistral as devstral-2512 (MISTRAL_API_KEY is not set)\n" in listed.out
+    assert asked.code == 3
+    assert "\nv1 offers:\n  a" in asked.out
+    assert "\x1b" not in asked.out
+    assert "odd: " in asked.out
+    assert "/odd/models is no list of models" in asked.out
+    assert "/gone/models answered 404" in asked.out
+    assert [offer["provider"] for offer in document["offers"]] == ["v1", "odd", "gone"]
+    assert [model["alias"] for model in document["configured"] if model["active"]] == ["mine"]

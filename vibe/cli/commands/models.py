@@ -1,0 +1,82 @@
+"""``vibe models``: the models that are configured, and those their providers offer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from vibe.cli.arguments import existing_folder
+from vibe.cli.describe import one_line
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from vibe.app.model_listing import ConfiguredModel, ModelListing, Offer
+
+LONGEST = 400
+
+
+def add_arguments(subparsers: Any) -> None:
+    """Add ``models`` to the command line."""
+    parser = subparsers.add_parser("models", help="list the models that are configured, and what their providers offer")
+    parser.add_argument("--online", action="store_true", help="ask the providers which models they offer")
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument("--workdir", metavar="DIR", help="as if called in this directory")
+    parser.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this command")
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """List them; exit code 3 if a provider could not be asked."""
+    from vibe.app.model_listing import list_models  # noqa: PLC0415  --help needs none of it
+
+    workdir = existing_folder("--workdir", args.workdir, env.cwd)
+    listing = list_models(env.host, workdir, trust=args.trust, online=args.online)
+    if args.output == "json":
+        env.stdout.write(json.dumps(_document(listing), indent=2, ensure_ascii=False) + "\n")
+    else:
+        env.stdout.write("".join(f"{line}\n" for line in _lines(listing)))
+    for warning in listing.warnings:
+        env.stderr.write(f"vibe: {one_line(warning, LONGEST)}\n")
+    return ExitCode.ENVIRONMENT if any(offer.problem for offer in listing.offers) else ExitCode.DONE
+
+
+def _lines(listing: ModelListing) -> list[str]:
+    width = max(len(entry.model.key) for entry in listing.configured)
+    lines = [_configured_line(entry, width) for entry in listing.configured]
+    for offer in listing.offers:
+        lines += ["", *_offer_lines(offer)]
+    return lines
+
+
+def _configured_line(entry: ConfiguredModel, width: int) -> str:
+    model = entry.model
+    named = "" if model.name == model.key else f" as {model.name}"
+    missing = f"  ({entry.missing})" if entry.missing else ""
+    about = one_line(f"{model.provider}{named}{missing}", LONGEST)
+    return f"{'*' if entry.active else ' '} {one_line(model.key, LONGEST):<{width}}  {about}"
+
+
+def _offer_lines(offer: Offer) -> list[str]:
+    if offer.problem:
+        return [one_line(f"{offer.provider}: {offer.problem}", LONGEST)]
+    return [f"{one_line(offer.provider, LONGEST)} offers:", *(f"  {one_line(name, LONGEST)}" for name in offer.models)]
+
+
+def _document(listing: ModelListing) -> dict[str, Any]:
+    return {
+        "configured": [
+            {
+                "alias": entry.model.key,
+                "name": entry.model.name,
+                "provider": entry.model.provider,
+                "active": entry.active,
+                "missing": entry.missing,
+            }
+            for entry in listing.configured
+        ],
+        "offers": [
+            {"provider": offer.provider, "models": list(offer.models), "problem": offer.problem}
+            for offer in listing.offers
+        ],
+    }

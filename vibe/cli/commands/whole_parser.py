@@ -1,0 +1,60 @@
+"""The parser of a command line, by its first word; a word that is meant as a command and is none is no prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from vibe.cli.command_table import COMMANDS, module_of
+from vibe.cli.commands.prompt_words import add_arguments as add_prompt_words
+from vibe.cli.parser import CommandLineError, Parser
+
+ASKING = ("-p", "--prompt", "--prompt-file")
+NO_MORE_WORDS = 2
+NEAR = 0.75
+ELSEWHERE = {
+    "auth": "put the provider's key into its variable, and see `vibe doctor`",
+    "chat": "use `vibe -p PROMPT`",
+    "exec": "use `vibe -p PROMPT`",
+    "init": "nothing need be set up; `vibe doctor` says what is missing",
+    "login": "put the provider's key into its variable, and see `vibe doctor`",
+    "resume": "use `vibe --resume [ID] -p PROMPT`, or `vibe plan resume ID`",
+    "run": "use `vibe plan run FILE`",
+    "setup": "nothing need be set up; `vibe doctor` says what is missing",
+    "update": "update it with the program that installed it",
+    "upgrade": "update it with the program that installed it",
+    "version": "use `vibe --version`",
+}
+"""Commands that other programs of the kind have, and what to do here."""
+
+
+def parser_of(words: Sequence[str]) -> Parser:
+    """What reads the words: the parser of the command they begin with, else that of a prompt.
+
+    Raises:
+        CommandLineError: they begin with what is meant as a command, and is none.
+    """
+    parser = Parser(prog="vibe", description="A coding agent that plans and executes.")
+    if words and words[0] in COMMANDS:
+        module_of(words[0]).add_arguments(parser.add_subparsers(dest="command", parser_class=Parser))
+        return parser
+    refusal = _refusal(words)
+    if refusal:
+        raise CommandLineError(f"{refusal}; a prompt is given with `vibe -p PROMPT`; see `vibe --help`")
+    add_prompt_words(parser)
+    return parser
+
+
+def _refusal(words: Sequence[str]) -> str | None:
+    """Why the words are no prompt, if they begin with one word by itself that looks like a command."""
+    if not words or not re.fullmatch(r"[A-Za-z][A-Za-z-]*", words[0]) or any(word in ASKING for word in words):
+        return None
+    import difflib  # noqa: PLC0415  most lines begin with a command or a flag
+
+    word = words[0].lower()
+    near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=NEAR)
+    if near:
+        return f"unknown command {words[0]!r}: did you mean {near[0]!r}"
+    if word in ELSEWHERE and len([given for given in words if not given.startswith("-")]) <= NO_MORE_WORDS:
+        return f"there is no command {words[0]!r}: {ELSEWHERE[word]}"
+    return None
