@@ -59,10 +59,6 @@ DEFAULT_DENIED_STANDALONE = (
     "bash", "dash", "fish", "ipython", "irb", "ksh", "less", "more", "node", "python", "python3", "sh", "ssh", "zsh",
 )  # fmt: skip
 
-INTERPRETERS = frozenset({
-    "awk", "bun", "deno", "gawk", "lua", "make", "mawk", "node", "perl", "php", "python", "python3", "rsync", "ruby",
-    "sed", "sort", "tar", "uv", "npx",
-})  # fmt: skip
 """An allow list entry that names one of these alone would allow anything; with a further word it counts."""
 
 EXTENDED_GIT = re.compile(r"-[cCp]|--(?:git-dir|work-tree|exec-path|config-env|namespace|paginate|super-prefix).*")
@@ -237,8 +233,6 @@ def _judge_listed(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) ->
     if runs_others(argv):
         return Judged(f"{program!r} runs what it is given")
     matching = [prefix for prefix in _matching(argv, allowed) if " ".join(prefix) not in READERS]
-    if program in INTERPRETERS:
-        matching = [prefix for prefix in matching if len(prefix) > 1]
     if not matching:
         return Judged(_not_listed(argv))
     if program == "git" and any(EXTENDED_GIT.fullmatch(word) for word in argv[1:2]):
