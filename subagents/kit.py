@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ipc.sink import EventSink
@@ -12,7 +13,7 @@ from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.profiles import AgentProfile
 from vibe.core.config.models import ModelConfig
 from vibe.core.guidance import AgentGuidance, AgentPrompt
-from vibe.core.middleware.compactor import Fork, in_place
+from vibe.core.middleware.compactor import SUMMARY_PROMPT, Fork, in_place
 from vibe.core.middleware.port import Middleware
 from vibe.core.middleware.reminders import todo_reminders
 from vibe.core.middleware.taught import taught_reminders
@@ -31,7 +32,7 @@ TASK_TOOL = "task"
 class AgentParts:
     """What is one agent's own.
 
-    ``tools`` is its view, with what only it has; ``role`` is what its prompt says of its kind of work, and a ``lean``
+    ``conversation_id`` is what its provider may know it by. ``tools`` is its view, with what only it has; ``role`` is what its prompt says of its kind of work, and a ``lean``
     prompt tells nothing of files and git. ``outputs`` keeps tool outputs that are too long for the conversation.
     ``subagents`` None: it starts none; ``background`` None: no command of it runs on after its call. ``middleware``
     comes before what it was taught; see ``AgentKit`` for the rest.
@@ -45,6 +46,7 @@ class AgentParts:
     sink: EventSink
     account: Account
     caller: str = "main"
+    conversation_id: str = ""
     role: str = ""
     lean: bool = False
     outputs: Path | None = None
@@ -72,10 +74,12 @@ def agent_kit(around: Surroundings, own: AgentParts) -> AgentKit:
         sink=own.sink,
         budget=own.account,
         caller=own.caller,
+        session_id=own.conversation_id,
         context_warnings=around.models.warns_of_context,
         middleware=(*own.middleware, *own.taught.middleware),
         reminders=taught_reminders(own.taught.calls, todo_reminders(own.tools, own.transcript)),
         fork=own.fork,
+        summarising=partial(around.guidance.library.load, SUMMARY_PROMPT),
         hand_in=own.hand_in,
     )
 

@@ -231,6 +231,7 @@ class SubAgent:
                 profile=config.profile,
                 tools=self._offered,
                 taught=self._taught,
+                conversation_id=self.subagent_id,
                 transcript=self.conversation,
                 sink=self._sink,
                 account=self._account,

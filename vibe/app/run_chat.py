@@ -324,6 +324,7 @@ class _Chat:
                 profile=self._profile,
                 tools=self._tools,
                 taught=self._taught,
+                conversation_id=session.session_id,
                 transcript=session.transcript,
                 sink=self._sink,
                 account=self._account,

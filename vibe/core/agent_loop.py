@@ -80,6 +80,7 @@ class AgentLoop:
             transcript=kit.transcript,
             reminders=kit.reminders,
             fork=kit.fork,
+            instructions=kit.summarising,
             caller=kit.caller,
         )
         self._denied: list[Denial] = []

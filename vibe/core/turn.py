@@ -30,7 +30,7 @@ from vibe.core.llm.port import (
 from vibe.core.llm.prompt_history import PromptHistory
 from vibe.core.llm.tokens import estimate_messages, estimate_tools
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage
-from vibe.core.middleware.compactor import Fork, Reminders, in_place, no_reminders
+from vibe.core.middleware.compactor import Fork, Reminders, in_place, no_reminders, summary_instructions
 from vibe.core.middleware.guard import GuardedTools
 from vibe.core.middleware.pipeline import MiddlewarePipeline
 from vibe.core.middleware.port import Middleware, Moment
@@ -40,6 +40,9 @@ from vibe.core.tools.hand_in import HandIn
 
 DEFAULT_ANSWER_TOKENS = 8_192
 """How much room is set aside for an answer where the model's own limit is not configured."""
+
+AFFINITY = "x-affinity"
+"""The header by which a provider can have one conversation served in one place, where it knows its beginning already."""
 
 CUT_CALL_RESULT = (
     "The answer was cut at the output limit, so this call was not run. Send it again with less content, "
@@ -53,7 +56,7 @@ class AgentKit:
 
     ``offered`` is asked before each turn where the tools may become others meanwhile (None: they stay ``schemas``).
     ``middleware`` is asked after the loop's own. After the conversation was summarised, ``reminders`` are put into it
-    and ``fork`` says where it goes on. ``hand_in`` is what it must end with, beside the ``tools``.
+    and ``fork`` says where it goes on; ``summarising`` reads what the model is told to do for that. ``hand_in`` is what it must end with, beside the ``tools``.
     """
 
     model: ModelConfig
@@ -71,6 +74,7 @@ class AgentKit:
     middleware: tuple[Middleware, ...] = ()
     reminders: Reminders = no_reminders
     fork: Fork = in_place
+    summarising: Callable[[], str] = summary_instructions
     hand_in: HandIn | None = None
 
 
@@ -141,6 +145,7 @@ class TurnRunner:
                     tools=self._schemas(),
                     max_tokens=bound_of(reservation, wanted),
                     caller=kit.caller,
+                    extra_headers={AFFINITY: kit.session_id} if kit.session_id else {},
                 ),
                 _Announcer(kit.sink, message_id),
             )

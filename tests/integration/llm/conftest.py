@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -19,7 +19,7 @@ KEY = "sk-integration-key"
 class Connect(Protocol):
     """Builds a backend of the kind under test for an ``api_base``; it is closed after the test."""
 
-    def __call__(self, api_base: str, *, timeout_seconds: float = 100.0) -> ModelBackend: ...
+    def __call__(self, api_base: str, *, timeout_seconds: float = 100.0, **settings: Any) -> ModelBackend: ...
 
 
 @pytest.fixture(autouse=True)
@@ -50,13 +50,14 @@ async def connect(kind: BackendKind) -> AsyncIterator[Connect]:
     opened: list[ModelBackend] = []
     build: Callable[..., ModelBackend] = MistralBackend if kind is BackendKind.MISTRAL else GenericBackend
 
-    def open_backend(api_base: str, *, timeout_seconds: float = 100.0) -> ModelBackend:
+    def open_backend(api_base: str, *, timeout_seconds: float = 100.0, **settings: Any) -> ModelBackend:
         provider = ProviderConfig(
             name="acme",
             backend=kind,
             api_base=api_base,
             api_key_env_var="ACME_KEY",
             timeout_seconds=timeout_seconds,
+            **settings,
         )
         opened.append(build(provider, api_key=KEY))
         return opened[-1]

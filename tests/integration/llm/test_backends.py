@@ -6,7 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 import anyio.to_thread
@@ -15,6 +15,7 @@ import pytest
 from tests.fakes.llm_ports import MemoryObserver, request
 from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall, events_of
 from tests.integration.llm.conftest import KEY, Connect
+from vibe import __version__
 from vibe.core.config.models import BackendKind, ModelConfig
 from vibe.core.llm.errors import (
     ContextTooLongError,
@@ -74,6 +75,35 @@ async def test_the_request_says_everything_and_carries_the_key(server: ModelServ
     assert got.body["messages"][2]["tool_calls"][0]["function"] == {"name": "read_file", "arguments": "{}"}
     assert got.body["messages"][3]["tool_call_id"] == "aaaaaaaa1"
     assert got.body["tools"][0]["function"]["name"] == "read_file"
+
+
+async def test_a_provider_learns_who_asks_and_gets_the_users_headers(server: ModelServer, connect: Connect) -> None:
+    server.enqueue(Reply(text="ok"), Reply(text="ok"))
+    own = {"X-Team": "search", "User-Agent": "gateway-client"}
+    asked = replace(request(), extra_headers={"x-affinity": "conversation-1"})
+
+    await connect(server.api_base).complete(asked, MemoryObserver())
+    await connect(server.api_base, extra_headers=own).complete(asked, MemoryObserver())
+
+    plain, with_own = (received.headers for received in server.requests)
+    assert (plain["user-agent"], plain["x-affinity"]) == (f"vibe/{__version__}", "conversation-1")
+    assert (with_own["user-agent"], with_own["x-team"]) == ("gateway-client", "search")
+    assert with_own["authorization"] == f"Bearer {KEY}"
+
+
+async def test_thoughts_in_a_field_of_another_name_are_read(server: ModelServer, connect: Connect) -> None:
+    events = [
+        json.dumps({"choices": [{"index": 0, "delta": {"thoughts": "hm"}}]}),
+        json.dumps({"choices": [{"index": 0, "delta": {"content": "yes"}, "finish_reason": "stop"}]}),
+        json.dumps({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}),
+        "[DONE]",
+    ]
+    server.enqueue(Reply(events=tuple(events)), Reply(events=tuple(events)))
+
+    told = await connect(server.api_base, reasoning_field_name="thoughts").complete(request(), MemoryObserver())
+    untold = await connect(server.api_base).complete(request(), MemoryObserver())
+
+    assert (told.message.content, told.message.reasoning, untold.message.reasoning) == ("yes", "hm", "")
 
 
 async def test_cached_tokens_are_counted(server: ModelServer, connect: Connect) -> None:

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 from vibe.core.agents.profiles import DELEGATED_SETTINGS, AgentProfile, AgentSafety, AgentType
 from vibe.core.config.checks import shape_problems
 from vibe.core.config.errors import InvalidConfigError
+from vibe.core.config.foreign_keys import is_foreign
 from vibe.core.config.layers import default_layer, merge, read_layer
 from vibe.core.config.models import ToolTable, VibeConfig
 from vibe.core.config.patterns import NamePatterns
@@ -94,7 +95,7 @@ def read_agent_file(path: Path, label: str) -> AgentProfile:
 def _parse(source: TomlSource) -> AgentFile:
     # As JSON, since only there strictness takes a list for a tuple and a string for an enum, and nothing else.
     settings = _settings(source)
-    own = {key: value for key, value in source.data.items() if key not in settings}
+    own = {key: value for key, value in source.data.items() if key not in settings and not is_foreign("", key)}
     return AgentFile.model_validate_json(json.dumps(own, default=str), strict=True)
 
 

@@ -100,6 +100,19 @@ BUILTIN_PROFILES: Mapping[str, AgentProfile] = MappingProxyType({
             auto_approve=True,
         ),
         AgentProfile(
+            name="chat",
+            display_name="Chat",
+            description="Talks about the project and looks things up; has no tool that changes anything.",
+            safety=AgentSafety.SAFE,
+            system_prompt_id="chat",
+        ),
+        AgentProfile(
+            name="lean",
+            display_name="Lean",
+            description="Writes and checks proofs in Lean 4; asks as default does.",
+            system_prompt_id="lean",
+        ),
+        AgentProfile(
             name="explore",
             display_name="Explore",
             description="Read-only subagent that finds its way through a codebase.",

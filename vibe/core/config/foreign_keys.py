@@ -22,7 +22,7 @@ FOREIGN_KEYS: Mapping[str, frozenset[str]] = MappingProxyType({
     }),
     "providers": frozenset({
         "browser_auth_allow_origin_rewrite", "browser_auth_api_base_url", "browser_auth_base_url", "emits_finish_reason",
-        "project_id",
+        "project_id", "region",
     }),
     "models": frozenset({"cached_input_price", "display_name"}),
     "mcp_servers": frozenset({"cwd", "sampling_enabled"}),
@@ -33,6 +33,12 @@ FOREIGN_KEYS: Mapping[str, frozenset[str]] = MappingProxyType({
     "tools.write_file": frozenset({"sensitive_patterns"}),
 })  # fmt: skip
 """By table: the keys that its versions 2.0 to 2.18 write or read (``vibe/core/config`` there) and that mean nothing here."""
+
+OUR_NAMES: Mapping[tuple[str, str], str] = MappingProxyType({
+    ("models", "supports_images"): "sees_images",
+    ("providers", "api_timeout"): "timeout_seconds",
+})
+"""What its settings are called here that mean the same: table and name."""
 
 REMEDIES: Mapping[str, str] = MappingProxyType({
     "api_retry_max_elapsed_time": "set retry_max_seconds of the provider instead",

@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from vibe.core.config.foreign_keys import foreign_note, is_foreign
+from vibe.core.config.foreign_keys import OUR_NAMES, foreign_note, is_foreign
 from vibe.core.config.models import DEFAULT_MODELS, DEFAULT_PROVIDERS, Section, ToolTable, VibeConfig
 from vibe.core.config.paths import absolute
 from vibe.core.config.schema import (
@@ -68,8 +68,9 @@ class _LayerReader:
         self._table(VibeConfig, data, (), ())
 
     def _table(self, section: type[Section], data: Mapping[str, Any], raw: RawPath, key: Key) -> None:
-        for name, value in data.items():
-            path = (*raw, name)
+        for given, value in data.items():
+            path = (*raw, given)
+            name = OUR_NAMES.get((key[0], given), given) if key else given
             if name not in section.model_fields:
                 self._warn_unknown(section, path, key)
                 continue

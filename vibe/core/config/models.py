@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from vibe.core.config.mcp_models import McpServerConfig
 from vibe.core.config.sections import NonNegativeFloat, NonNegativeInt, PositiveInt, PositiveSeconds, Section
 
+API_TIMEOUT = 300.0
+
 
 class BackendKind(StrEnum):
     """The protocols a provider can speak."""
@@ -35,12 +37,23 @@ class ProviderConfig(Section):
     """The environment variable that holds the key, never the key itself; empty: no key is sent."""
     script: str = ""
     """For the `scripted` backend: the file that is replayed, relative to the file that names it."""
-    timeout_seconds: Annotated[float, Field(gt=0)] = 300.0
-    """The timeout of a call, in seconds."""
+    timeout_seconds: PositiveSeconds | None = None
+    """For how long it may say nothing in a call, in seconds; not set: `api_timeout`."""
+    api_style: str = "openai"
+    """How requests to a `generic` backend are worded; there is no other style than `openai` in this version."""
+    reasoning_field_name: str = "reasoning_content"
+    """The field of an answer in which it tells what the model thought."""
+    extra_headers: dict[str, str] = Field(default={})
+    """Headers of every request besides those that are needed; `${NAME}` is a variable's value."""
     max_concurrency: PositiveInt = 16
     """How many calls may be open at once, in the whole tree of agents."""
     retry_max_seconds: NonNegativeFloat = 300.0
     """For how long a failing call is repeated, in seconds; 0: never. Where nobody ever answered, 5 seconds at most."""
+
+    @property
+    def silence_seconds(self) -> float:
+        """For how long it may say nothing, whoever set that."""
+        return self.timeout_seconds or API_TIMEOUT
 
 
 class Thinking(StrEnum):
@@ -50,6 +63,7 @@ class Thinking(StrEnum):
     LOW = "low"
     MEDIUM = "medium"
     HIGH = "high"
+    MAX = "max"
 
 
 class ModelConfig(Section):
@@ -64,7 +78,7 @@ class ModelConfig(Section):
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.2
     """Sampling temperature."""
     thinking: Thinking = Thinking.OFF
-    """How much it is to think before it answers: sent as `reasoning_effort`; `off`: nothing is sent."""
+    """How much it is to think before it answers: sent as `reasoning_effort` (`max` as `high`); `off`: nothing is sent."""
     input_price: NonNegativeFloat | None = None
     """USD per million tokens sent; not set: looked up, else unknown."""
     output_price: NonNegativeFloat | None = None
@@ -268,6 +282,8 @@ class VibeConfig(Section):
     """The models that can be chosen; yours come before the built-in ones."""
     providers: tuple[ProviderConfig, ...] = DEFAULT_PROVIDERS
     """Where models are served; yours come before the built-in ones."""
+    api_timeout: PositiveSeconds = API_TIMEOUT
+    """Where a provider sets no `timeout_seconds`: for how long it may say nothing in a call, in seconds."""
     tools: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """A table a tool, such as `[tools.bash]`."""
     enabled_tools: tuple[str, ...] = ()

@@ -193,7 +193,7 @@ class ErrorMapper:
         names = [base.__name__ for base in type(error).__mro__]
         name = next((name for name in names if name in WIRE_ERRORS), "")
         kind, phrase = WIRE_ERRORS.get(name, (ModelTransportError, "could not be talked to"))
-        phrase = phrase.format(timeout=self.provider.timeout_seconds, endpoint=self.endpoint)
+        phrase = phrase.format(timeout=self.provider.silence_seconds, endpoint=self.endpoint)
         # A local protocol error quotes the header it refuses, which may be the key in another spelling.
         words = "" if kind is ModelRequestError else str(error)
         mapped = self._build(kind, phrase, words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from copy import copy
 from difflib import get_close_matches
@@ -16,10 +17,14 @@ from vibe.core.llm.pricing import PricedBackend, rates
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
 
 CONFIG_FILE = "config.toml"
+STYLE = "openai"
 UNREACHED_SECONDS = 5.0
 """For how long a provider is tried that never answered in this run."""
 UNREACHED_BELOW_SECONDS = 30.0
 """The same in a process of one step, which does not know whether others were answered."""
+
+
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class ModelCatalog:
@@ -36,7 +41,7 @@ class ModelCatalog:
         self._limiter_of = limiter_of
         self._limiters: dict[str, CallLimiter] = {}
         self._environ = environ
-        self._providers = {provider.name: provider for provider in config.providers}
+        self._providers = {provider.name: _patient(provider, config.api_timeout) for provider in config.providers}
         self._backends: dict[str, ModelBackend] = {}
 
     def resolve(self, alias: str | None) -> ModelConfig:
@@ -152,12 +157,19 @@ class ModelCatalog:
         if provider.backend is BackendKind.SCRIPTED:
             return _build_scripted(provider)
         key = self._key(provider)
+        if provider.api_style != STYLE:
+            raise ConfigError(
+                CONFIG_FILE,
+                f"providers.{provider.name}.api_style",
+                f"{provider.api_style!r} is no style of this version: choose a model of a provider with {STYLE!r}",
+            )
         if not provider.api_base.startswith(("http://", "https://")):
             raise ConfigError(
                 CONFIG_FILE,
                 f"providers.{provider.name}.api_base",
                 f"{provider.api_base!r} is no http:// or https:// address",
             )
+        provider = provider.model_copy(update={"extra_headers": self._headers(provider)})
         if provider.backend is BackendKind.MISTRAL:
             from vibe.core.llm.backend.mistral import MistralBackend  # noqa: PLC0415  only for who uses it
 
@@ -165,6 +177,22 @@ class ModelCatalog:
         from vibe.core.llm.backend.generic import GenericBackend  # noqa: PLC0415  only for who uses it
 
         return GenericBackend(provider, api_key=key)
+
+    def _headers(self, provider: ProviderConfig) -> dict[str, str]:
+        """Its headers, with variables in place of their names.
+
+        Raises:
+            EnvironmentFailure: a variable is not set.
+        """
+
+        def value(match: re.Match[str]) -> str:
+            if match[1] not in self._environ:
+                raise EnvironmentFailure(
+                    f"provider {provider.name!r} needs the environment variable {match[1]} for extra_headers: set it"
+                )
+            return self._environ[match[1]]
+
+        return {name: _REFERENCE.sub(value, text) for name, text in provider.extra_headers.items()}
 
     def _key(self, provider: ProviderConfig) -> str | None:
         variable = provider.api_key_env_var
@@ -179,6 +207,11 @@ class ModelCatalog:
                 "set it anew"
             )
         return key
+
+
+def _patient(provider: ProviderConfig, seconds: float) -> ProviderConfig:
+    """The provider with a timeout, if need be that of all."""
+    return provider.model_copy(update={"timeout_seconds": provider.timeout_seconds or seconds})
 
 
 def _build_scripted(provider: ProviderConfig) -> ModelBackend:

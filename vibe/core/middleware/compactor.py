@@ -24,6 +24,8 @@ from vibe.core.messages import Message, SystemMessage, UserMessage
 from vibe.core.middleware.digest import last_request, record_of, split_recent, stand_in
 from vibe.core.session.transcript import Transcript
 
+SUMMARY_PROMPT = "compact"
+"""The id of the prompt that says how to summarise."""
 SUMMARY_TOKENS = 4_096
 KEEP_SHARE = 0.2
 """How much of the threshold the recent turns may fill that stay word for word."""
@@ -37,6 +39,11 @@ ATTEMPTS = 3
 
 Reminders: TypeAlias = Callable[[], Sequence[str]]
 """What an agent must not lose, read from its source: its list of things to do, its plan."""
+
+
+def summary_instructions() -> str:
+    """What comes with the program; reads a file."""
+    return resources.files("vibe.core.prompts").joinpath(f"{SUMMARY_PROMPT}.md").read_text(encoding="utf-8")
 
 
 def no_reminders() -> Sequence[str]:
@@ -86,6 +93,7 @@ class Compactor:
     transcript: Transcript
     reminders: Reminders = no_reminders
     fork: Fork = in_place
+    instructions: Callable[[], str] = summary_instructions
     caller: str = "main"
 
     async def compact(self, context_tokens: int, threshold: int) -> bool:
@@ -125,7 +133,7 @@ class Compactor:
         return estimate_messages(messages) - estimate_messages(shortened)
 
     async def _summary(self, messages: Sequence[Message], max_tokens: int) -> Completion:
-        instructions = await anyio.to_thread.run_sync(_load_instructions)
+        instructions = await anyio.to_thread.run_sync(self.instructions)
         for attempt in range(ATTEMPTS):
             record = record_of(messages, max_tokens >> attempt)
             try:
@@ -172,7 +180,3 @@ class Compactor:
 
     def _restart(self, messages: Sequence[Message], path: Path | None) -> None:
         self.transcript.restart(messages, path)
-
-
-def _load_instructions() -> str:
-    return resources.files("vibe.core.prompts").joinpath("compact.md").read_text(encoding="utf-8")

@@ -64,6 +64,12 @@ def test_the_documented_profile_loads_with_all_it_says(tmp_path: Path, write: Ca
     assert profile.where("tools", "bash", "permission") == "~/agents/anything.toml:13"
 
 
+def test_settings_of_mistral_vibe_spoil_no_agent(tmp_path: Path, write: Callable[..., Path]) -> None:
+    write("old", 'safety = "neutral"\ntextual_theme = "dark"\nvim_keybindings = true\napi_timeout = 60\n')
+
+    assert manager(tmp_path).get("old").settings == {"api_timeout": 60}
+
+
 def test_the_name_of_the_file_is_the_name_unless_given(tmp_path: Path, write: Callable[..., Path]) -> None:
     write("helper", 'safety = "neutral"')
 

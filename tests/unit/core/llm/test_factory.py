@@ -133,3 +133,31 @@ def test_a_json_script_needs_no_yaml(tmp_path: Path) -> None:
     path.write_text('{"version": 1, "agents": {"*": {"turns": []}}}', encoding="utf-8")
     load = f"from pathlib import Path\nfrom vibe.core.llm.backend.script import load_script\nload_script(Path({str(path)!r}))"
     assert loaded_after(load) == set()
+
+
+def test_a_style_we_do_not_speak_is_refused_where_it_is_used() -> None:
+    models = catalog(local("acme"), ProviderConfig(name="claude", api_base="http://h/v1", api_style="anthropic"))
+
+    assert models.backend(models.resolve("acme"))
+    with pytest.raises(ConfigError, match=r"providers\.claude\.api_style: 'anthropic' is no style"):
+        models.backend(models.resolve("claude"))
+
+
+def test_a_provider_without_a_timeout_has_that_of_all() -> None:
+    own = ProviderConfig(name="own", api_base="http://h/v1", timeout_seconds=300)
+    config = VibeConfig(
+        providers=(local("acme"), own), models=(ModelConfig(name="m", provider="acme"),), api_timeout=42
+    )
+    models = ModelCatalog(config, {})
+
+    assert models.provider(ModelConfig(name="m", provider="acme")).silence_seconds == 42
+    assert models.provider(ModelConfig(name="m", provider="own")).silence_seconds == 300
+    assert local("alone").silence_seconds == 300
+
+
+def test_a_header_that_names_a_variable_needs_it() -> None:
+    provider = ProviderConfig(name="acme", api_base="http://h/v1", extra_headers={"X-Team": "${TEAM}"})
+
+    assert catalog(provider, environ={"TEAM": "search"}).backend(ModelConfig(name="m", provider="acme"))
+    with pytest.raises(EnvironmentFailure, match="'acme' needs the environment variable TEAM for extra_headers"):
+        catalog(provider).backend(ModelConfig(name="m", provider="acme"))

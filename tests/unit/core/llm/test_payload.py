@@ -57,6 +57,15 @@ def test_a_conversation_is_said_in_the_chat_format() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("thinking", "sent"), [(Thinking.OFF, None), (Thinking.LOW, "low"), (Thinking.HIGH, "high"), (Thinking.MAX, "high")]
+)
+def test_how_much_to_think_is_said_in_words_that_providers_know(thinking: Thinking, sent: str | None) -> None:
+    model = ModelConfig(name="m1", provider="p", thinking=thinking)
+    body = json.loads(PayloadEncoder().encode(ModelRequest(model=model, messages=HISTORY)))
+    assert body.get("reasoning_effort") == sent
+
+
 def test_the_prefix_is_byte_stable_from_turn_to_turn() -> None:
     encoder = PayloadEncoder()
     first = encoder.encode(request(*HISTORY[:2]))

@@ -8,7 +8,7 @@ from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.assembly import AnswerBuilder
 from vibe.core.llm.backend.payload import PayloadEncoder
 from vibe.core.llm.backend.reader import ChatStreamReader
-from vibe.core.llm.backend.transport import CONNECT_SECONDS, import_httpx, system_tls
+from vibe.core.llm.backend.transport import CONNECT_SECONDS, headers_of, import_httpx, system_tls
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
 from vibe.core.llm.tokens import estimate_prompt
@@ -27,11 +27,11 @@ class GenericBackend:
         self._provider = provider
         self._errors = ErrorMapper(provider=provider, api_key=api_key)
         self._url = provider.api_base.rstrip("/") + "/chat/completions"
-        self._headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+        self._headers = {"content-type": "application/json", "accept": "text/event-stream"}
         if api_key:
-            self._headers["Authorization"] = f"Bearer {api_key}"
+            self._headers["authorization"] = f"Bearer {api_key}"
         self._payload = PayloadEncoder()
-        self._reader = ChatStreamReader(self._errors)
+        self._reader = ChatStreamReader(self._errors, provider.reasoning_field_name)
         self._client: httpx.AsyncClient | None = None
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
@@ -39,7 +39,7 @@ class GenericBackend:
         httpx = import_httpx()
         client = self._open(httpx)
         body = self._payload.encode(request)
-        headers = self._headers | request.extra_headers
+        headers = self._headers | headers_of(self._provider, request)
         answer = AnswerBuilder(observer)
         try:
             async with client.stream("POST", self._url, content=body, headers=headers) as response:
@@ -63,7 +63,7 @@ class GenericBackend:
 
     def _open(self, httpx: Any) -> httpx.AsyncClient:
         if self._client is None:
-            timeout = self._provider.timeout_seconds
+            timeout = self._provider.silence_seconds
             self._client = httpx.AsyncClient(
                 verify=system_tls(),
                 timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS), pool=None),

@@ -13,7 +13,7 @@ from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.assembly import AnswerBuilder
 from vibe.core.llm.backend.payload import PayloadEncoder, message_fields, mistral_call_id
 from vibe.core.llm.backend.reader import ByteResponse, ChatStreamReader
-from vibe.core.llm.backend.transport import CONNECT_SECONDS, system_tls
+from vibe.core.llm.backend.transport import CONNECT_SECONDS, headers_of, system_tls
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
 from vibe.core.llm.tokens import estimate_prompt
@@ -29,9 +29,10 @@ NO_KEY: Final = "none"
 
 @dataclass(slots=True)
 class _Exchange:
-    """One call: the body to send, and the response once there is one."""
+    """One call: the body and the headers to send, and the response once there is one."""
 
     body: bytes
+    headers: dict[str, str]
     response: Any = None
 
 
@@ -51,7 +52,7 @@ class MistralBackend:
         self._provider = provider
         self._api_key = api_key
         self._errors = ErrorMapper(provider=provider, api_key=api_key)
-        self._reader = ChatStreamReader(self._errors)
+        self._reader = ChatStreamReader(self._errors, provider.reasoning_field_name)
         self._payload = PayloadEncoder(mistral_fields, {})
         self._sdk: Mistral | None = None
         self._clients: tuple[Any, Any] | None = None
@@ -89,7 +90,7 @@ class MistralBackend:
             import httpx2  # noqa: PLC0415  comes with mistralai
             from mistralai.client import Mistral  # noqa: PLC0415  half a second that only calls to Mistral need
 
-            seconds = self._provider.timeout_seconds
+            seconds = self._provider.silence_seconds
             tls = system_tls()
             hooks = {"response": [self._check]}
             timeout = httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS), pool=None)
@@ -114,13 +115,12 @@ class MistralBackend:
         await self._reader.check(response)
 
     async def _stream(self, sdk: Mistral, request: ModelRequest, answer: AnswerBuilder) -> None:
-        exchange = _Exchange(self._payload.encode(request))
+        exchange = _Exchange(self._payload.encode(request), headers_of(self._provider, request))
         _exchange.set(exchange)
         try:
             stream = await sdk.chat.stream_async(
                 model=request.model.name,
                 messages=[{"role": "user", "content": ""}],
-                http_headers=request.extra_headers or None,
             )
             await self._reader.read(stream.response, answer)
         finally:
@@ -143,6 +143,7 @@ class _BodyClient:
         return self._inner.build_request(method, url, **(options | {"content": _exchange.get().body}))
 
     async def send(self, request: Any, **options: Any) -> Any:
+        request.headers.update(_exchange.get().headers)  # not sooner: the SDK has a user agent of its own
         response = await self._inner.send(request, **options)
         _exchange.get().response = response
         return response

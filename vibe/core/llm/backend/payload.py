@@ -99,7 +99,9 @@ class PayloadEncoder:
             **self._options,
         }
         if request.model.thinking is not Thinking.OFF:
-            body["reasoning_effort"] = request.model.thinking.value
+            # No provider has a name of its own for the most there is; all know high.
+            effort = Thinking.HIGH if request.model.thinking is Thinking.MAX else request.model.thinking
+            body["reasoning_effort"] = effort.value
         if request.tools:
             body["tools"] = [tool_fields(tool) for tool in request.tools]
         bound = max_tokens(request)

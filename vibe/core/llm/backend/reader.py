@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
@@ -85,11 +85,29 @@ class _Chunk(Struct):
     error: Any = None
 
 
+_KNOWN_FIELDS: Final = frozenset({"", "reasoning_content", "reasoning"})
+
+
+def _chunk_with(reasoning_field: str) -> Callable[[str], str]:
+    """What reads the thoughts of an event that tells them in a field of this name."""
+    delta = msgspec.defstruct("Delta", [("thoughts", Any, None)], rename={"thoughts": reasoning_field})
+    choice = msgspec.defstruct("Choice", [("delta", delta | None, None)])
+    decoder = msgspec.json.Decoder(msgspec.defstruct("Chunk", [("choices", list[choice] | None, None)]))
+
+    def thoughts(data: str) -> str:
+        found: Any = decoder.decode(data)
+        said = found.choices[0].delta.thoughts if found.choices and found.choices[0].delta else None
+        return said if isinstance(said, str) else ""
+
+    return thoughts
+
+
 class ChatStreamReader:
     """Checks and reads the answers of one provider."""
 
-    def __init__(self, errors: ErrorMapper) -> None:
+    def __init__(self, errors: ErrorMapper, reasoning_field: str = "") -> None:
         self._errors = errors
+        self._thoughts = None if reasoning_field in _KNOWN_FIELDS else _chunk_with(reasoning_field)
         self._decoder = msgspec.json.Decoder(_Chunk)
 
     async def check(self, response: ByteResponse) -> None:
@@ -167,6 +185,8 @@ class ChatStreamReader:
         if not chunk.choices:
             return
         choice = chunk.choices[0]
+        if self._thoughts is not None:
+            answer.add_reasoning(self._thoughts(data))
         if choice.delta is not None:
             _take_delta(choice.delta, answer)
         if choice.finish_reason:

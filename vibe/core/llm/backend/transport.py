@@ -6,8 +6,19 @@ import sys
 from types import ModuleType
 from typing import Any, Final, cast
 
+from vibe import __version__
+from vibe.core.config.models import ProviderConfig
+from vibe.core.llm.port import ModelRequest
+
+USER_AGENT: Final = f"vibe/{__version__}"
 CONNECT_SECONDS: Final = 30.0
 """The longest a connection may take, however patient the provider's ``timeout_seconds`` is."""
+
+
+def headers_of(provider: ProviderConfig, request: ModelRequest) -> dict[str, str]:
+    """What goes into the head of a request besides what the protocol wants; names in lower case, the user's win."""
+    own = {"user-agent": USER_AGENT, **request.extra_headers}
+    return own | {name.lower(): value for name, value in provider.extra_headers.items()}
 
 
 def system_tls() -> Any:
