@@ -9,7 +9,7 @@ import signal
 import stat
 import sysconfig
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 
@@ -17,7 +17,7 @@ from anyio import CancelScope, EndOfStream, create_task_group, open_process, sle
 from anyio.abc import Process
 
 from vibe.core.tools.errors import ToolError
-from vibe.core.tools.ignore import DEFAULT_IGNORES, IGNORE_FILE, walk_files
+from vibe.core.tools.ignore import Ignores, walk_files
 from vibe.core.tools.text_files import BinaryFileError, decode
 
 LINE_CHARACTERS = 500
@@ -59,6 +59,7 @@ class Query:
     use_ignores: bool
     most: int
     max_bytes: int
+    ignores: Ignores = field(default_factory=Ignores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +112,9 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
     """
     ignoring = ["--no-ignore"]
     if query.use_ignores:
-        ignoring = [f"--glob=!{pattern}" for pattern in DEFAULT_IGNORES]
-        if (query.root / IGNORE_FILE).is_file():
-            ignoring.append(f"--ignore-file={IGNORE_FILE}")
+        ignoring = [f"--glob=!{pattern}" for pattern in query.ignores.names]
+        if (query.root / query.ignores.file).is_file():
+            ignoring.append(f"--ignore-file={query.ignores.file}")
     where = query.start.relative_to(query.root) if query.start.is_relative_to(query.root) else query.start
     argv = [*ignoring, f"--regexp={query.pattern}", "--", str(where)]
     found = await _run([ripgrep, *FLAGS, *argv], query)
@@ -241,7 +242,7 @@ def scan(query: Query) -> Found:
     expression = re.compile(query.pattern)
     matches: list[Match] = []
     size = 0
-    for file in walk_files(query.root, query.start, use_ignores=query.use_ignores):
+    for file in walk_files(query.root, query.start, use_ignores=query.use_ignores, ignores=query.ignores):
         name = file.relative_to(query.root).as_posix() if file.is_relative_to(query.root) else str(file)
         for number, line in enumerate(_lines(file), start=1):
             if expression.search(line):

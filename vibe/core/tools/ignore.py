@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-__all__ = ["DEFAULT_IGNORES", "IGNORE_FILE", "list_entries", "walk_files"]
+__all__ = ["DEFAULT_IGNORES", "IGNORE_FILE", "Ignores", "list_entries", "walk_files"]
 
 IGNORE_FILE = ".vibeignore"
 """Patterns for the whole workspace, in the root, written like ``.gitignore``."""
@@ -55,6 +55,14 @@ DEFAULT_IGNORES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ignores:
+    """What is passed over besides what ``.gitignore`` and its like say: ``names``, and what the workspace's ``file`` lists."""
+
+    names: tuple[str, ...] = DEFAULT_IGNORES
+    file: str = IGNORE_FILE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Rules:
     """Patterns relative to a folder."""
 
@@ -66,7 +74,7 @@ class _Rules:
         return self.spec.check_file(f"{relative}/" if is_folder else relative).include
 
 
-def walk_files(root: Path, start: Path, *, use_ignores: bool) -> Iterator[Path]:
+def walk_files(root: Path, start: Path, *, use_ignores: bool, ignores: Ignores | None = None) -> Iterator[Path]:
     """Regular files at or below ``start``, sorted by name, links not followed; a file named outright always counts.
 
     Ignore files from ``root`` down are obeyed. Blocks.
@@ -74,7 +82,8 @@ def walk_files(root: Path, start: Path, *, use_ignores: bool) -> Iterator[Path]:
     if start.is_file():
         yield start
         return
-    yield from _walk(start, _rules_above(root, start) if use_ignores else [], use_ignores=use_ignores)
+    known = (ignores or Ignores()) if use_ignores else None
+    yield from _walk(start, _rules_above(root, start, known) if known else [], known)
 
 
 def list_entries(root: Path, folder: Path, *, use_ignores: bool) -> list[Path]:
@@ -83,43 +92,44 @@ def list_entries(root: Path, folder: Path, *, use_ignores: bool) -> list[Path]:
     Raises:
         OSError: the folder can't be read.
     """
-    rules = [*_folder_rules(folder), *_rules_above(root, folder)] if use_ignores else []
-    return [entry for entry, _ in _entries(folder, rules, use_ignores=use_ignores)]
+    known = Ignores() if use_ignores else None
+    rules = [*_folder_rules(folder), *_rules_above(root, folder, known)] if known else []
+    return [entry for entry, _ in _entries(folder, rules, known)]
 
 
-def _rules_above(root: Path, start: Path) -> list[_Rules]:
+def _rules_above(root: Path, start: Path, ignores: Ignores) -> list[_Rules]:
     """The rules of the folders from ``root`` down to the one above ``start``, nearest first."""
-    above = _read_rules(root, root / IGNORE_FILE)
+    above = _read_rules(root, root / ignores.file)
     if start.is_relative_to(root):
         for folder in [*reversed(start.relative_to(root).parents)][: len(start.relative_to(root).parts)]:
             above = [*_folder_rules(root / folder), *above]
     return above
 
 
-def _entries(folder: Path, rules: list[_Rules], *, use_ignores: bool) -> Iterator[tuple[Path, bool]]:
+def _entries(folder: Path, rules: list[_Rules], ignores: Ignores | None) -> Iterator[tuple[Path, bool]]:
     """The entries the rules leave, and whether each is a folder of its own."""
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name.encode(errors="surrogateescape")):
         is_folder = entry.is_dir() and not entry.is_symlink()
-        if use_ignores and (_excluded(entry.name) or _ignored(entry, rules, is_folder=is_folder)):
+        if ignores and (_excluded(entry.name, ignores) or _ignored(entry, rules, is_folder=is_folder)):
             continue
         yield entry, is_folder
 
 
-def _walk(folder: Path, above: list[_Rules], *, use_ignores: bool) -> Iterator[Path]:
-    rules = [*_folder_rules(folder), *above] if use_ignores else above
+def _walk(folder: Path, above: list[_Rules], ignores: Ignores | None) -> Iterator[Path]:
+    rules = [*_folder_rules(folder), *above] if ignores else above
     try:
-        entries = list(_entries(folder, rules, use_ignores=use_ignores))
+        entries = list(_entries(folder, rules, ignores))
     except OSError:
         return
     for entry, is_folder in entries:
         if is_folder:
-            yield from _walk(entry, rules, use_ignores=use_ignores)
+            yield from _walk(entry, rules, ignores)
         elif entry.is_file() and not entry.is_symlink():
             yield entry
 
 
-def _excluded(name: str) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in DEFAULT_IGNORES)
+def _excluded(name: str, ignores: Ignores) -> bool:
+    return any(fnmatchcase(name, pattern.rstrip("/")) for pattern in ignores.names)
 
 
 def _ignored(path: Path, rules: list[_Rules], *, is_folder: bool) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from vibe.core.tools.builtins._closest import describe_closest
+from vibe.core.tools.builtins._closest import LEAST_SIMILAR, describe_closest
 from vibe.core.tools.errors import ToolError
 
 START = re.compile(r"(<{5,}) ?SEARCH[ \t]*")
@@ -19,11 +19,20 @@ SHAPE = "<<<<<<< SEARCH, the old lines, =======, the new lines, >>>>>>> REPLACE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Old text and new, without the last newline; ``replace`` None deletes. ``number`` counts from 1."""
+    """Old text and new, without the last newline; ``replace`` None deletes. ``number`` counts from 1.
+
+    ``everywhere``: wherever the old text is, however often.
+    """
 
     number: int
     search: str
     replace: str | None
+    everywhere: bool = False
+
+    def written(self) -> str:
+        """The block as a model would write it."""
+        new = "" if self.replace is None else f"{self.replace}\n"
+        return f"<<<<<<< SEARCH\n{self.search}\n=======\n{new}>>>>>>> REPLACE\n"
 
 
 class BlockSyntaxError(ToolError):
@@ -92,18 +101,20 @@ def _block(body: list[str], number: int, width: int) -> Block:
     return Block(number=number, search="\n".join(body[:index]), replace="\n".join(new) if new else None)
 
 
-def apply_blocks(text: str, blocks: tuple[Block, ...], name: str) -> str:
+def apply_blocks(text: str, blocks: tuple[Block, ...], name: str, least_similar: float = LEAST_SIMILAR) -> str:
     """``text`` after all blocks, each seeing what the earlier ones made of it.
+
+    Where old text is missing, a place is shown that is at least ``least_similar`` to it (0 to 1).
 
     Raises:
         BlockNotAppliedError: a block's old text is missing or there more than once.
     """
     for block in blocks:
-        text = _apply(text, block, name)
+        text = _apply(text, block, name, least_similar)
     return text
 
 
-def _apply(text: str, block: Block, name: str) -> str:
+def _apply(text: str, block: Block, name: str, least_similar: float) -> str:
     if not block.search:
         if text:
             raise BlockNotAppliedError(name, block.number, "its SEARCH part is empty; only an empty file has that")
@@ -116,7 +127,9 @@ def _apply(text: str, block: Block, name: str) -> str:
         if start >= 0:
             break
     else:
-        raise BlockNotAppliedError(name, block.number, _not_found(text, block))
+        raise BlockNotAppliedError(name, block.number, _not_found(text, block, least_similar))
+    if block.everywhere:
+        return text.replace(search, (block.replace or "").replace("\n", newline))
     if text.find(search, start + 1) >= 0:
         raise BlockNotAppliedError(name, block.number, _not_unique(text, search))
     newline = newlines[0] if "\n" not in block.search else newline
@@ -146,8 +159,10 @@ def _not_unique(text: str, search: str) -> str:
     return f"its SEARCH text is there more than once (at lines {lines}{more}); add lines around it until it is unique"
 
 
-def _not_found(text: str, block: Block) -> str:
+def _not_found(text: str, block: Block, least_similar: float) -> str:
     flat = text.replace("\r\n", "\n")
     if block.replace and f"\n{block.replace}\n" in f"\n{flat}\n":
         return "its SEARCH text is not there, but its REPLACE text is: the change seems to be made already"
-    return "its SEARCH text is not there; copy it exactly from the file." + describe_closest(flat, block.search)
+    return "its SEARCH text is not there; copy it exactly from the file." + describe_closest(
+        flat, block.search, least_similar
+    )

@@ -15,12 +15,12 @@ LEAST_SIMILAR = 0.5
 DIFF_CHARACTERS = 4_000
 
 
-def describe_closest(text: str, search: str) -> str:
+def describe_closest(text: str, search: str, least_similar: float = LEAST_SIMILAR) -> str:
     """A diff from the closest lines of ``text`` to ``search``, on new lines; empty if nothing looks like it."""
     lines, wanted = text.split("\n"), search.split("\n")
     deadline = time.monotonic() + BUDGET_SECONDS
     start, ratio = _closest(lines, wanted, deadline)
-    if ratio < LEAST_SIMILAR:
+    if ratio < least_similar:
         return " Nothing in the file looks like it; read the file again."
     there = lines[start : start + len(wanted)][:COMPARED_LINES]
     diff = unified_diff(wanted[:COMPARED_LINES], there, "SEARCH", f"file, from line {start + 1}", lineterm="", n=2)

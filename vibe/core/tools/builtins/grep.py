@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vibe.core.tools._search import Found, Match, Query, find_ripgrep, search_in_python, search_with_ripgrep
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
 from vibe.core.tools.base import ToolPermission as Permission
+from vibe.core.tools.ignore import DEFAULT_IGNORES, IGNORE_FILE, Ignores
 from vibe.core.tools.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
 
@@ -35,13 +36,19 @@ class GrepResult(BaseModel):
 
 
 class GrepConfig(BaseToolConfig):
-    """Limits. ``use_ripgrep`` false takes the search written in Python."""
+    """Limits. ``use_ripgrep`` false takes the search written in Python.
+
+    ``exclude_patterns`` are names that are passed over, whatever the ignore files say; ``codeignore_file`` is the name of the
+    workspace's own file of patterns.
+    """
 
     permission: Permission = Permission.ALWAYS
     max_output_bytes: Annotated[int, Field(ge=1_000)] = 64_000
     default_max_matches: Annotated[int, Field(ge=1)] = 100
     default_timeout: Annotated[float, Field(gt=0)] = 60
     use_ripgrep: bool = True
+    exclude_patterns: list[str] = Field(default_factory=lambda: list(DEFAULT_IGNORES))
+    codeignore_file: Annotated[str, Field(min_length=1)] = IGNORE_FILE
 
 
 class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
@@ -69,6 +76,7 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
             use_ignores=args.use_default_ignore,
             most=most,
             max_bytes=self.config.max_output_bytes,
+            ignores=Ignores(names=tuple(self.config.exclude_patterns), file=self.config.codeignore_file),
         )
         ripgrep = find_ripgrep(ctx.environ.get("PATH")) if self.config.use_ripgrep else None
         try:

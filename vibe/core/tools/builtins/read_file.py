@@ -53,13 +53,20 @@ class ReadFileResult(BaseModel):
 
 
 class ReadFileConfig(BaseToolConfig):
-    """``max_read_bytes``: the most one call returns."""
+    """``max_read_bytes``: the most one call returns. ``max_state_history``: how many of the files read last are remembered."""
 
     permission: ToolPermission = ToolPermission.ALWAYS
     max_read_bytes: Annotated[int, Field(ge=1_000)] = 64_000
+    max_state_history: Annotated[int, Field(ge=0)] = 10
 
 
-class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, BaseToolState]):
+class ReadFileState(BaseToolState):
+    """The files read last, the newest at the end."""
+
+    recently_read_files: list[str] = Field(default_factory=list)
+
+
+class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, ReadFileState]):
     """Reads text files, and pictures for models that see."""
 
     description: ClassVar[str] = "Read a text file, or a window of its lines."
@@ -67,7 +74,10 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, BaseToolSt
 
     async def run(self, args: ReadFileArgs, ctx: InvokeContext) -> AsyncGenerator[ReadFileResult, None]:
         """Read at most ``max_read_bytes``; the version seen is noted, so that ``write_file`` may replace it."""
-        yield await to_thread.run_sync(partial(_read, args, ctx, self.config.max_read_bytes))
+        result = await to_thread.run_sync(partial(_read, args, ctx, self.config.max_read_bytes))
+        recent = [path for path in self.state.recently_read_files if path != result.path] + [result.path]
+        self.state.recently_read_files = recent[max(0, len(recent) - self.config.max_state_history) :]
+        yield result
 
     def accesses(self, args: ReadFileArgs) -> tuple[PathAccess, ...]:
         """The file."""

@@ -2,29 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import json
+from collections.abc import AsyncGenerator, Sequence
 from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 from anyio import to_thread
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
 from vibe.core.tools.builtins._blocks import Block, apply_blocks, parse_blocks
+from vibe.core.tools.builtins._closest import LEAST_SIMILAR
 from vibe.core.tools.text_files import DecodedText, FileAccessError, create_file, decode, open_file, replace_file
 
 LARGEST_FILE_BYTES = 10 * 1024 * 1024
 
 
+class Edit(BaseModel):
+    """Old text and new, as other agents word an edit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    old_string: str
+    new_string: str = ""
+    replace_all: bool = False
+
+
 class SearchReplaceArgs(BaseModel):
-    """The file, and the blocks."""
+    """The file, and the blocks; in their place ``old_string`` and ``new_string``, or a list of such ``edits``, are taken."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     file_path: str
     content: Annotated[str, Field(min_length=1, description="SEARCH/REPLACE blocks")]
+    edits: SkipJsonSchema[tuple[Edit, ...]] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _other_wording(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or "content" in given:
+            return cast("Any", given)
+        rest = dict(cast("dict[str, Any]", given))
+        if "old_string" in rest:
+            rest["edits"] = [{name: rest.pop(name) for name in Edit.model_fields if name in rest}]
+        if not rest.get("edits"):
+            return rest
+        edits = TypeAdapter(tuple[Edit, ...]).validate_python(rest["edits"])
+        return rest | {"edits": edits, "content": "".join(block.written() for block in _blocks_of(edits))}
 
 
 class SearchReplaceResult(BaseModel):
@@ -39,10 +66,14 @@ class SearchReplaceResult(BaseModel):
 
 
 class SearchReplaceConfig(BaseToolConfig):
-    """``max_content_size``: the longest blocks, in bytes. ``create_backup``: keep the old version as ``.bak``."""
+    """``max_content_size``: the longest blocks, in bytes. ``create_backup``: keep the old version as ``.bak``.
+
+    ``fuzzy_threshold``: how like old text that is missing a place must be, from 0 to 1, to be shown as the closest.
+    """
 
     max_content_size: Annotated[int, Field(ge=1)] = 100_000
     create_backup: bool = False
+    fuzzy_threshold: Annotated[float, Field(ge=0, le=1)] = LEAST_SIMILAR
 
 
 class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, SearchReplaceConfig, BaseToolState]):
@@ -84,10 +115,10 @@ def _edit(args: SearchReplaceArgs, ctx: InvokeContext, config: SearchReplaceConf
         raise ToolError(
             f"the blocks for {name!r} have {size} bytes, more than {config.max_content_size}; use two calls"
         )
-    blocks = parse_blocks(args.content)
+    blocks = _blocks_of(args.edits) or parse_blocks(args.content)
     data = _read(path, name)
     decoded = decode(data, name)
-    text = apply_blocks(decoded.text, blocks, name)
+    text = apply_blocks(decoded.text, blocks, name, config.fuzzy_threshold)
     changed = _encoded(decoded, text, name)
     backup = _back_up(path, data, ctx) if config.create_backup else None
     seen = ctx.reads.is_current(path, data)
@@ -100,9 +131,42 @@ def _edit(args: SearchReplaceArgs, ctx: InvokeContext, config: SearchReplaceConf
         blocks_applied=len(blocks),
         lines_changed=sum(map(_lines_changed, blocks)),
         content=args.content,
-        warnings=[] if changed != data else ["the file is as it was: old and new text are the same"],
+        warnings=_warnings(path, decoded.text, text),
         backup=backup,
     )
+
+
+def _blocks_of(edits: Sequence[Edit]) -> tuple[Block, ...]:
+    return tuple(
+        Block(number=number, search=edit.old_string, replace=edit.new_string, everywhere=edit.replace_all)
+        for number, edit in enumerate(edits, start=1)
+    )
+
+
+def _warnings(path: Path, before: str, after: str) -> list[str]:
+    if before == after:
+        return ["the file is as it was: old and new text are the same"]
+    problem = _format_problem(path.suffix, after)
+    return [f"the file is no valid {problem}"] if problem and not _format_problem(path.suffix, before) else []
+
+
+def _format_problem(suffix: str, text: str) -> str:
+    """What keeps a text from being read as what its name says it is, JSON or YAML; or nothing."""
+    try:
+        if suffix == ".json":
+            json.loads(text)
+        elif suffix in {".yaml", ".yml"}:
+            import yaml  # noqa: PLC0415  few files are
+
+            for _ in yaml.parse(text, Loader=yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):
+                pass
+    except (ValueError, RecursionError) as error:
+        return f"JSON now: {error}"
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "yaml":
+            raise
+        return f"YAML now: {' '.join(str(error).split())}"
+    return ""
 
 
 def _read(path: Path, name: str) -> bytes:

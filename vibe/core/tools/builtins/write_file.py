@@ -11,20 +11,21 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
-from vibe.core.tools.text_files import FileAccessError, create_file, open_file, replace_file
+from vibe.core.tools.text_files import FileAccessError, create_file, decode, open_file, replace_file
 
 LARGEST_REPLACED_BYTES = 10 * 1024 * 1024
 """A larger file is never read whole, so it can't be known to have been seen."""
 
 
 class WriteFileArgs(BaseModel):
-    """What to write; ``overwrite`` allows replacing a file."""
+    """What to write; ``overwrite`` allows replacing a file, ``append`` adds to its end (and makes it if there is none)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str
     content: str
     overwrite: bool = False
+    append: bool = False
 
 
 class WriteFileResult(BaseModel):
@@ -34,6 +35,7 @@ class WriteFileResult(BaseModel):
     bytes_written: int
     file_existed: bool
     content: str
+    appended: bool = False
 
 
 class WriteFileConfig(BaseToolConfig):
@@ -59,10 +61,13 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, WriteFileConfig, BaseTo
     def summarize(self, args: WriteFileArgs) -> str:
         """Name and size: ``write_file src/a.py (120 bytes, overwrite)``."""
         size = len(args.content.encode(errors="replace"))
-        return f"write_file {args.path} ({size} bytes{', overwrite' if args.overwrite else ''})"
+        how = ", append" if args.append else ", overwrite" if args.overwrite else ""
+        return f"write_file {args.path} ({size} bytes{how})"
 
     def format_result(self, result: WriteFileResult) -> str:
         """One line; the model knows the content."""
+        if result.appended:
+            return f"added {result.bytes_written} bytes to {result.path}"
         return f"{'replaced' if result.file_existed else 'created'} {result.path} ({result.bytes_written} bytes)"
 
     def files_changed(self, result: WriteFileResult) -> tuple[str, ...]:
@@ -75,6 +80,8 @@ def _write(args: WriteFileArgs, ctx: InvokeContext, config: WriteFileConfig) -> 
     name = ctx.workspace.relative(path)
     data = _encoded(args.content, name, config.max_write_bytes)
     existed = path.exists()
+    if existed and args.append:
+        return _append(path, name, args, ctx)
     if existed:
         replace_file(path, name, data, previous=_seen(path, name, args, ctx))
     else:
@@ -83,6 +90,30 @@ def _write(args: WriteFileArgs, ctx: InvokeContext, config: WriteFileConfig) -> 
         create_file(path, name, data)
     ctx.reads.note(path, data)
     return WriteFileResult(path=name, bytes_written=len(data), file_existed=existed, content=args.content)
+
+
+def _append(path: Path, name: str, args: WriteFileArgs, ctx: InvokeContext) -> WriteFileResult:
+    """Add to the end of a text file, in its own encoding and with its own line ends; it need not have been read."""
+    old = _whole(path, name)
+    decoded = decode(old, name)
+    content = args.content.replace("\r\n", "\n").replace("\n", "\r\n") if _is_crlf(decoded.text) else args.content
+    try:
+        data = old + content.encode("utf-8" if decoded.encoding == "utf-8-sig" else decoded.encoding)
+    except UnicodeEncodeError as error:
+        character = content[error.start]
+        raise ToolError(
+            f"{name!r} is encoded as {decoded.encoding}, which lacks {character!r}; use characters it has"
+        ) from error
+    seen = ctx.reads.is_current(path, old)
+    replace_file(path, name, data, previous=old)
+    if seen:
+        ctx.reads.note(path, data)
+    added = len(data) - len(old)
+    return WriteFileResult(path=name, bytes_written=added, file_existed=True, content=args.content, appended=True)
+
+
+def _is_crlf(text: str) -> bool:
+    return 2 * text.count("\r\n") > text.count("\n")
 
 
 def _encoded(content: str, name: str, most: int) -> bytes:
@@ -95,19 +126,24 @@ def _encoded(content: str, name: str, most: int) -> bytes:
     if len(data) > most:
         raise ToolError(
             f"the content for {name!r} has {len(data)} bytes, more than {most}; "
-            "write a first part, then append the rest with search_replace"
+            "write a first part, then the rest with `append`"
         )
     return data
 
 
 def _seen(path: Path, name: str, args: WriteFileArgs, ctx: InvokeContext) -> bytes:
     """The bytes to be replaced, which this agent has seen."""
-    with open_file(path, name) as file:
-        data = file.read(LARGEST_REPLACED_BYTES + 1)
+    data = _whole(path, name)
     if not args.overwrite:
         raise FileAccessError(name, "exists", "edit it with search_replace, or read it and set overwrite to true")
-    if len(data) > LARGEST_REPLACED_BYTES:
-        raise FileAccessError(name, f"is larger than {LARGEST_REPLACED_BYTES} bytes", "edit it with bash")
     if not ctx.reads.is_current(path, data):
         raise FileAccessError(name, "was not read in its current version", "read it with read_file before replacing it")
+    return data
+
+
+def _whole(path: Path, name: str) -> bytes:
+    with open_file(path, name) as file:
+        data = file.read(LARGEST_REPLACED_BYTES + 1)
+    if len(data) > LARGEST_REPLACED_BYTES:
+        raise FileAccessError(name, f"is larger than {LARGEST_REPLACED_BYTES} bytes", "edit it with bash")
     return data

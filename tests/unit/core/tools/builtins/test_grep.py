@@ -197,3 +197,18 @@ async def test_a_named_pipe_is_not_searched(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(FileAccessError, match="neither a file nor a folder"):
         await Caller(root=tmp_path).call(make(Grep), pattern="x", path="pipe")
+
+
+@pytest.mark.parametrize("use_ripgrep", BACKENDS)
+async def test_what_is_passed_over_is_a_setting(tmp_path: Path, use_ripgrep: object) -> None:
+    for name in ("build/a.txt", "mine/a.txt", "listed/a.txt", "a.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("needle\n")
+    (tmp_path / ".codeignore").write_text("listed/\n")
+    settings = {
+        "exclude_patterns": ["mine", ".codeignore"],
+        "codeignore_file": ".codeignore",
+        "use_ripgrep": use_ripgrep,
+    }
+    result = await Caller(root=tmp_path).call(make(Grep, **settings), pattern="needle")
+    assert result.matches == "a.txt:1:needle\nbuild/a.txt:1:needle"

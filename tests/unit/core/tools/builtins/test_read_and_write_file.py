@@ -309,3 +309,30 @@ async def test_too_much_content_half_characters_and_foreign_paths_are_refused(ca
     with pytest.raises(PathNotClaimedError):
         await Caller(root=caller.root, writes=("docs/**",)).call(tool, path="a", content="")
     assert [entry.name for entry in caller.root.iterdir()] == ["folder"]
+
+
+async def test_text_is_appended_in_the_files_own_encoding_and_line_ends(tmp_path: Path) -> None:
+    caller, tool = Caller(root=tmp_path), make(WriteFile)
+    await caller.call(tool, path="new.txt", content="a\n", append=True)
+    result = await caller.call(tool, path="new.txt", content="b\n", append=True)
+    assert (tmp_path / "new.txt").read_bytes() == b"a\nb\n"
+    assert tool.format_result(result) == "added 2 bytes to new.txt"
+    (tmp_path / "dos.txt").write_bytes(b"\xef\xbb\xbfa\r\n")
+    await caller.call(tool, path="dos.txt", content="é\nb\n", append=True)
+    assert (tmp_path / "dos.txt").read_bytes() == b"\xef\xbb\xbfa\r\n\xc3\xa9\r\nb\r\n"
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
+    await caller.call(tool, path="latin.txt", content="né\n", append=True)
+    assert (tmp_path / "latin.txt").read_bytes() == b"caf\xe9\nn\xe9\n"
+    with pytest.raises(ToolError, match="lacks"):
+        await caller.call(tool, path="latin.txt", content="\u4e2d", append=True)
+    (tmp_path / "x.bin").write_bytes(b"\0\1\2")
+    with pytest.raises(ToolError, match="not text"):
+        await caller.call(tool, path="x.bin", content="a", append=True)
+
+
+async def test_the_files_read_last_are_remembered(tmp_path: Path) -> None:
+    tool = make(ReadFile, max_state_history=2)
+    for name in ("a", "b", "a", "c"):
+        (tmp_path / name).write_text(name)
+        await Caller(root=tmp_path).call(tool, path=name)
+    assert tool.state.recently_read_files == ["a", "c"]

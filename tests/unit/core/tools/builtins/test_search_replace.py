@@ -216,3 +216,44 @@ def test_either_it_is_unique_or_nothing_happens(text: str, search: str) -> None:
     else:
         assert count == 1
         assert changed == text.replace(search, "X")
+
+
+async def test_old_and_new_strings_are_an_edit_too(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one two one\r\n=======\r\nend\r\n")
+    caller, tool = Caller(root=tmp_path), make(SearchReplace)
+    await caller.call(tool, file_path="a.txt", old_string="two", new_string="2")
+    await caller.call(tool, file_path="a.txt", old_string="one", new_string="1", replace_all=True)
+    result = await caller.call(
+        tool,
+        file_path="a.txt",
+        edits=[{"old_string": "=======\nend", "new_string": "x\ny"}, {"old_string": " 2", "new_string": ""}],
+    )
+    assert (tmp_path / "a.txt").read_bytes() == b"1 1\r\nx\r\ny\r\n"
+    assert result.blocks_applied == 2
+    assert "old_string" not in str(tool.get_parameters())
+    with pytest.raises(ToolError, match="more than once"):
+        await caller.call(tool, file_path="a.txt", old_string="1", new_string="2")
+    with pytest.raises(ToolError, match="content"):
+        await caller.call(tool, file_path="a.txt", edits=[])
+
+
+async def test_an_edit_that_breaks_json_or_yaml_is_said(tmp_path: Path) -> None:
+    caller, tool = Caller(root=tmp_path), make(SearchReplace)
+    for name, text in (("a.json", '{"a": 1}'), ("a.yaml", "a: [1]\n"), ("b.json", "// 1\n{}"), ("a.txt", '{"a": 1}')):
+        (tmp_path / name).write_text(text)
+    for name, old, new in (("a.json", "1}", "1"), ("a.yaml", "1]", "1"), ("b.json", "{}", "{"), ("a.txt", "1}", "1")):
+        result = await caller.call(tool, file_path=name, old_string=old, new_string=new)
+        assert bool(result.warnings) is name.startswith(("a.json", "a.yaml"))
+    assert (tmp_path / "a.json").read_text() == '{"a": 1'
+
+
+async def test_how_like_a_place_must_be_to_be_shown_is_a_setting(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the quick brown fox\n")
+    for threshold, shown in ((0.5, True), (0.99, False)):
+        with pytest.raises(BlockNotAppliedError) as error:
+            await Caller(root=tmp_path).call(
+                make(SearchReplace, fuzzy_threshold=threshold),
+                file_path="a.txt",
+                content=block("the quick red fox", "x"),
+            )
+        assert ("The closest place" in str(error.value)) is shown
