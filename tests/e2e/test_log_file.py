@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import VibeCommand
+from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall
 
 BROKEN_TOOL = """
 from vibe.core.tools.base import BaseTool, BaseToolConfig
@@ -73,3 +74,50 @@ def test_a_setting_of_the_log_that_cannot_be_meant_is_refused(
     vibe.environ[variable] = value
     ended = vibe("config", "show")
     assert (ended.code, ended.err) == (2, f"vibe: {said}\n")
+
+
+def served(vibe: VibeCommand, server: ModelServer) -> None:
+    vibe.configure(
+        f'active_model = "m"\n[[providers]]\nname = "local"\napi_base = "{server.api_base}"\nretry_max_seconds = 1\n'
+        '[[models]]\nname = "m"\nprovider = "local"\n'
+    )
+
+
+@pytest.mark.parametrize(("level", "retries"), [("", False), ("INFO", True), ("DEBUG", True)])
+def test_a_provider_that_failed_is_in_the_log(vibe: VibeCommand, level: str, *, retries: bool) -> None:
+    vibe.environ["VIBE_LOG_LEVEL"] = level
+    with ModelServer(responder=out_of_order) as server:
+        served(vibe, server)
+        assert vibe("-p", "go").code == 1
+
+    text = (vibe.home / "logs" / "vibe.log").read_text()
+    assert (
+        "ERROR vibe.app.event_log: model.model: provider 'local' answered with an error (HTTP 500): out of order"
+        in text
+    )
+    assert ("model.retry: " in text) is retries
+
+
+def out_of_order(_request: Received) -> Reply:
+    return Reply(status=500, body='{"error": {"message": "out of order"}}')
+
+
+def test_at_debug_it_tells_the_course_of_a_run_but_not_what_was_said(vibe: VibeCommand) -> None:
+    vibe.environ["VIBE_LOG_LEVEL"] = "DEBUG"
+    with ModelServer() as server:
+        served(vibe, server)
+        call = ServedCall(name="bash", arguments='{"command": "echo a-private-word"}')
+        server.enqueue(Reply(tool_calls=(call,)), Reply(text="a-private-answer"))
+        assert vibe("--yolo", "-p", "a-private-question").code == 0
+
+    text = (vibe.home / "logs" / "vibe.log").read_text()
+    for told in (
+        "session.started",
+        "tool.call tool='bash'",
+        "status='ok'",
+        "usage",
+        "completion_tokens=7",
+        "session.ended",
+    ):
+        assert told in text
+    assert "a-private" not in text

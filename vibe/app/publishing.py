@@ -16,6 +16,7 @@ from ipc.control import control_server, refusal
 from ipc.events import Event, WarningEvent
 from ipc.registry import RunInfo
 from ipc.sink import EventSink, FanOutSink, StampingSink, TaggingSink
+from vibe.app.event_log import EventLog
 from vibe.app.host import Host
 
 KEPT_WARNINGS = 100
@@ -96,6 +97,6 @@ async def publishing(
         control_server(bus.entry, wishes),
     ):
         heard = WarningLog()
-        root = StampingSink(source, FanOutSink([bus, heard, *listeners]))
+        root = StampingSink(source, FanOutSink([bus, heard, EventLog(), *listeners]))
         sink = TaggingSink(root, session_id=session_id)
         yield Publishing(sink=sink, bus=bus, source=source, session_id=session_id, heard=heard)
