@@ -126,6 +126,7 @@ class _Parts:
 
     host: Host
     profile: AgentProfile
+    prompt: str
     engine: Engine
     model: ModelConfig
     tools: ToolManager
@@ -144,6 +145,7 @@ def _prepare(request: ChatRequest, host: Host, person: Person | None) -> _Parts:
     models, alias = engine.models, request.model or profile.active_model
     model = models.resolve_priced(alias) if request.max_price else models.resolve(alias)
     models.backend(model)
+    prompt = engine.guidance.started(request.prompt)
     engine.guidance.base_prompt(profile.system_prompt_id, engine.base_prompt)  # a prompt that is missing is told now
     tools = profile_view(engine.tools, profile, may_widen=True)
     if person is None:
@@ -165,6 +167,7 @@ def _prepare(request: ChatRequest, host: Host, person: Person | None) -> _Parts:
     return _Parts(
         host=host,
         profile=profile,
+        prompt=prompt,
         engine=engine,
         model=model,
         tools=tools,
@@ -181,6 +184,7 @@ class _Chat:
         self._request = request
         self._host = parts.host
         self._profile = parts.profile
+        self._prompt = parts.prompt
         self._engine = parts.engine
         self._model = parts.model
         self._tools = parts.tools
@@ -259,15 +263,15 @@ class _Chat:
 
     async def _act(self, loop: AgentLoop) -> ActResult:
         try:
-            prompt = await anyio.to_thread.run_sync(self._prompt)
+            prompt = await anyio.to_thread.run_sync(self._told)
             return await (loop.act(prompt) if prompt else loop.resume())
         except EnvironmentFailure as error:  # the conversation can't be written down any more
             self._environment_failed = True
             return loop.broken_off(error)
 
-    def _prompt(self) -> str:
+    def _told(self) -> str:
         """What the agent is told: the skill that the prompt names, and files it mentions, read."""
-        return with_mentioned_files(self._taught.calls.prompt(self._request.prompt), self._workspace())
+        return with_mentioned_files(self._taught.calls.prompt(self._prompt), self._workspace())
 
     def _workspace(self) -> Workspace:
         return self._engine.workspace(

@@ -18,6 +18,7 @@ from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessa
 from vibe.core.middleware.port import Middleware
 from vibe.core.middleware.taught import Taught
 from vibe.core.project_docs import NestedDocs, ProjectDocs, Trusts
+from vibe.core.skills.command_files import CommandFiles
 from vibe.core.skills.desk import INVOKED, LOADED, SkillDesk
 from vibe.core.skills.manager import SkillManager
 from vibe.core.system_prompt import PromptLibrary, PromptParts, build_system_prompt
@@ -100,6 +101,7 @@ class Guidance:
     library: PromptLibrary = field(default_factory=PromptLibrary)
     shell_path: str = ""
     skills: SkillManager = field(default_factory=SkillManager)
+    commands: CommandFiles = field(default_factory=CommandFiles)
     hooks: tuple[Hook, ...] = ()
     docs: ProjectDocs = field(default_factory=ProjectDocs)
     trusts: Trusts = nobody
@@ -109,6 +111,14 @@ class Guidance:
     warnings: tuple[str, ...] = ()
     session_id: str = ""
     parent_skills: SkillDesk | None = None
+
+    def started(self, prompt: str) -> str:
+        """The prompt that a slash command stands for, else as it is: skills are started later. Blocks.
+
+        Raises:
+            UsageError: there is no such command, or its file can't be used.
+        """
+        return self.commands.expanded(prompt, self.skills.commands)
 
     def tools(self, tools: ToolManager) -> ToolManager:
         """The same tools without those that would have nothing to work with."""

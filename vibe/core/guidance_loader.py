@@ -15,11 +15,13 @@ from vibe.core.hooks.loader import HOOKS_FILE, HookFile, load_hooks
 from vibe.core.memory import MemoryFileError, MemoryStore
 from vibe.core.project_context import ContextLimits, ContextRequest, project_context
 from vibe.core.project_docs import ProjectDocs
+from vibe.core.skills.command_files import CommandFiles
 from vibe.core.skills.manager import SkillManager, SkillPatterns, SkillSources
 from vibe.core.system_prompt import PromptLibrary
 
 AGENTS_DIRECTORY = ".agents"
 SKILLS = "skills"
+COMMANDS = "commands"
 MEMORY = "memory"
 PROMPTS = "prompts"
 
@@ -71,6 +73,7 @@ def load_guidance(request: GuidanceRequest) -> Guidance:
         library=library,
         shell_path=request.environ.get("SHELL", ""),
         skills=skills,
+        commands=load_commands(request),
         hooks=load_hooks(hook_files) if config.enable_experimental_hooks else (),
         docs=docs,
         trusts=trusts,
@@ -121,6 +124,13 @@ def load_skills(request: GuidanceRequest) -> SkillManager:
     )
     patterns = SkillPatterns(enabled=request.config.enabled_skills, disabled=request.config.disabled_skills)
     return SkillManager(sources, patterns)
+
+
+def load_commands(request: GuidanceRequest) -> CommandFiles:
+    """The slash commands of the trusted project, nearest first, and the user's own."""
+    trusts = trusting(request)
+    project = [folder / PROJECT_DIRECTORY / COMMANDS for folder in request.lineage if trusts(folder)]
+    return CommandFiles(dict.fromkeys([*project, request.home / COMMANDS]))
 
 
 def prompt_library(request: GuidanceRequest) -> PromptLibrary:
