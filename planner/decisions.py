@@ -70,16 +70,16 @@ def step_decision(step: Step, decision_id: str, *, reason: str | None = None, de
         question = f"Step {step.id} ({step.title}) failed, attempt {attempt}: {ended}. What now?"
     else:
         question = (
-            f"Step {step.id} ({step.title}) was cut off, attempt {attempt}, and what it does reaches beyond the "
-            "workspace: it may have been done in part. What now?"
+            f"Step {step.id} ({step.title}) was interrupted, attempt {attempt}, and acts outside the workspace: "
+            "it may be partly done. What now?"
         )
     options = [Option(id=choice.value, label=_LABELS[choice]) for choice in choices_of(kind)]
     return StepDecision(id=decision_id, question=question, options=options)
 
 
 _LABELS = {
-    Choice.RETRY: "Try again, from its beginning",
-    Choice.AGAIN: "Go on with it: what was cut off may be done a second time",
-    Choice.SKIP: "Do without it: what depends on it runs",
-    Choice.STOP: "Let it have failed: what depends on it stays undone",
+    Choice.RETRY: "Retry it from its beginning",
+    Choice.AGAIN: "Continue: what was cut off may be done a second time",
+    Choice.SKIP: "Skip it: its dependents run without it",
+    Choice.STOP: "Mark it failed and skip its dependents",
 }

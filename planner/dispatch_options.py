@@ -14,7 +14,7 @@ from planner.instructions import Instruction, SchedulerEvent
 from planner.model import StepStatus
 from planner.revising import ReplanPolicy
 from planner.step_limits import USUAL, StepLimits
-from planner.timers import Clock, Sleep
+from planner.timers import Clock, Sleep, steady_time
 from vibe.core.messages import Usage
 from vibe.core.modes import ExecutionMode
 
@@ -71,4 +71,4 @@ class DispatchOptions:
     spent_by: Callable[[str, int], tuple[Usage, float | None]] | None = None
     clock: Clock = time.monotonic
     sleep: Sleep = anyio.sleep
-    now: Callable[[], float] = time.time
+    now: Callable[[], float] = field(default_factory=steady_time)

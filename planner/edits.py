@@ -42,7 +42,7 @@ def resetting(
         UnknownStepError: the plan has no such step.
     """
     if restored.status is PlanStatus.CANCELLED:
-        raise PlanEndedError(restored.status.value, "what was given up is not taken up again; run the plan anew")
+        raise PlanEndedError(restored.status.value, "a cancelled plan is not changed; run the plan file again")
     known = loaded.dag.dependencies
     for step_id in step_ids:
         if step_id not in known:
@@ -137,7 +137,7 @@ def revising(
         RevisionInvalidError: it can't be carried out.
     """
     if restored.status not in _REVISABLE:
-        raise PlanEndedError(restored.status.value, "there is nothing left to change; run the edited plan anew")
+        raise PlanEndedError(restored.status.value, "there is nothing left to change; run the edited plan file")
     revised = revise(plan, operations, fixed=fixed_steps({s: step.status for s, step in restored.steps.items()}))
     return (
         _attached(at),

@@ -14,6 +14,7 @@ from planner.step_limits import USUAL, StepLimits, step_limits
 from vibe.core.modes import ExecutionMode
 
 MAX_OVERLAPS = 20
+_OTHER_END = {"completed": "failed", "failed": "completed"}
 MAX_COMPARISONS = 100_000
 CHAIN_SHARE = 0.8
 """From this share of steps on the critical path on, a plan is a chain for all that parallel work could save."""
@@ -22,7 +23,7 @@ SEQUENTIAL_FIGURES = (
     "published figures for several agents beside one: +81 % on work that falls into independent parts, "
     "39 to 70 % worse on work whose steps build on one another"
 )
-OVERLAP_FIGURES = "agents in pairs on the same files do about half as well"
+OVERLAP_ADVICE = "split them or order them"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,7 @@ def notes(found: Estimate) -> tuple[str, ...]:
     """What a person should know before the plan runs, a sentence each."""
     path, total = len(found.critical_path), found.steps
     levels = f"{total} step{'s'[: total > 1]} in {path} level{'s'[: path > 1]} of at most {found.width}"
-    said = [f"{levels}: running them in parallel is at most {found.speed_up:.1f} times as fast, if steps take alike"]
+    said = [f"{levels}: {_speed_up(found)}"]
     if found.model_steps:
         price = "no price limit" if found.max_price is None else f"${found.max_price:,.2f}"
         said.append(
@@ -118,12 +119,15 @@ def notes(found: Estimate) -> tuple[str, ...]:
     return tuple(said)
 
 
+def _speed_up(found: Estimate) -> str:
+    if found.speed_up <= 1:
+        return "no parallel speed-up: the steps run one after another"
+    return f"at most {found.speed_up:.1f} times as fast as one after another, if all steps take equally long"
+
+
 def _overlap_note(overlap: Overlap) -> str:
     so = "they take turns" if overlap.shared else "merging their work may conflict"
-    return (
-        f"{overlap.first} and {overlap.second} may write the same files, so {so}; {OVERLAP_FIGURES}: "
-        "give each its own files, or an order"
-    )
+    return f"{overlap.first} and {overlap.second} edit the same files, so {so}: {OVERLAP_ADVICE}"
 
 
 class _Overlaps:
@@ -133,6 +137,7 @@ class _Overlaps:
         self.cut = False
         self._writers = [(step, claim) for step in plan.steps if (claim := _written(step))]
         self._dag = dag
+        self._single = {decision.id for decision in plan.decisions if not decision.multi_select}
 
     def __iter__(self) -> Iterator[Overlap]:
         reached = _reached(self._dag, [step.id for step, _ in self._writers]) if len(self._writers) > 1 else {}
@@ -143,10 +148,18 @@ class _Overlaps:
                 self.cut = True
                 return
             ordered = reached[one.id] & bit[other.id] or reached[other.id] & bit[one.id]
-            if not ordered and claims_overlap(a, b):
+            if not ordered and claims_overlap(a, b) and not self._exclude(one, other):
                 found += 1
                 shared = one.workspace == other.workspace == "shared"
                 yield Overlap(first=one.id, second=other.id, shared=shared)
+
+    def _exclude(self, one: Step, other: Step) -> bool:
+        """Whether no run does both: a choice, or how a step ends, decides for one of them."""
+        ours, theirs = one.when or {}, other.when or {}
+        if any(set(ours[name]).isdisjoint(theirs[name]) for name in ours.keys() & theirs.keys() & self._single):
+            return True
+        ends = {(edge.step, edge.on) for edge in one.dependencies}
+        return any((edge.step, _OTHER_END.get(edge.on)) in ends for edge in other.dependencies)
 
 
 def _written(step: Step) -> Claim:

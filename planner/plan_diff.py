@@ -33,7 +33,7 @@ class StepChange:
             said.append(f"{', '.join(self.fields)} {'differ' if len(self.fields) > 1 else 'differs'}")
         if self.dependencies:
             said.append(f"comes after {', '.join(self.dependencies)}, changed")
-        said += [f"decision {name} fell otherwise" for name in self.decisions]
+        said += [f"another choice for decision {name}" for name in self.decisions]
         if self.base:
             said.append("another base commit")
         return "; ".join(said)

@@ -12,6 +12,7 @@ from planner.problems import PlanInvalidError
 from planner.repair import Repaired, repaired_plan
 from vibe.core.tools.hand_in import HandIn
 
+PLAN_TOOL = "hand_in_plan"
 MAX_REFUSALS = 3
 """So often a value that can't be used is handed back; then the planner has failed."""
 
@@ -67,7 +68,7 @@ class PlanOffer(Offer):
     def __init__(self, goal: str, metadata: Mapping[str, Any]) -> None:
         super().__init__(
             schema=plan_schema(),
-            name="hand_in_plan",
+            name=PLAN_TOOL,
             description="Hand in the plan. This ends your work.",
             check=self._take,
         )

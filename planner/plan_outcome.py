@@ -89,7 +89,7 @@ def warnings_of(steps: Sequence[StepReport], dropped: Sequence[str]) -> tuple[st
     """What a person should know of a run that it did not end for: tolerated failures, and what a torn journal lost."""
     failures = [
         f"step {step.step_id!r} failed ({step.detail or step.reason or 'no reason given'}); "
-        "its on_failure let the plan go on"
+        'continued because on_failure is "continue"'
         for step in steps
         if step.tolerated
     ]

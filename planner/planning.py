@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from anyio import to_thread
 
@@ -14,6 +15,10 @@ from vibe.core.agent_loop import ActResult
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop, StopSignal
 
+_decoder = json.JSONDecoder()
+
+MOST_STARTS = 200
+"""So many braces are looked at for the beginning of a value."""
 SHOWN_CHARACTERS = 300
 """How much is told of what a planner said instead of planning."""
 
@@ -24,6 +29,8 @@ async def planned(
     """Have an offer made, by the standing ``orders`` of that name. What goes wrong is in the result."""
     text = await to_thread.run_sync(planner_prompt, orders)
     acted = await reader.read(text, prompt, offer, _UntilGivenUp(offer, stop or NeverStop()))
+    if not offer.accepted and not offer.given_up and (value := _value_in(acted.text)) is not None:
+        await to_thread.run_sync(offer.offer, value)
     if offer.accepted:  # what it was not allowed to read on the way is listed, and no reason to throw the work away
         return replace(acted, outcome=Outcome.COMPLETED, reason=None, detail="")
     if offer.given_up:
@@ -32,6 +39,23 @@ async def planned(
     if acted.reason == "output" and acted.text.strip():  # a refusal, most likely: whoever asked should read why
         return replace(acted, detail=f"{acted.detail}; it said: {acted.text.strip()[:SHOWN_CHARACTERS]}")
     return acted
+
+
+def _value_in(text: str) -> dict[str, Any] | None:
+    """The largest JSON object in prose: a model may say what it was to hand in."""
+    found: list[tuple[int, dict[str, Any]]] = []
+    start = text.find("{")
+    for _ in range(MOST_STARTS):
+        if start < 0:
+            break
+        try:
+            value, end = _decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            end = start + 1
+        else:
+            found.append((end - start, value))
+        start = text.find("{", end)
+    return max(found, key=lambda each: each[0])[1] if found else None
 
 
 class _UntilGivenUp:

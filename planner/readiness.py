@@ -140,7 +140,7 @@ class Readiness:
             gate.undecided -= {decision_id}
             wanted = (step.when or {}).get(decision_id)
             if wanted is not None and chosen.isdisjoint(wanted):
-                gate.never = f"decision {decision_id!r} fell otherwise"
+                gate.never = f"you chose {listed(selections)} for {decision_id!r}"
         return [step.id for step in steps]
 
     def _checked(self, decision_id: str, selections: tuple[str, ...]) -> frozenset[str]:

@@ -38,7 +38,7 @@ from subagents.executor import StepResult
 from vibe.core.outcome import Outcome
 
 INTERRUPTED = "interrupted"
-CUT_OFF = "its process ended while it ran; a resume goes on with it"
+CUT_OFF = "its process ended while it ran; a resume continues it"
 NOTHING_SPENT = Spent()
 
 

@@ -127,7 +127,7 @@ def _timeline(report: PlanReport) -> Iterator[str]:
     if len(ran) > MAX_ROWS:
         yield f'<p class="note">The first {MAX_ROWS:,} of {len(ran):,} steps that ran.</p>'
     if report.breaks:
-        yield '<p class="note">Upright lines: another process went on with the plan; the time between is left out.</p>'
+        yield '<p class="note">Vertical lines: plan resumed; the time between is left out.</p>'
     yield "</section>"
 
 
@@ -219,7 +219,7 @@ def _step(step: StepReportLine) -> Iterator[str]:
         "</span></summary>"
     )
     if step.tolerated:
-        yield '<p class="note">It failed, and its <code>on_failure</code> let the plan go on.</p>'
+        yield '<p class="note">It failed; the plan continued because <code>on_failure</code> is <code>continue</code>.</p>'
     yield _definitions(step_facts(step))
     if step.budget_tokens and step.budget_used:
         yield _bar(step.budget_used / step.budget_tokens)

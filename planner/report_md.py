@@ -111,7 +111,8 @@ def _other_spending(report: PlanReport) -> Iterator[str]:
 
 def _step(step: StepReportLine) -> Iterator[str]:
     yield f"\n## {MARKS[step.status]} {markdown_line(step.id)}: {markdown_line(step.title)}\n"
-    yield f"**{step.status.replace('_', ' ')}**{' (the plan was allowed to go on)' if step.tolerated else ''}\n"
+    tolerated = ' (the plan continued because on_failure is "continue")' if step.tolerated else ""
+    yield f"**{step.status.replace('_', ' ')}**{tolerated}\n"
     yield from _table(("", ""), step_facts(step))
     if len(step.attempts) > 1:
         yield ""

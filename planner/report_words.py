@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 
 from planner.report import DeniedReport, LimitReport, PlanReport, Spent, StepReportLine
+from planner.status_marks import paused_text
 
 OUTPUT_CHARACTERS = 20_000
 """Of a step's output or summary: what a person reads; the plan's folder has it all."""
@@ -59,10 +60,10 @@ def ending(report: PlanReport) -> str:
     if report.pid is not None:
         return f"running in process {report.pid}; this is how it stood at its last record"
     if report.status == "interrupted":
-        return f"interrupted: its process ended without ending it; go on with `vibe plan resume {report.plan_id}`"
+        return f"interrupted: its process ended without ending it; continue with `vibe plan resume {report.plan_id}`"
     because = f" ({report.reason})" if report.reason else ""
     if report.status == "paused":
-        return f"paused{because}; go on with `vibe plan resume {report.plan_id}`"
+        return f"{paused_text(report.reason)}; continue with `vibe plan resume {report.plan_id}`"
     if report.status == "idle":
         return "it has not begun"
     return f"{report.status}{because}"

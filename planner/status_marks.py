@@ -1,4 +1,4 @@
-"""One character for each status of a step, the same wherever a plan is shown."""
+"""One character for each status of a step, and a word for why a plan is paused, the same wherever a plan is shown."""
 
 from __future__ import annotations
 
@@ -15,3 +15,14 @@ MARKS = {
 
 REUSED_MARK = "↺"
 """Of a completed step that another plan did."""
+
+_READY = frozenset({"reset", "decided", "revised", "rewound"})
+"""Why a plan is paused that a command has changed: nothing keeps it from going on."""
+_WORDS = {"SIGINT": "Ctrl-C", "decision": "waits for a decision"}
+
+
+def paused_text(reason: str | None) -> str:
+    """How a paused plan stands."""
+    if reason in _READY:
+        return "ready to resume"
+    return f"paused ({_WORDS.get(reason, reason)})" if reason else "paused"

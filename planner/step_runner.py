@@ -47,8 +47,10 @@ class StepRun:
 
     def interrupt(self, reason: str) -> None:
         """End the attempt for now."""
-        later = "begins anew" if self.step.command is not None else "goes on from its last complete turn"
-        self.cancel(Outcome.INTERRUPTED, reason, f"stopped before its end; it {later}")
+        later = (
+            "will restart on resume" if self.step.command is not None else "will continue from its last turn on resume"
+        )
+        self.cancel(Outcome.INTERRUPTED, reason, f"interrupted; {later}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

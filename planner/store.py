@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -39,10 +40,11 @@ from planner.plan_folder import (
     plans_folder,
 )
 from planner.plan_lock import PlanLock
+from planner.problems import listed
 from planner.records import JournalRecord, RunSettings, Snapshot
 from planner.replay import RestoredPlan, restore
 from planner.standing import standing_of
-from planner.store_errors import PlanExistsError, PlanLockedError, StoreWriteError
+from planner.store_errors import BrokenPlanError, PlanExistsError, PlanLockedError, StoreWriteError
 from subagents.executor import StepResult
 from subagents.verification import RECORD_FILES
 
@@ -153,6 +155,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
             lock.release()
             raise
         try:
+            store._note_lost()
             store._mend_results()
         except BaseException:
             store.close()
@@ -268,6 +271,29 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         restored = self.replay()
         standing = standing_of(self.effective().plan, restored, decisions=self.settings.decisions)
         self.write_snapshot(restored.status, standing.counts(), restored.reason)
+
+    def _note_lost(self) -> None:
+        """Say which steps have results that no record tells of: the journal was cut, and they will be done again.
+
+        Raises:
+            BrokenPlanError: one of them acts outside the workspace.
+        """
+        restored = self.replay()
+        known = restored.steps.keys() | restored.removed.keys()
+        with suppress(OSError):
+            entries = [entry.name for entry in os.scandir(self._steps) if entry.name not in known]
+            lost = sorted(name for name in entries if os.path.exists(f"{self._steps}/{name}/{RESULT_FILE}"))  # noqa: PTH110  as below
+            if lost:
+                self._refuse_side_effects(lost)
+                said = f"{self.folder.path / JOURNAL_FILE} was cut: it does not tell of {listed(lost)}, whose results are there"
+                self._dropped = (*self._dropped, f"{said}; what of it the plan still has is done again")
+                self._restored = None
+
+    def _refuse_side_effects(self, lost: Sequence[str]) -> None:
+        acting = [step.id for step in self.effective().plan.steps if step.id in lost and step.side_effects]
+        if acting:
+            problem = f"does not tell of {listed(acting)}, which acted outside the workspace"
+            raise BrokenPlanError(str(self.folder.path / JOURNAL_FILE), problem)
 
     def _mend_results(self) -> None:
         for step_id, result in self.replay().results.items():

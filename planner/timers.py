@@ -14,6 +14,16 @@ Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[None]]
 
 
+def _since_boot() -> float:
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def steady_time(wall: Clock = time.time, steady: Clock = _since_boot) -> Clock:
+    """Tells unix seconds, as of now, by a clock that nobody sets: what lies between two answers is what has passed."""
+    offset = wall() - steady()
+    return lambda: offset + steady()
+
+
 class Timer:
     """A call that is due at a time; ``cancel`` makes it never come."""
 

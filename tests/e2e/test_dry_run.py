@@ -35,7 +35,7 @@ def test_bounds_needs_and_decisions_are_told_and_nothing_is_written(vibe: VibeCo
         "  2. one, two",
         "Tokens at the very most: 3,000 in 3 model-driven steps (no price limit)",
         "Model calls at the very most: 106, 66 of them one after another",
-        "note: one and two may write the same files, so they take turns",
+        "note: one and two edit the same files, so they take turns",
         "  look: replay; glob, grep, list_dir, read_file, task, todo",
         "  go (yes / no), open, default yes: Go on?",
         "  two: make check",

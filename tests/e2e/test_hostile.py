@@ -257,7 +257,7 @@ def test_a_refusing_provider_stops_the_fan_out_and_the_plan_can_go_on(
         assert sum(step["attempts"] for step in record["steps"]) == asked
         stopped = vibe("plan", "resume", record["plan_id"])
         assert stopped.code == code
-        assert f"go on with: vibe plan resume {record['plan_id']}" in stopped.out
+        assert f"continue with: vibe plan resume {record['plan_id']}" in stopped.out
         assert ("MODEL_KEY" if status == 401 else "no credit left") in stopped.out
         server.responder = refuse_after(100, status)
         resumed = vibe("plan", "resume", record["plan_id"], "--output", "json")

@@ -207,7 +207,7 @@ def test_the_first_interrupt_lets_running_commands_end(vibe: VibeCommand, write_
     out, _ = process.communicate(timeout=120)
 
     assert process.returncode == 130
-    assert f"go on with: vibe plan resume {vibe.plan_ids()[0]}" in out.decode()
+    assert f"continue with: vibe plan resume {vibe.plan_ids()[0]}" in out.decode()
     assert (vibe.workdir / "log").read_text() == "1\n"
     assert vibe("plan", "resume", vibe.plan_ids()[0]).code == 0
     assert (vibe.workdir / "log").read_text() == "1\n2\n"

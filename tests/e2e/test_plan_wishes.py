@@ -328,8 +328,8 @@ def test_a_run_without_a_terminal_says_which_decision_waits_and_how_to_take_it(
         "decision ship: Ship it?",
         "  yes  Yes, ship it",
         "  no   No: not on a Friday",
-        f"  take it with: vibe plan decide {plan_id} ship OPTION",
-        f"go on with: vibe plan resume {plan_id}",
+        f"  decide with: vibe plan decide {plan_id} ship OPTION",
+        f"continue with: vibe plan resume {plan_id}",
     ]
     assert finished.code == 5
     for look in (finished.out, vibe("plan", "status", plan_id).out):

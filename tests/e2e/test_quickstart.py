@@ -45,8 +45,8 @@ def test_the_quickstart_ends_with_changed_files_and_passing_tests_on_screen(vibe
     assert not (EXAMPLES / "quickstart" / "project" / "textkit" / "slugs.py").exists()
 
 
-def test_without_a_file_the_quickstart_is_run(vibe: VibeCommand) -> None:
-    record = vibe.process("plan", "run", "--approve", "edits", "--output", "json").document
+def test_the_demonstration_is_the_quickstart(vibe: VibeCommand) -> None:
+    record = vibe.process("plan", "run", "--demo", "--approve", "edits", "--output", "json").document
 
     assert (record["outcome"], record["exit_code"]) == ("completed", 0)
     assert {step["id"]: step["status"] for step in record["steps"]} == dict.fromkeys(
@@ -56,13 +56,10 @@ def test_without_a_file_the_quickstart_is_run(vibe: VibeCommand) -> None:
     assert record["usage"]["calls"] == sum(agent["usage"]["calls"] for agent in record["agents"]) == 15
 
 
-def test_nobody_to_approve_edits_blocks_it_and_says_so(vibe: VibeCommand) -> None:
-    record = vibe("plan", "run", "--output", "json").document
+def test_the_files_it_names_are_edited_unasked(vibe: VibeCommand) -> None:
+    record = vibe("plan", "run", "--demo", "--output", "json").document
 
-    assert (record["outcome"], record["exit_code"]) == ("blocked", 5)
-    assert {denial["tool"] for denial in record["denied"]} == {"write_file"}
-    statuses = {step["id"]: step["status"] for step in record["steps"]}
-    assert statuses["test"] == statuses["docs"] == "blocked"
+    assert (record["outcome"], record["exit_code"], record["denied"]) == ("completed", 0, [])
 
 
 @pytest.mark.parametrize("instant", range(KILLS))
@@ -116,3 +113,13 @@ def finished_project(plan: Path) -> dict[str, bytes]:
                 before = files[given["file_path"]].decode()
                 files[given["file_path"]] = before.replace(block[1], block[2]).encode()
     return files
+
+
+def test_without_a_plan_it_is_said_what_to_do_and_nothing_is_run(vibe: VibeCommand) -> None:
+    ended = vibe("plan", "run")
+
+    assert ended.code == 2
+    assert "no plan is named" in ended.err
+    assert "vibe plan run --demo" in ended.err
+    assert vibe.plan_ids() == []
+    assert vibe("plan", "run", "--demo", "plan.json").code == 2

@@ -37,9 +37,9 @@ class PlanOverError(UsageError):
 
     def __init__(self, plan_id: str, status: PlanStatus) -> None:
         again = (
-            "what was given up is not taken up again; run the plan anew"
+            "a cancelled plan is not resumed; run the plan file again"
             if status is PlanStatus.CANCELLED
-            else f"`vibe plan retry {plan_id} STEP` has a step done again"
+            else f"`vibe plan retry {plan_id} STEP` repeats a step"
         )
         super().__init__(f"plan {plan_id} has ended ({status.value}): there is nothing to resume; {again}")
 

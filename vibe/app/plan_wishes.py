@@ -65,7 +65,7 @@ class NotRunningError(UsageError):
     """Nobody runs the plan, and only a run can do this."""
 
     def __init__(self, plan_id: str, status: PlanStatus) -> None:
-        on = f"`vibe plan resume {plan_id}` goes on with it" if status in RESUMABLE else "it has ended"
+        on = f"`vibe plan resume {plan_id}` continues it" if status in RESUMABLE else "it has ended"
         standing = "interrupted" if status is PlanStatus.ACTIVE else status.value
         super().__init__(f"plan {plan_id} is not being run ({standing}): there is nothing to pause; {on}")
         self.plan_id = plan_id

@@ -60,7 +60,7 @@ from vibe.core.tools.questions import UserInput
 TERMINATION_GRACE_SECONDS = 5.0
 """After SIGTERM: how long running steps have to reach the end of their turn. Callers kill after about ten."""
 
-PAUSING = "pausing: running steps finish their turn first; Ctrl-C again stops them now"
+PAUSING = "pausing: running steps finish their turn first, an open question must be answered; Ctrl-C again stops now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ def attended(env: CliEnvironment) -> Generator[Audience]:
         desk = TerminalDesk(env, tree)
         decider = DecisionDesk(TerminalDecider(desk))
         yield Audience(
-            listeners=[tree, decider],
+            listeners=[tree, decider, desk],
             approver=TerminalApprover(desk, tree.asking_step),
             user_input=TerminalUserInput(desk, tree.questioned_step),
             decider=decider,

@@ -140,7 +140,7 @@ def _planning(event: _Planning) -> str:
                 return f"decision {event.decision_id} open: {event.question} ({', '.join(event.options)})"
             return f"decision {event.decision_id} {', '.join(event.selections)} (by {event.by}): {event.question}"
         case e.PlanRevisedEvent():
-            return f"plan revised by {len(event.operations)} operations{_because(event.reason)}"
+            return f"plan revised: {counted(len(event.operations), 'change')}{_because(event.reason)}"
         case e.PlanPausedEvent():
             return f"plan paused{_because(event.reason)}"
         case e.PlanResumedEvent():

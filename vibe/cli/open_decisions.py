@@ -26,7 +26,7 @@ def decision_lines(plan_id: str, decisions: Sequence[Decision]) -> list[str]:
         for option in decision.options:
             described = f": {option.description}" if option.description else ""
             lines.append(f"  {option.id:<{width}}  {one_line(option.label + described, QUESTION_LENGTH)}")
-        lines.append(f"  take it with: {decide_command(plan_id, decision)}")
+        lines.append(f"  decide with: {decide_command(plan_id, decision)}")
     return lines
 
 
@@ -46,5 +46,5 @@ class DecisionHints:
     def publish(self, event: Event) -> None:
         """Write a line if a decision opened."""
         if isinstance(event, PlanDecisionEvent) and not event.selections:
-            self._out.write(f"  take it with: vibe plan decide {event.plan_id} {one_line(event.decision_id)} OPTION\n")
+            self._out.write(f"  decide with: vibe plan decide {event.plan_id} {one_line(event.decision_id)} OPTION\n")
             self._out.flush()

@@ -7,7 +7,7 @@ from typing import TextIO
 
 from planner.model import PlanStatus
 from planner.replay import REUSED_REASON
-from planner.status_marks import MARKS, REUSED_MARK
+from planner.status_marks import MARKS, REUSED_MARK, paused_text
 from vibe.app.result_record import StepRecord
 from vibe.app.run_plan import PlanRun
 from vibe.cli.describe import counted, one_line
@@ -95,13 +95,15 @@ def _verdict(ended: PlanRun) -> str:
     told = record.detail or record.reason or ""
     why = f" ({one_line(told, WHY_LENGTH)})" if told and told != ended.status.value else ""
     took = f" in {record.duration_s:.1f} s" if record.duration_s else ""
+    if ended.status is PlanStatus.PAUSED and not record.detail:
+        return f"plan {record.plan_id} {one_line(paused_text(record.reason), WHY_LENGTH)}{took}{spent}"
     return f"plan {record.plan_id} {ended.status.value}{why}{took}{spent}"
 
 
 def _way_on(ended: PlanRun) -> list[str]:
     plan_id = str(ended.record.plan_id)
     if ended.status is PlanStatus.PAUSED:
-        return [*decision_lines(plan_id, ended.open_decisions), f"go on with: vibe plan resume {plan_id}"]
+        return [*decision_lines(plan_id, ended.open_decisions), f"continue with: vibe plan resume {plan_id}"]
     failed = [step.id for step in ended.record.steps or () if step.status == "failed"]
     return try_again(plan_id, failed, ended.record.outcome) if ended.status is PlanStatus.FAILED else []
 

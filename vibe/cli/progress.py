@@ -22,10 +22,7 @@ from ipc.events import (
 from subagents.failing_lines import failing_line
 from vibe.cli.describe import LINE_LENGTH, counted, describe, harmless, one_line
 from vibe.cli.output import SENTENCE_LENGTH, TROUBLE
-from vibe.cli.step_view import CHECK, HOST_TOOL, PASSING
-
-SUMMARISED = frozenset({"start", "journal.torn"})
-"""Codes of warnings that the summary at the end repeats."""
+from vibe.cli.step_view import CHECK, HOST_TOOL, PASSING, SUMMARISED
 
 
 class ProgressLines:
@@ -71,7 +68,7 @@ class ProgressLines:
             case PlanDecisionEvent() | PlanRevisedEvent():
                 return describe(event)
             case SubAgentStartedEvent() if event.subagent_step_id in self._set_aside:
-                return f"a better plan is looked for: {event.title}"
+                return f"replanning: {event.title}"
             case ToolCallEvent():
                 return self._call(event)
             case ToolResultEvent():
@@ -100,10 +97,10 @@ class ProgressLines:
             case "failed" | "cancelled" | "skipped":
                 return f"{event.status}{spent}{because}"
             case "pending" if event.attempt > self._attempts.get(event.step_id, event.attempt):
-                return f"failed{spent}{because}; it is tried again"
+                return f"failed{spent}{because}; retrying"
             case "pending" if event.previous == "in_progress":
                 self._set_aside.add(event.step_id)
-                return f"stopped{spent}{because}; it is not over"
+                return f"stopped{spent}{because}"
             case _:
                 return ""
 

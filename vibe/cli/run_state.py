@@ -9,7 +9,7 @@ from typing import TypeAlias, assert_never
 
 from ipc import events as e
 from vibe.cli.run_revision import revise_views, revision_text
-from vibe.cli.step_view import PASSING, StepView
+from vibe.cli.step_view import PASSING, SUMMARISED, StepView
 
 RUNNING = "in_progress"
 ACTIVE = "active"
@@ -260,7 +260,7 @@ class RunState:
             return
         match event:
             case e.ApprovalRequestEvent():
-                step.requests[event.request_id] = f"waits for your yes to {event.tool}"
+                step.requests[event.request_id] = f"waits for your approval of {event.tool}"
             case e.QuestionEvent():
                 step.requests[event.request_id] = WAITS_FOR_ANSWER
             case e.ApprovalDecisionEvent() | e.AnswerEvent():
@@ -270,7 +270,7 @@ class RunState:
 
     def _trouble(self, event: e.WarningEvent | e.ErrorEvent) -> None:
         kind = "warning" if isinstance(event, e.WarningEvent) else "error"
-        if event.code not in PASSING:
+        if event.code not in PASSING | SUMMARISED:
             self.notices.append(Notice(kind=kind, message=event.message, step_id=event.subagent_step_id))
         step = self.steps.get(event.subagent_step_id or "")
         if step is not None and step.status == RUNNING:

@@ -22,6 +22,9 @@ WAITING = frozenset({"pending", "blocked", "needs_decision"})
 PASSING = frozenset({HAD_ROOM, WAIT, WAITED})
 """Codes of warnings that belong beside their step, not in lines that stay: agents side by side bring many."""
 
+SUMMARISED = frozenset({"start", "journal.torn"})
+"""Codes of warnings that the summary at the end tells."""
+
 Tool: TypeAlias = ToolCallEvent | ToolStreamEvent | ToolResultEvent
 
 

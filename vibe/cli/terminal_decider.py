@@ -59,8 +59,10 @@ class TerminalDecider:
         left = max(0, round(decision.ts + decision.timeout_seconds - self._clock()))
         hours, minutes, seconds = left // 3600, left // 60 % 60, left % 60
         clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
-        outcome = f"{visible(', '.join(decision.default))} is taken" if decision.default else "the plan pauses"
-        return f"  in {clock} {outcome}"
+        known = dict(zip(decision.options, decision.labels, strict=False))
+        labels = [known.get(option, option) for option in decision.default]
+        outcome = f"choosing {visible(', '.join(labels))}" if decision.default else "the plan pauses"
+        return f"  in {clock}: {outcome}"
 
 
 def choosing_of(decision: PlanDecisionEvent) -> Choosing:

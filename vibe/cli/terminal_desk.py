@@ -9,9 +9,14 @@ from typing import Protocol
 import anyio
 from anyio import CancelScope, to_thread
 
+from ipc.events import Event, WarningEvent
+from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.keyboard import Keyboard
 
+PAUSING = "pausing"
+"""The code of the warning that says so."""
+NOTICE_LENGTH = 400
 NEAR = 8
 """So many lines above may be changed: on a small screen, those further up are out of sight."""
 
@@ -74,6 +79,7 @@ class TerminalDesk:
         self._env = env
         self._picture = picture
         self._queue = anyio.Lock()
+        self._is_asking = False
 
     @asynccontextmanager
     async def conversation(self, text: str, *, escape: bool = False) -> AsyncGenerator[Conversation]:
@@ -95,13 +101,21 @@ class TerminalDesk:
                 with CancelScope(shield=True):
                     await to_thread.run_sync(held.close)
 
+    def publish(self, event: Event) -> None:
+        """An EventSink: a pause is said at once while somebody is asked, for the picture is away."""
+        if self._is_asking and isinstance(event, WarningEvent) and event.code == PAUSING:
+            with suppress(OSError):
+                _write(self._env, f"\n  {one_line(event.message, NOTICE_LENGTH)}\n  > ")
+
     def _begin(self, held: ExitStack, text: str) -> None:
         if self._picture is not None:
             held.enter_context(self._picture.pause())
         held.callback(self._end)
         _write(self._env, text)
+        self._is_asking = True
 
     def _end(self) -> None:
+        self._is_asking = False
         with suppress(OSError):
             _write(self._env, "\n")
 

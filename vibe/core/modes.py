@@ -58,7 +58,7 @@ MODE_CATALOG: Mapping[ExecutionMode, ModeGuidance] = MappingProxyType({
             "Test the behaviour the step names, edge cases included. Never weaken an existing check to make it pass. "
             "Report what ran, what passed and what failed, with the failing output."
         ),
-        icon="✓",
+        icon="◎",
         default_tools=("*",),
     ),
     ExecutionMode.RESEARCH: ModeGuidance(

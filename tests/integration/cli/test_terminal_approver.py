@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ipc.events import ApprovalRequestEvent, PlanStartedEvent, PlanStepUpdateEvent, StepOutline
+from ipc.events import ApprovalRequestEvent, PlanStartedEvent, PlanStepUpdateEvent, StepOutline, WarningEvent
 from tests.fakes.terminal import Terminal
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.live_tree import LiveTree
@@ -37,6 +37,7 @@ class Desk:
     terminal: Terminal
     tree: LiveTree
     approver: TerminalApprover
+    desk: TerminalDesk
 
 
 @pytest.fixture
@@ -48,7 +49,8 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         LiveTree(out, environ={"TERM": "xterm"}) as tree,
     ):
         env = CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=keys)
-        yield Desk(terminal=terminal, tree=tree, approver=TerminalApprover(TerminalDesk(env, tree), tree.asking_step))
+        asked = TerminalDesk(env, tree)
+        yield Desk(terminal=terminal, tree=tree, approver=TerminalApprover(asked, tree.asking_step), desk=asked)
 
 
 @pytest.mark.parametrize(
@@ -173,3 +175,17 @@ async def type_after(desk: Desk, typed: str, prompts: int) -> None:
 
 def open_descriptors() -> set[str]:
     return set(os.listdir("/proc/self/fd"))  # noqa: PTH208  names alone
+
+
+async def test_a_pause_is_said_at_once_while_a_question_is_open(desk: Desk) -> None:
+    said = WarningEvent(code="pausing", message="pausing: answer first")
+
+    async def pause() -> None:
+        await desk.terminal.see("> ")
+        desk.desk.publish(said)
+        await desk.terminal.see("pausing: answer first")
+        desk.terminal.type("y\n")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(pause)
+        assert (await desk.approver.approve(REQUEST)).allow

@@ -70,7 +70,7 @@ def test_a_failure_says_why_and_whether_it_is_tried_again() -> None:
 
     assert lines == [
         "[s] started: Do it",
-        "[s] failed after 1.0 s: `make` exited with 2; it is tried again",
+        "[s] failed after 1.0 s: `make` exited with 2; retrying",
         "[s] started, attempt 2: Do it",
         "[s] failed after 1.0 s: `make` exited with 2",
     ]
@@ -79,7 +79,7 @@ def test_a_failure_says_why_and_whether_it_is_tried_again() -> None:
 def test_a_step_that_was_stopped_is_not_over() -> None:
     lines = written(moved("pending", "in_progress"), moved("in_progress", "pending", detail="paused", took=2.0))
 
-    assert lines[-1] == "[s] stopped after 2.0 s: paused; it is not over"
+    assert lines[-1] == "[s] stopped after 2.0 s: paused"
 
 
 def test_a_plan_that_is_mended_says_so() -> None:
@@ -101,8 +101,8 @@ def test_a_plan_that_is_mended_says_so() -> None:
     )
 
     assert lines[1:3] == [
-        "[s] stopped after 1.0 s: `make` exited with 2; it is not over",
-        "[s] a better plan is looked for: Mend the plan after Do it",
+        "[s] stopped after 1.0 s: `make` exited with 2",
+        "[s] replanning: Mend the plan after Do it",
     ]
     assert "it can't be done" in lines[3]
 

@@ -93,7 +93,7 @@ CASES = [
         (CALL, e.ToolResultEvent(tool_call_id="1", tool="bash", status="denied", content="", **WHO)),
         "bash ls: denied",
     ),
-    Case("approval wanted", (CALL, ASKED), "waits for your yes to bash"),
+    Case("approval wanted", (CALL, ASKED), "waits for your approval of bash"),
     Case(
         "approval given",
         (CALL, ASKED, e.ApprovalDecisionEvent(request_id="r", decision="allow", **WHO)),

@@ -62,7 +62,7 @@ def test_a_run_on_a_screen_of_80_by_24() -> None:
         " ├ ⠦ Write slugify()                    ◆ code        0:12     41k/50k ██████▌·",
         " │   ╰ bash pytest -q",
         " ├ · Write shorten()                    ◆ code      next",
-        " · Run all tests                        ✓ test      after slugify, shorten",
+        " · Run all tests                        ◎ test      after slugify, shorten",
         "",
         " ━━━━━───────  2/5 steps · 1 running · 41k tok · $0.12 · 01:32",
     ]
@@ -79,7 +79,7 @@ def test_a_failure_says_why_and_a_skipped_step_too() -> None:
     assert " ├ ✗ Write slugify()                    ◆ code        0:20     41k/50k ██████▌·" in lines
     assert " │   ╰ verify: 2 tests failed" in lines
     assert " ├ × Write shorten()                    ◆ code      cancelled: fail_fast" in lines  # noqa: RUF001  a cross
-    assert " - Run all tests                        ✓ test      skipped: slugify failed" in lines
+    assert " - Run all tests                        ◎ test      skipped: slugify failed" in lines
     assert "2/5 steps · 1 failed · 1 skipped · 1 cancelled · 41k tok" in lines[-1]
 
 
@@ -87,7 +87,7 @@ def test_a_step_behind_a_failed_one_is_not_said_to_be_next() -> None:
     lines = lines_of(
         quickstart(moved("slugify", "failed", "in_progress"), moved("shorten", "completed"), moved("test", "blocked"))
     )
-    assert " · Run all tests                        ✓ test      held up by slugify" in lines
+    assert " · Run all tests                        ◎ test      held up by slugify" in lines
 
 
 def test_where_rows_are_few_what_a_step_does_stands_beside_its_title() -> None:
@@ -120,7 +120,7 @@ def test_a_question_to_the_person_is_marked() -> None:
     asked = e.ApprovalRequestEvent(request_id="r", tool_call_id="1", tool="bash", arguments={}, rule="ask", **WHO)
     lines = lines_of(quickstart(asked))
     assert any("? Write slugify()" in line for line in lines)
-    assert " │   ╰ waits for your yes to bash" in lines
+    assert " │   ╰ waits for your approval of bash" in lines
 
 
 def test_an_unknown_price_is_never_shown_as_a_number() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -367,6 +368,17 @@ async def test_an_answer_that_could_not_be_carried_out_mended_nothing(tmp_path: 
     assert again is not None
     assert len(again.operations) == 1
     assert "step 'd' has begun meanwhile" in str(desk.models.model.requests[1].messages[1].content)
+
+
+async def test_a_plan_that_is_said_instead_of_handed_in_is_taken(tmp_path: Path) -> None:
+    said = json.dumps({"steps": [{"id": "a", "title": "A", "mode": "code", "prompt": "Do it."}]}, indent=1)
+    prose = f"Here {{is}} the plan:\n```json\n{said}\n```\nGood luck!"
+    desk = Desk(tmp_path, *(answer(prose) for _ in range(4)))
+
+    draft = await desk.agent().plan("do it")
+
+    assert draft.plan is not None
+    assert [step.id for step in draft.plan.loaded.plan.steps] == ["a"]
 
 
 async def test_no_operations_mean_that_no_better_plan_is_known(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ async def test_a_step_gets_its_definition_and_the_results_of_its_direct_dependen
     )
     assert executor.task("b").prompt == "Step b"
     assert outcome.outcome is Outcome.COMPLETED
-    assert outcome.warnings == ("step 'b' failed (no luck); its on_failure let the plan go on",)
+    assert outcome.warnings == ("step 'b' failed (no luck); continued because on_failure is \"continue\"",)
 
 
 async def test_a_result_is_recorded_before_anything_that_depends_on_it_starts(tmp_path: Path) -> None:
@@ -234,8 +234,8 @@ async def test_what_was_stopped_says_how_it_will_go_on(tmp_path: Path) -> None:
 
     outcome = await bench.run(executor, pause)
     assert {report.step_id: report.detail for report in outcome.steps} == {
-        "agent": "stopped before its end; it goes on from its last complete turn",
-        "command": "stopped before its end; it begins anew",
+        "agent": "interrupted; will continue from its last turn on resume",
+        "command": "interrupted; will restart on resume",
     }
 
 

@@ -62,7 +62,7 @@ def test_steps_in_no_order_that_write_the_same_files_are_named() -> None:
         step("d", mode="code", writes=["docs"]),
     )
     assert [(o.first, o.second, o.shared) for o in found.overlaps] == [("a", "b", True)]
-    assert "a and b may write the same files, so they take turns; agents in pairs" in notes(found)[-1]
+    assert "a and b edit the same files, so they take turns: split them" in notes(found)[-1]
 
 
 def test_overlapping_steps_in_worktrees_may_conflict_when_merged() -> None:
@@ -129,6 +129,18 @@ def test_the_overlaps_are_exactly_the_unordered_pairs_that_can_meet(plan: Plan) 
 def test_commands_one_after_another_are_no_matter_of_agents() -> None:
     chain = of(*(step(name, *needs, mode="run", command="true") for name, needs in (("a", ""), ("b", "a"), ("c", "b"))))
     assert chain.is_chain
-    assert notes(chain) == (
-        "3 steps in 3 levels of at most 1: running them in parallel is at most 1.0 times as fast, if steps take alike",
+    assert notes(chain) == ("3 steps in 3 levels of at most 1: no parallel speed-up: the steps run one after another",)
+
+
+def test_steps_of_which_a_run_does_one_are_not_said_to_edit_the_same_files() -> None:
+    options = [{"id": "x", "label": "X"}, {"id": "y", "label": "Y"}]
+    found = of(
+        step("a", mode="code", writes=["src"], decision="d", when={"d": ["x"]}),
+        step("b", mode="code", writes=["src"], decision="d", when={"d": ["y"]}),
+        step("c", mode="test"),
+        step("good", mode="code", writes=["docs"], depends_on=[{"step": "c", "on": "completed"}]),
+        step("bad", mode="code", writes=["docs"], depends_on=[{"step": "c", "on": "failed"}]),
+        decisions=[{"id": "d", "question": "Which?", "options": options}],
     )
+
+    assert found.overlaps == ()

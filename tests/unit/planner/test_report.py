@@ -193,7 +193,7 @@ def test_a_running_an_interrupted_and_a_paused_plan_say_which_they_are() -> None
     assert (left.status, left.outcome, left.steps[0].detail) == (
         "interrupted",
         "interrupted",
-        "its process ended while it ran; a resume goes on with it",
+        "its process ended while it ran; a resume continues it",
     )
     assert (paused.status, paused.outcome) == ("paused", "interrupted")
     assert "running in process 42" in report_markdown(running, plan)
@@ -239,7 +239,7 @@ def test_decisions_revisions_denials_and_tolerated_failures_are_told() -> None:
 
     assert [(each.id, each.selections, each.by) for each in report.decisions] == [
         ("which", ("y",), "user"),
-        ("failed:a:1", ("Let it have failed: what depends on it stays undone",), "user"),
+        ("failed:a:1", ("Mark it failed and skip its dependents",), "user"),
     ]
     assert report.revisions[0].by == "replan"
     assert "b" in report.revisions[0].operations[0]
@@ -247,7 +247,7 @@ def test_decisions_revisions_denials_and_tolerated_failures_are_told() -> None:
         ("a", "rm -rf /"),
         ("a", "write_file a.txt (2 bytes)"),
     ]
-    assert "on_failure let the plan go on" in report.warnings[0]
+    assert "continued because on_failure is" in report.warnings[0]
     for text in (report_markdown(report, plan), html.unescape(report_html(report, plan, Dag.build(plan.steps)))):
         for said in ("bash rm ", "replan", "nobody there to ask", "Let it have failed"):
             assert said in text

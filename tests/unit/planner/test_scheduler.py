@@ -340,7 +340,7 @@ def test_a_skipped_step_says_why() -> None:
     said = {move.step_id: move.detail for move in moves if isinstance(move, MoveStep) and move.status.is_final}
     assert said == {
         "a": "",
-        "b": "decision 'q' fell otherwise",
+        "b": "you chose y for 'q'",
         "c": "all it depends on was skipped",
         "d": "step 'a' did not fail",
     }

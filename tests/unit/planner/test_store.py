@@ -342,3 +342,31 @@ async def test_kept_results_are_written_by_the_next_sync(tmp_path: Path) -> None
                 tasks.start_soon(store.sync)
         for number, path in enumerate(paths):
             assert f"result {number}" in await anyio.Path(path).read_text()
+
+
+def lost(tmp_path: Path, *, side_effects: bool) -> str:
+    """The id of a plan whose journal was emptied beside the result of its step."""
+    steps = [{"id": "s", "title": "S", "mode": "run", "command": "true", "side_effects": side_effects}]
+    source = msgspec.json.encode({"version": 1, "goal": "g", "steps": steps})
+    with PlanStore.create(tmp_path, SETTINGS, source) as store:
+        store.write_result("s", completed())
+        return store.plan_id
+
+
+def test_an_emptied_journal_beside_results_is_said(tmp_path: Path) -> None:
+    with PlanStore.open(tmp_path, lost(tmp_path, side_effects=False)) as store:
+        (said,) = store.replay().dropped
+
+    assert "journal.jsonl was cut: it does not tell of s, whose results are there" in said
+
+
+def test_what_acted_outside_is_not_done_again_because_its_record_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(BrokenPlanError, match="does not tell of s, which acted outside the workspace"):
+        PlanStore.open(tmp_path, lost(tmp_path, side_effects=True))
+
+
+def test_a_sound_journal_has_lost_nothing(tmp_path: Path) -> None:
+    with PlanStore.create(tmp_path, SETTINGS, SOURCE) as store:
+        plan_id = store.plan_id
+    with PlanStore.open(tmp_path, plan_id) as store:
+        assert store.replay().dropped == ()

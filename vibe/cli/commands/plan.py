@@ -42,9 +42,8 @@ def add_arguments(subparsers: Any) -> None:
 
     _add_new(commands)
     run = commands.add_parser("run", help="run a plan file")
-    run.add_argument(
-        "file", nargs="?", metavar="FILE", help="the plan; '-': from stdin; default: the built-in demonstration"
-    )
+    run.add_argument("file", nargs="?", metavar="FILE", help="the plan; '-': from stdin")
+    run.add_argument("--demo", action="store_true", help="run the built-in demonstration instead of a FILE")
     run.add_argument("--workdir", metavar="DIR", help="work here instead of in the current directory")
     run.add_argument("--dry-run", action="store_true", help="print order, critical path and budget; run nothing")
     run.add_argument(
@@ -55,7 +54,7 @@ def add_arguments(subparsers: Any) -> None:
         help="run this step and what it depends on; repeatable, or A,B",
     )
     run.add_argument(
-        "--resume", action="store_true", help="go on with the last run of this file here, if it has not ended"
+        "--resume", action="store_true", help="continue the last run of this file here, if it has not ended"
     )
     run.add_argument("--reuse", metavar="ID", help="take over the results of that plan's steps that are unchanged")
     run.add_argument(
@@ -70,7 +69,7 @@ def add_arguments(subparsers: Any) -> None:
     )
     _add_run_options(run)
 
-    resume = commands.add_parser("resume", help="go on with a plan that was paused or killed")
+    resume = commands.add_parser("resume", help="continue a plan that was paused or killed")
     resume.add_argument("plan", metavar="ID", help=PLAN_HELP)
     _add_run_options(resume)
 
@@ -88,7 +87,7 @@ def add_arguments(subparsers: Any) -> None:
         else:
             _add_output(command)
     commands.add_parser("schema", help="print the JSON Schema of plan files")
-    _add_output(commands.add_parser("list", help="list the plans that have been run here"))
+    _add_output(commands.add_parser("list", help="list the plans that have been run, in whatever folder"))
     status = commands.add_parser("status", help="how a plan stands")
     status.add_argument("plan", metavar="ID", help=PLAN_HELP)
     _add_output(status)
@@ -105,8 +104,8 @@ def _add_wishes(commands: Any) -> None:
     """What may be done to a plan that was begun, whether it runs or not."""
     words = {
         "pause": "have a running plan paused: its steps stop at the end of their turn",
-        "cancel": "give a plan up; what runs is stopped",
-        "decide": "take a decision that a plan waits for",
+        "cancel": "end a plan for good; what runs is stopped",
+        "decide": "decide something that a plan waits for",
         "retry": "have a step, and what depends on it, done again by the next resume",
         "rewind": "as retry, on the files as they were before the step",
         "edit": "change a plan's steps or budget, while it runs or between two runs; default: in an editor",
@@ -185,7 +184,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", choices=OUTPUTS, default="text", help="what stdout carries (default: text)")
     parser.add_argument("--max-parallel", type=positive_int, metavar="N", help="run at most N steps side by side")
     parser.add_argument(
-        "--decide", action="append", default=[], metavar="ID=OPTION", help="take a decision beforehand; repeatable"
+        "--decide", action="append", default=[], metavar="ID=OPTION", help="decide beforehand; repeatable"
     )
     parser.add_argument("--approve", choices=("edits",), help="let steps edit files in the workspace without asking")
     parser.add_argument(

@@ -11,7 +11,7 @@ from typing import Any
 from planner.effective import effective_plan
 from planner.graph_text import dot, mermaid, tree
 from planner.loader import LoadedPlan, plan_json_schema
-from planner.model import Decision, Step, StepStatus
+from planner.model import Decision, Plan, Step, StepStatus
 from planner.problems import PlanInvalidError
 from planner.replay import RestoredPlan
 from planner.standing import standing_of
@@ -121,7 +121,7 @@ def _show(found: _Found, output: str, env: CliEnvironment) -> None:
             document["revisions"] = revision_documents(found.restored)
         env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
         return
-    lines = [one_line(plan.goal, 400), ""]
+    lines = [one_line(plan.goal, 400), *_about(plan), ""]
     for step in plan.steps:
         status = statuses.get(step.id, StepStatus.PENDING)
         after = ", ".join(f"{d.step} {d.on}" if d.on != "completed" else d.step for d in step.dependencies)
@@ -132,6 +132,25 @@ def _show(found: _Found, output: str, env: CliEnvironment) -> None:
     lines += revision_lines(found.restored) if found.restored else []
     lines += decision_lines(found.plan_id, found.open_decisions)
     env.stdout.write("\n".join(lines) + "\n")
+
+
+def _about(plan: Plan) -> list[str]:
+    """What the whole plan is bounded by, and what is to be decided in it."""
+    budget = plan.budget.model_dump(exclude_none=True) if plan.budget else {}
+    lines = [f"budget: {', '.join(f'{name} {value}' for name, value in budget.items())}"] if budget else []
+    if plan.max_parallel_steps:
+        lines.append(f"at most {plan.max_parallel_steps} steps side by side")
+    for decision in plan.decisions:
+        options = ", ".join(option.id for option in decision.options)
+        chosen = [decision.default] if isinstance(decision.default, str) else decision.default or []
+        default = f", default {', '.join(chosen)}" if chosen else ""
+        lines.append(f"decision {decision.id}: {one_line(decision.question, 400)} ({options}{default})")
+    return lines
+
+
+def _limits(step: Step) -> str:
+    names = ("max_tokens", "max_turns", "max_price", "timeout_seconds")
+    return ", ".join(f"{name} {value}" for name in names if (value := getattr(step, name)) is not None)
 
 
 def _details(step: Step, after: str) -> list[tuple[str, str]]:
@@ -145,5 +164,14 @@ def _details(step: Step, after: str) -> list[tuple[str, str]]:
         ("command", step.command or ""),
         ("writes", ", ".join(step.writes or ())),
         ("verify", "; ".join(step.verify)),
+        ("workspace", step.workspace if step.workspace != "shared" else ""),
+        ("agent", step.agent or ""),
+        ("model", step.model or ""),
+        ("allowed tools", ", ".join(step.allowed_tools or ())),
+        ("denied tools", ", ".join(step.denied_tools)),
+        ("limits", _limits(step)),
+        ("retries", str(step.retries or "")),
+        ("on failure", step.on_failure if step.on_failure != "stop" else ""),
+        ("side effects", "yes" if step.side_effects else ""),
     ]
     return [(name, value) for name, value in details if value]

@@ -12,7 +12,8 @@ from planner.model import Plan, PlanStatus, StepStatus
 from planner.plan_folder import PlanFolder, PlanSummary, find_plan, list_plans
 from planner.replay import RestoredPlan
 from planner.standing import standing_of
-from planner.status_marks import MARKS
+from planner.status_marks import MARKS, paused_text
+from planner.store_errors import BrokenPlanError
 from vibe.app.result_record import RemovedRecord
 from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
@@ -32,14 +33,28 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
 
 
 def _list(output: str, env: CliEnvironment) -> None:
-    plans = list_plans(env.home)
+    plans = [_counted(plan, env) for plan in list_plans(env.home)]
     if output == "json":
         env.stdout.write(json.dumps([_document(plan) for plan in plans], indent=2, ensure_ascii=False) + "\n")
         return
     if not plans:
-        env.stdout.write("no plan has been run here; `vibe plan run FILE` runs one\n")
+        env.stdout.write("no plan has been run yet; `vibe plan run FILE` runs one\n")
     for plan in plans:
         env.stdout.write(_line(plan) + "\n")
+
+
+def _counted(plan: PlanSummary, env: CliEnvironment) -> PlanSummary:
+    """With how every step stands, also those that a process that died had not come to."""
+    if not plan.is_interrupted:
+        return plan
+    folder = find_plan(env.home, plan.plan_id)
+    try:
+        restored = folder.replay()
+        loaded = effective_plan(folder, restored)
+        standing = standing_of(loaded.plan, restored, decisions=folder.settings().decisions)
+    except BrokenPlanError as error:
+        return replace(plan, problem=str(error))
+    return replace(plan, counts=standing.counts())
 
 
 def _status(folder: PlanFolder, output: str, env: CliEnvironment) -> None:
@@ -70,7 +85,7 @@ def _status(folder: PlanFolder, output: str, env: CliEnvironment) -> None:
     lines += removed_lines(removed)
     lines += decision_lines(folder.plan_id, standing.open_decisions)
     if summary.status is not None and (summary.is_interrupted or summary.status.value == "paused"):
-        lines.append(f"go on with: vibe plan resume {summary.plan_id}")
+        lines.append(f"continue with: vibe plan resume {summary.plan_id}")
     if summary.status is PlanStatus.FAILED and not running:
         failed = [step_id for step_id, status in standing.statuses.items() if status is StepStatus.FAILED]
         lines += try_again(folder.plan_id, failed, restored.outcome)
@@ -96,6 +111,8 @@ def _line(plan: PlanSummary) -> str:
 def _standing(plan: PlanSummary) -> str:
     if plan.is_interrupted:
         return "interrupted"
+    if plan.status is PlanStatus.PAUSED and not plan.holder:
+        return one_line(paused_text(plan.reason))
     status = plan.status.value if plan.status else "unknown"
     if plan.holder:
         return f"{status} (process {plan.holder})"

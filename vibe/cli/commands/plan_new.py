@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import TextIO
 
 import anyio
 
-from ipc.events import ToolCallEvent, WarningEvent
+from ipc.events import Event, ToolCallEvent, ToolResultEvent, WarningEvent
 from planner.graph_text import tree
 from planner.loader import LoadedPlan
+from planner.plan_offers import PLAN_TOOL
 from planner.repair import Repaired
 from vibe.app.new_plan import NewPlan, NewPlanRequest, new_plan
 from vibe.app.plan_acceptance import model_commands
@@ -45,7 +47,8 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     watched = args.output == "text" and env.stderr.isatty()  # whoever waits for minutes should see that it works
     trouble = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
     listener = LineSink(env.stderr, (*trouble, ToolCallEvent) if watched else trouble)
-    made = anyio.run(new_plan, request, host, [listener], _person(args.output, env))
+    listeners = [listener, _Refusals(env.stderr)] if args.output == "text" else [listener]
+    made = anyio.run(new_plan, request, host, listeners, _person(args.output, env))
     unsaved = None if made.plan is None or target is None else _save(made.plan, target)
     if args.output == "json":
         _write_json(made, None if unsaved else target, env)
@@ -55,6 +58,19 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         env.stderr.write(f"vibe: {target} can't be written ({unsaved.strerror}); the plan is on standard output\n")
         return ExitCode.ENVIRONMENT
     return made.record.exit_code
+
+
+class _Refusals:
+    """Says why a plan that the model handed in was sent back to it."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def publish(self, event: Event) -> None:
+        """Write a line if a plan was refused."""
+        if isinstance(event, ToolResultEvent) and event.tool == PLAN_TOOL and event.status == "error":
+            self._out.write(f"plan sent back: {one_line(event.content, REASON_LENGTH)}\n")
+            self._out.flush()
 
 
 def _goal(words: list[str], env: CliEnvironment) -> str:
@@ -70,7 +86,7 @@ def _target(name: str | None, env: CliEnvironment) -> Path | None:
         return None
     path = env.cwd / Path(name).expanduser()
     if path.exists() or path.is_symlink():
-        raise CommandLineError(f"-o {name}: is there already; remove it or name another file")
+        raise CommandLineError(f"-o {name}: already exists; delete it or choose another name")
     if not path.parent.is_dir():
         raise CommandLineError(f"-o {name}: there is no folder {str(path.parent)!r}; make it first")
     return path

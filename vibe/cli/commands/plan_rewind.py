@@ -21,7 +21,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     files = rewound.files
     done = Done(
         plan_id=rewound.plan_id,
-        message=f"taken back to before {args.step}; to be done again: {', '.join(rewound.steps)}",
+        message=f"rewound to before {args.step!r}; to be done again: {', '.join(rewound.steps)}",
         running=False,
         data={
             "steps": list(rewound.steps),
@@ -48,4 +48,4 @@ def _lines(rewound: PlanRewind) -> list[str]:
     ]
     lines += [f"left as it is, since a git filter stands before it: {one_line(path, 300)}" for path in files.skipped]
     lines += [f"the merge of {step_id} stays on the branch: take it back with git revert" for step_id in rewound.merged]
-    return lines or ["no file had to go back"]
+    return lines or ["no files restored"]

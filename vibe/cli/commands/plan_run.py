@@ -29,9 +29,16 @@ from vibe.cli.plan_summary import write_summary
 from vibe.cli.progress import ProgressLines
 from vibe.cli.streams import forgive
 
+NO_PLAN = (
+    "no plan is named: give its file (`vibe plan run plan.json`), have one written (`vibe plan new GOAL -o plan.json`), "
+    "or look at the demonstration (`vibe plan run --demo`)"
+)
+
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Run or resume, and return the exit code of the record."""
+    if args.plan_command == "run" and (args.file is None) is not args.demo:
+        raise CommandLineError(NO_PLAN if args.file is None else "--demo runs the built-in plan: leave FILE out")
     options = _options(args, env)
     leave_report = _report(args.report, env) if args.report else None
     host = env.host

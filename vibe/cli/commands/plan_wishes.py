@@ -50,7 +50,7 @@ def write_done(done: Done, output: str, env: CliEnvironment, lines: tuple[str, .
         env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
         return
     text = [f"plan {done.plan_id}: {one_line(done.message, MESSAGE_LENGTH)}", *lines]
-    text += [f"go on with: {next_command}"] if next_command else []
+    text += [f"continue with: {next_command}"] if next_command else []
     env.stdout.write("\n".join(text) + "\n")
 
 
