@@ -249,7 +249,7 @@ def test_decisions_revisions_denials_and_tolerated_failures_are_told() -> None:
     ]
     assert "continued because on_failure is" in report.warnings[0]
     for text in (report_markdown(report, plan), html.unescape(report_html(report, plan, Dag.build(plan.steps)))):
-        for said in ("bash rm ", "replan", "nobody there to ask", "Let it have failed"):
+        for said in ("bash rm ", "replan", "nobody there to ask", "Mark it failed"):
             assert said in text
         assert "write_file write" not in text.replace("\\", "")
 
