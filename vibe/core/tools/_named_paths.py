@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from vibe.core.tools.errors import PathError
-from vibe.core.tools.permissions import SENSITIVE_NAMES, is_sensitive
+from vibe.core.tools.permissions import SENSITIVE_NAMES, is_control, is_sensitive
 from vibe.core.tools.workspace import Workspace
 
 MAX_EXPANSION = 500
@@ -34,6 +34,7 @@ class NamedPath:
     """A word that may name a file. ``pattern``: the shell expands it. ``whole``: the files below it are read too.
 
     ``visible``: of those, only the ones that are not hidden. ``follows``: and what links among them lead to.
+    ``written``: by a command that may do more than read.
     """
 
     text: str
@@ -41,6 +42,7 @@ class NamedPath:
     whole: bool = False
     visible: bool = False
     follows: bool = False
+    written: bool = False
 
 
 def lexical_doubt(path: NamedPath) -> str:
@@ -50,6 +52,8 @@ def lexical_doubt(path: NamedPath) -> str:
             return f"{path.text!r} may lead outside the workspace"
         if is_sensitive(PurePosixPath(part)):
             return f"{path.text!r} may hold secrets"
+        if path.written and is_control(PurePosixPath(part)):
+            return f"{path.text!r} decides what runs later"
     return ""
 
 
@@ -161,6 +165,8 @@ def _doubt(candidate: str, path: NamedPath, workspace: Workspace) -> PathDoubt |
     shown = workspace.relative(resolved)
     if is_sensitive(PurePosixPath(shown)) or is_sensitive(PurePosixPath(os.path.basename(candidate))):  # noqa: PTH119
         return PathDoubt(f"{path.text!r} may hold secrets")
+    if path.written and is_control(PurePosixPath(shown)):
+        return PathDoubt(f"{path.text!r} decides what runs later")
     below = _secret_below(resolved, path) if path.whole and resolved.is_dir() else ""
     return PathDoubt(below, below=True) if below else None
 

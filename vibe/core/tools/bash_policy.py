@@ -242,7 +242,8 @@ def _judge_listed(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) ->
     if unknown is not None:
         return Judged(f"an argument of {program!r} is only known by running it")
     return Judged(
-        paths=tuple(NamedPath(text=word.text or "", pattern=word.pattern) for word in rest), git=program == "git"
+        paths=tuple(NamedPath(text=word.text or "", pattern=word.pattern, written=True) for word in rest),
+        git=program == "git",
     )
 
 

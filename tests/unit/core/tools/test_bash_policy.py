@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from vibe.core.tools.bash_policy import (
     acts_as_another,
     classify,
 )
+from vibe.core.tools.workspace import Workspace
 
 ALLOWED = [
     "if ls; then ls; fi",
@@ -264,6 +266,11 @@ def test_what_waits_for_a_person_never_runs_wherever_it_stands(line: str) -> Non
         ("cargo check --manifest-path /elsewhere/Cargo.toml", "cargo check", False),
         ("make -C /elsewhere", "make", False),
         ("git add a.py", "git add", True),
+        ("git add .github/a.yml", "git add", True),
+        ("touch .git/hooks/pre-commit", "touch", False),
+        ("ruff format --config=.vibe/config.toml", "ruff format", False),
+        ("tee -a .VIBE/hooks.toml", "tee", False),
+        ("cp a.py src/.agents/x", "cp", False),
         ("git diff --output=x", "git diff", False),
         ("git -c a=b add x", "git", False),
         ("git log --output=x", "git", False),
@@ -286,6 +293,14 @@ def test_what_waits_for_a_person_never_runs_wherever_it_stands(line: str) -> Non
 )
 def test_an_entry_allows_what_begins_with_its_words_and_no_more(line: str, entry: str, *, runs: bool) -> None:
     assert (classify(line, [entry], []).permission is ToolPermission.ALWAYS) is runs
+
+
+def test_a_link_hides_no_folder_that_decides_what_runs_later(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "link").symlink_to(".git")
+    workspace = Workspace(root=tmp_path)
+    assert classify("touch link/config", ["touch"], [], workspace=workspace).permission is None
+    assert classify("touch new", ["touch"], [], workspace=workspace).permission is ToolPermission.ALWAYS
 
 
 def test_a_denial_beats_an_allowance() -> None:
