@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -19,6 +19,8 @@ from vibe.core.tools.schema import describe_problems
 
 LEVELS = (ToolPermission.ALWAYS, ToolPermission.ASK, ToolPermission.NEVER)
 """From the widest to the narrowest."""
+READS_ONLY = "reads_only"
+"""The setting of a tool that can be held to reading: a safe agent that names the tool has it so."""
 MISSPELLED = 0.8
 """From this likeness on a name is taken for a slip; below it, for a tool of a server that may come."""
 
@@ -33,15 +35,19 @@ def profile_view(tools: ToolManager, profile: AgentProfile, *, may_widen: bool) 
         BrokenAgentError: the profile's tool tables don't fit the tools.
     """
     view = tools.filtered(profile.enabled_tools, profile.disabled_tools)
-    if profile.safety is AgentSafety.SAFE:
-        view = view.only(_is_safe)
+    safe = profile.safety is AgentSafety.SAFE
+    if safe:
+        view = view.only(
+            lambda cls: _is_safe(cls) or (READS_ONLY in _settings(cls) and cls.get_name() in profile.tool_tables)
+        )
     problems = _problems(tools, profile)
     if problems:
         raise BrokenAgentError(profile.name, problems)
 
     def overlaid(cls: ToolClass, config: BaseToolConfig) -> BaseToolConfig:
         table = profile.tool_tables.get(cls.get_name())
-        return config if table is None else _overlaid(config, table, may_widen=may_widen)
+        overlaid = config if table is None else _overlaid(config, table, may_widen=may_widen)
+        return overlaid.model_copy(update={READS_ONLY: True}) if safe and READS_ONLY in _settings(cls) else overlaid
 
     return view.reconfigured(overlaid)
 
@@ -49,6 +55,10 @@ def profile_view(tools: ToolManager, profile: AgentProfile, *, may_widen: bool) 
 def unattended(tools: ToolManager) -> ToolManager:
     """The tools of an agent that nobody watches: without those that need a person at the prompt."""
     return tools.only(lambda cls: not cls.interactive)
+
+
+def _settings(cls: ToolClass) -> Container[str]:
+    return cls.config_class().model_fields
 
 
 def _is_safe(cls: ToolClass) -> bool:

@@ -6,14 +6,21 @@ from typing import Any
 
 import pytest
 
+from ipc.sink import MemorySink
 from vibe.core.agents.errors import BrokenAgentError
 from vibe.core.agents.files import read_agent_file
 from vibe.core.agents.profiles import BUILTIN_PROFILES, AgentProfile
 from vibe.core.config.models import VibeConfig
+from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, TextResult, ToolPermission
+from vibe.core.tools.bash_policy import DEFAULT_ALLOWED
+from vibe.core.tools.facts import subject_of
+from vibe.core.tools.gate import Gate
 from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.permissions import ApprovalMode, Verdict
 from vibe.core.tools.profile_view import profile_view, unattended
 from vibe.core.tools.questions import Choice
+from vibe.core.tools.workspace import Workspace
 
 
 def tools(root: Path, tables: Mapping[str, dict[str, Any]] | None = None) -> ToolManager:
@@ -143,3 +150,34 @@ def test_what_comes_later_keeps_to_the_profile_too(tmp_path: Path) -> None:
     assert {"upload", "upload_later"} <= set(views["main"].available)
     assert not {"upload", "upload_later"} & set(views["plan"].available)
     assert views["mine"].get_tool_config("upload_later").permission is ToolPermission.NEVER
+
+
+READER = """
+safety = "safe"
+agent_type = "subagent"
+[tools.bash]
+permission = "always"
+[tools.write_file]
+permission = "always"
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "allowed"),
+    [
+        ("ls && git log -1", True), ("cat notes.txt | head", True), ("touch x", False), ("npm test", False),
+        ("echo a > x", False), ("curl example.org", False), ("python3 -c 1", False), ("git log --output=x", False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("mode", ApprovalMode)
+def test_a_safe_agent_that_names_bash_has_one_that_only_reads(
+    tmp_path: Path, line: str, allowed: object, mode: ApprovalMode
+) -> None:
+    given = tools(tmp_path, {"bash": {"allowlist": [*DEFAULT_ALLOWED, "npm test", "touch"]}})
+    view = profile_view(given, profile(tmp_path, READER), may_widen=True)
+    assert "write_file" not in view.available
+    bash, workspace = view.get("bash"), Workspace(root=tmp_path)
+    subject = subject_of(bash, bash.parse({"command": line}), workspace)
+    decision = Gate(workspace, Approvals(mode), MemorySink()).decision(subject)
+    assert decision.verdict is (Verdict.ALLOW if allowed else Verdict.DENY)
+    assert allowed or "only reads" in decision.reason

@@ -77,7 +77,8 @@ class BashConfig(BaseToolConfig):
     """Limits, and the argv prefixes that run without asking (``allowlist``) or never (``denylist``).
 
     ``read_only_sandbox``: which lines run without asking where they can't write, reach the network or see secrets: those
-    of programs that read (``readers``), all that need no yes each time (``all``), or none (``off``).
+    of programs that read (``readers``), all that need no yes each time (``all``), or none (``off``). ``reads_only``: lines
+    that are not known to read and nothing else are denied.
 
     Programs of ``denylist_standalone`` never run without arguments of their own, unless something is piped in.
     """
@@ -89,6 +90,7 @@ class BashConfig(BaseToolConfig):
     max_timeout: Annotated[int, Field(ge=1)] = 3_600
     max_output_bytes: Annotated[int, Field(ge=200)] = 16_000
     read_only_sandbox: ConfinedReading = ConfinedReading.READERS
+    reads_only: bool = False
 
 
 class CommandTimeoutError(ToolError):
@@ -204,12 +206,26 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
         if unread:
             reason = f"{unread!r} is on the deny list of read_file"
             return Assessment(listed=ToolPermission.NEVER, reason=reason, must_ask="", read_only=False)
+        if self.config.reads_only:
+            return self._assess_reading(args, workspace)
         return Assessment(
             listed=verdict.permission,
             reason=self._reason(verdict),
             must_ask=self.must_ask(args),
             read_only=verdict.read_only,
         )
+
+    def _assess_reading(self, args: BashArgs, workspace: Workspace) -> Assessment:
+        """Allowed is what the built-in rules know to read; nothing the user has added, and nothing asked about."""
+        config = self.config
+        allowed = [entry for entry in DEFAULT_ALLOWED if entry in config.allowlist]
+        verdict = classify(
+            args.command, allowed, config.denylist, standalone=config.denylist_standalone, workspace=workspace
+        )
+        if verdict.permission is ToolPermission.ALWAYS and not args.unconfined and not args.background:
+            return Assessment(listed=ToolPermission.ALWAYS, reason="", must_ask="", read_only=False)
+        reason = f"this agent's bash only reads: {verdict.reason}"
+        return Assessment(listed=ToolPermission.NEVER, reason=reason, must_ask="", read_only=False)
 
     def must_ask(self, args: BashArgs) -> str:
         """Acting as another user, and leaving the sandbox, take a person's yes each time."""
