@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
@@ -26,6 +26,7 @@ from subagents.worktree_kept import KeptWork, write_out
 from subagents.worktree_lock import RepositoryLock
 from subagents.worktree_record import Phase, WorktreeRecord, read_record
 from subagents.worktree_repository import Repository
+from subagents.worktree_setup import WorktreeSetup
 from subagents.worktree_spares import Spares
 from subagents.worktree_steps import ENDED, Attempt, StepWorktree, steps_with_worktrees
 from vibe.core.outcome import Outcome
@@ -61,6 +62,7 @@ class WorktreePlace:
     plan_id: str
     folder: Path
     step_folder: Callable[[str], Path]
+    setup: WorktreeSetup = field(default_factory=WorktreeSetup)
 
 
 class WorktreeExecutor:
@@ -109,11 +111,29 @@ class WorktreeExecutor:
         step = await self._worktree(task.step_id, task.attempt, task.title)
         record = await self._alone(partial(step.open, spares=self._spares))
         if record.phase is Phase.WORKING:
-            result = await self._inner.run(_in_worktree(task, step), stop)
+            result = await self._set_up(task, stop, step, record)
+            result = result or await self._inner.run(_in_worktree(task, step), stop)
             if _goes_on(result):
                 return structs.replace(result, files_changed=())  # none of the user's yet
             record = await self._finish(step, result)
         return await self._merge(task, stop, step, record)
+
+    async def _set_up(
+        self, task: StepTask, stop: StopSignal, step: StepWorktree, record: WorktreeRecord
+    ) -> StepResult | None:
+        """Run the user's commands in a worktree that is new; a result if the step can't begin."""
+        if record.set_up or not self._place.setup.commands:
+            return None
+        for command, job in self._place.setup.tasks(_in_worktree(task, step)):
+            done = await self._inner.run(job, stop)
+            if _goes_on(done):
+                return done
+            if done.outcome is not Outcome.COMPLETED:
+                said = done.detail or done.reason or done.outcome.value
+                detail = f"the command {command!r} of [worktree] setup did not succeed: {said}"
+                return structs.replace(done, reason="setup", detail=detail)
+        await to_thread.run_sync(step.note_set_up)
+        return None
 
     async def recover(self) -> None:
         """Carry to its end what a killed process was merging; before any step starts.

@@ -18,6 +18,7 @@ from subagents.worktree_errors import GitFailedError, MergeRefusedError, Worktre
 from subagents.worktree_git import Git
 from subagents.worktree_merge import Conflict
 from subagents.worktree_repository import Base, Change, Repository
+from subagents.worktree_setup import link_shared, shared_links
 from subagents.worktree_submodules import check_submodules
 
 SEPARATOR = "======="
@@ -92,6 +93,7 @@ class WorktreeFolder:
         self._git(*words, base.commit)
         self._date_index_ahead()
         self.workdir.mkdir(parents=True, exist_ok=True)  # a workspace of which nothing was ever committed
+        link_shared(self.repository.share, self.repository.workspace, self.workdir)
 
     def remove(self) -> None:
         """Remove it, its processes first; the branch stays. It need not be there, or be whole."""
@@ -196,7 +198,9 @@ class WorktreeFolder:
         self._touch_changed()
         git = self._git
         check_submodules(self.repository, git, Path(git.environ["GIT_DIR"]))
-        inner = self.repository.record(git)
+        links = shared_links(self.repository.share, self.repository.workspace, self.workdir)
+        outside = [f":(top,exclude,literal){link.relative_to(self.path).as_posix()}" for link in links]
+        inner = self.repository.record(git, outside)
         if inner:
             raise MergeRefusedError(f"the step made a git repository at {name_some(inner)}, which can't be committed")
         admin = self.admin_folder()

@@ -35,7 +35,10 @@ class Phase(StrEnum):
 
 
 class WorktreeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt's worktree. ``rounds`` counts the conflicts so far, ``left_out`` are paths that were not committed."""
+    """One attempt's worktree. ``rounds`` counts the conflicts so far, ``left_out`` are paths that were not committed.
+
+    ``set_up``: the user's commands ran in it.
+    """
 
     attempt: int
     branch: str
@@ -48,6 +51,7 @@ class WorktreeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rounds: int = 0
     plan: MergePlan | None = None
     left_out: tuple[str, ...] = ()
+    set_up: bool = False
 
 
 def read_record(step_folder: Path) -> WorktreeRecord | None:

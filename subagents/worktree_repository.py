@@ -76,6 +76,7 @@ class Repository:
     ``prefix`` is the workspace's path from ``top``, with a ``/`` at its end if it is not the top itself. ``outside``
     are pathspecs of what is no part of the user's work though it lies below ``top``; ``keep`` is
     where git's settings are (see ``take_shelter``), ``left_out`` are those of the repository's own that would have git run programs, and that it does not go by.
+    ``share`` are paths of the workspace that worktrees get links to.
     """
 
     git: Git
@@ -88,6 +89,7 @@ class Repository:
     keep: Path
     outside: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    share: tuple[str, ...] = ()
 
     @property
     def scratch(self) -> Path:

@@ -128,7 +128,12 @@ class StepWorktree:
             return self._create(repository, spares)
         if record.phase is Phase.WORKING and not self.folder.is_there:
             self._at(repository).create(record.base)  # somebody removed it
+            return self._write(structs.replace(record, set_up=False))
         return record
+
+    def note_set_up(self) -> WorktreeRecord:
+        """Remember that the user's commands ran in it."""
+        return self._write(structs.replace(self._record(), set_up=True), sync=False)
 
     def finish(self, result: StepResult) -> WorktreeRecord:
         """Commit the work; nobody else is disturbed.

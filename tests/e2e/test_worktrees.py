@@ -366,3 +366,39 @@ def test_the_guides_plan_runs(vibe: VibeCommand, repo: Path) -> None:
     assert ended.code == 0, ended.out + ended.err
     assert "greeting" in (repo / "app.py").read_text()
     assert vibe("plan", "clean", "--all").out == "nothing to clean\n"
+
+
+WANTED = '[worktree]\nsetup = ["echo made > out"]\nshare = ["node_modules"]\n'
+
+
+@pytest.mark.parametrize("where", ["home", "trusted", "untrusted"])
+def test_worktrees_are_set_up_as_a_configuration_says_that_the_user_trusts(
+    vibe: VibeCommand, repo: Path, where: str
+) -> None:
+    (repo / ".gitignore").write_text("node_modules/\nout\n.vibe\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "ignore")
+    (repo / "node_modules").mkdir()
+    (repo / "node_modules" / "x").write_text("shared\n")
+    (repo / ".vibe").mkdir()
+    if where == "home":
+        vibe.configure(WANTED)
+    else:
+        (repo / ".vibe" / "config.toml").write_text(WANTED)
+    trust = ["--trust"] if where == "trusted" else []
+    plan = plan_file(vibe, worktree_step("a", "cat out node_modules/x > seen.txt || ls > seen.txt"))
+
+    ended = vibe("plan", "run", "--auto-approve", *trust, plan)
+
+    assert ended.code == 0, ended.err
+    seen = (repo / "seen.txt").read_text()
+    assert seen == ("app.py\nnotes.txt\nseen.txt\n" if where == "untrusted" else "made\nshared\n")
+    assert git(repo, "ls-files").split() == [".gitignore", "app.py", "notes.txt", "seen.txt"]
+    nothing_is_left(vibe)
+
+
+def test_what_is_shared_is_below_the_workspace(vibe: VibeCommand, repo: Path) -> None:
+    vibe.configure('[worktree]\nshare = ["../elsewhere"]\n')
+    refused = vibe("plan", "run", plan_file(vibe, worktree_step("a", "true")))
+    assert (refused.code, "worktree.share" in refused.err, "below the workspace" in refused.err) == (2, True, True)
+    assert repo.is_dir()

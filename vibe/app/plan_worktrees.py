@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from subagents.executor import StepExecutor
 from subagents.worktree_errors import WorktreeError, WorktreeRefusedError
 from subagents.worktree_executor import WorktreeExecutor, WorktreePlace
 from subagents.worktree_repository import Repository, check_startable, open_repository
+from subagents.worktree_setup import WorktreeSetup
 from vibe.app.build import Engine
 from vibe.app.host import Host
 from vibe.core.config.trust import TrustStore
@@ -63,6 +65,7 @@ def _open(workspace: Path, host: Host, engine: Engine) -> Repository:
     trusted = engine.request.trust or TrustStore(host.home).is_trusted(workspace)
     keep = git_folder(host.home)
     repository = open_repository(workspace, engine.environ, keep, not_work=[host.home], programs=trusted)
+    repository = replace(repository, share=engine.config.worktree.share)
     if repository.left_out:
         fix = (
             "move them from the included file to the repository's own configuration (`git config --local --edit`)"
@@ -92,6 +95,7 @@ def worktree_executor(
         plan_id=store.plan_id,
         folder=worktrees_folder(store.folder),
         step_folder=store.step_folder,
+        setup=WorktreeSetup(commands=engine.config.worktree.setup),
     )
     return WorktreeExecutor(inner, place, sink)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,6 +15,7 @@ from ipc.sink import MemorySink
 from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.worktree_executor import WorktreeExecutor, WorktreePlace
 from subagents.worktree_repository import Repository, open_repository
+from subagents.worktree_setup import WorktreeSetup
 from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop
@@ -60,6 +61,8 @@ class Rig:
     sink: MemorySink = field(default_factory=MemorySink)
     workspace: str = "."
     programs: bool = False
+    share: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
 
     @property
     def root(self) -> Path:
@@ -104,7 +107,8 @@ class Rig:
 
     def repository(self) -> Repository:
         """The repository as steps see it."""
-        return open_repository(self.root / self.workspace, environment(), self.base / "git", programs=self.programs)
+        opened = open_repository(self.root / self.workspace, environment(), self.base / "git", programs=self.programs)
+        return replace(opened, share=self.share)
 
     def step_folder(self, step_id: str) -> Path:
         """Where a step's record is kept."""
@@ -119,6 +123,7 @@ class Rig:
             plan_id=plan_id,
             folder=self.home / "worktrees",
             step_folder=self.step_folder,
+            setup=WorktreeSetup(commands=self.setup),
         )
         return WorktreeExecutor(inner, place, self.sink)
 

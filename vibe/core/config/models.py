@@ -6,9 +6,10 @@ The string under a field is its line in the reference of the configuration, whic
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from vibe.core.config.mcp_models import McpServerConfig
 from vibe.core.config.sections import NonNegativeFloat, NonNegativeInt, PositiveInt, PositiveSeconds, Section
@@ -270,6 +271,22 @@ class SessionLoggingConfig(Section):
     """Whether conversations are kept, in `logs/session` of the vibe home; false: nothing of them, not even their events, stays."""
 
 
+def _inside(path: str) -> str:
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith(("/", "~")) or ".." in parts or parts[0] == ".git":
+        raise ValueError("must be a path below the workspace, such as node_modules")
+    return path
+
+
+class WorktreeConfig(Section):
+    """What the worktrees of steps have besides what git checks out."""
+
+    setup: tuple[str, ...] = ()
+    """Commands that run in each worktree before its step begins, such as `npm ci`; one that fails fails the step."""
+    share: tuple[Annotated[str, AfterValidator(_inside)], ...] = ()
+    """Paths of the workspace that each worktree gets links to, such as `node_modules`, where git does not have them."""
+
+
 class VibeConfig(Section):
     """Everything that can be set, after the layers were merged.
 
@@ -328,6 +345,8 @@ class VibeConfig(Section):
     """Whether the system prompt tells of the project's files, its git state and its README."""
     project_context: ProjectContextConfig = ProjectContextConfig()
     """How much of the project the system prompt tells."""
+    worktree: WorktreeConfig = WorktreeConfig()
+    """What the worktrees of steps have besides what git checks out; see `[worktree]`."""
     enable_experimental_hooks: bool = False
     """Whether hooks run; false: no `hooks.toml` is read, which is said where there is one."""
     mcp_servers: tuple[McpServerConfig, ...] = ()
