@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.e2e.conftest import VibeCommand
+from tests.e2e.conftest import REPOSITORY, VibeCommand
 from tests.e2e.test_prompt import turns
 from tests.fakes.web_server import Page, WebServer
 from vibe.cli.command_table import COMMANDS
@@ -91,6 +91,25 @@ def test_other_shells_have_scripts_too(vibe: VibeCommand) -> None:
     )
     assert vibe("completions", "zsh").out.endswith(vibe("completions", "bash").out)
     assert vibe("completions", "tcsh").err.startswith("vibe: unknown shell 'tcsh': choose from bash, zsh, fish")
+
+
+def test_the_providers_of_the_readme_can_be_configured_as_it_says(vibe: VibeCommand) -> None:
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    recipe = readme.partition("## Another model")[2].partition("```toml\n")[2].partition("```")[0]
+    rows = [line.strip("| ").split(" | ") for line in readme.splitlines() if "`http" in line and line.startswith("|")]
+    assert [row[0] for row in rows] == ["OpenAI", "OpenRouter", "Ollama"]
+
+    for _, base, key, name in rows:
+        variable = key.strip("`") if key.startswith("`") else ""
+        text = recipe.replace("https://api.openai.com/v1", base.strip("`")).replace("gpt-4.1", name.strip("`"))
+        vibe.configure(
+            text.replace('api_key_env_var = "OPENAI_API_KEY"\n', f'api_key_env_var = "{variable}"\n' * bool(variable))
+        )
+        listed = vibe("models")
+        assert (listed.code, listed.err) == (0, "")
+        assert f"* {name.strip('`')}" in listed.out
+        assert (f"({variable} is not set)" in listed.out.split("\n* ")[-1]) == bool(variable)
+        assert vibe("doctor").out.count("FAIL keys") == bool(variable)
 
 
 def test_models_are_listed_and_providers_asked(vibe: VibeCommand) -> None:
