@@ -21,6 +21,7 @@ from vibe.core.guidance_loader import GuidanceRequest, load_guidance
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.sandbox.confinement import Confinement
+from vibe.core.sandbox.temporary import remove_abandoned
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.bounds import bounds_of
 from vibe.core.tools.manager import ToolManager, ToolSources
@@ -166,6 +167,7 @@ def _confinement(host: Host, loaded: LoadedConfig) -> Confinement:
     confinement = Confinement(loaded.config.sandbox, loaded.environ, host.home, keys=keys)
     if confinement.required:
         confinement.choice()
+    remove_abandoned(loaded.environ.get("TMPDIR"))  # this run may never confine a command, and so never look
     return confinement
 
 

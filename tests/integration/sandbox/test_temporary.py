@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
 from vibe.core.sandbox.temporary import PREFIX, temporary_folder
+
+VIBE = Path(sysconfig.get_path("scripts")) / "vibe"
 
 
 class Owner:
@@ -97,3 +101,20 @@ def test_one_that_somebody_took_for_dead_too_soon_is_made_again(
 
     assert taken
     assert list(tmp_path.iterdir()) == [mine]
+
+
+def test_a_run_that_confines_nothing_takes_away_those_of_the_dead(tmp_path: Path) -> None:
+    with holder(tmp_path) as process:
+        process.kill()
+        process.wait()
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "script.json").write_text('{"version": 1, "agents": {"*": {"turns": [{"text": "done"}]}}}')
+    (home / "config.toml").write_text(
+        f'active_model = "m"\n[[providers]]\nname = "p"\nbackend = "scripted"\nscript = "{home}/script.json"\n'
+        '[[models]]\nname = "m"\nprovider = "p"\n'
+    )
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "VIBE_HOME": str(home), "TMPDIR": str(tmp_path)}
+    ended = subprocess.run([VIBE, "-p", "hi"], cwd=home, env=environ, stdin=subprocess.DEVNULL, check=False)
+    assert ended.returncode == 0
+    assert list(tmp_path.glob(f"{PREFIX}*")) == []

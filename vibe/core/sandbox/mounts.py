@@ -75,7 +75,8 @@ def _working(policy: SandboxPolicy, devices: Iterable[str]) -> Iterator[str]:
 
 def holds(folder: Path, path: Path) -> bool:
     """Whether ``path`` is ``folder`` or lies below it."""
-    return path == folder or folder in path.parents
+    above, name = str(folder), str(path)
+    return name == above or name.startswith(above if above == "/" else f"{above}/")
 
 
 def _runtime_folder(network: Network) -> Iterator[str]:
@@ -95,8 +96,14 @@ def _bound(how: str, paths: Iterable[Path]) -> Iterator[str]:
 
 def _between(folders: Sequence[Path], paths: Iterable[Path]) -> list[Path]:
     """The folders on the way to ``paths``: as mount points they can't be renamed, which would lead round what is frozen."""
-    way = {parent for path in paths for parent in path.parents if any(folder in parent.parents for folder in folders)}
-    return sorted(way)
+    tops = {str(one) for one in folders if not any(other != one and holds(other, one) for other in folders)}
+    way: set[str] = set()
+    for path in paths:
+        above = os.path.dirname(path)  # noqa: PTH120  hundreds of times for each command
+        while above not in tops and above not in way and above != "/":
+            way.add(above)
+            above = os.path.dirname(above)  # noqa: PTH120  as above
+    return sorted(map(Path, way))
 
 
 def _below(paths: Iterable[Path], folders: Sequence[Path]) -> list[Path]:

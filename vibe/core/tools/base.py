@@ -117,9 +117,8 @@ class InvokeContext:
     ``workspace`` is the agent's own root (the process has no directory to rely on), ``reads`` which version of which
     file it has seen, ``output_dir`` where a truncated output is kept whole, ``environ`` what child processes get.
     ``skills`` and ``memory`` are None where the agent has none. ``user_input_callback`` None: nobody is there to ask; ``subagents`` None: none can be started; ``background`` None:
-    no command can run on after its call. ``confinement`` None: commands run as the user would run them.
-    ``network`` None: they reach what the settings let them. ``sees_images``: the model takes pictures.
-    ``read_only``: nobody was asked, as the call runs where it can only read.
+    no command can run on after its call. ``confinement`` None: commands run as the user would run them. ``network`` None: they
+    reach what the settings let them. ``sees_images``: the model takes pictures. ``read_only``: nobody was asked, as it only reads.
     """
 
     tool_call_id: str
@@ -162,6 +161,7 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one
     uses_network: ClassVar[bool] = False
     interactive: ClassVar[bool] = False
     ends_work: ClassVar[bool] = False
+    unsandboxed_arguments: ClassVar[type[BaseModel] | None] = None  # where the sandbox is turned off
 
     def __init__(self, config: Config, state: State) -> None:
         self.config = config

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from vibe.core.config.models import VibeConfig
+from vibe.core.config.models import SandboxMode, VibeConfig
 from vibe.core.config.patterns import NamePatterns
 from vibe.core.config.tool_names import TOOL_ALIASES, canonical_tool_name
 from vibe.core.llm.port import ToolSchema
@@ -83,6 +83,8 @@ class ToolManager:
         config = self.config
         found = discover(replace(self._sources, extra=tuple(extra)), config.tool_paths)
         tables = {canonical_tool_name(name): table for name, table in config.tools.items()}
+        if config.sandbox.mode is SandboxMode.OFF:
+            found.tools.update({name: _unsandboxed(cls) for name, cls in found.tools.items()})
         catalogue = _catalogue(found, tables)
         _warn_unused_tables(found, tables)
         enabled = tuple(config.enabled_tools)
@@ -283,6 +285,23 @@ def _choose(names: Iterable[str], allowed: Sequence[str] | None, denied: Sequenc
     keep = None if allowed is None else _Selection(allowed, "allowed_tools")
     drop = _Selection(denied, "denied_tools")
     return tuple(sorted(name for name in names if (keep is None or keep.matches(name)) and not drop.matches(name)))
+
+
+def _unsandboxed(cls: ToolClass) -> ToolClass:
+    """The tool without words about a sandbox."""
+    arguments = cls.unsandboxed_arguments
+    if arguments is None:
+        return cls
+
+    def args_model(_: ToolClass) -> type[BaseModel]:
+        return arguments
+
+    members: dict[str, Any] = {
+        "__doc__": cls.__doc__,
+        "__module__": cls.__module__,
+        "args_model": classmethod(args_model),
+    }
+    return cast("ToolClass", type(cls.__name__, (cls,), members))
 
 
 def _catalogue(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> _Catalogue:

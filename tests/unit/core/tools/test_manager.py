@@ -12,7 +12,7 @@ from tests.fakes.tools import Save, SaveArgs
 from vibe.core.config.models import VibeConfig
 from vibe.core.errors import ConfigError
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, TextResult, ToolPermission
-from vibe.core.tools.errors import NoSuchToolError, ToolConfigError
+from vibe.core.tools.errors import NoSuchToolError, ToolArgumentsError, ToolConfigError
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.manager import ToolManager, ToolSources
 
@@ -316,3 +316,15 @@ def test_a_hint_that_several_tools_share_stands_once(tmp_path: Path) -> None:
 
     assert dict(tools.prompts()) == {"srv_a": "Search first."}
     assert dict(tools.filtered(["srv_b"]).prompts()) == {"srv_b": "Search first."}
+
+
+def test_with_the_sandbox_off_bash_knows_no_word_to_leave_it(tmp_path: Path) -> None:
+    for mode, known in (("auto", True), ("off", False)):
+        tools = load(tmp_path, sandbox={"mode": mode})
+        (schema,) = [one for one in tools.schemas() if one.name == "bash"]
+        assert ("unconfined" in str(schema)) is known
+        bash = tools.get("bash")
+        assert not bash.parse({"command": "ls"}).unconfined
+        if not known:
+            with pytest.raises(ToolArgumentsError):
+                bash.parse({"command": "ls", "unconfined": True})

@@ -58,6 +58,12 @@ class BashArgs(BaseModel):
     unconfined: Annotated[bool, Field(description="outside the sandbox; a person must agree")] = False
 
 
+class UnsandboxedBashArgs(BashArgs):
+    """The same where nothing is confined: there is nothing to leave."""
+
+    unconfined: ClassVar[bool] = False  # pyright: ignore[reportIncompatibleVariableOverride]  a word no more
+
+
 class BashResult(BaseModel):
     """What the line came to; a ``returncode`` other than 0 is a result like any other.
 
@@ -107,6 +113,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
     """Runs shell lines."""
 
     description: ClassVar[str] = "Run a shell line in the workspace, without a terminal."
+    unsandboxed_arguments: ClassVar[type[BaseModel] | None] = UnsandboxedBashArgs
 
     async def run(self, args: BashArgs, ctx: InvokeContext) -> AsyncGenerator[ToolStreamEvent | BashResult, None]:
         """Run it to its end, showing what it prints on the way.
