@@ -96,7 +96,7 @@ async def test_a_line_of_readers_that_is_not_wholly_understood_runs_unasked(
         "cat .env", "cat $(echo x) .env", "cat .e*", "cat ../home/.netrc $(true)", "echo $MISTRAL_API_KEY", "echo ${MISTRAL_API_KEY}", "for x in $HIDDEN; do echo $x; done",
         "x=HIDDEN; echo ${!x}", "ls > new", "cat a.txt | tee new", "python3 x.py", "touch new", "./x.sh", "$(echo ls)", "ls; npm test", "wc -l $(npm test)", "xargs rm < a.txt",
         "find . -exec rm {} +", "find . -exec sh -c 'ls' \\;", "f() { ls; }; f", "PATH=. ls $(pwd)", "export X=1; ls $(pwd)", "ls &", "bash -c 'cat a.txt'", "eval ls", "git push $(pwd)",
-        "git config x.y $(pwd)", "cat /etc/passwd $(pwd)", "ls (", "cat $(sudo ls)", "trap 'ls' EXIT", "npm_config_x=1; ls $(pwd)", "http_proxy=x; ls $(pwd)", "",
+        "git commit -m $(pwd)", "cat /etc/passwd $(pwd)", "ls (", "cat $(sudo ls)", "trap 'ls' EXIT", "npm_config_x=1; ls $(pwd)", "http_proxy=x; ls $(pwd)", "",
     ],
 )  # fmt: skip
 async def test_what_runs_more_or_names_what_is_hidden_is_asked_about(line: str, bubblewrap: Cell) -> None:

@@ -8,16 +8,40 @@ from pathlib import Path, PurePosixPath
 
 from vibe.core.tools._named_paths import path_parts
 from vibe.core.tools._readers import READERS, find_reader
-from vibe.core.tools._runners import Words, positions, texts, without_git_options
+from vibe.core.tools._runners import Words, positions, texts
 from vibe.core.tools._shell import ShellLine, Word
+from vibe.core.tools._shell_programs import bare
 from vibe.core.tools.permissions import is_sensitive
 from vibe.core.tools.workspace import Workspace
 
 PASSING_ON = frozenset({"command", "env", "nice", "nohup", "stdbuf", "time", "timeout", "xargs"})
 """Wrappers that only run a reader differently."""
 
-OF_THE_SHELL = frozenset({":", "[", "break", "cd", "continue", "exit", "read", "return", "shift", "sleep", "wait"})
+OF_THE_SHELL = frozenset({
+    ":",
+    "[",
+    "break",
+    "cd",
+    "continue",
+    "exit",
+    "read",
+    "return",
+    "set",
+    "shift",
+    "sleep",
+    "wait",
+})
 MAX_PATH = 4_096
+READ_WHEN_CONFINED = frozenset({
+    "awk", "bat", "batcat", "bc", "bzcat", "cal", "cloc", "egrep", "fd", "fdfind", "fgrep", "gawk", "getconf", "iconv", "jq", "ldd", "mawk",
+    "nm", "numfmt", "objdump", "pr", "readelf", "scc", "sdiff", "shuf", "size", "tar", "tokei", "tput", "unzip", "xmllint", "xzcat", "yq",
+    "zcat", "zgrep", "zipinfo", "zstdcat",
+})  # fmt: skip
+"""Programs whose everyday use is reading, though they can write or run others when nothing stops them."""
+GIT_WHEN_CONFINED = frozenset({
+    "check-attr", "check-mailmap", "cherry", "diff-files", "diff-index", "diff-tree", "fsck", "name-rev", "range-diff", "submodule",
+    "symbolic-ref", "var", "verify-commit", "verify-tag", "whatchanged",
+})  # fmt: skip
 SINGLE = frozenset(row for row in READERS if " " not in row)
 
 
@@ -29,7 +53,7 @@ def may_read_confined(line: ShellLine, workspace: Workspace, *, any_program: boo
     """
     if line.opaque or line.barred or not line.commands:
         return False
-    for command in line.commands:
+    for command in map(bare, line.commands):
         words = tuple(word.text for word in command.words)
         if not any_program and not _only_readers(words):
             return False
@@ -41,18 +65,18 @@ def may_read_confined(line: ShellLine, workspace: Workspace, *, any_program: boo
 def _only_readers(words: Words) -> bool:
     if not words[0] or "/" in words[0]:
         return False
-    return all(_is_reader(words[start:]) and not any(True for _ in texts(words[start:])) for start in positions(words))
+    commands = [words[start:] for start in positions(words) if not (words[start] or "").startswith("-")]
+    return all(_is_reader(inner) and not any(True for _ in texts(inner)) for inner in commands)
 
 
 def _is_reader(words: Words) -> bool:
     program = words[0]
     if program is None or "/" in program:
         return False
-    if program in OF_THE_SHELL or program in PASSING_ON or program in SINGLE:
+    if program in OF_THE_SHELL or program in PASSING_ON or program in SINGLE or program in READ_WHEN_CONFINED:
         return True
-    known = without_git_options(words) if program == "git" else words
-    argv = tuple(word for word in known[:3] if word is not None)
-    return find_reader(argv) is not None
+    argv = tuple(word for word in words[:3] if word is not None)
+    return find_reader(argv) is not None or (program == "git" and argv[1:2] != () and argv[1] in GIT_WHEN_CONFINED)
 
 
 def _leads_away(word: Word, workspace: Workspace) -> bool:

@@ -128,9 +128,14 @@ class Flow(Expansions):
         body = [child for child in node.children if child.type == "do_group"]
         started = len(self.commands)
         asked = self.in_order([child for child in node.children if child not in body], before, fed=fed)
-        programs = {command.argv[:1] for command in self.commands[started:]}
-        if programs <= {("true",), (":",), ("false",)} and "[" not in "".join(map(text_of, node.children[:2])):
-            self.surprise("it may never end")
+        programs = {command.argv[:1] for command in self.commands[started:]} - {
+            ("true",),
+            (":",),
+            ("false",),
+            ("test",),
+        }
+        if not programs and "$" not in "".join(text_of(child) for child in node.children if child not in body):
+            self.surprise("it may never end", barred=True)
         self._loop(body, asked, fed=fed)
         return asked.without(changed)
 
@@ -191,9 +196,10 @@ class Flow(Expansions):
                 fed = fed or child.type == "herestring_redirect"
                 self.walk(child, state, fed=fed)
         started = len(self.commands)
+        self._note_split(node, state)
         self._note(words, fed=fed, state=state)
         own = self.commands[started:]
-        expands = re.search(r"[$`]|<\(", text_of(node)) or node.children[0].type == "variable_assignment"
+        expands = re.search(r"[$`]|<[(<]", text_of(node)) or node.children[0].type == "variable_assignment"
         if not expands and not (len(own) == 1 and _same_words(text_of(node), own[0])):
             self.surprise("its words can be read in two ways", barred=True)
         return self._after(own, state)
@@ -204,6 +210,19 @@ class Flow(Expansions):
                 self.surprise("its variables may have too many values")
                 return
             self.commands.append(ShellCommand(words=tuple(reading), fed=fed, places=state.places))
+
+    def _note_split(self, node: Node, state: State) -> None:
+        """What a variable without quotes makes of a command whose words it holds: ``c='rm x'; $c``."""
+        named = [child.children[0] if child.type == "command_name" else child for child in node.children]
+        steered = text_of(named[0]) == "eval" if named else False
+        for child in named if steered else named[:1]:
+            name = text_of(child).strip("${}")
+            known = state.scope.get(name, ()) if child.type in {"simple_expansion", "expansion"} else ()
+            texts = [word.text for word in known if word.text and " " in word.text]
+            if texts:
+                self.surprise("it runs what a variable holds", barred=True)
+            for text in texts:
+                self.commands.append(ShellCommand(words=tuple(Word(text=part) for part in text.split())))
 
     def _after(self, commands: Sequence[ShellCommand], state: State) -> State:
         """What ``cd``, ``read`` and ``exit`` make of the state."""

@@ -58,10 +58,10 @@ def lexical_doubt(path: NamedPath) -> str:
 
 
 class PathDoubt(NamedTuple):
-    """Why a word names something it should not. ``below``: what it names is right, but for something in it."""
+    """Why a word names something it should not. ``harmless``: where nothing outside and no secret can be read."""
 
     why: str
-    below: bool = False
+    harmless: bool = False
 
 
 def resolved_doubt(path: NamedPath, workspace: Workspace, folders: Sequence[Path]) -> PathDoubt | None:
@@ -70,7 +70,7 @@ def resolved_doubt(path: NamedPath, workspace: Workspace, folders: Sequence[Path
     for part, folder in words:
         for candidate in candidates(part, folder, pattern=path.pattern):
             if candidate is None:
-                return PathDoubt(f"{path.text!r} stands for files that are only known by running it")
+                return PathDoubt(f"{path.text!r} stands for files that are only known by running it", harmless=True)
             doubt = _doubt(candidate, path, workspace)
             if doubt is not None:
                 return doubt
@@ -168,7 +168,7 @@ def _doubt(candidate: str, path: NamedPath, workspace: Workspace) -> PathDoubt |
     if path.written and is_control(PurePosixPath(shown)):
         return PathDoubt(f"{path.text!r} decides what runs later")
     below = _secret_below(resolved, path) if path.whole and resolved.is_dir() else ""
-    return PathDoubt(below, below=True) if below else None
+    return PathDoubt(below, harmless=True) if below else None
 
 
 def _secret_below(folder: Path, path: NamedPath) -> str:

@@ -25,12 +25,17 @@ def _a_short_time(words: tuple[str, ...]) -> bool:
     return len(words) == 1 and re.fullmatch(r"\d{0,2}(?:\.\d+)?s?", words[0]) is not None
 
 
+def _strict(words: tuple[str, ...]) -> bool:
+    return re.fullmatch(r"(?:[-+](?:[eu]+|[eu]*o pipefail) ?)+", " ".join(words)) is not None
+
+
 SHELL_WORDS: Mapping[str, Callable[[tuple[str, ...]], bool]] = MappingProxyType({
     ":": lambda _words: True,
     "break": _at_most_a_number,
     "continue": _at_most_a_number,
     "exit": _at_most_a_number,
     "read": _only_names,
+    "set": _strict,
     "sleep": _a_short_time,
 })
 """By name, and whether the words after it are such that it does nothing else."""

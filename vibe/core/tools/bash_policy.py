@@ -170,7 +170,9 @@ def _first_doubt(line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace
     named = [(path, command.places) for command, one in judged for path in one.paths]
     named += [(NamedPath(text=text), everywhere) for text in line.inputs]
     if workspace is None:
-        return next((_Doubt(doubt) for path, _ in named if (doubt := lexical_doubt(path))), None)
+        steps = [NamedPath(text=step) for place in everywhere for step in place]
+        paths = [*steps, *(path for path, _ in named)]
+        return next((_Doubt(doubt) for path in paths if (doubt := lexical_doubt(path))), None)
     return _doubt_places(named, [command.places for command, one in judged if one.git], workspace)
 
 
@@ -187,7 +189,7 @@ def _doubt_places(
     for place in {place for _, places in named for place in places} | {place for places in git for place in places}:
         folder = _folder(place, workspace)
         if folder is None:
-            return _Doubt(f"{' && '.join(f'cd {step}' for step in place)!r} leads to a place only known by running it")
+            return _Doubt(f"{'/'.join(place)!r} leads to a place only known by running it")
         folders[place] = folder
     for folder in {folders[place] for places in git for place in places}:
         if doubt := repository_doubt(folder):
@@ -195,7 +197,7 @@ def _doubt_places(
     for path, places in named:
         found = resolved_doubt(path, workspace, [folders[place] for place in sorted(places)] or [workspace.root])
         if found is not None:
-            return _Doubt(found.why, closed=not found.below)
+            return _Doubt(found.why, closed=not found.harmless)
     return None
 
 

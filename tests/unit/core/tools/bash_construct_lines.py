@@ -25,6 +25,7 @@ HARMLESS: tuple[str, ...] = (
     "echo \"$(git rev-parse HEAD)\"", "echo $(git rev-parse --short HEAD)", "echo \"today: $(date)\"", "echo \"$(wc -l < a.txt) lines\"", "printf '%s\\n' \"$(head -1 a.txt)\"", "echo \"$(echo \"$(pwd)\")\"",
     "diff <(sort a.txt) <(sort b.txt)", "comm -12 <(sort a.txt) <(sort b.txt)", "cat <(head -1 a.txt) <(tail -1 a.txt)", "grep -c one <(cat a.txt)",
     "while read -r l; do echo \"$l\"; done < <(sort a.txt)", "echo $PWD", "echo \"$PWD\" $HOME $USER", "echo $?", "ls missing; echo \"exit: $?\"", "echo $$ $#", "echo \"${PWD}\"",
+    "git -C . log --oneline", "git -C src status -s", "git -C src --no-pager log -1", "time git -C . diff --stat", "set -e; ls", "set -euo pipefail; ls | wc -l", "git log HEAD@{0} -1", "cat /proc/version",
     "time ls", "time git status", "time sort a.txt | head", "sleep 0.1", "sleep 0.1 && ls", ": nothing; ls", "ls; exit 0", "true && { ls; pwd; }", "test \"$(whoami)\" = root || echo no",
     "for f in a.txt b.txt; do echo -n \"$f: \"; wc -l < a.txt; done",
 )  # fmt: skip

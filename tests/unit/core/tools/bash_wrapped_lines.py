@@ -41,6 +41,7 @@ WRAPPERS: tuple[str, ...] = (
     "sudo -u me {}", "sudo --user me {}", "sudo --user=me -- {}", "sudo -EH -g x {}", "sudo -nu me {}", "sudo A=b {}", "run0 {}", "run0 -u me {}",
     "gosu me {}", "chpst -u me {}", "ls; (ls && {{ {}; }})", "ls $({})", "cat <({})", "echo \"$({})\"", "f() {{ {}; }}; f", "if true; then {}; fi", "case x in *) {};; esac",
     "for i in 1 2; do {}; done", "while {}; do ls; done", "! {}", "X=1 {}", "X=1 Y=2 env {}", "sh -c 'sh -c \"{}\"'", "env -S 'sh -c \"{}\"'", "timeout 5 env -i nice -n 5 {}",
+      "x='{}'; eval $x", "x='{}'; eval \"$x\"", "x='{}'; bash -c \"$x\"",  "{{ cd x && {}; }} || ls", "cd x; {}",
     "timeout $T {}", "nice -n $N {}", "env $X {}", "xargs $OPTIONS {}", "timeout $A $B {}", "ls |& {}", "{} &", "ls\n{}", "ls &&\\\n{}", "> x {}", "2>/dev/null {}",
     "{} <<< x", "nice\\\n {}", "\\time {}", "'env' {}", "e\"n\"v {}", "/usr/bin/env {}", "./env {}", "ls | (xargs -n 1 nice {})", "[[ $({}) ]]", "x=$({})", "echo `{}`",
     "echo $(({} 2>/dev/null))`{}`",

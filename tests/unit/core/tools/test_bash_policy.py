@@ -107,6 +107,10 @@ ASKED = [
     "ls() { rm x; }; ls",
     "function ls { rm x; }; ls",
     "while true; do ls; done",
+    "while :; do ls; done",
+    "until false; do sleep 1; done",
+    "while [ 1 ]; do ls; done",
+    "while [[ -n x ]]; do ls; done",
     "env ls",
     "xargs ls",
     "nice ls",
@@ -465,6 +469,16 @@ NESTED = {
     "substitutions": "ls $(",
     "quotes": "sh -c '",
     "parentheses": "(",
+    "loops": "for x in 1 2; do ",
+    "loops with sums": "x=0; for i in 1 2 3; do x=$((x+1)); ",
+    "conditions": "if ls; then ",
+    "cases": "case x in x) ",
+    "assignments": "x=1; y=$x; ",
+    "assignments of substitutions": "x=$(",
+    "values": 'for x in a b c d; do echo "$x$x$x$x"; ',
+    "folders": "cd src && ",
+    "folders and more folders": "cd src; ls || cd x; ",
+    "tests": "[[ -f x ]] && ",
 }
 
 
@@ -507,3 +521,11 @@ def test_a_word_that_is_asked_about_each_time_is_not_lost_in_a_long_line() -> No
     assert acts_as_another(f"{padding}; sudo ls", DEFAULT_DENIED)
     assert "'vim' is in it" in acts_as_another(f"{padding}; vim", DEFAULT_DENIED)
     assert acts_as_another("env --x " * 3_000 + "ls", DEFAULT_DENIED)
+
+
+@pytest.mark.parametrize(
+    "line", ["x='vim a'; $x", "x='vim a'; ${x}", "for x in 'vim a' ls; do $x; done", "x=vim; $x a"]
+)
+def test_a_denied_program_that_a_variable_holds_is_found(line: str) -> None:
+    assert judge(line).permission is ToolPermission.NEVER
+    assert acts_as_another(line.replace("vim", "sudo"))

@@ -24,6 +24,7 @@ from vibe.core.tools.bash_policy import (
     DEFAULT_DENIED,
     DEFAULT_DENIED_STANDALONE,
     BashVerdict,
+    ConfinedReading,
     classify,
 )
 from vibe.core.tools.workspace import Workspace
@@ -34,9 +35,14 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> ShellLab:
     return shell_lab.build(tmp_path_factory.mktemp("lab") / "template")
 
 
-def judge(line: str, lab: ShellLab) -> BashVerdict:
+def judge(line: str, lab: ShellLab, confined: ConfinedReading = ConfinedReading.OFF) -> BashVerdict:
     return classify(
-        line, DEFAULT_ALLOWED, DEFAULT_DENIED, standalone=DEFAULT_DENIED_STANDALONE, workspace=Workspace(root=lab.work)
+        line,
+        DEFAULT_ALLOWED,
+        DEFAULT_DENIED,
+        standalone=DEFAULT_DENIED_STANDALONE,
+        workspace=Workspace(root=lab.work),
+        confined=confined,
     )
 
 
@@ -165,3 +171,31 @@ def test_a_pattern_stands_for_all_that_bash_finds(
         ).stdout.decode(errors="surrogateescape").split("\0")[:-1]  # fmt: skip
         ours = {os.path.normpath(path) for path in candidates(pattern, folder, pattern=True) if path is not None}
         assert {os.path.normpath(folder / path) for path in found} <= ours
+
+
+CONFINED = (
+    "wc -l $(git ls-files)", "find . -name '*.py' | xargs wc -l", "find . -name '*.py' -print0 | xargs -0 grep -n def", "find src -name '*.py' -exec wc -l {} +", "grep -rl def .", "awk '{print $1}' a.txt",
+    "awk -F: '{s+=$1} END {print s}' a.txt", "sed 's/a/b/' a.txt", "tar -tf x.tar", "zcat x.gz", "unzip -l x.zip", "fd py", "bat a.txt", "egrep 'a|b' a.txt", "cat <<< x", "cat <<EOF\nx\nEOF", "for f in $(git ls-files); do wc -l $f; done",
+    "git ls-files | while read -r f; do wc -l \"$f\"; done", "basename `pwd`", "head -1 \"$(ls | head -1)\"", "git cherry", "git name-rev HEAD", "ls src | xargs -n 1 basename", "timeout 5 grep -c one a.txt", "env ls", "time -p ls",
+    "x=$(ls | wc -l); [ \"$x\" -gt 0 ] && echo some", "for f in *; do [ -f \"$f\" ] && wc -l $f; done", "sed -n '$p;2q' a.txt", "ls *.t[x]t", "ls {a,b}.txt", "diff -r src config", "grep -R def src", "cd $(git rev-parse --show-toplevel) && ls",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", CONFINED)
+def test_what_reads_but_is_not_understood_may_run_where_it_can_only_read(line: str, template: ShellLab) -> None:
+    verdict = judge(line, template, ConfinedReading.READERS)
+    assert verdict.permission is ToolPermission.ALWAYS or verdict.read_only, verdict.reason
+    assert judge(line, template, ConfinedReading.OFF).read_only is False
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pwn", "ls; pwn", "xargs pwn", "find . -exec pwn {} +", "sh -c ls", "python3 x.py", "./ls", "$x", "cat .env $(pwd)", "cat link $(pwd)/", "echo $FAKE_API_KEY", "cat $FAKE_API_KEY", "echo x > new", "ls &", "PATH=evil ls", "LD_PRELOAD=x ls",
+        "cat ../outside/secret.txt $(pwd)", "while :; do ls; done", "f() { ls; }; f", "sudo ls", "ls (", "git push", "git -C evilrepo status", "cd evilrepo && git status", "eval ls", "source x", ". ./x", "export x=1; ls", "xargs sh -c ls", "git commit -m x",
+    ],
+)  # fmt: skip
+def test_what_may_run_more_than_readers_may_not(line: str, template: ShellLab) -> None:
+    verdict = judge(line, template, ConfinedReading.READERS)
+    assert not verdict.read_only
+    assert verdict.permission is not ToolPermission.ALWAYS
