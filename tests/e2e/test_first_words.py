@@ -139,7 +139,7 @@ def test_models_are_listed_and_providers_asked(vibe: VibeCommand) -> None:
     assert "\nv1 offers:\n  a" in asked.out
     assert "\x1b" not in asked.out
     assert "odd: " in asked.out
-    assert "/odd/models is no list of models" in asked.out
+    assert "/odd/models is not a list of models" in asked.out
     assert "/gone/models answered 404" in asked.out
     assert [offer["provider"] for offer in document["offers"]] == ["v1", "odd", "gone"]
     assert [model["alias"] for model in document["configured"] if model["active"]] == ["mine"]

@@ -112,7 +112,7 @@ def _model(config: VibeConfig, environ: Mapping[str, str], *, online: bool) -> I
         detail = f"{wanted} is not set: set it, or choose another model"
         yield Finding(subject="keys", state=State.FAILED, detail=detail)
     else:
-        yield _ok("keys", f"set: {', '.join(present) or 'none, and none is needed'}")
+        yield _ok("keys", f"set: {', '.join(present)}" if present else "no API key needed")
     if online and provider.backend is not BackendKind.SCRIPTED:
         yield _reachable(provider.api_base)
 
@@ -138,9 +138,7 @@ def _sandbox(mode: SandboxMode) -> Finding:
         return Finding(subject="sandbox", state=State.FAILED, detail=str(error))
     if choice.sandbox is None:
         state = State.OK if mode is SandboxMode.OFF else State.WARNING
-        return Finding(
-            subject="sandbox", state=state, detail=f"none ({choice.reason}): commands run as you would run them"
-        )
+        return Finding(subject="sandbox", state=state, detail=f"none ({choice.reason}): commands run unconfined")
     limits = f", but {choice.sandbox.limits}" if choice.sandbox.limits else ""
     return _ok("sandbox", f"{choice.reason} (mode {mode.value}){limits}")
 

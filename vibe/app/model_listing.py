@@ -102,7 +102,7 @@ def _offer(provider: ProviderConfig, environ: Mapping[str, str]) -> Offer:
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return Offer(provider=provider.name, problem=f"{provider.api_base} can't be reached: {error}")
     except ValidationError:
-        return Offer(provider=provider.name, problem=f"{provider.api_base}/models is no list of models")
+        return Offer(provider=provider.name, problem=f"{provider.api_base}/models is not a list of models")
 
 
 def _names(listed: Sequence[_Named]) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ class LogSettingError(UsageError):
 
 
 class LogFile(logging.Handler):
-    """Appends to ``path``, which only its user may read; at ``most`` bytes it becomes ``<path>.1`` and begins anew.
+    """Appends to ``path``, which only its user may read; at ``most`` bytes it becomes ``<path>.1`` and starts over.
 
     The values of secret variables of ``environ`` are taken out. A disk that refuses is nothing to fail for.
     """

@@ -78,7 +78,7 @@ def test_list_as_json_is_what_the_registry_holds(surroundings: Surroundings, bus
 
 def test_list_without_runs_says_so(surroundings: Surroundings) -> None:
     assert surroundings.run("list") == 0
-    assert surroundings.out.getvalue() == "no run publishes events now\n"
+    assert surroundings.out.getvalue() == "no run is publishing events now\n"
 
 
 def test_tail_of_an_ended_run_prints_readable_lines(surroundings: Surroundings, bus: EventBus) -> None:
@@ -105,11 +105,11 @@ def test_tail_as_json_prints_the_bodies(surroundings: Surroundings, bus: EventBu
 
 def test_tail_without_a_source_needs_exactly_one(surroundings: Surroundings, vibe_home: Path) -> None:
     assert surroundings.run("tail") == 2
-    assert "no SOURCE was given and no run publishes" in surroundings.err.getvalue()
+    assert "no SOURCE was given and no run is publishing" in surroundings.err.getvalue()
     info = RunInfo(cwd="/")
     with EventBus.open(vibe_home, source="run-1", info=info), EventBus.open(vibe_home, source="run-2", info=info):
         assert surroundings.run("tail") == 2
-    assert "several runs publish: give a source id" in surroundings.err.getvalue()
+    assert "several runs are publishing: give a source id" in surroundings.err.getvalue()
     assert "running now: run-1, run-2" in surroundings.err.getvalue()
 
 

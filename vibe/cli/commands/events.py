@@ -91,7 +91,7 @@ def _list(output: str, env: CliEnvironment) -> None:
         env.stdout.write(msgspec.json.format(msgspec.json.encode([entry.public for entry in entries])).decode() + "\n")
         return
     if not entries:
-        env.stdout.write("no run publishes events now\n")
+        env.stdout.write("no run is publishing events now\n")
     for entry in entries:
         env.stdout.write(_entry_line(entry) + "\n")
 
@@ -179,7 +179,9 @@ def _only_source(env: CliEnvironment) -> str:
     running = [entry.source for entry in Registry(env.home, env.runtime_dir).running()]
     if len(running) != 1:
         raise UnknownSourceError(
-            "no SOURCE", f"was given and {'several runs publish' if running else 'no run publishes'}", running
+            "no SOURCE",
+            f"was given and {'several runs are publishing' if running else 'no run is publishing'}",
+            running,
         )
     return running[0]
 

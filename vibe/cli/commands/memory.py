@@ -56,7 +56,7 @@ def _list(store: MemoryStore, output: str, env: CliEnvironment) -> None:
         env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
         return
     if not entries:
-        env.stdout.write("nothing is kept: `vibe memory add TEXT` keeps a fact\n")
+        env.stdout.write("nothing is remembered yet: `vibe memory add TEXT` adds a fact\n")
     for scope, entry in entries:
         day = time.strftime("%Y-%m-%d", time.localtime(entry.created))
         text = one_line(entry.text, MAX_TEXT)

@@ -74,7 +74,7 @@ def _decide_line(check: PermissionCheck, line: str) -> Decision:
     try:
         given: object = json.loads(line)
     except ValueError as error:
-        return _invalid(f"the line is no JSON: {error}")
+        return _invalid(f"the line is not JSON: {error}")
     if not isinstance(given, str | dict):
         return _invalid("the line is neither a JSON string nor an object")
     try:

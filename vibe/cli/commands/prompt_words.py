@@ -45,9 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only these tools (name, glob or re:...); repeatable",
     )
     parser.add_argument(
-        "-c", "--continue", dest="resume", action="store_const", const="", help="go on with the last session here"
+        "-c", "--continue", dest="resume", action="store_const", const="", help="continue the last session here"
     )
-    parser.add_argument("--resume", nargs="?", const="", metavar="ID", help="go on with the session whose id begins so")
+    parser.add_argument(
+        "--resume", nargs="?", const="", metavar="ID", help="continue the session with this id, or the last"
+    )
     parser.add_argument("--workdir", metavar="DIR", help="work here instead of in the current directory")
     parser.add_argument("--add-dir", action="append", default=[], metavar="DIR", help="another folder to work in")
     parser.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this run")

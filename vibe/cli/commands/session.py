@@ -85,7 +85,7 @@ def _list(args: argparse.Namespace, loader: SessionLoader, env: CliEnvironment) 
         env.stdout.write(json.dumps([_document(saved) for saved in sessions], indent=2, ensure_ascii=False) + "\n")
         return
     if not sessions:
-        env.stdout.write("there is no session; `vibe -p PROMPT` begins one\n")
+        env.stdout.write("no sessions yet: `vibe -p PROMPT` starts one\n")
     for saved in sessions:
         env.stdout.write(f"{saved.meta.session_id[:SHOWN_ID]}  {_line(saved)}\n")
 
@@ -106,7 +106,7 @@ def _shown(saved: SavedSession, messages: list[Message]) -> Iterator[str]:
     yield f"{one_line(meta.agent)} with {one_line(meta.model)}, {meta.usage.total_tokens} tokens, {cost}{branch}{commit}"
     for index, message in enumerate(messages):
         yield f"{index:>4}  {_who(message)}: {one_line(_summary(message), 120)}"
-    yield f"go on with: vibe --resume {meta.session_id[:SHOWN_ID]} -p PROMPT"
+    yield f"continue with: vibe --resume {meta.session_id[:SHOWN_ID]} -p PROMPT"
 
 
 def _summary(message: Message) -> str:
@@ -167,4 +167,4 @@ def _rewind(args: argparse.Namespace, saved: SavedSession, env: CliEnvironment) 
         env.stdout.write(f"changed by someone else since: {one_line(conflict.path)}, kept as {copy}\n")
     for name in report.skipped:
         env.stdout.write(f"not restored, a git filter stands before it: {one_line(name)}\n")
-    env.stdout.write(f"go on with: vibe --resume {report.session_id[:SHOWN_ID]} -p PROMPT\n")
+    env.stdout.write(f"continue with: vibe --resume {report.session_id[:SHOWN_ID]} -p PROMPT\n")

@@ -31,8 +31,8 @@ class CallAnnouncer:
             WarningEvent(
                 code="model.retry",
                 message=(
-                    f"attempt {notice.attempt + 1} of a model call follows in {notice.wait_seconds:.1f} s "
-                    f"(Ctrl-C stops): {notice.reason}"
+                    f"model call: retrying in {notice.wait_seconds:.1f} s (attempt {notice.attempt + 1}; Ctrl-C stops): "
+                    f"{notice.reason}"
                 ),
                 wait_seconds=notice.wait_seconds,
             )

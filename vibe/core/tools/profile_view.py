@@ -111,7 +111,7 @@ def _table_problems(
     for key in table:
         near = get_close_matches(key, model.model_fields, n=1)
         if key not in model.model_fields and near:
-            problems.append(_problem(profile, (tool, key), f"is no setting of {tool}, did you mean {near[0]!r}?"))
+            problems.append(_problem(profile, (tool, key), f"unknown setting of {tool}, did you mean {near[0]!r}?"))
     try:
         model.model_validate({**tools.get_tool_config(tool).model_dump(), **table})
     except ValidationError as error:
