@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.unit.core.tools import shell_lab
 from tests.unit.core.tools.bash_lines import EVASIONS, EVERYDAY
+from vibe.core.tools._denials import inspect
 from vibe.core.tools._shell import parse_line
 from vibe.core.tools.bash_policy import DEFAULT_ALLOWED, DEFAULT_DENIED, DEFAULT_DENIED_STANDALONE, classify
 from vibe.core.tools.workspace import Workspace
@@ -27,6 +28,7 @@ def measure(rounds: int) -> dict[str, float]:
         for _ in range(rounds):
             for line in (*EVERYDAY, *EVASIONS):
                 parse_line.cache_clear()
+                inspect.cache_clear()
                 started = time.perf_counter()
                 classify(
                     line, DEFAULT_ALLOWED, DEFAULT_DENIED, standalone=DEFAULT_DENIED_STANDALONE, workspace=workspace
