@@ -101,7 +101,7 @@ def test_it_lies_over_the_configuration_and_variables_and_below_flags(vibe: Vibe
     [
         ('safety = "neutral"\nauto_compact_treshold = 5\n', "mine.toml:2: auto_compact_treshold: is no key"),
         ('safety = "neutral"\n[sandbox]\nnetwork = "wide"\n', "mine.toml:3: sandbox.network: must be"),
-        ('safety = "neutral"\n[sandbox]\nnetwrok = "on"\n', "mine.toml:3: unknown key sandbox.netwrok"),
+        ('safety = "neutral"\n[sandbox]\nnetwrok = "on"\n', "mine.toml:3: unknown setting sandbox.netwrok"),
         ('safety = "neutral"\ncontext_warnings = "no"\n', "mine.toml:2: context_warnings: must be"),
         (
             'safety = "neutral"\n[[models]]\nname = "x"\nprovider = "nobody"\n',

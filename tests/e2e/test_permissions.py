@@ -53,7 +53,7 @@ def test_auto_approve_moves_questions_but_no_denial(vibe: VibeCommand) -> None:
 
 
 def test_settings_count(vibe: VibeCommand) -> None:
-    vibe.configure('[tools.bash]\nallowlist = ["npm test"]\ndenylist = ["git push"]\n')
+    vibe.configure('[tools.bash]\nread_only_sandbox = "off"\nallowlist = ["npm test"]\ndenylist = ["git push"]\n')
     assert explain(vibe, "bash", "npm test -- -u")["decision"] == "allow"
     assert explain(vibe, "bash", "git push")["decision"] == "deny"
     assert explain(vibe, "bash", "ls")["decision"] == "ask"

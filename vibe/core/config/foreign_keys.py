@@ -8,7 +8,7 @@ from types import MappingProxyType
 FOREIGN_KEYS: Mapping[str, frozenset[str]] = MappingProxyType({
     "": frozenset({
         "active_transcribe_model", "active_tts_model", "api_retry_max_elapsed_time", "applied_migrations",
-        "ask_confirmation_on_exit", "autocopy_to_clipboard", "bypass_tool_permissions", "compaction_model", "connectors",
+        "ask_confirmation_on_exit", "autocopy_to_clipboard", "bypass_tool_permissions", "compaction_model", "compaction_prompt_id", "connectors",
         "console_base_url", "cost_currency", "disable_welcome_banner_animation", "displayed_workdir", "enable_auto_update",
         "enable_config_orchestrator", "enable_connectors", "enable_notifications", "enable_otel",
         "enable_system_trust_store", "enable_telemetry", "enable_update_checks", "experiment_overrides",
@@ -43,6 +43,7 @@ OUR_NAMES: Mapping[tuple[str, str], str] = MappingProxyType({
 REMEDIES: Mapping[str, str] = MappingProxyType({
     "api_retry_max_elapsed_time": "set retry_max_seconds of the provider instead",
     "bypass_tool_permissions": "set auto_approve instead",
+    "compaction_prompt_id": "a compact.md among your prompts replaces the built-in one",
     "enable_telemetry": "nothing is ever sent",
     "session_logging.save_dir": "sessions are kept below VIBE_HOME, in logs/session",
     "tools.read_file.sensitive_patterns": "names of secrets are known; refuse more with denylist",
