@@ -83,3 +83,12 @@ def test_the_rules_of_bash_hold_in_the_background(vibe: VibeCommand) -> None:
     vibe.replay(agents(main=[{"tool_calls": [bash("touch made", background=True)]}, {"text": "no"}]))
     assert vibe("-p", "go").code == 5
     assert not (vibe.workdir / "made").exists()
+
+
+def test_waiting_for_a_command_in_the_background_is_no_loop(vibe: VibeCommand) -> None:
+    start = {"tool_calls": [bash("exec sleep 600", background=True)]}
+    vibe.replay(agents(main=[start, *[{"tool_calls": [look(wait=0)]}] * 8, {"text": "waited"}]))
+
+    record = vibe("--yolo", "--output", "json", "-p", "go").document
+
+    assert (record["outcome"], record["result"], record["warnings"]) == ("completed", "waited", [])

@@ -107,7 +107,8 @@ def test_at_debug_it_tells_the_course_of_a_run_but_not_what_was_said(vibe: VibeC
     with ModelServer() as server:
         served(vibe, server)
         call = ServedCall(name="bash", arguments='{"command": "echo a-private-word"}')
-        server.enqueue(Reply(tool_calls=(call,)), Reply(text="a-private-answer"))
+        refused = ServedCall(name="bash", arguments='{"command": "sudo a-private-program"}', id="call00002")
+        server.enqueue(Reply(tool_calls=(call, refused)), Reply(text="a-private-answer"))
         assert vibe("--yolo", "-p", "a-private-question").code == 0
 
     text = (vibe.home / "logs" / "vibe.log").read_text()

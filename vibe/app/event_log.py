@@ -13,7 +13,6 @@ TOLD: Final = (
         "step_id",
         "subagent_step_id",
         "subagent_id",
-        "title",
         "agent",
         "model",
         "tool",
@@ -31,7 +30,7 @@ TOLD: Final = (
         "duration_s",
     ),
 )
-"""The fields that a line tells, where they say something."""
+"""The fields that a line tells, where they say something; of reasons only the stable words, not the sentences."""
 _TOO_MANY: Final = (AssistantDeltaEvent, ReasoningDeltaEvent, ToolStreamEvent)
 
 logger = logging.getLogger(__name__)
@@ -52,4 +51,4 @@ class EventLog:
 
 def _told(event: Event) -> str:
     values = ((name, getattr(event, name, None)) for name in TOLD)
-    return "".join(f" {name}={value!r}" for name, value in values if value not in (None, "", (), 0))
+    return "".join(f" {name}={value!r}" for name, value in values if value and not (name == "reason" and " " in value))

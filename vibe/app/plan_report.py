@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -17,7 +16,6 @@ from planner.report_build import ReportSources, build_report
 from planner.store_errors import BrokenPlanError
 from vibe.app.plan_ledger import revision_spending, spending_by_attempt
 from vibe.core.errors import UsageError
-from vibe.core.tools.redaction import redact
 
 
 class ReportFormat(StrEnum):
@@ -26,7 +24,6 @@ class ReportFormat(StrEnum):
     MARKDOWN = "md"
     HTML = "html"
     JSON = "json"
-    JUNIT = "xml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,25 +62,17 @@ def read_report(folder: PlanFolder) -> ReadReport:
         raise BrokenPlanError(str(folder.path), " ".join(str(error).split())) from error
 
 
-def written(read: ReadReport, form: ReportFormat, environ: Mapping[str, str]) -> str:
-    """The report in that format, without secrets: ``environ`` says which there are."""
-    return _written(read, form, lambda text: redact(text, environ))
-
-
-def _written(read: ReadReport, form: ReportFormat, masked: Callable[[str], str]) -> str:
+def written(read: ReadReport, form: ReportFormat) -> str:
+    """The report in that format."""
     match form:
         case ReportFormat.HTML:
             from planner.report_html import report_html  # noqa: PLC0415  each format brings what it needs
 
-            return masked(report_html(read.report, read.loaded.plan, read.loaded.dag))
+            return report_html(read.report, read.loaded.plan, read.loaded.dag)
         case ReportFormat.MARKDOWN:
             from planner.report_md import report_markdown  # noqa: PLC0415  as above
 
-            return masked(report_markdown(read.report, read.loaded.plan))
-        case ReportFormat.JUNIT:
-            from planner.report_ci import report_junit  # noqa: PLC0415  as above
-
-            return report_junit(read.report, masked)
+            return report_markdown(read.report, read.loaded.plan)
         case ReportFormat.JSON:
             import msgspec  # noqa: PLC0415  as above
 

@@ -11,7 +11,7 @@ from subagents.budget import Limits
 from tests.fakes.engine import Bench
 from tests.fakes.models import MODEL, answer, calling
 from vibe.core.llm.errors import ContextTooLongError, ModelError, ModelTransportError
-from vibe.core.llm.port import Completion
+from vibe.core.llm.port import Completion, FinishReason
 from vibe.core.messages import Message, SystemMessage, ToolMessage, Usage, UserMessage
 from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript
@@ -103,6 +103,16 @@ async def test_a_compaction_that_fails_changes_nothing_and_is_said(
     warnings = [event for event in bench.events(WarningEvent) if isinstance(event, WarningEvent)]
     assert "compact.failed" in [warning.code for warning in warnings]
     assert bench.account.usage == result.usage
+
+
+async def test_a_summary_that_was_cut_off_is_not_taken_for_whole(tmp_path: Path) -> None:
+    half = answer("SUMMARY of half", usage=Usage(400, 50, 0, 1), finish=FinishReason.LENGTH)
+    bench = bench_of(tmp_path, saying(1), saying(2, prompt_tokens=4_200), half, answer("done"))
+
+    assert (await bench.loop.act("write a parser")).outcome is Outcome.COMPLETED
+
+    assert "SUMMARY of half\n[The summary was cut off here" in bench.model.requests[-1].messages[1].content
+    assert "compact.cut" in [event.code for event in bench.events(WarningEvent) if isinstance(event, WarningEvent)]
 
 
 async def test_on_disk_the_whole_conversation_stays_and_a_reader_gets_the_short_one(tmp_path: Path) -> None:
