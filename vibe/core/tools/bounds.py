@@ -10,6 +10,7 @@ from pathlib import Path
 
 from vibe.core.config.paths import user_home_of
 from vibe.core.sandbox.confinement import Confinement
+from vibe.core.sandbox.control import control_paths
 from vibe.core.tools.permissions import CONTROL_FOLDERS, is_control, is_sensitive
 
 KEYS_FILE = ".env"
@@ -67,7 +68,8 @@ class Bounds:
         root = _innermost(path, (*roots, *self.writable))
         if is_control(_below(path, root)) or _lies_in(self.steering, path, root):
             return True
-        return any(_holds(place, path) for root in roots for place in _linked_control(root))
+        places = (place for root in roots for place in (*_linked_control(root), *_resolved(control_paths(root))))
+        return any(_holds(place, path) for place in places)
 
 
 def glob_matches(name: str, glob: str) -> bool:
@@ -91,6 +93,10 @@ def bounds_of(confinement: Confinement, environ: Mapping[str, str]) -> Bounds:
         sealed=(Path(os.path.realpath(confinement.vibe_home / KEYS_FILE)),),
         steering=tuple(Path(os.path.realpath(home / name)) for name in STEERING_IN_HOME),
     )
+
+
+def _resolved(paths: Iterable[Path]) -> Iterator[Path]:
+    return (Path(os.path.realpath(path)) for path in paths)
 
 
 def _linked_control(root: Path) -> Iterator[Path]:

@@ -140,6 +140,16 @@ async def test_what_is_open_stays_open(house: Callable[..., House], mode: Approv
     assert written.messages[0].status == ("denied" if mode is ApprovalMode.ASK else "ok")
 
 
+@pytest.mark.parametrize("path", ["AGENTS.md", "AGENTS.override.md", ".husky/pre-commit", "hooks.d/post-checkout"])
+async def test_what_is_closed_to_commands_is_closed_to_tools(house: Callable[..., House], path: str) -> None:
+    home = house()
+    (home.home / "work" / ".git" / "config").write_text(
+        "[core]\n\thooksPath = .husky\n[include]\n\tpath = ../hooks.d\n"
+    )
+    assert by(await home.do("write_file", path=path, content="x")) == "rule"
+    assert (await home.do("write_file", path=f"docs/{path}", content="x")).messages[0].status == "ok"
+
+
 async def test_a_workspace_that_is_the_home_keeps_its_secrets_closed(house: Callable[..., House]) -> None:
     home = house()
     home.root = home.home
