@@ -305,7 +305,7 @@ def test_a_paused_plan_keeps_its_worktree_and_is_not_cleaned(vibe: VibeCommand, 
     refused = vibe("plan", "clean", plan_id)
     everything = vibe("plan", "clean", "--all")
 
-    assert (refused.code, "can be gone on with" in refused.err) == (2, True), refused.err
+    assert (refused.code, "can be resumed" in refused.err) == (2, True), refused.err
     assert (everything.code, f"{plan_id}: left alone" in everything.out) == (0, True)
     assert (vibe.home / "plans" / plan_id / "worktrees" / "a" / "half.txt").exists()
     assert git(repo, "status", "--porcelain") == ""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from planner.plan_folder import PlanFolder, PlanSummary, find_plan, list_plans, plans_folder
-from planner.store_errors import UnknownPlanError
+from planner.plan_folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, list_plans, plans_folder
+from planner.plan_lock import PlanLock
+from planner.store_errors import StoreWriteError, UnknownPlanError
 from subagents.worktree_errors import WorktreeRefusedError
 from subagents.worktree_leftovers import Leftovers, find_leftovers, give_up_worktrees, remove_leftovers
 from subagents.worktree_orphans import Orphans, find_orphans
@@ -24,20 +26,25 @@ from vibe.core.errors import UsageError
 class Cleaned:
     """What was found of one plan; ``kept_because`` says why it was left (blank: it was removed, or would be).
 
-    ``sample`` is the temporary copy of a demonstration's project that it worked in.
+    ``sample`` is the temporary copy of a demonstration's project that it worked in, ``record`` the plan's own folder.
     """
 
     plan_id: str
     found: Leftovers
     sample: Path | None = None
     kept_because: str = ""
+    record: Path | None = None
 
 
-def clean_plans(host: Host, references: Sequence[str], *, cwd: Path, dry_run: bool) -> list[Cleaned]:
+def clean_plans(
+    host: Host, references: Sequence[str], *, cwd: Path, dry_run: bool, records: bool = False
+) -> list[Cleaned]:
     """Clean the plans named, or all that have ended where none is; plans with nothing left are not in the answer. Blocks.
 
     What a plan whose folder is gone left is found in the repository that ``cwd`` is in; work of it that was not merged goes
     only if it was named.
+
+    ``records``: the plans' own folders go as well, and with them all that is known of them.
 
     Raises:
         UsageError: no such plan, or one that was named is running or can be gone on with; nothing was removed.
@@ -58,10 +65,28 @@ def clean_plans(host: Host, references: Sequence[str], *, cwd: Path, dry_run: bo
     cleaned = [
         _clean(folder, host, repository_at(Path(folder.settings().workspace)), dry_run=dry_run) for folder in folders
     ]
+    if records:
+        cleaned = [_without_record(one, root, dry_run=dry_run) for one in cleaned]
     if repository is not None:
         for orphan in [one for one in found if isinstance(one, Orphans)] if references else orphans:
             cleaned += _clean_orphans(repository, orphan, root, named=bool(references), dry_run=dry_run)
-    return [one for one in cleaned if one.found or one.sample]
+    return [one for one in cleaned if one.found or one.sample or one.record]
+
+
+def _without_record(cleaned: Cleaned, root: Path, *, dry_run: bool) -> Cleaned:
+    """Remove the folder of a plan that has ended, under its lock."""
+    if cleaned.kept_because:
+        return cleaned
+    path = root / cleaned.plan_id
+    if not dry_run:
+        lock = PlanLock.acquire(path / LOCK_FILE, cleaned.plan_id)
+        try:
+            shutil.rmtree(path)
+        except OSError as error:
+            raise StoreWriteError(path, error) from error
+        finally:
+            lock.release()
+    return replace(cleaned, record=path)
 
 
 def give_up(host: Host, folder: PlanFolder) -> None:
@@ -148,7 +173,7 @@ def _kept_because(plan: PlanSummary) -> str:
     if plan.holder is not None:
         return f"process {plan.holder} runs it"
     if plan.status in RESUMABLE:
-        return f"it can be gone on with; `vibe plan cancel {plan.plan_id}` gives it up"
+        return f"it can be resumed; `vibe plan cancel {plan.plan_id}` ends it for good"
     return ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,6 +17,7 @@ from planner.report_build import ReportSources, build_report
 from planner.store_errors import BrokenPlanError
 from vibe.app.plan_ledger import revision_spending, spending_by_attempt
 from vibe.core.errors import UsageError
+from vibe.core.tools.redaction import redact
 
 
 class ReportFormat(StrEnum):
@@ -24,6 +26,7 @@ class ReportFormat(StrEnum):
     MARKDOWN = "md"
     HTML = "html"
     JSON = "json"
+    JUNIT = "xml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +65,25 @@ def read_report(folder: PlanFolder) -> ReadReport:
         raise BrokenPlanError(str(folder.path), " ".join(str(error).split())) from error
 
 
-def written(read: ReadReport, form: ReportFormat) -> str:
-    """The report in that format."""
+def written(read: ReadReport, form: ReportFormat, environ: Mapping[str, str]) -> str:
+    """The report in that format, without secrets: ``environ`` says which there are."""
+    return _written(read, form, lambda text: redact(text, environ))
+
+
+def _written(read: ReadReport, form: ReportFormat, masked: Callable[[str], str]) -> str:
     match form:
         case ReportFormat.HTML:
             from planner.report_html import report_html  # noqa: PLC0415  each format brings what it needs
 
-            return report_html(read.report, read.loaded.plan, read.loaded.dag)
+            return masked(report_html(read.report, read.loaded.plan, read.loaded.dag))
         case ReportFormat.MARKDOWN:
             from planner.report_md import report_markdown  # noqa: PLC0415  as above
 
-            return report_markdown(read.report, read.loaded.plan)
+            return masked(report_markdown(read.report, read.loaded.plan))
+        case ReportFormat.JUNIT:
+            from planner.report_ci import report_junit  # noqa: PLC0415  as above
+
+            return report_junit(read.report, masked)
         case ReportFormat.JSON:
             import msgspec  # noqa: PLC0415  as above
 

@@ -144,7 +144,7 @@ def _add_report(commands: Any) -> None:
     report = commands.add_parser("report", help="what a plan came to: steps, time, cost, decisions, changes")
     report.add_argument("plan", metavar="ID", help=PLAN_HELP)
     report.add_argument(
-        "--format", choices=("md", "html", "json"), help="default: what the name of FILE ends with, else md"
+        "--format", choices=("md", "html", "json", "junit"), help="default: what the name of FILE ends with, else md"
     )
     report.add_argument("-o", dest="file", metavar="FILE", help="write it to this file")
     diff = commands.add_parser("diff", help="which steps of two plans are the same, and why the others are not")
@@ -172,6 +172,9 @@ def _add_clean(commands: Any) -> None:
     )
     clean.add_argument("plans", nargs="*", metavar="ID", help="a plan's id or its beginning")
     clean.add_argument("--all", action="store_true", help="of all plans that have ended")
+    clean.add_argument(
+        "--records", action="store_true", help="and all that is known of these plans: records, results, logs"
+    )
     clean.add_argument("--dry-run", action="store_true", help="say what there is; remove nothing")
     _add_output(clean)
 
@@ -208,4 +211,10 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--show-output", action="store_true", help="print what commands and checks print, as they do; lines, no tree"
     )
-    parser.add_argument("--report", metavar="FILE", help="leave a report here at the end: .md, .html or .json")
+    parser.add_argument(
+        "--report",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="leave a report here at the end: .md, .html, .json or .xml (JUnit); 'github': annotations and step summary; repeatable",
+    )

@@ -17,7 +17,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     if bool(args.plans) == args.all:
         raise CommandLineError("name the plans to clean, or say --all")
     host = env.host
-    cleaned = clean_plans(host, args.plans, cwd=env.cwd, dry_run=args.dry_run)
+    cleaned = clean_plans(host, args.plans, cwd=env.cwd, dry_run=args.dry_run, records=args.records)
     if args.output == "json":
         env.stdout.write(json.dumps([_document(one) for one in cleaned], indent=2, ensure_ascii=False) + "\n")
         return ExitCode.DONE
@@ -32,6 +32,8 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
             env.stdout.write(f"{one.plan_id}: {verb} branch {one_line(branch, 1_000)}\n")
         if one.sample is not None:
             env.stdout.write(f"{one.plan_id}: {verb} the sample's copy {one_line(str(one.sample), 1_000)}\n")
+        if one.record is not None:
+            env.stdout.write(f"{one.plan_id}: {verb} the record {one_line(str(one.record), 1_000)}\n")
     if not cleaned:
         env.stdout.write("nothing to clean\n")
     return ExitCode.DONE
@@ -43,5 +45,6 @@ def _document(one: Cleaned) -> dict[str, object]:
         "worktrees": [str(path) for path in one.found.worktrees],
         "branches": list(one.found.branches),
         "sample": str(one.sample) if one.sample else None,
+        "record": str(one.record) if one.record else None,
         "kept_because": one.kept_because or None,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from planner.files import replace_file
@@ -12,13 +13,23 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.core.tools.redaction import redact
+
+FORMATS = {
+    "md": ReportFormat.MARKDOWN,
+    "html": ReportFormat.HTML,
+    "json": ReportFormat.JSON,
+    "junit": ReportFormat.JUNIT,
+}
+SUMMARY_FILE = "GITHUB_STEP_SUMMARY"
+"""The variable that names the file in which a step of a GitHub workflow leaves its summary."""
 
 
 class ReportNameError(UsageError):
     """The name of a report's file does not say what it is to hold."""
 
     def __init__(self, flag: str, name: str) -> None:
-        super().__init__(f"{flag} {name}: give the file a name that ends in .md, .html or .json")
+        super().__init__(f"{flag} {name}: give the file a name that ends in .md, .html, .json or .xml (JUnit)")
 
 
 class UnwrittenReportError(EnvironmentFailure):
@@ -32,12 +43,12 @@ class UnwrittenReportError(EnvironmentFailure):
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Print the report, or write it to a file."""
     folder = find_plan(env.home, args.plan)
-    form = ReportFormat(args.format) if args.format else None
+    form = FORMATS[args.format] if args.format else None
     if args.file:
         form = form or format_of("-o", args.file)
-        write_report(folder, report_path("-o", args.file, env), form)
+        write_report(folder, report_path("-o", args.file, env), form, env)
     else:
-        env.stdout.write(written(read_report(folder), form or ReportFormat.MARKDOWN))
+        env.stdout.write(written(read_report(folder), form or ReportFormat.MARKDOWN, env.environ))
     return ExitCode.DONE
 
 
@@ -65,15 +76,35 @@ def report_path(flag: str, name: str, env: CliEnvironment) -> Path:
     return path
 
 
-def write_report(folder: PlanFolder, path: Path, form: ReportFormat) -> None:
+def write_report(folder: PlanFolder, path: Path, form: ReportFormat, env: CliEnvironment) -> None:
     """Write the report of a plan to a file, as a whole or not at all.
 
     Raises:
         BrokenPlanError: the plan's folder can't be read back.
         UnwrittenReportError: the file can't be written.
     """
-    text = written(read_report(folder), form)
+    text = written(read_report(folder), form, env.environ)
     try:
         replace_file(path, text.encode())
     except OSError as error:
         raise UnwrittenReportError(path, error, folder.plan_id) from error
+
+
+def report_to_github(folder: PlanFolder, env: CliEnvironment) -> None:
+    """Annotate a GitHub workflow with what failed, and add the report to the summary of its step.
+
+    Raises:
+        BrokenPlanError: the plan's folder can't be read back.
+        UnwrittenReportError: the summary can't be written.
+    """
+    from planner.report_ci import github_annotations  # noqa: PLC0415  only for a workflow
+
+    read = read_report(folder)
+    masked = partial(redact, environ=env.environ)
+    env.stderr.writelines(f"{line}\n" for line in github_annotations(read.report, masked))
+    if name := env.environ.get(SUMMARY_FILE):
+        try:
+            with Path(name).open("a", encoding="utf-8") as file:
+                file.write(written(read, ReportFormat.MARKDOWN, env.environ))
+        except OSError as error:
+            raise UnwrittenReportError(Path(name), error, folder.plan_id) from error

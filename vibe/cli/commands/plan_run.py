@@ -40,7 +40,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     if args.plan_command == "run" and (args.file is None) is not args.demo:
         raise CommandLineError(NO_PLAN if args.file is None else "--demo runs the built-in plan: leave FILE out")
     options = _options(args, env)
-    leave_report = _report(args.report, env) if args.report else None
+    leave_reports = [_report(file, env) for file in args.report]
     host = env.host
     if env.owns_process:
         allow_open_files()
@@ -61,9 +61,10 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
                 return ExitCode.BLOCKED
             ended = _run_new(loaded, replace(options, accepted=True), host, args, env)
     _print(ended, args.output, env)
-    if leave_report is not None and ended.record.plan_id is not None:
-        env.stdout.flush()  # whatever becomes of the report, the record is out
-        leave_report(ended.record.plan_id)
+    if ended.record.plan_id is not None:
+        env.stdout.flush()  # whatever becomes of the reports, the record is out
+        for leave in leave_reports:
+            leave(ended.record.plan_id)
     return ended.record.exit_code
 
 
@@ -97,11 +98,14 @@ def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
     from vibe.cli.commands.plan_report import (  # noqa: PLC0415  most runs leave none
         format_of,
         report_path,
+        report_to_github,
         write_report,
     )
 
+    if file == "github":
+        return lambda plan_id: report_to_github(find_plan(env.home, plan_id), env)
     form, path = format_of("--report", file), report_path("--report", file, env)
-    return lambda plan_id: write_report(find_plan(env.home, plan_id), path, form)
+    return lambda plan_id: write_report(find_plan(env.home, plan_id), path, form, env)
 
 
 def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host, output: str, env: CliEnvironment) -> int:

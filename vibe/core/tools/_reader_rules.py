@@ -271,7 +271,7 @@ TAR_LIST = re.compile(r"-?(?=[a-zA-Z]*t)[tvzjJ]+f")
 
 def list_tar(words: Sequence[str]) -> tuple[str, Sequence[str]]:
     """``-tf ARCHIVE [MEMBER...]``; an archive with a colon is fetched by a program."""
-    if len(words) < 2 or not TAR_LIST.fullmatch(words[0]) or ":" in words[1]:
+    if len(words) < 2 or not TAR_LIST.fullmatch(words[0]) or re.search(r"[:*?\[{]", words[1]):
         return "'tar' may do more than list", ()
     if any(word.startswith("-") for word in words[1:]):
         return "'tar' with further options may do more than list", ()
@@ -306,8 +306,6 @@ GIT_KEY = re.compile(
 def git_setting(words: Sequence[str]) -> str:
     """One name and no value; others may hold a secret."""
     names = words[1:] if words[:1] in {("--local",), ("--global",)} else words
-    if tuple(names) in {("--list", "--name-only"), ("--name-only", "--list"), ("-l", "--name-only")}:
-        return ""
     return "" if len(names) == 1 and GIT_KEY.fullmatch(names[0]) else "'git config' may show a secret or set something"
 
 

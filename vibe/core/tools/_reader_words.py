@@ -48,7 +48,7 @@ def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
     parsed = parse_options(words, reader)
     if isinstance(parsed, str):
         return Judged(f"'{' '.join(argv[:length])} {parsed}' may do more than look")
-    doubt = _doubt_operands(parsed, reader) or _doubt_scripts(parsed, reader)
+    doubt = _doubt_operands(parsed, reader) or _doubt_scripts(parsed, reader, command.words)
     return Judged(
         doubt and f"'{' '.join(argv[:length])}' {doubt}", _reader_paths(parsed, reader, command), argv[0] == "git"
     )
@@ -157,10 +157,12 @@ def _doubt_operands(parsed: Parsed, reader: Reader) -> str:
     return ""
 
 
-def _doubt_scripts(parsed: Parsed, reader: Reader) -> str:
+def _doubt_scripts(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> str:
     if reader.script is None:
         return ""
     scripts = parsed.patterns if parsed.given & reader.patterns else parsed.operands[:1]
+    if any(word.pattern and script and (word.text or "").endswith(script) for word in words for script in scripts):
+        return "runs a script that may become the name of a file"
     return next((doubt for script in scripts if (doubt := reader.script(script))), "") if scripts else "has no script"
 
 
@@ -191,6 +193,7 @@ def _reader_paths(parsed: Parsed, reader: Reader, command: ShellCommand) -> tupl
         for text in operands
         if text not in PUBLIC
     ]
+    paths += _expanded(command)
     if reader.operands is Operands.PATTERN:
         return tuple(paths)
     return (*paths, *(NamedPath(text=value) for value in parsed.values if value not in PUBLIC))

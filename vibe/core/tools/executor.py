@@ -297,8 +297,12 @@ class ToolExecutor:
         return tool.format_result(result)
 
     def _masked(self, item: _Pending, content: str) -> str:
-        """A result without secrets; what a file holds is worked with, so nothing in it is taken for one by its shape."""
-        return self._mask.known(content) if item.paths else self._mask.printed(content)
+        """A result without secrets; what a file holds is worked with, so nothing in it is taken for one by its shape.
+
+        But for git's own files: addresses of remotes are written with tokens in them, and are not worked on.
+        """
+        is_work = item.paths and not any(".git" in path.parts or path.name == ".gitmodules" for path in item.paths)
+        return self._mask.known(content) if is_work else self._mask.printed(content)
 
     def _show(self, item: _Pending, event: base.ToolStreamEvent) -> None:
         text = self._mask.printed(encodable(event.message))

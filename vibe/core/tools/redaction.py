@@ -17,6 +17,8 @@ _ASSIGNMENT = re.compile(
 _OPTION = re.compile(r"(?i)(--?(?:password|passwd|token|api-key|secret)[= ])(\S+)")
 _BEARER = re.compile(r"(?i)\b((?:bearer|basic)\s+)([\w.~+/=-]{8,})")
 _IN_URL = re.compile(r"(://[^\s/:@]+:)([^\s/@]+)(?=@)")
+_TOKEN_IN_URL = re.compile(r"(https?://)([\w.~-]{16,})(?=@)")
+"""A token alone, as the user of an address."""
 _KNOWN_KEYS = re.compile(
     r"\b(?:(?:sk|pk|rk|glpat|gldt|glrt|xox[abeoprs]|xapp|tskey)[-_](?=[\w-]*\d)"
     r"|(?:gh[oprsu]|github_pat|npm|hf|dckr_pat|dop_v1|shpat|lin_api)[-_](?=\w*\d)|hvs\.|pypi-AgE)[\w-]{12,}"
@@ -33,7 +35,7 @@ def redact(text: str, environ: Mapping[str, str]) -> str:
     """``text`` without the values of secret variables and without what looks like a key, a token or a password."""
     for value in _values(environ):
         text = text.replace(value, MASK)
-    for pattern in (_IN_URL, _BEARER, _OPTION, _ASSIGNMENT):
+    for pattern in (_IN_URL, _TOKEN_IN_URL, _BEARER, _OPTION, _ASSIGNMENT):
         text = pattern.sub(rf"\g<1>{MASK}", text)
     return _KNOWN_KEYS.sub(MASK, text)
 
@@ -53,7 +55,7 @@ class Mask:
     def printed(self, text: str) -> str:
         """The same, and without what has the shape of a well-known token."""
         text = self.known(text)
-        for pattern in (_IN_URL, _BEARER):
+        for pattern in (_IN_URL, _TOKEN_IN_URL, _BEARER):
             text = pattern.sub(rf"\g<1>{MASK}", text)
         return _KNOWN_KEYS.sub(MASK, text)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 LOOKING = (
     "git -C . log --oneline",
     "git log @{u}..",
-    "git config --list --name-only",
     "git config user.name",
     "git submodule status",
     "git cherry -v HEAD~1",

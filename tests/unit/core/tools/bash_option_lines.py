@@ -67,3 +67,10 @@ SCRIPTS = (
     "cat /etc/../proc/self/environ",
 )  # fmt: skip
 """What programs that may list, print or replace could do besides. Each changes something or shows a secret; all are asked about."""
+
+EXPANDED = (
+    "touch .eaa; grep .e* a.txt", "touch .eaa; grep -e .e* a.txt", "touch .eaa; paste -d .e* a.txt", "touch 's,o,0,w new'; sed s,o,0,* a.txt",
+    "touch 's,o,0,w new'; sed -e s,o* a.txt", "touch -- '--expression=s,o,0,w new'; sed --expression=s,o,0,* a.txt",
+    "touch .eaa; jq -Rr . .e*", "touch .eaa; sed -n -e p .e*", "touch '1{w new'; awk 1* .env",
+)  # fmt: skip
+"""Judged without what comes before ``;``: names that a pattern stands for take the place of an option's value or of a script."""

@@ -15,7 +15,7 @@ from tests.unit.core.tools.bash_construct_lines import CONSTRUCTED, HARMLESS
 from tests.unit.core.tools.bash_everyday_lines import LOOKING
 from tests.unit.core.tools.bash_hostile_lines import HOSTILE
 from tests.unit.core.tools.bash_lines import EVASIONS, EVERYDAY, UNREADABLE
-from tests.unit.core.tools.bash_option_lines import HIDDEN, SCRIPTS
+from tests.unit.core.tools.bash_option_lines import EXPANDED, HIDDEN, SCRIPTS
 from tests.unit.core.tools.shell_lab import SECRET, ShellLab
 from vibe.core.tools._named_paths import candidates
 from vibe.core.tools.base import ToolPermission
@@ -89,6 +89,14 @@ def test_a_way_round_would_have_done_something(line: str, template: ShellLab, tm
     printed = lab.run(line)
     shown = any(sign in printed for sign in ("SECRET-", "missing.so", "outside/secret.txt"))
     assert shown or lab.state() != before, printed
+
+
+@pytest.mark.parametrize("line", EXPANDED)
+def test_what_a_pattern_stands_for_is_no_value_and_no_script(line: str, template: ShellLab, tmp_path: Path) -> None:
+    lab = shell_lab.copy(template, tmp_path / "lab", repositories=False)
+    prepared, _, rest = line.partition("; ")
+    lab.run(prepared)
+    assert judge(rest, lab).permission is not ToolPermission.ALWAYS
 
 
 @pytest.mark.parametrize("ignore", [".gitignore", ".ignore", ".rgignore", "src/../.git/info/exclude"])

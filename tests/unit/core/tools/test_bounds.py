@@ -220,3 +220,12 @@ async def test_an_allow_list_opens_what_it_names(
     monkeypatch.setenv("HOME", str(home.home))
     done = await home.do("read_file", path="../.aws/credentials")
     assert (done.messages[0].status == "ok") is opens
+
+
+@pytest.mark.parametrize("path", [".git/config", "notes.txt"])
+async def test_tokens_in_addresses_of_remotes_are_masked(house: Callable[..., House], path: str) -> None:
+    home = house()
+    (home.home / "work" / path).write_text("url = https://ada:0123456789abcdef@example.org/a.git")
+    done = await home.do("read_file", path=path)
+    assert done.messages[0].status == "ok"
+    assert ("0123456789abcdef" in done.messages[0].content) is (path == "notes.txt")

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from xml.etree import ElementTree as ET
+
+from tests.e2e.conftest import VibeCommand, command_step
+
+WritePlan = Callable[..., str]
+
+CHECK = "echo 'not ok 1 - <it> & that'; echo $DEPLOY_TOKEN; printf '\\033[31mred'; exit 1"
+
+
+def run_with_reports(vibe: VibeCommand, write_plan: WritePlan, *reports: str) -> str:
+    """What was written to stderr by a run with a step that fails, one that works and one that is not done."""
+    vibe.environ |= {"DEPLOY_TOKEN": "s3cr3t-of-mine", "GITHUB_STEP_SUMMARY": str(vibe.workdir / "summary.md")}
+    plan = write_plan(
+        command_step("good", "true"),
+        command_step("bad", CHECK, title="Look, and: see"),
+        command_step("after", "true", depends_on=["bad"]),
+    )
+    ended = vibe("plan", "run", plan, *(word for report in reports for word in ("--report", report)))
+    assert ended.code == 1
+    assert "s3cr3t-of-mine" not in ended.out + ended.err
+    return ended.err
+
+
+def test_a_junit_file_tells_what_failed_and_what_was_not_done(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    run_with_reports(vibe, write_plan, "out.xml", "out.json")
+
+    text = (vibe.workdir / "out.xml").read_text()
+    suite = ET.fromstring(text)  # noqa: S314  we wrote it
+    cases = {case.attrib["name"].partition(":")[0]: case for case in suite}
+    assert {name: suite.attrib[name] for name in ("tests", "failures", "skipped")} == {
+        "tests": "3",
+        "failures": "1",
+        "skipped": "1",
+    }
+    failure = cases["bad"].find("failure")
+    assert failure is not None
+    assert "not ok 1 - <it> & that" in (failure.text or "")
+    assert "not ok 1 - <it> & that" in failure.attrib["message"]
+    assert cases["after"].find("skipped") is not None
+    assert "s3cr3t-of-mine" not in text
+    assert (vibe.workdir / "out.json").exists()
+    assert vibe("plan", "report", "latest", "--format", "junit").out == text
+
+
+def test_a_github_workflow_is_annotated_and_its_summary_added_to(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    (vibe.workdir / "summary.md").write_text("# Before\n")
+
+    err = run_with_reports(vibe, write_plan, "github")
+
+    (line,) = [line for line in err.splitlines() if line.startswith("::error")]
+    assert line.startswith("::error title=bad failed%3A Look%2C and%3A see::`echo")
+    assert "%0Anot ok 1 - <it> & that" in line
+    assert "\x1b" not in line
+    summary = (vibe.workdir / "summary.md").read_text()
+    assert summary.startswith("# Before\n")
+    assert "bad" in summary
+    assert "s3cr3t-of-mine" not in summary
+
+
+def test_records_of_ended_plans_are_deleted_and_no_others(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    vibe("plan", "run", write_plan(command_step("s", "true")))
+    decision = {"id": "ok", "question": "OK?", "options": [{"id": "y", "label": "Y"}, {"id": "n", "label": "N"}]}
+    vibe("plan", "run", write_plan(command_step("a", "true", decision="ok"), decisions=[decision]))
+    ended, paused = vibe.plan_ids()
+
+    assert "would remove the record" in vibe("plan", "clean", "--all", "--records", "--dry-run").out
+    assert vibe.plan_ids() == [ended, paused]
+    assert vibe("plan", "clean", paused, "--records").code == 2
+    assert vibe("plan", "clean", "--all", "--records").code == 0
+    assert vibe.plan_ids() == [paused]
