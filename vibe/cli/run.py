@@ -15,8 +15,8 @@ from vibe.core.config.paths import VibePaths
 from vibe.core.errors import EnvironmentFailure, UsageError, VibeError, innermost
 
 STOPPED = frozenset({ExitCode.INTERRUPTED, ExitCode.TERMINATED})
-SECONDS_FOR_READER = 5.0
-"""How long a run that was stopped waits for a reader that takes nothing."""
+SECONDS_FOR_READER = 2.0
+"""How long a run that was stopped waits for its reader."""
 
 
 class UnwrittenOutputError(EnvironmentFailure):
