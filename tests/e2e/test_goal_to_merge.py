@@ -132,7 +132,7 @@ def test_a_goal_becomes_verified_merged_work(vibe: VibeCommand) -> None:
     })
     planned = vibe("plan", "new", "Discounts, taxes and labels", "-o", str(plan_file))
     assert planned.code == 0, planned.err
-    assert "half as well" in planned.err, "two steps side by side write shop.py"
+    assert "edit the same files" in planned.err, "two steps side by side write shop.py"
 
     vibe.replay({
         "agents": {

@@ -11,7 +11,7 @@ BUDGET_SECONDS = 0.5
 CANDIDATES = 12
 COMPARED_CHARACTERS = 2_000
 COMPARED_LINES = 120
-LEAST_SIMILAR = 0.5
+LEAST_SIMILAR = 0.9
 DIFF_CHARACTERS = 4_000
 
 
@@ -20,12 +20,13 @@ def describe_closest(text: str, search: str, least_similar: float = LEAST_SIMILA
     lines, wanted = text.split("\n"), search.split("\n")
     deadline = time.monotonic() + BUDGET_SECONDS
     start, ratio = _closest(lines, wanted, deadline)
-    if ratio < least_similar:
-        return " Nothing in the file looks like it; read the file again."
     there = lines[start : start + len(wanted)][:COMPARED_LINES]
+    only_spaces = "".join(search.split()) == "".join("".join(there).split())
+    if ratio < least_similar and not only_spaces:
+        return " Nothing in the file looks like it; read the file again."
     diff = unified_diff(wanted[:COMPARED_LINES], there, "SEARCH", f"file, from line {start + 1}", lineterm="", n=2)
     shown = "\n".join(line[:300] for line in diff)[:DIFF_CHARACTERS]
-    spaces = " (only white space differs)" if "".join(search.split()) == "".join("".join(there).split()) else ""
+    spaces = " (only white space differs)" if only_spaces else ""
     return f" The closest place{spaces}:\n{shown}"
 
 
