@@ -67,7 +67,9 @@ CASES = {
     "no key for a plan": Case(words=RUN, plan=plan_of(MODEL_STEP), says="MISTRAL_API_KEY", code=3),
     "no key for a prompt": Case(words=("-p", "x"), says="MISTRAL_API_KEY", code=3),
     "no prompt": Case(words=("-p",), says="no prompt"),
-    "a prompt without -p and no terminal UI": Case(words=("--max-turns", "0", "-p", "x"), says="must be a whole number, 1 or more"),
+    "a prompt without -p and no terminal UI": Case(
+        words=("--max-turns", "0", "-p", "x"), says="must be a whole number, 1 or more"
+    ),
     "broken TOML": Case(words=("-p", "x"), config='active_model = "x\n', says="config.toml:1"),
     "duplicate key": Case(words=("-p", "x"), config='active_model = "a"\nactive_model = "b"\n', says="config.toml:2"),
     "a wrong value": Case(
