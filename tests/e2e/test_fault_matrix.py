@@ -71,7 +71,7 @@ def check(vibe: VibeCommand, fault: Fault, backend: str) -> None:
     assert record["result"] == ("" if fault.exit_code else ANSWER)
     announced = [line for line in said.splitlines() if line.startswith("warning model.retry: ")]
     assert len(announced) == fault.retries, said
-    reasons = [line.partition("(Ctrl-C stops): ")[2] for line in announced]
+    reasons = [line.partition("Ctrl-C stops): ")[2] for line in announced]
     assert all(fault.pattern.fullmatch(reason) for reason in reasons), reasons
     if fault.exit_code:
         assert re.fullmatch(fault.pattern.pattern + (r" \(tried 2 times\)" if fault.retries else ""), record["detail"])
