@@ -172,3 +172,30 @@ def test_the_outputs_of_earlier_commands_can_be_read(vibe: VibeCommand) -> None:
     path = Path(kept(first))
     assert path.is_file()
     assert path.is_relative_to(vibe.home)
+
+
+@pytest.mark.parametrize(("mode", "said"), [("auto", 1), ("off", 0)])
+def test_a_run_says_once_that_no_sandbox_works_here(
+    vibe: VibeCommand, monkeypatch: pytest.MonkeyPatch, mode: str, said: int
+) -> None:
+    def none(_backends: object) -> tuple[None, str]:
+        return None, "the kernel has neither"
+
+    monkeypatch.setattr("vibe.core.sandbox.choose._first_that_works", none)
+    vibe.replay({"agents": {"main": {"turns": [bash("touch a"), bash("touch b"), {"text": "done"}]}}})
+    vibe.configure(f'{(vibe.home / "config.toml").read_text()}\n[sandbox]\nmode = "{mode}"\n')
+    (vibe.workdir / "plan.json").write_text(
+        json.dumps({"version": 1, "goal": "g", "steps": [{"id": "main", "title": "M", "mode": "code"}]})
+    )
+
+    for words in (("-p", "go"), ("plan", "run", "plan.json")):
+        ended = vibe(*words, "--auto-approve", "--output", "json")
+
+        assert ended.code == 0
+        told = [text for text in ended.document["warnings"] if "without a sandbox" in text]
+        assert (
+            told
+            == ["commands ran without a sandbox, for none works here (the kernel has neither): see `vibe doctor`"]
+            * said
+        )
+        assert ended.err.count("without a sandbox") == said

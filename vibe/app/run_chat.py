@@ -227,6 +227,8 @@ class _Chat:
         if acted is None:
             self._session.transcript.close_dangling_calls()
             acted = loop.interrupted() if signals.exit_code or wishes.cancelled else self._out_of_time(loop)
+        if weakness := self._engine.confinement.weakness:
+            sink.publish(WarningEvent(code="sandbox", message=weakness))
         record = self._record(acted, signals.exit_code)
         sink.publish(SessionEndedEvent(outcome=record.outcome.value, exit_code=record.exit_code))
         await anyio.to_thread.run_sync(self._session.close, record.outcome)

@@ -148,6 +148,8 @@ async def _carry_out(run: PreparedRun, host: Host, audience: Audience) -> PlanRu
                 prepared=run, host=host, audience=audience, store=store, channel=channel, account=account
             )
             outcome = await _dispatch(attached, control, stack)
+            if weakness := run.engine.confinement.weakness:
+                channel.sink.publish(WarningEvent(code="sandbox", message=weakness))
         except EnvironmentFailure as error:
             spent = Spending(account.usage, account.cost_usd)
             record = broken_off_record(error, store.plan_id, channel, run.engine.warnings, spent)

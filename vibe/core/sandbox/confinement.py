@@ -118,6 +118,14 @@ class Confinement:
                 self._choice = choose_sandbox(self._config.mode, self._backends)
             return self._choice
 
+    @property
+    def weakness(self) -> str:
+        """What to say where commands ran without a sandbox although one was wanted; blank if there is nothing to say."""
+        choice = self._choice
+        if choice is None or choice.sandbox is not None or self._config.mode is SandboxMode.OFF:
+            return ""
+        return f"commands ran without a sandbox, for none works here ({choice.reason}): see `vibe doctor`"
+
     def can_read_only(self) -> bool:
         """Whether a place can be ``read_only``. As ``choice``: not on an event loop, unless that has been called."""
         sandbox = self.choice().sandbox
