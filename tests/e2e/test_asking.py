@@ -132,7 +132,7 @@ def test_nobody_answers_in_time_and_the_default_is_taken(vibe: VibeCommand, writ
         plan = write_plan(command_step("one", "echo $0 > done.txt", decision="db"), decisions=[decision])
         with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
             assert process.wait(timeout=120) == 0
-            asked = "files is taken" in terminal.sent()
+            asked = "choosing Plain files" in terminal.sent()
         assert (vibe.workdir / "done.txt").exists()
         (vibe.workdir / "done.txt").unlink()
         if asked:
@@ -146,7 +146,7 @@ def test_not_now_leaves_the_plan_paused_and_a_resume_asks_again(vibe: VibeComman
         terminal.wait_for(PROMPT)
         terminal.type("\x1b")
         assert process.wait(timeout=120) == 5
-        terminal.wait_for("paused (decision)")
+        terminal.wait_for("paused (waits for a decision)")
     (plan_id,) = vibe.plan_ids()
     with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "resume", plan_id) as process:
         terminal.wait_for(PROMPT)

@@ -120,7 +120,7 @@ def test_a_demonstrations_copy_goes_when_it_is_told_to_and_nobody_works_in_it(vi
     assert vibe("plan", "clean", "--all", "--dry-run").code == 0
     assert copies() == [copy]
     assert vibe("plan", "clean", plan_id, "--output", "json").document == [
-        {"plan_id": plan_id, "worktrees": [], "branches": [], "sample": str(copy), "kept_because": None}
+        {"plan_id": plan_id, "worktrees": [], "branches": [], "sample": str(copy), "record": None, "kept_because": None}
     ]
     assert copies() == []
 
