@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -89,8 +90,23 @@ def test_a_person_watches_the_quickstart_run_and_reads_how_it_ended(environ: dic
         assert terminal.sent().rindex("\x1b[?25h") > terminal.sent().rindex("\x1b[?25l")
 
 
+def without_writes(environ: dict[str, str]) -> Path:
+    """The quickstart with steps that do not name the files they edit, so that each edit is asked about."""
+    folder = Path(environ["TMPDIR"])
+    shutil.copytree(QUICKSTART.parent / "quickstart", folder / "quickstart")
+    document = json.loads(QUICKSTART.read_text())
+    for step in document["steps"]:
+        step.pop("writes", None)
+    plan = folder / "quickstart.json"
+    plan.write_text(json.dumps(document))
+    return plan
+
+
 def test_a_person_is_asked_before_a_file_is_written_and_their_yes_counts(environ: dict[str, str]) -> None:
-    with Terminal(100, 50) as terminal, running(terminal, environ, "--max-parallel", "1") as process:
+    with (
+        Terminal(100, 50) as terminal,
+        running(terminal, environ, "--max-parallel", "1", plan=without_writes(environ)) as process,
+    ):
         answered = 0
         while process.poll() is None:
             asked = terminal.sent().count("or: n WHY  > ")
@@ -104,7 +120,7 @@ def test_a_person_is_asked_before_a_file_is_written_and_their_yes_counts(environ
 
 
 def test_an_interrupt_at_the_question_gives_the_terminal_back(environ: dict[str, str]) -> None:
-    with Terminal(100, 50) as terminal, running(terminal, environ) as process:
+    with Terminal(100, 50) as terminal, running(terminal, environ, plan=without_writes(environ)) as process:
         terminal.wait_for("or: n WHY  >")
         interrupt(process)  # pause: the step waits for its answer
         interrupt(process)  # cancel now

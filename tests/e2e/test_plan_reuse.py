@@ -176,7 +176,9 @@ def test_a_run_leaves_a_report_whatever_ended_it(vibe: VibeCommand, write_plan: 
 def test_a_report_that_can_not_be_written_is_one_sentence(vibe: VibeCommand, write_plan: WritePlan) -> None:
     refused = vibe("plan", "run", "--report", "out.pdf", write_plan(*chain()))
     assert (refused.code, vibe.plan_ids()) == (2, [])
-    assert refused.err == "vibe: --report out.pdf: give the file a name that ends in .md, .html, .json or .xml (JUnit)\n"
+    assert (
+        refused.err == "vibe: --report out.pdf: give the file a name that ends in .md, .html, .json or .xml (JUnit)\n"
+    )
 
     refused = vibe("plan", "run", "--report", "none/out.md", write_plan(*chain()))
     assert (refused.code, vibe.plan_ids()) == (2, [])
