@@ -216,13 +216,13 @@ class StepDesk:
     async def _answer(self, number: int, want: PersonsAnswer) -> AsyncGenerator[Granted]:
         approver = self._shared.approvals.approver
         if approver is None:
-            raise NotLentError("nobody is there to ask")
+            raise NotLentError("this run can ask no one")
         yield Granted(number, answer=await approver.approve(want.request))
 
     @asynccontextmanager
     async def _replies(self, number: int, want: PersonsReplies) -> AsyncGenerator[Granted]:
         if self._shared.user_input is None:
-            raise NotLentError("nobody is there to ask")
+            raise NotLentError("this run can ask no one")
         answers = await self._shared.user_input([Question.model_validate(asked) for asked in want.questions])
         given = None if answers is None else tuple(answer.model_dump(mode="json") for answer in answers)
         yield Granted(number, answers=given)

@@ -186,7 +186,7 @@ def test_a_table_is_printed_as_show_has_it(vibe: VibeCommand) -> None:
 
     assert table.startswith("planner.")
     assert table in vibe("config", "show").out
-    assert vibe("config", "get", "plannr").err == "vibe: vibe config: unknown setting 'plannr': did you mean planner?\n"
+    assert vibe("config", "get", "plannr").err == "vibe: unknown setting 'plannr': did you mean planner?\n"
 
 
 def test_a_key_in_the_settings_is_told_where_it_belongs(vibe: VibeCommand) -> None:

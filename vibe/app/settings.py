@@ -18,7 +18,7 @@ from vibe.core.config.paths import CONFIG_FILE, PROJECT_DIRECTORY, VibePaths, fi
 from vibe.core.config.schema import Key, annotation_at, entry_of, leaves, parse_word, section_of, suggestion, written
 from vibe.core.config.toml_source import read_toml
 from vibe.core.config.writer import ConfigWriter, parse_key
-from vibe.core.errors import ConfigError
+from vibe.core.errors import ConfigError, UsageError
 from vibe.core.tools.errors import ToolConfigError
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.redaction import MASK, redact
@@ -36,13 +36,13 @@ class Setting:
     origin: str
 
 
-class UnknownSettingError(ConfigError):
+class UnknownSettingError(UsageError):
     """No such key."""
 
     def __init__(self, key: Key) -> None:
         near = suggestion(key[-1], _section(key[:-1]), key[:-1])
         hint = f"did you mean {near}?" if near else "`vibe config show` lists them"
-        super().__init__("vibe config", "", f"unknown setting {written(key)!r}: {hint}")
+        super().__init__(f"unknown setting {written(key)!r}: {hint}")
 
 
 class Settings:

@@ -49,9 +49,8 @@ def question_text(request: ApprovalRequest, step_title: str = "") -> str:
 
 def _why(request: ApprovalRequest) -> str:
     """Why a person is asked."""
-    plain = f"the permission of {request.tool} is ask"
-    if request.rule == "permission" and request.reason.startswith(plain):
-        return f"{request.tool} needs your approval{request.reason.removeprefix(plain)}"
+    if request.rule == "permission":
+        return request.reason
     return f"asked because {request.reason or request.rule}"
 
 

@@ -27,7 +27,7 @@ REQUEST = ApprovalRequest(
     arguments={"command": "make install"},
     summary="make install",
     rule="permission",
-    reason="the permission of bash is ask",
+    reason="bash needs your approval",
     covers=("bash: make",),
 )
 

@@ -18,7 +18,7 @@ def request(tool: str, summary: str, covers: tuple[str, ...] = (), **arguments: 
         arguments=arguments,
         summary=summary,
         rule="permission",
-        reason=f"the permission of {tool} is ask",
+        reason=f"{tool} needs your approval",
         covers=covers,
     )
 

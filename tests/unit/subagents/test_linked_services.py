@@ -189,7 +189,7 @@ async def test_without_a_person_the_answer_is_no() -> None:
         answer = await LinkedApprover(step.link).approve(request())
         question = Question(question="Which?", options=[Choice(label="this"), Choice(label="that")])
 
-        assert (answer.allow, answer.reason) == (False, "nobody is there to ask")
+        assert (answer.allow, answer.reason) == (False, "this run can ask no one")
         assert await LinkedInput(step.link)([question]) is None
 
 

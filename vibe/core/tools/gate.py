@@ -80,7 +80,7 @@ class Gate:
     async def _put(self, subject: CallSubject, question: Question, decision: Decision) -> Refusal | Admission:
         """Ask whoever can be asked."""
         if self._approvals.approver is None:
-            reason = f"{decision.reason}, and nobody is there to ask"
+            reason = f"{decision.reason}, and this run can ask no one"
             # Where everything is approved that can be, what is still refused is refused by the rules, person or not.
             by = "rule" if self._approvals.mode is ApprovalMode.ALL else "headless"
             self._sink.publish(ApprovalDecisionEvent(request_id=uuid4().hex, decision="deny", reason=reason))

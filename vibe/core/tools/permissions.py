@@ -211,7 +211,7 @@ def _denied(facts: CallFacts) -> Decision | None:
         reason = f"the denylist of [tools.{facts.tool}] forbids this call{_detail(facts)}"
         return Decision(verdict=Verdict.DENY, rule="denylist", reason=reason)
     if facts.permission is ToolPermission.NEVER:
-        reason = f"the permission of [tools.{facts.tool}] is never"
+        reason = f"[tools.{facts.tool}] permission is never"
         return Decision(verdict=Verdict.DENY, rule="never", reason=reason)
     return None
 
@@ -241,9 +241,9 @@ def _by_default(facts: CallFacts) -> Decision:
         if paths:
             return Decision(verdict=Verdict.ASK, rule=rule, reason=f"{', '.join(paths)} {why}")
     if facts.permission is ToolPermission.ALWAYS:
-        reason = f"the permission of {facts.tool} is always"
+        reason = f"[tools.{facts.tool}] permission is always"
         return Decision(verdict=Verdict.ALLOW, rule="permission", reason=reason)
-    reason = f"the permission of {facts.tool} is ask{_detail(facts)}"
+    reason = f"{facts.tool} needs your approval{_detail(facts)}"
     return Decision(verdict=Verdict.ASK, rule="permission", reason=reason)
 
 

@@ -295,7 +295,7 @@ async def test_without_anybody_to_ask_a_question_is_a_denial_at_once(tmp_path: P
     rigged = await rig(tmp_path, Save)
     batch = await rigged.executor.run_all([call("c", "save", path="a.txt")], rigged.record)
     assert batch.denied == (
-        Denial("save", "save a.txt", "the permission of save is ask, and nobody is there to ask", "headless"),
+        Denial("save", "save a.txt", "save needs your approval, and this run can ask no one", "headless"),
     )
     assert batch.messages[0].status == "denied"
     assert tags(rigged.sink.events) == ["ToolCallEvent", "ApprovalDecisionEvent", "ToolResultEvent"]
@@ -352,7 +352,7 @@ async def test_an_allow_list_must_cover_every_path_of_a_call(tmp_path: Path) -> 
     calls = [call("a", "move", path="ok/a fine/b"), call("b", "move", path="ok/a other/b")]
     batch = await rigged.executor.run_all(calls, rigged.record)
     assert [message.status for message in batch.messages] == ["ok", "denied"]
-    assert "the permission of move is ask (2 paths)" in batch.denied[0].reason
+    assert "move needs your approval (2 paths)" in batch.denied[0].reason
 
 
 async def test_a_yes_runs_the_call_and_both_sides_are_announced(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_the_first_rule_that_speaks_decides(case: Case, mode: ApprovalMode) -> N
 
 def test_a_tools_own_word_stands_in_the_reason() -> None:
     told = replace(facts(), detail="curl reaches the network")
-    assert decide(told).reason == "the permission of bash is ask (curl reaches the network)"
+    assert decide(told).reason == "bash needs your approval (curl reaches the network)"
     assert decide(replace(told, listed=NEVER)).reason.endswith("forbids this call (curl reaches the network)")
 
 

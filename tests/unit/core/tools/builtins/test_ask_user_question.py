@@ -76,7 +76,7 @@ async def test_a_person_who_would_rather_not_is_no_error(tmp_path: Path) -> None
 
 
 async def test_where_nobody_is_there_it_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="nobody is there to ask: decide yourself"):
+    with pytest.raises(ToolError, match="this run can ask no one: decide yourself"):
         await Caller(root=tmp_path).call(make(AskUserQuestion), questions=[question()])
 
 
