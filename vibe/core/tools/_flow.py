@@ -329,7 +329,8 @@ class Flow(Expansions):
         fed = fed or any(
             child.type in INPUT_REDIRECTS or re.match(r"0?<(?!\s*/dev/)", text_of(child)) for child in node.children[1:]
         )
-        return self.in_order(node.children, state, fed=fed)
+        # What can't be opened keeps the command from running, and the shell goes on.
+        return merged([state, self.in_order(node.children, state, fed=fed)])
 
     def _file_redirect(self, node: Node, state: State, fed: bool) -> State:  # noqa: FBT001
         text = text_of(node)

@@ -34,7 +34,7 @@ class NamedPath:
     """A word that may name a file. ``pattern``: the shell expands it. ``whole``: the files below it are read too.
 
     ``visible``: of those, only the ones that are not hidden. ``follows``: and what links among them lead to.
-    ``written``: by a command that may do more than read.
+    ``written``: by a command that may do more than read. ``fed``: a command gets it as its input.
     """
 
     text: str
@@ -43,6 +43,7 @@ class NamedPath:
     visible: bool = False
     follows: bool = False
     written: bool = False
+    fed: bool = False
 
 
 def lexical_doubt(path: NamedPath) -> str:
@@ -71,6 +72,8 @@ def resolved_doubt(path: NamedPath, workspace: Workspace, folders: Sequence[Path
         for candidate in candidates(part, folder, pattern=path.pattern):
             if candidate is None:
                 return PathDoubt(f"{path.text!r} stands for files that are only known by running it", harmless=True)
+            if path.pattern and not part.startswith("-") and os.path.relpath(candidate, folder).startswith("-"):
+                return PathDoubt(f"{path.text!r} may become an option: {os.path.basename(candidate)!r}", harmless=True)  # noqa: PTH119
             doubt = _doubt(candidate, path, workspace)
             if doubt is not None:
                 return doubt
@@ -167,6 +170,8 @@ def _doubt(candidate: str, path: NamedPath, workspace: Workspace) -> PathDoubt |
         return PathDoubt(f"{path.text!r} may hold secrets")
     if path.written and is_control(PurePosixPath(shown)):
         return PathDoubt(f"{path.text!r} decides what runs later")
+    if path.fed and resolved.is_dir():
+        return PathDoubt(f"{path.text!r} is a folder, from which a program may turn to another one", harmless=True)
     below = _secret_below(resolved, path) if path.whole and resolved.is_dir() else ""
     return PathDoubt(below, harmless=True) if below else None
 

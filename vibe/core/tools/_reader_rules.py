@@ -36,7 +36,7 @@ class Reader:
     the files below a folder (``*``: always), ``visible``: hidden ones only if asked to, ``follows``: also where links lead
     (``*``: always).
     ``listing``: options without which an operand would create something. ``clusters``: ``-ab`` is ``-a -b``.
-    ``stops``: the first operand ends them. ``check`` says what is wrong with all the words, or nothing; ``script`` what is
+    ``stops``: the first operand ends them. ``fixed_first``: the first word may be no pattern. ``check`` says what is wrong with all the words, or nothing; ``script`` what is
     wrong with a pattern; ``own`` is for words that are no options and operands: what is wrong, and the paths they name.
     """
 
@@ -49,6 +49,7 @@ class Reader:
     listing: frozenset[str] = frozenset()
     clusters: bool = True
     stops: bool = False
+    fixed_first: bool = False
     check: Callable[[Sequence[str]], str] | None = None
     script: Callable[[str], str] | None = None
     own: Callable[[Sequence[str]], tuple[str, Sequence[str]]] | None = None
@@ -158,7 +159,7 @@ XXD_FLAGS = frozenset({"-a", "-b", "-C", "-d", "-e", "-E", "-i", "-p", "-ps", "-
 XXD_VALUED = re.compile(r"-[cglos]")
 XXD_NUMBER = re.compile(r"[+-]?(?:0x[0-9a-f]+|[0-9]+)")
 JQ_REACH = re.compile(
-    r"(?<![\w.])env\b|\.\.env\b|\d\.env\b|\$ENV|\bimport\b|\binclude\b|\bget_search_list\b|\bmodulemeta\b"
+    r"(?<![\w.])env\b|\.\.env\b|\d\.env\b|\bENV\b|\bimport\b|\binclude\b|\bget_search_list\b|\bmodulemeta\b"
 )
 TEST_OPERATORS = frozenset([
     "-e",
@@ -224,8 +225,8 @@ def check_strings(words: Sequence[str]) -> str:
     return next((f"'strings {word}' takes its words from a file" for word in words if word.startswith("@")), "")
 
 
-def check_jq(words: Sequence[str]) -> str:
-    return next(("this jq filter reads variables or modules" for word in words if JQ_REACH.search(word)), "")
+def check_jq(script: str) -> str:
+    return "reads variables or modules" if JQ_REACH.search(script) else ""
 
 
 def check_xxd(words: Sequence[str]) -> str:
@@ -284,7 +285,7 @@ def list_zip(words: Sequence[str]) -> tuple[str, Sequence[str]]:
         return "'unzip' may do more than list", ()
     if any(word.startswith("-") for word in words[1:]):
         return "'unzip' with further options may do more than list", ()
-    return "", words[1:2]
+    return "", [words[1] + ending for ending in ("", ".zip", ".ZIP")]
 
 
 def check_bat(words: Sequence[str]) -> str:

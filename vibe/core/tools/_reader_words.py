@@ -40,6 +40,8 @@ def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
     doubt = reader.check(words) if reader.check else ""
     if doubt:
         return Judged(doubt)
+    if reader.fixed_first and command.words[length : length + 1] and command.words[length].pattern:
+        return Judged(f"{words[0]!r} may become the name of a file, and that names a variable")
     if reader.own is not None:
         doubt, named = reader.own(words)
         return Judged(doubt, (*_named(named, command), *_expanded(command)))
@@ -48,7 +50,11 @@ def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
     parsed = parse_options(words, reader)
     if isinstance(parsed, str):
         return Judged(f"'{' '.join(argv[:length])} {parsed}' may do more than look")
-    doubt = _doubt_operands(parsed, reader) or _doubt_scripts(parsed, reader, command.words)
+    doubt = (
+        _doubt_operands(parsed, reader, command.words)
+        or _doubt_patterns(parsed, reader, command.words)
+        or _doubt_scripts(parsed, reader)
+    )
     return Judged(
         doubt and f"'{' '.join(argv[:length])}' {doubt}", _reader_paths(parsed, reader, command), argv[0] == "git"
     )
@@ -146,7 +152,7 @@ def _take_short(word: str, reader: Reader) -> _Taken:
     return frozenset(names), "", False
 
 
-def _doubt_operands(parsed: Parsed, reader: Reader) -> str:
+def _doubt_operands(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> str:
     operands = parsed.operands
     if reader.listing and operands and not parsed.given & reader.listing:
         return f"with {operands[0]!r} may create it"
@@ -154,15 +160,24 @@ def _doubt_operands(parsed: Parsed, reader: Reader) -> str:
         return f"with {operands[0]!r} may do more than look"
     if reader.operands is Operands.ONE_PATH and len(operands) > 1:
         return f"writes to {operands[1]!r}"
+    if reader.operands is Operands.ONE_PATH and any(word.pattern for word in words):
+        return "writes to the second of the names that a pattern stands for"
     return ""
 
 
-def _doubt_scripts(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> str:
+def _doubt_patterns(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> str:
+    """Whether a name that a pattern stands for may stand where the script does, or make another word stand there."""
+    if reader.script is None:
+        return ""
+    files = parsed.operands if parsed.given & reader.patterns else parsed.operands[1:]
+    moving = any(word.pattern and word.text not in files for word in words)
+    return "runs a script that may become the name of a file" if moving else ""
+
+
+def _doubt_scripts(parsed: Parsed, reader: Reader) -> str:
     if reader.script is None:
         return ""
     scripts = parsed.patterns if parsed.given & reader.patterns else parsed.operands[:1]
-    if any(word.pattern and script and (word.text or "").endswith(script) for word in words for script in scripts):
-        return "runs a script that may become the name of a file"
     return next((doubt for script in scripts if (doubt := reader.script(script))), "") if scripts else "has no script"
 
 

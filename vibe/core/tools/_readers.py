@@ -196,7 +196,7 @@ READERS: Mapping[str, Reader] = MappingProxyType({
             "--monochrome-output --join-output --tab --indent= --raw-input -R"
         ),
         operands=Operands.PATTERN,
-        check=check_jq,
+        script=check_jq,
     ),
     "sed": Reader(
         options=options_in("-nErsuz -e= --quiet --silent --regexp-extended --expression= --null-data --separate"),
@@ -209,7 +209,7 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "mawk": AWK,
     # saying something
     "echo": reader("", Operands.WORDS),
-    "printf": Reader(options={}, operands=Operands.WORDS, check=check_printf),
+    "printf": Reader(options={}, operands=Operands.WORDS, check=check_printf, fixed_first=True),
     "seq": reader("-w -s= -f= -# --equal-width --separator= --format=", Operands.TEXT),
     "expr": reader("", Operands.WORDS),
     "true": reader("", Operands.WORDS),

@@ -55,7 +55,7 @@ FOLDER_BELOW = re.compile(r"(?!(?:.*/)?\.\.(?:/|$))[\w.][\w./-]*")
 def bare(command: ShellCommand) -> ShellCommand:
     """The command that ``time`` measures, git without options about paging, and in the folder of ``-C``; any other as it is."""
     words = command.words
-    while len(words) > 1 and words[0] == Word(text="time") and not (words[1].text or "-").startswith("-"):
+    while len(words) > 1 and words[0] == Word(text="time") and _is_measured(words[1].text):
         words = words[1:]
     places = command.places
     while len(words) > 1 and words[0].text == "git":
@@ -67,6 +67,11 @@ def bare(command: ShellCommand) -> ShellCommand:
         else:
             break
     return replace(command, words=words, places=places)
+
+
+def _is_measured(name: str | None) -> bool:
+    """Whether ``time`` stands before a program; what would change how the line goes on is followed only without it."""
+    return name is not None and not name.startswith("-") and name != "cd" and name not in SHELL_WORDS
 
 
 def with_stand_ins(command: ShellCommand) -> ShellCommand:

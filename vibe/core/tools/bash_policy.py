@@ -168,7 +168,7 @@ def _first_doubt(line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace
             return _Doubt(f"{command.argv[0]!r} stands among variables or conditions")
     everywhere = frozenset(place for command in line.commands for place in command.places)
     named = [(path, command.places) for command, one in judged for path in one.paths]
-    named += [(NamedPath(text=text), everywhere) for text in line.inputs]
+    named += [(NamedPath(text=text, fed=True), everywhere) for text in line.inputs]
     if workspace is None:
         steps = [NamedPath(text=step) for place in everywhere for step in place]
         paths = [*steps, *(path for path, _ in named)]
@@ -207,8 +207,10 @@ def _folder(place: Place, workspace: Workspace) -> Path | None:
     folder = root
     for step in place:
         folder = Path(os.path.normpath(folder / step))
-        if not folder.is_dir() or os.path.realpath(folder) != str(folder) or not workspace.contains(folder):
+        if os.path.realpath(folder) != str(folder) or not workspace.contains(folder):
             return None
+        if not folder.is_dir() or not os.access(folder, os.X_OK):
+            return None  # the line would go on where it was
     return folder
 
 

@@ -52,7 +52,7 @@ GIT_COMMANDS = (
     "git config --get-all user.name --add; git config a.b c", "git config --get alias.x", "git notes",
 )  # fmt: skip
 PROGRAMS = (
-    'jq -n "env"', "jq -L . 'include \"x\"; .'", "rg --pre ./pwn.sh two", "rg -z two", "rg --search-zip two a.txt",
+    'jq -n "env"', "jq -n '$ ENV'", "jq -n '$#x\nENV'", "jq -n '\"\\($ ENV.FAKE_API_KEY)\"'", "jq -L . 'include \"x\"; .'", "rg --pre ./pwn.sh two", "rg -z two", "rg --search-zip two a.txt",
     "rg two -g '!x' config", "fd -x pwn", "fd . -X pwn", "tar -xf x.tar --to-command=pwn",
     "tar cf - a.txt -I ./pwn.sh", "tar --list -f x --rsh-command=pwn", "less +'!pwn' a.txt", "man -P pwn ls",
     "man --pager=./pwn.sh ls", "file -C -m a.txt", "file -z a.txt", "sort --compress-program=./pwn.sh a.txt",

@@ -65,6 +65,8 @@ SCRIPTS = (
     "find . -maxdepth 0 -newer a.txt -fprint new; find . -maxdepth 0 -fprint new", "shuf -o new a.txt", "shuf a.txt --output=new", "jq -n 'env'", "jq -n '.a|env'", "jq -n '[env]'", "jq -n '..|env'",
     "jq -rn '\"\\(env.FAKE_API_KEY)\"'", "jq -n '$ENV.FAKE_API_KEY'", "zcat .env.gz; cat .env", "cat /etc/os-release .env", "cat /proc/self/environ",
     "cat /etc/../proc/self/environ",
+    "time cd src && cat deep-link", "for i in 1 2 3; do cat deep-link; time cd src; done", "time time cd src; head deep-link", "cd src < nothere; cat link",
+    "cd src < nothere && ls; cat < link", "exit < nothere; cd src; cat deep-link", "exit < nothere; cd evilrepo; git status", "uniq ./?.txt", "xxd ./?.txt", "xxd -p ./?.txt",
 )  # fmt: skip
 """What programs that may list, print or replace could do besides. Each changes something or shows a secret; all are asked about."""
 
@@ -72,5 +74,9 @@ EXPANDED = (
     "touch .eaa; grep .e* a.txt", "touch .eaa; grep -e .e* a.txt", "touch .eaa; paste -d .e* a.txt", "touch 's,o,0,w new'; sed s,o,0,* a.txt",
     "touch 's,o,0,w new'; sed -e s,o* a.txt", "touch -- '--expression=s,o,0,w new'; sed --expression=s,o,0,* a.txt",
     "touch .eaa; jq -Rr . .e*", "touch .eaa; sed -n -e p .e*", "touch '1{w new'; awk 1* .env",
+    "echo link > named; x=a.txt; time read -r x < named; cat \"$x\"", "echo link > named; x=a.txt; while time read -r x; do cat $x; done < named",
+    "touch 'NR;system(\"pwn\")#2'; awk NR*2 a.txt", "touch n=a 'n=b{system(\"pwn\")}'; awk -v n=* '{print}' a.txt", "touch 's,a,x,;e pwn;s,a,b,'; sed s,a*,b, a.txt",
+    "touch .a,env,2; jq -n .a*2", "touch .a,env; jq --indent .a* . a.json", "ln -s ../outside/x.zip z.zip; unzip -l z", "ln -s ../outside/x.zip z.ZIP; unzip -Z1 z", "touch a%n; printf a%* x",
+    "mkdir d && ln -s ../../outside/secret.txt d/.l && touch -- d/--files0-from=.l; cd d && wc *", "mkdir d && touch -- d/-c; cd d && md5sum ?*", "mkdir d; rg SECRET < src",
 )  # fmt: skip
 """Judged without what comes before ``;``: names that a pattern stands for take the place of an option's value or of a script."""
