@@ -98,7 +98,9 @@ def test_three_hopeless_plans_end_in_one_sentence(vibe: VibeCommand) -> None:
     planner(vibe, same, same, same, hand_in(GOOD))
     ended = vibe("plan", "new", "g", "-o", "plan.json")
     assert (ended.code, ended.out) == (1, "")
-    sentence, spent = ended.err.splitlines()
+    *sent_back, sentence, spent = ended.err.splitlines()
+    assert sent_back, "why the first tries were sent back"
+    assert all("there is no decision 'who'" in line for line in sent_back)
     assert sentence.startswith("vibe: no plan: nothing usable was handed in, 3 times; the last time: ")
     assert "there is no decision 'who'" in sentence
     assert spent.startswith("planning took ")
@@ -210,7 +212,7 @@ def test_the_commands_are_shown_at_the_terminal_and_asked_about(vibe: VibeComman
 
 REFUSED = {
     "no goal": (["plan", "new", " "], "the goal is empty"),
-    "a file that is there": (["plan", "new", "g", "-o", "there.json"], "-o there.json: is there already"),
+    "a file that is there": (["plan", "new", "g", "-o", "there.json"], "-o there.json: already exists"),
     "no such folder": (["plan", "new", "g", "-o", "no/plan.json"], "-o no/plan.json: there is no folder"),
     "no such model": (["plan", "new", "g", "--model", "nix"], "no model 'nix'"),
 }

@@ -254,7 +254,7 @@ def test_a_waiting_run_says_how_to_decide_and_is_decided_from_another_terminal(
     plan = write_plan(command_step("s", "touch shipped", decision="ship", when={"ship": ["yes"]}), decisions=[ship()])
     run = vibe.start("plan", "run", "--wait", plan)
     assert run.stdout is not None
-    while b"take it with:" not in (line := run.stdout.readline()):
+    while b"decide with:" not in (line := run.stdout.readline()):
         assert line, run.communicate()
     command = line.decode().partition("vibe ")[2].split()
 
