@@ -13,11 +13,12 @@ from pathlib import Path
 from anyio import Event, to_thread
 
 from vibe.core.tools.output_log import OutputLog
+from vibe.core.tools.redaction import LONGEST, safe_cut
 from vibe.core.tools.text_files import whole_characters
 
 LIVE_BYTES = 8_000
-LONGEST_LINE = 1024 * 1024
-TAIL_CHUNKS = 4
+PIECE_BYTES = 256 * 1024
+"""What waits to be written together, and is masked together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class OutputLimit:
     """How much of a stream to show: ``shown`` bytes, half from its start and half from its end.
 
     Where there is more, up to ``kept`` bytes go to ``<name>-<stream>.txt`` in ``keep_in``, if that is given. ``log`` gets
-    all of it, both streams as they come. ``masked`` takes secrets out of what is kept.
+    all of it, both streams as they come. ``masked`` takes secrets out of what is kept and shown, before it is cut.
     """
 
     shown: int = 16_000
@@ -51,7 +52,8 @@ class Capture:
         self._tail = bytearray()
         self._live = bytearray()
         self._live_skipped = 0
-        self._keeping = limit.keep_in is not None
+        self._room = limit.kept if limit.keep_in is not None else 0
+        self._is_cut = False
 
     def feed(self, data: bytes) -> None:
         """Take a piece of output; none means the end."""
@@ -62,42 +64,49 @@ class Capture:
             self._limit.log.feed(self._stream, data)
         before = self._total
         self._total += len(data)
-        if self._keeping and self._total > self._limit.shown:
+        if self._room > 0 and self._total > self._limit.shown:
             # Up to now the head was all there was.
-            self.to_keep += data if before > self._limit.shown else bytes(self._head) + data
+            piece = data if before > self._limit.shown else bytes(self._head) + data
+            self.to_keep += piece[: self._room]
+            self._room -= len(piece)
+            self._is_cut = self._room < 0
         room = self._limit.shown - len(self._head)
         self._head += data[:room]
         self._tail += data[room:]
-        if len(self._tail) > TAIL_CHUNKS * self._limit.shown:
-            del self._tail[: -self._limit.shown]
+        retained = self._limit.shown + LONGEST
+        if len(self._tail) > 2 * retained:
+            del self._tail[:-retained]
         self._live += data
         if len(self._live) > LIVE_BYTES:
             self._live_skipped += len(self._live) - LIVE_BYTES
             del self._live[:-LIVE_BYTES]
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether ``keep`` should be called now."""
+        return self._room > 0 and len(self.to_keep) >= PIECE_BYTES
+
     def keep(self, *, final: bool = False) -> None:
         """Write what is to be kept to disk; blocks. A disk that refuses ends the keeping, not the command.
 
-        A line that has not ended waits for its rest, so that no secret is cut in two.
+        Some of it waits for what comes next, so that no secret is cut in two.
         """
-        data, self.to_keep = bytes(self.to_keep), bytearray()
-        if self._limit.masked is not None:
-            end = len(data) if final or len(data) > LONGEST_LINE else data.rfind(b"\n") + 1
-            self.to_keep[:0] = data[end:]
-            data = self._limit.masked(data[:end].decode(errors="surrogateescape")).encode(errors="surrogateescape")
-        room = self._limit.kept - (self.file.stat().st_size if self.file else 0)
-        self._keeping = len(data) < room
-        if room <= 0:
-            return
+        data, self.to_keep = self.to_keep, bytearray()
+        if (masked := self._limit.masked) is not None:
+            text = data.decode(errors="surrogateescape")
+            end = len(text) if final else safe_cut(text, masked)
+            self.to_keep += text[end:].encode(errors="surrogateescape")
+            data = masked(text[:end]).encode(errors="surrogateescape")
         try:
             if self.file is None:
                 self.file = self._new_file()
             with self.file.open("ab") as file:
-                file.write(data[:room])
-                if len(data) >= room:
+                file.write(data)
+                if final and self._is_cut:
                     file.write(b"\n[... the rest was not kept ...]\n")
         except OSError:
-            self._keeping = False
+            self._room = 0
+            self.to_keep.clear()
 
     def _new_file(self) -> Path:
         folder = self._limit.keep_in or Path()
@@ -115,29 +124,38 @@ class Capture:
     async def finish(self) -> None:
         """Close the pipe and write the rest."""
         os.close(self.descriptor)
-        if self.to_keep:
+        if self.to_keep or self.file is not None:
             await to_thread.run_sync(partial(self.keep, final=True))
 
     @property
     def dropped(self) -> int:
         """Bytes that ``text`` leaves out."""
-        return self._total - sum(map(len, self._shown())) if self._total > self._limit.shown else 0
+        return max(self._total - sum(map(len, self._shown())), 1) if self._total > self._limit.shown else 0
 
     def text(self) -> str:
         """The stream as text: whole, or its head and tail with a line between that says what is missing."""
         if not self.dropped:
-            return self._head.decode(errors="replace")
+            return self._without_secrets(self._head).decode(errors="replace")
         head, tail = (part.decode(errors="replace") for part in self._shown())
         return f"{head.rstrip()}\n[... {self.dropped} bytes left out ...]\n{tail}"
 
     def _shown(self) -> tuple[bytes, bytes]:
         """Head and tail, cut at a line where one ends nearby, else between two characters."""
         half = self._limit.shown // 2
-        head, tail = bytes(self._head[:half]), bytes(self._head[half:] + self._tail)[-half:]
+        if self._total == len(self._head) + len(self._tail):
+            whole = self._without_secrets(self._head + self._tail)
+            head, tail = whole[:half], whole[half:][-half:]
+        else:
+            head, tail = self._without_secrets(self._head)[:half], self._without_secrets(self._tail)[-half:]
         line_end = head.rfind(b"\n", half // 2) + 1
         line_start = tail.find(b"\n", 0, half // 2) + 1
         head = head[:line_end] if line_end else whole_characters(head)
         return head, tail[line_start:].lstrip(b"" if line_start else bytes(range(0x80, 0xC0)))
+
+    def _without_secrets(self, data: bytearray) -> bytes:
+        if self._limit.masked is None:
+            return bytes(data)
+        return self._limit.masked(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
     def take_live(self, *, final: bool) -> str:
         """What came since the last call, up to the end of the last line (or to the end, if ``final``)."""

@@ -256,7 +256,7 @@ async def _read(stream: Capture, log: OutputLog | None) -> None:
         except BlockingIOError:
             continue
         stream.feed(data)
-        if stream.to_keep:
+        if stream.is_waiting:
             with CancelScope(shield=True):
                 await to_thread.run_sync(stream.keep)
         await _written(log, ROOM)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 MASK = "[redacted]"
@@ -19,13 +19,44 @@ _BEARER = re.compile(r"(?i)\b((?:bearer|basic)\s+)([\w.~+/=-]{8,})")
 _IN_URL = re.compile(r"(://[^\s/:@]+:)([^\s/@]+)(?=@)")
 _TOKEN_IN_URL = re.compile(r"(https?://)([\w.~-]{16,})(?=@)")
 """A token alone, as the user of an address."""
-_KNOWN_KEYS = re.compile(
-    r"\b(?:(?:sk|pk|rk|glpat|gldt|glrt|xox[abeoprs]|xapp|tskey)[-_](?=[\w-]*\d)"
-    r"|(?:gh[oprsu]|github_pat|npm|hf|dckr_pat|dop_v1|shpat|lin_api)[-_](?=\w*\d)|hvs\.|pypi-AgE)[\w-]{12,}"
-    r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[\w-]{35}|\bya29\.[\w-]{20,}|\bSG\.[\w-]{16,}\.[\w-]{16,}"
-    r"|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}|\bAGE-SECRET-KEY-1[0-9A-Z]{20,}"
-    r"|-----BEGIN (?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----[^-]{16,16384}(?:-----END (?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----)?"
+_KNOWN_KEYS = tuple(
+    (signs, tuple(hints.split()), re.compile(shape))
+    for signs, hints, shape in (
+        (
+            "-_",
+            "sk- sk_ pk- pk_ rk- rk_ glpat gldt glrt xox xapp tskey",
+            r"\b(?:sk|pk|rk|glpat|gldt|glrt|xox[abeoprs]|xapp|tskey)[-_][\w-]{12,}",
+        ),
+        (
+            "-_",
+            "gho ghp ghr ghs ghu github_pat npm- npm_ hf- hf_ dckr_pat dop_v1 shpat lin_api",
+            r"\b(?:gh[oprsu]|github_pat|npm|hf|dckr_pat|dop_v1|shpat|lin_api)[-_](?=\w{0,255}\d)[\w-]{12,}",
+        ),
+        (".-", "hvs. pypi-AgE", r"\b(?:hvs\.|pypi-AgE)[\w-]{12,}"),
+        ("A", "AKIA ASIA", r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
+        ("A", "AIza", r"\bAIza[\w-]{35}"),
+        (".", "ya29.", r"\bya29\.[\w-]{20,}"),
+        (".", "SG.", r"\bSG\.[\w-]{16,255}\.[\w-]{16,}"),
+        (".", ".eyJ", r"\beyJ[\w-]{8,2048}\.eyJ[\w-]{8,16384}\.[\w-]{8,}"),
+        ("-", "AGE-SECRET-KEY-1", r"\bAGE-SECRET-KEY-1[0-9A-Z]{20,}"),
+        (
+            "-",
+            "PRIVATE",
+            r"-----BEGIN (?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----[^-]{16,16384}"
+            r"(?:-----END (?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----)?",
+        ),
+    )
 )
+"""Shapes of keys, each with signs and words one of which is in whatever has the shape: looking for these is much faster.
+
+What repeats has a limit wherever more must follow it, so that no text takes longer than its length asks for.
+"""
+LONGEST = 20 * 1024
+"""The longest secret that is looked for; only a longer one may be cut in two by ``safe_cut``."""
+_CUTS = 32
+"""How many places ``safe_cut`` looks at."""
+_WORDS = re.compile(r"(?:sk|pk|rk|glpat|gldt|glrt|xox[abeoprs]|xapp|tskey)[-_]")
+_DIGIT = re.compile(r"\d")
 _HARMLESS = re.compile(r"[~.]{0,2}(?:/[\w.@+-]+){2,}/?(?::.*)?|[a-z]+|[\d.,:]+|(?i:true|false|none|null)")
 """Values that are no secrets, whatever their variable is called: places, plain words, numbers."""
 _AUTHOR = re.compile(r"(?i)author(?!iz)")
@@ -35,9 +66,11 @@ def redact(text: str, environ: Mapping[str, str]) -> str:
     """``text`` without the values of secret variables and without what looks like a key, a token or a password."""
     for value in _values(environ):
         text = text.replace(value, MASK)
-    for pattern in (_IN_URL, _TOKEN_IN_URL, _BEARER, _OPTION, _ASSIGNMENT):
-        text = pattern.sub(rf"\g<1>{MASK}", text)
-    return _KNOWN_KEYS.sub(MASK, text)
+    text = _shapeless(text)
+    if _may_hold(text, ("api", "token", "secret", "passw")):
+        for pattern in (_OPTION, _ASSIGNMENT):
+            text = pattern.sub(rf"\g<1>{MASK}", text)
+    return _keyless(text)
 
 
 class Mask:
@@ -46,18 +79,16 @@ class Mask:
     def __init__(self, environ: Mapping[str, str]) -> None:
         values = _values(environ)
         exact = sorted((value for value in values if not _HARMLESS.fullmatch(value)), key=len, reverse=True)
-        self._values = re.compile("|".join(map(re.escape, exact))) if exact else None
+        self._exact = exact
+        self._values = re.compile("|".join(map(re.escape, exact)))
 
     def known(self, text: str) -> str:
         """``text`` without the values of the user's secret variables: for texts that must stay as they are, such as files."""
-        return self._values.sub(MASK, text) if self._values else text
+        return self._values.sub(MASK, text) if any(value in text for value in self._exact) else text
 
     def printed(self, text: str) -> str:
         """The same, and without what has the shape of a well-known token."""
-        text = self.known(text)
-        for pattern in (_IN_URL, _TOKEN_IN_URL, _BEARER):
-            text = pattern.sub(rf"\g<1>{MASK}", text)
-        return _KNOWN_KEYS.sub(MASK, text)
+        return _keyless(_shapeless(self.known(text)))
 
     def inside(self, value: Any) -> Any:
         """JSON with every text in it as ``printed``."""
@@ -68,6 +99,52 @@ class Mask:
         if isinstance(value, list):
             return [self.inside(inner) for inner in cast("list[Any]", value)]
         return value
+
+
+def safe_cut(text: str, masked: Callable[[str], str]) -> int:
+    """Where ``text``, of which more is to come, may be cut so that ``masked`` finds in the parts what it finds in the whole.
+
+    What is behind the cut is long enough to hold the rest of any secret that begins before it.
+    """
+    place = len(text) - LONGEST
+    for _ in range(_CUTS):
+        if place <= 0:
+            return 0
+        start = max(place - LONGEST // 4, 0)
+        place = (text.rfind("\n", start, place) + 1) or (text.rfind(" ", start, place) + 1) or place
+        before, after = text[max(place - LONGEST, 0) : place], text[place : place + LONGEST]
+        if masked(before + after) == masked(before) + masked(after):
+            return place
+        place -= LONGEST // 16
+    return len(text) - LONGEST
+
+
+def _may_hold(text: str, words: tuple[str, ...]) -> bool:
+    """Whether one of the words can be in it, in capitals or not."""
+    if not text.isascii():
+        return True
+    lower = text.lower()
+    return any(word in lower for word in words)
+
+
+def _shapeless(text: str) -> str:
+    """``text`` without what has its place in an address or a header."""
+    if "://" in text:
+        text = _TOKEN_IN_URL.sub(rf"\g<1>{MASK}", _IN_URL.sub(rf"\g<1>{MASK}", text))
+    return _BEARER.sub(rf"\g<1>{MASK}", text) if _may_hold(text, ("bearer", "basic")) else text
+
+
+def _keyless(text: str) -> str:
+    for signs, hints, shape in _KNOWN_KEYS:
+        if any(sign in text for sign in signs) and any(hint in text for hint in hints):
+            text = shape.sub(_mask_of, text)
+    return text
+
+
+def _mask_of(found: re.Match[str]) -> str:
+    """Words joined by dashes may begin like a key, but have no digit in them."""
+    is_words = _WORDS.match(found[0]) and not _DIGIT.search(found[0])
+    return found[0] if is_words else MASK
 
 
 def _values(environ: Mapping[str, str]) -> list[str]:

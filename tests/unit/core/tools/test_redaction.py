@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from tests.fakes.tools import ExecutorRig, call
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.redaction import Mask
+from vibe.core.tools.process import OutputLimit, run_command
+from vibe.core.tools.redaction import LONGEST, MASK, Mask, safe_cut
 
 ENVIRON = {
     "PATH": "/usr/bin:/bin",
@@ -90,3 +92,46 @@ async def test_a_file_is_shown_as_it_is_but_for_the_users_own_secrets(rig: Execu
     done = await rig.executor.run_all([call("c", "read_file", path="a.py")], rig.record)
     assert "AKIAIOSFODNN7EXAMPLE" in done.messages[0].content
     assert "mine = '[redacted]'" in done.messages[0].content
+
+
+KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEA1234\n" * 150 + "-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize("secret", ["x7Jq-very-secret-1", "corr3ct horse", TOKENS[1], TOKENS[10], TOKENS[13], KEY])
+@pytest.mark.parametrize("gap", ["\n", " ", "\n-- "], ids=["lines", "one line", "words"])
+def test_no_secret_is_cut_in_two(secret: str, gap: str) -> None:
+    masked = Mask(ENVIRON).printed
+    text = (secret + gap) * (6 * LONGEST // len(secret))
+    for length in range(4 * LONGEST, 4 * LONGEST + 40):
+        cut = safe_cut(text[:length], masked)
+        assert 0 < cut < length
+        assert masked(text[:cut]) + masked(text[cut:]) == masked(text)
+
+
+@pytest.mark.parametrize("secret", ["x7Jq-very-secret-1", TOKENS[1], KEY], ids=["value", "token", "key of many lines"])
+@pytest.mark.parametrize("gap", ["\\n", " "], ids=["lines", "one line"])
+async def test_what_is_kept_and_what_is_left_of_it_hold_no_part_of_a_secret(
+    tmp_path: Path, secret: str, gap: str
+) -> None:
+    mask = Mask(ENVIRON)
+    limit = OutputLimit(shown=20_000, keep_in=tmp_path, masked=mask.printed)
+    script = f"import sys; [sys.stdout.write({secret!r} + '{gap}') for _ in range({1_500_000 // len(secret)})]"
+
+    result = await run_command(
+        [sys.executable, "-c", script], cwd=tmp_path, environ={"PATH": os.environ["PATH"]}, limit=limit
+    )
+
+    kept = await to_thread.run_sync(result.output_files[0].read_text)
+    assert set(kept.split()) == {MASK}
+    assert kept.count(MASK) == 1_500_000 // len(secret)
+    assert result.stdout_dropped > 0
+    for part in (secret[:9], secret[-9:], "CAQEA1234"):
+        assert part not in result.stdout
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("word", ["sk-", "eyJ-", "SG.", "hf_1-", "-----BEGIN PRIVATE KEY-----", "bearer ", "x"])
+def test_what_begins_like_a_secret_again_and_again_takes_no_longer(word: str) -> None:
+    text = word * (1_000_000 // len(word))
+    assert len(Mask(ENVIRON).printed(text)) > 0
+    assert safe_cut(text, Mask(ENVIRON).printed) > 0
