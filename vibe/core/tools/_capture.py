@@ -70,10 +70,10 @@ class Capture:
             self.to_keep += piece[: self._room]
             self._room -= len(piece)
             self._is_cut = self._room < 0
-        room = self._limit.shown - len(self._head)
+        room = self._limit.shown + LONGEST - len(self._head)
         self._head += data[:room]
         self._tail += data[room:]
-        retained = self._limit.shown + LONGEST
+        retained = self._limit.shown + 3 * LONGEST
         if len(self._tail) > 2 * retained:
             del self._tail[:-retained]
         self._live += data
@@ -146,11 +146,21 @@ class Capture:
             whole = self._without_secrets(self._head + self._tail)
             head, tail = whole[:half], whole[half:][-half:]
         else:
-            head, tail = self._without_secrets(self._head)[:half], self._without_secrets(self._tail)[-half:]
+            head, tail = self._ends()
+            head, tail = head[:half], tail[-half:]
         line_end = head.rfind(b"\n", half // 2) + 1
         line_start = tail.find(b"\n", 0, half // 2) + 1
         head = head[:line_end] if line_end else whole_characters(head)
         return head, tail[line_start:].lstrip(b"" if line_start else bytes(range(0x80, 0xC0)))
+
+    def _ends(self) -> tuple[bytes, bytes]:
+        """What is in memory of start and end, without the secrets that may be cut in two where something is missing."""
+        masked = self._limit.masked
+        if masked is None:
+            return bytes(self._head), bytes(self._tail)
+        head, tail = (part.decode(errors="surrogateescape") for part in (self._head, self._tail))
+        head, tail = masked(head[: safe_cut(head, masked)]), masked(tail[safe_cut(tail[: 3 * LONGEST], masked) :])
+        return head.encode(errors="surrogateescape"), tail.encode(errors="surrogateescape")
 
     def _without_secrets(self, data: bytearray) -> bytes:
         if self._limit.masked is None:

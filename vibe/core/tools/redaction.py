@@ -42,8 +42,10 @@ _KNOWN_KEYS = tuple(
         (
             "-",
             "PRIVATE",
-            r"-----BEGIN (?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----[^-]{16,16384}"
-            r"(?:-----END (?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----)?",
+            (
+                r"-----BEGIN (?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----[^-]{16,16384}"
+                r"(?:-----END (?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----)?"
+            ),
         ),
     )
 )
@@ -54,7 +56,7 @@ What repeats has a limit wherever more must follow it, so that no text takes lon
 LONGEST = 20 * 1024
 """The longest secret that is looked for; only a longer one may be cut in two by ``safe_cut``."""
 _CUTS = 32
-"""How many places ``safe_cut`` looks at."""
+_STEP = LONGEST // 16
 _WORDS = re.compile(r"(?:sk|pk|rk|glpat|gldt|glrt|xox[abeoprs]|xapp|tskey)[-_]")
 _DIGIT = re.compile(r"\d")
 _HARMLESS = re.compile(r"[~.]{0,2}(?:/[\w.@+-]+){2,}/?(?::.*)?|[a-z]+|[\d.,:]+|(?i:true|false|none|null)")
@@ -106,17 +108,17 @@ def safe_cut(text: str, masked: Callable[[str], str]) -> int:
 
     What is behind the cut is long enough to hold the rest of any secret that begins before it.
     """
-    place = len(text) - LONGEST
-    for _ in range(_CUTS):
-        if place <= 0:
-            return 0
-        start = max(place - LONGEST // 4, 0)
-        place = (text.rfind("\n", start, place) + 1) or (text.rfind(" ", start, place) + 1) or place
-        before, after = text[max(place - LONGEST, 0) : place], text[place : place + LONGEST]
-        if masked(before + after) == masked(before) + masked(after):
-            return place
-        place -= LONGEST // 16
-    return len(text) - LONGEST
+    last = len(text) - LONGEST
+    for upper in range(last, max(last - _CUTS * _STEP, 0), -_STEP):
+        start = max(upper - LONGEST, 0)
+        line, word = text.rfind("\n", start, upper) + 1, text.rfind(" ", start, upper) + 1
+        for place in (line or word or upper, text.rfind("-----BEGIN ", start, upper)):
+            if place <= 0:
+                continue
+            before, after = text[max(place - LONGEST, 0) : place], text[place : place + LONGEST]
+            if masked(before + after) == masked(before) + masked(after):
+                return place
+    return max(last, 0)
 
 
 def _may_hold(text: str, words: tuple[str, ...]) -> bool:

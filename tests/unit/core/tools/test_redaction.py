@@ -125,8 +125,8 @@ async def test_what_is_kept_and_what_is_left_of_it_hold_no_part_of_a_secret(
     assert set(kept.split()) == {MASK}
     assert kept.count(MASK) == 1_500_000 // len(secret)
     assert result.stdout_dropped > 0
-    for part in (secret[:9], secret[-9:], "CAQEA1234"):
-        assert part not in result.stdout
+    shown = result.stdout.replace(f"[... {result.stdout_dropped} bytes left out ...]", "").split()
+    assert all(word in MASK for word in shown)
 
 
 @pytest.mark.timeout(20)
