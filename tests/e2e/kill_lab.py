@@ -178,6 +178,7 @@ class Lab:
         found += [f"entry {path.name}" for path in (self.home / "run").glob("*.json")]
         found += [f"socket {path.relative_to(self.home)}" for path in (self.home / "run").rglob("*.ipc")]
         found += [f"lock {path.name}" for path in (self.workdir / ".git").rglob("*.lock")]
+        found += [f"placeholder {name}" for name in (".vibe", ".agents") if (self.workdir / name).exists()]
         found += [f"draft {path.name}" for path in (self.home / "plans").glob(".*")]
         return found
 

@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from tests.e2e.conftest import EXAMPLES, VibeCommand, command_step, snapshot
 from tests.e2e.test_plan_run import wait_for
 from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall
+from vibe.core.sandbox.bubblewrap import find_bubblewrap
 
 WritePlan = Callable[..., str]
 
@@ -356,6 +358,29 @@ def test_a_resume_of_a_plan_that_has_ended_takes_away_what_a_killed_process_left
 
     assert (refused.code, "has ended (completed)" in refused.err) == (2, True), refused.err
     assert not [path for path in (*left, *entries) if path.exists()]
+
+
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize("words", ["resume {killed}", "resume {ended}", "run plan.json"])
+def test_what_kept_places_empty_for_a_killed_command_is_taken_away_without_a_word(
+    vibe: VibeCommand, write_plan: WritePlan, words: str
+) -> None:
+    if not sys.platform.startswith("linux") or isinstance(find_bubblewrap(), str):
+        pytest.skip("only bubblewrap needs anything to stand there")
+    vibe("plan", "run", write_plan(command_step("a", "true")))
+    (ended,) = vibe.plan_ids()
+    process = started(vibe, "plan", "run", "--auto-approve", write_plan(model_step("s")))
+    process.kill()
+    process.wait()
+    (vibe.workdir / "go").touch()
+    (killed,) = set(vibe.plan_ids()) - {ended}
+    assert {".vibe", ".agents"} <= {path.name for path in vibe.workdir.iterdir()}
+
+    write_plan(command_step("a", "true"))
+    said = vibe("plan", *words.format(killed=killed, ended=ended).split())
+
+    assert not {".vibe", ".agents"} & {path.name for path in vibe.workdir.iterdir()}
+    assert "trust" not in said.err
 
 
 def test_a_demonstration_whose_copy_was_deleted_says_so(vibe: VibeCommand, tmp_path: Path) -> None:

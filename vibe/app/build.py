@@ -20,7 +20,7 @@ from vibe.core.guidance import Guidance
 from vibe.core.guidance_loader import GuidanceRequest, load_guidance
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.limiter import CallLimiter
-from vibe.core.sandbox.confinement import Confinement
+from vibe.core.sandbox.confinement import Confinement, remove_abandoned_placeholders
 from vibe.core.sandbox.temporary import remove_abandoned
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.bounds import bounds_of
@@ -143,7 +143,7 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         agents=agents,
         guidance=guidance,
         base_prompt=guidance.library.load(config.system_prompt_id),
-        confinement=_confinement(host, loaded),
+        confinement=_confinement(host, loaded, request.workdir),
         approvals=partial(approvals_for, host, config, request.workdir),
         warnings=(
             *loaded.warnings,
@@ -160,14 +160,16 @@ def network_flags(*, on: bool) -> Mapping[str, Any]:
     return {"sandbox.network": Network.ON.value} if on else {}
 
 
-def _confinement(host: Host, loaded: LoadedConfig) -> Confinement:
+def _confinement(host: Host, loaded: LoadedConfig, workdir: Path) -> Confinement:
     """What confines commands; where that is required, it is seen to now that something does."""
     config = loaded.config
     keys = [*(one.api_key_env_var for one in config.providers), *(one.api_key_env for one in config.mcp_servers)]
     confinement = Confinement(loaded.config.sandbox, loaded.environ, host.home, keys=keys)
     if confinement.required:
         confinement.choice()
-    remove_abandoned(loaded.environ.get("TMPDIR"))  # this run may never confine a command, and so never look
+    # This run may never confine a command, and so never look.
+    remove_abandoned(loaded.environ.get("TMPDIR"))
+    remove_abandoned_placeholders(workdir)
     return confinement
 
 

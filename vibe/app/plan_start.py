@@ -26,6 +26,7 @@ from vibe.app.plan_worktrees import check_worktrees, check_worktrees_again
 from vibe.app.planner_settings import check_replans, with_decision_timeout
 from vibe.app.sample_project import copy_sample, remove_sample_copy, sample_copy
 from vibe.core.errors import UsageError
+from vibe.core.sandbox.confinement import remove_abandoned_placeholders
 from vibe.core.sandbox.temporary import remove_abandoned
 
 RESUMABLE = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
@@ -184,7 +185,9 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     """
     folder = find_plan(host.home, reference)
     restored = folder.replay()
-    remove_abandoned(host.environ.get("TMPDIR"))  # what a run that was killed could not take with it, even at its end
+    # What a run that was killed could not take with it, even at its end.
+    remove_abandoned(host.environ.get("TMPDIR"))
+    remove_abandoned_placeholders(Path(folder.settings().workspace))
     Registry(host.home, host.runtime_dir).sweep()
     if restored.status not in RESUMABLE:
         raise PlanOverError(folder.plan_id, restored.status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,11 +107,20 @@ def find_project_dir(workdir: Path, *, home: Path, user_home: Path) -> Path | No
     """The ``.vibe`` folder of ``workdir`` or of its nearest ancestor inside the same git repository or home.
 
     The user's own vibe folder is nobody's project. Outside a repository and the home directory only ``workdir`` itself
-    is looked at: what lies above belongs to others.
+    is looked at: what lies above belongs to others. An empty one configures nothing; one stands wherever commands run.
     """
     start, own = workdir.resolve(), home.resolve()
     for folder in project_lineage(start, user_home):
         candidate = folder / PROJECT_DIRECTORY
-        if candidate.is_dir() and candidate.resolve() != own:
+        if candidate.is_dir() and candidate.resolve() != own and not is_empty(candidate):
             return candidate
     return None
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether a folder holds nothing; one that can't be read may hold anything."""
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return False

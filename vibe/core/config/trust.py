@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from vibe.core.config.paths import VibePaths, find_project_dir, shown
+from vibe.core.config.paths import VibePaths, find_project_dir, is_empty, shown
 from vibe.core.config.project_files import project_lineage
 from vibe.core.config.toml_source import TomlSource, read_toml
 from vibe.core.errors import ConfigError
@@ -67,7 +67,7 @@ class TrustStore:
         """What would be loaded of the project if it were trusted: each lies in the folder whose trust decides."""
         project = find_project_dir(workdir, home=self._home, user_home=self._user_home)
         lineage = project_lineage(workdir, self._user_home)
-        named = [folder / name for folder in lineage for name in TEACHING if (folder / name).exists()]
+        named = [folder / name for folder in lineage for name in TEACHING if _teaches(folder / name)]
         return [*([project] if project else []), *(path for path in named if path != self._home)]
 
     def _listed(self, source: TomlSource, key: str) -> frozenset[Path]:
@@ -82,3 +82,7 @@ class TrustStore:
             if path.is_absolute():
                 return path.resolve()
         raise ConfigError(source.where((key, index)), f"{key}[{index}]", f"must be an absolute folder, not {item!r}")
+
+
+def _teaches(path: Path) -> bool:
+    return path.exists() and not (path.is_dir() and is_empty(path))

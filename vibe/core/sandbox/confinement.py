@@ -12,7 +12,6 @@ from pathlib import Path
 from vibe.core.config.models import Network, SandboxConfig, SandboxMode
 from vibe.core.sandbox.choose import BACKENDS, Choice, choose_sandbox
 from vibe.core.sandbox.control import (
-    Placeholders,
     control_paths,
     fillable,
     fillable_of_repository,
@@ -20,6 +19,7 @@ from vibe.core.sandbox.control import (
     of_repository,
 )
 from vibe.core.sandbox.kept import Kept
+from vibe.core.sandbox.placeholders import Placeholders, remove_abandoned
 from vibe.core.sandbox.port import READING, Bounds, Confined, ReadOnlyUnavailableError, SandboxPolicy
 from vibe.core.sandbox.refusals import refusal_note
 from vibe.core.sandbox.secrets import hidden_paths, not_for_everybody
@@ -216,8 +216,7 @@ class Confinement:
         found: list[tuple[Path, list[Path], list[Path]]] = []
         for root in place.roots:
             found.append((root, [*control_paths(root, self._inner_of(root))], fillable(root)))
-            own = [root / ".git"] if (root / ".git").is_dir() else []
-            for folder in (*own, *_repository_of_worktree(root)):
+            for folder in _repositories_of(root):
                 found.append((folder, [*of_repository(folder)], fillable_of_repository(folder)))
         placeholders = Placeholders(path for _, _, paths in found for path in paths) if sandbox.freezes else None
         kept: list[Kept] = []
@@ -237,6 +236,18 @@ class Confinement:
             if self._temp is None:
                 self._temp = temporary_folder(self._environ.get("TMPDIR"), self)
             return self._temp
+
+
+def remove_abandoned_placeholders(root: Path) -> None:
+    """Remove what commands of runs that were killed left at a workspace to keep places empty. Reads and writes files."""
+    remove_abandoned(fillable(root))
+    for folder in _repositories_of(root):
+        remove_abandoned(fillable_of_repository(folder))
+
+
+def _repositories_of(root: Path) -> tuple[Path, ...]:
+    """The folder of the repository at ``root``, or of the one that it is a worktree of."""
+    return (root / ".git",) if (root / ".git").is_dir() else _repository_of_worktree(root)
 
 
 def _expanded(path: str) -> Path:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -65,74 +63,24 @@ def of_repository(folder: Path) -> Iterator[Path]:
 
 def _parts(folder: Path) -> Iterator[Path]:
     with suppress(OSError):
-        yield from (folder / "worktrees").iterdir()
+        for part in (folder / "worktrees").iterdir():
+            # One that git is making still lacks these: what comes to it during a command is not the command's doing.
+            if (part / "gitdir").exists() and (part / "commondir").exists():
+                yield part
     for config in (folder / "modules").glob("**/config"):
         yield config.parent
 
 
 def fillable(root: Path) -> list[Path]:
-    """What is not there and can stand there empty, so as to be frozen. Reads the file system."""
-    return [path for name in FOLDERS if not os.path.lexists(path := root / name)]
+    """What can stand there empty, so as to be frozen, whether it is there or not."""
+    return [root / name for name in FOLDERS]
 
 
 def fillable_of_repository(folder: Path) -> list[Path]:
     """The same of a repository's folder: settings of its worktrees, where it heeds such. Reads the file system."""
     if not WORKTREE_CONFIG.search(_text(folder / "config")):
         return []
-    return [path for part in (folder, *_parts(folder)) if not os.path.lexists(path := part / "config.worktree")]
-
-
-class Placeholders:
-    """Empty folders and files that stand where nothing may be made, for as long as somebody holds them.
-
-    Each is locked by all who do, so that only the last one takes it away, and nobody's is taken for left over.
-    """
-
-    def __init__(self, paths: Iterable[Path]) -> None:
-        held = [(path, lock) for path in paths if (lock := _placed(path)) is not None]
-        self.release = weakref.finalize(self, _release, held)
-
-
-def _placed(path: Path) -> int | None:
-    while True:
-        try:
-            if path.name in FOLDERS:
-                path.mkdir(exist_ok=True)
-            else:
-                path.touch()
-            lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            if not path.parent.is_dir():
-                return None
-            continue
-        except OSError:
-            return None
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        if _is_at(lock, path):
-            return lock
-        os.close(lock)  # the last one to hold it took it away just now
-
-
-def _release(held: Iterable[tuple[Path, int]]) -> None:
-    for path, lock in held:
-        with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(lock, path):
-                _remove_empty(path, lock)
-        os.close(lock)
-
-
-def _remove_empty(path: Path, lock: int) -> None:
-    if path.name in FOLDERS:
-        path.rmdir()
-    elif not os.fstat(lock).st_size:
-        path.unlink()
-
-
-def _is_at(lock: int, path: Path) -> bool:
-    with suppress(OSError):
-        return os.path.samestat(os.fstat(lock), path.lstat())
-    return False
+    return [part / "config.worktree" for part in (folder, *_parts(folder))]
 
 
 def _text(path: Path) -> str:

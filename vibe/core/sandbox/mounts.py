@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from vibe.core.sandbox.control import OF_GIT
 from vibe.core.sandbox.port import Network, SandboxPolicy
 from vibe.core.sandbox.secrets import EMPTY, PRIVATE_TEMP, sockets_of_others
 
@@ -66,8 +67,9 @@ def _working(policy: SandboxPolicy, devices: Iterable[str]) -> Iterator[str]:
     yield from _bound("--ro-bind", [path for path in policy.readable if path.exists()])
     yield from _bound("--bind", [policy.temp])
     frozen = [path for path in _below(policy.frozen, writable) if path.exists()]
-    yield from _bound("--bind", _between(writable, frozen))
-    yield from _bound("--ro-bind", frozen)
+    yield from _bound("--bind-try", _between(writable, frozen))
+    yield from _bound("--ro-bind", [path for path in frozen if not _goes_with_a_worktree(path)])
+    yield from _bound("--ro-bind-try", filter(_goes_with_a_worktree, frozen))
     for path in policy.hidden:
         if path.is_dir() and path not in writable:
             yield from ("--remount-ro", str(path))
@@ -77,6 +79,11 @@ def holds(folder: Path, path: Path) -> bool:
     """Whether ``path`` is ``folder`` or lies below it."""
     above, name = str(folder), str(path)
     return name == above or name.startswith(above if above == "/" else f"{above}/")
+
+
+def _goes_with_a_worktree(path: Path) -> bool:
+    """Whether it is of a worktree in a repository's folder: that may be removed before the mounts are made."""
+    return path.name in OF_GIT and path.parent.parent.name == "worktrees"
 
 
 def _runtime_folder(network: Network) -> Iterator[str]:

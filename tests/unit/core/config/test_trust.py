@@ -105,12 +105,12 @@ def test_the_nearest_project_up_to_the_repository_is_found(surroundings: Surroun
     deep = surroundings.project / "a" / "b"
     deep.mkdir(parents=True)
     assert surroundings.load(workdir=deep).project_dir == surroundings.project / ".vibe"
-    (deep.parent / ".vibe").mkdir()
+    _used(deep.parent / ".vibe")
     assert surroundings.load(workdir=deep).project_dir == deep.parent / ".vibe"
 
 
 def test_nothing_above_the_repository_is_found(surroundings: Surroundings) -> None:
-    (surroundings.project.parent / ".vibe").mkdir()
+    _used(surroundings.project.parent / ".vibe")
     assert surroundings.load().project_dir == surroundings.project.parent / ".vibe"
     (surroundings.project / ".git").write_text("gitdir: elsewhere\n")
     assert surroundings.load().project_dir is None
@@ -130,7 +130,7 @@ def test_a_vibe_folder_somewhere_else_is_nobodys_project_either(surroundings: Su
 
 def test_nothing_at_or_above_home_is_found(surroundings: Surroundings) -> None:
     surroundings.home.mkdir()
-    (surroundings.root / ".vibe").mkdir()
+    _used(surroundings.root / ".vibe")
     elsewhere = surroundings.root / "elsewhere"
     for start in (surroundings.project, surroundings.user_home):
         assert find_project_dir(start, home=elsewhere, user_home=surroundings.user_home) is None
@@ -140,7 +140,7 @@ def test_outside_home_and_repositories_only_the_folder_itself_is_searched(
     surroundings: Surroundings, tmp_path: Path
 ) -> None:
     inner = tmp_path / "shared" / "inner"
-    (inner.parent / ".vibe").mkdir(parents=True)
+    _used(inner.parent / ".vibe")
     inner.mkdir()
     assert surroundings.load(workdir=inner).project_dir is None
     assert surroundings.load(workdir=inner.parent).project_dir == inner.parent / ".vibe"
@@ -152,7 +152,7 @@ def test_everything_that_teaches_is_named_in_one_sentence(surroundings: Surround
     inner.mkdir()
     for path in (surroundings.project / "AGENTS.md", inner / "AGENTS.md"):
         path.write_text("canary")
-    (surroundings.project / ".agents").mkdir()
+    _used(surroundings.project / ".agents")
 
     (warning,) = surroundings.load(trust=False, workdir=inner).warnings
     assert warning.startswith(
@@ -173,3 +173,17 @@ def test_a_trusted_folder_in_an_untrusted_project_leaves_out_what_is_above(surro
     reason = store.untrusted_reason(inner)
     assert reason is not None
     assert reason.startswith("~/code/project/.vibe was not loaded: ~/code/project is not a trusted folder")
+
+
+def test_empty_folders_teach_nothing_and_hide_no_others(surroundings: Surroundings) -> None:
+    inner = surroundings.project / "inner"
+    for name in (".vibe", ".agents"):
+        (inner / name).mkdir(parents=True)  # as they stand there while a command runs
+    assert surroundings.load(trust=False, workdir=inner).warnings == ()
+    surroundings.project_file("")
+    assert surroundings.load(trust=True, workdir=inner).project_dir == surroundings.project / ".vibe"
+
+
+def _used(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "config.toml").touch()

@@ -1,0 +1,107 @@
+"""Empty folders and files that stand where no command may make anything, and go with the last command."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import weakref
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from vibe.core.sandbox.control import FOLDERS
+
+MARK = stat.S_ISVTX
+"""What tells ours from what a user made: it is set in the instant that they are made, and says nothing about empty ones."""
+
+
+class Placeholders:
+    """Some of them, for as long as somebody holds them; where something of the user's stands, there is none.
+
+    Each is locked by all who hold it, so that only the last one takes it away, and nobody's is taken for left over.
+    """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        held = [(path, lock) for path in paths if (lock := _placed(path)) is not None]
+        self.release = weakref.finalize(self, _release, held)
+
+
+def remove_abandoned(paths: Iterable[Path]) -> None:
+    """Remove those of ``paths`` that are placeholders nobody holds: runs that were killed left them."""
+    _release((path, lock) for path in paths if (lock := _opened(path)) is not None)
+
+
+def _placed(path: Path) -> int | None:
+    while True:
+        try:
+            made = _made(path)
+        except OSError:
+            return None
+        lock = _opened(path, anyhow=made)
+        if lock is None:
+            if os.path.lexists(path):
+                return None
+            continue  # the last one to hold it took it away just now
+        with suppress(OSError):  # where there are no locks, it is not removed either
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        if _is_at(lock, path):
+            return lock
+        os.close(lock)  # as above
+
+
+def _made(path: Path) -> bool:
+    """Whether it is there now and was not before."""
+    try:
+        if path.name in FOLDERS:
+            path.mkdir(0o777 | MARK)
+        else:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666 | MARK))
+    except FileExistsError:
+        return False
+    return True
+
+
+def _opened(path: Path, *, anyhow: bool = False) -> int | None:
+    """What stands there, if it is a placeholder; ``anyhow``: it is one, even where the file system keeps no mark."""
+    try:
+        if not anyhow and not _is_ours(path, path.lstat()):
+            return None
+        lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    if anyhow or _is_ours(path, os.fstat(lock)):
+        return lock
+    os.close(lock)
+    return None
+
+
+def _is_ours(path: Path, found: os.stat_result) -> bool:
+    is_kind = stat.S_ISDIR if path.name in FOLDERS else stat.S_ISREG
+    return is_kind(found.st_mode) and bool(found.st_mode & MARK) and found.st_uid == os.geteuid()
+
+
+def _release(held: Iterable[tuple[Path, int]]) -> None:
+    for path, lock in held:
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(lock, path):
+                _remove_empty(path, lock)
+        os.close(lock)
+
+
+def _remove_empty(path: Path, lock: int) -> None:
+    found = os.fstat(lock)
+    if stat.S_ISDIR(found.st_mode):
+        with suppress(OSError):
+            path.rmdir()
+    elif not found.st_size:
+        path.unlink()
+    if _is_at(lock, path):  # somebody put something in there, so it is theirs now
+        os.fchmod(lock, stat.S_IMODE(found.st_mode) & ~MARK)
+
+
+def _is_at(lock: int, path: Path) -> bool:
+    with suppress(OSError):
+        return os.path.samestat(os.fstat(lock), path.lstat())
+    return False
