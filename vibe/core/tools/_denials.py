@@ -269,8 +269,14 @@ def _reads_commands(words: Words) -> bool:
     program = name_of(words[0])
     rest = [word for word in words[1:] if word is not None and not word.startswith(("-", "+"))]
     if program in SHELLS:
-        return not rest or rest[0] == "/dev/stdin" or "-s" in words
+        return not rest or rest[0] in FED or "-s" in words
+    if program in {".", "source"}:
+        return rest[:1] != [] and rest[0] in FED
     return program in {"at", "batch", "parallel"} or (program == "xargs" and _runs_what_it_reads(words))
+
+
+FED = frozenset({"/dev/stdin", "/dev/null"})
+"""Names of what a line feeds; the second stands for a process substitution."""
 
 
 def _fed(line: ShellLine) -> Iterator[str]:

@@ -141,7 +141,13 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType({
     **dict.fromkeys(("conda", "hatch", "mamba", "pdm", "pipenv", "pixi", "poetry", "rye", "uv"), _runner(after="run")),
     **dict.fromkeys(("asdf", "bundle", "mise", "npm", "pnpm", "yarn"), _runner(after="exec x dlx")),
     "direnv": _runner(before=1, after="exec"),
-    "pipx": _runner(after="run"),
+    **dict.fromkeys(("dotenv", "doppler", "micromamba", "op", "pipx", "pyenv", "rbenv", "rr"), _runner(after="run exec record")),
+    "aws-vault": _runner(before=1, after="exec"),
+    **dict.fromkeys(("aa-exec", "bear", "caffeinate", "catatonit", "ccache", "choom", "distcc", "dumb-init", "heaptrack"), PLAIN),
+    **dict.fromkeys(("ifne", "nq", "retry", "sem", "timelimit", "tini", "torify", "tsp", "uclampset"), PLAIN),
+    **dict.fromkeys(("envdir", "runcon", "s6-envdir"), _runner(before=1)),
+    "nix": _runner(after="-c --command"),
+    "ssh": _runner(before=1),
     "rustup": _runner(before=1, after="run"),
 })  # fmt: skip
 """By name. What only looks something up (``command -v``) is left out by ``positions``."""
@@ -165,16 +171,18 @@ TEXT_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "flock": ("-c", "--command"),
     "sg": ("-c",),
     "nix-shell": ("--run", "--command"),
-    "git": ("-x", "--exec", "--extcmd", "--tree-filter", "--index-filter", "--msg-filter", "--env-filter"),
+    "git": ("-x", "--exec", "--extcmd", "--tree-filter", "--index-filter", "--msg-filter", "--env-filter", "-O",
+            "--open-files-in-pager"),
     "tar": ("-I", "-F", "--to-command", "--use-compress-program", "--rsh-command", "--info-script", "--checkpoint-action"),
     "rsync": ("-e", "--rsh"),
     "mapfile": ("-C",), "readarray": ("-C",), "complete": ("-C",), "compgen": ("-C",), "hash": ("-p",),
     "man": ("-P", "--pager"),
     "xterm": ("-e",),
+    "npx": ("-c", "--call"), "npm": ("-c", "--call"), "sudo": ("-s", "-i", "--shell", "--login"), "capsh": ("-c",),
 })  # fmt: skip
 """Options whose value is shell text, by program."""
 
-JOINED = frozenset({"eval", "parallel", "watch", "sg", "hyperfine", "entr"})
+JOINED = frozenset({"eval", "parallel", "watch", "sg", "hyperfine", "entr", "sem", "ssh"})
 """Programs that hand their words to a shell as one text."""
 
 CARRIERS = frozenset({*SHELLS, *TEXT_OPTIONS, *JOINED, "trap", "env", "alias", "bind"})
@@ -182,8 +190,10 @@ CARRIERS = frozenset({*SHELLS, *TEXT_OPTIONS, *JOINED, "trap", "env", "alias", "
 GIT_VALUED = options_in("-C= -c= --git-dir= --work-tree= --namespace= --exec-path? --config-env= --super-prefix= "
                         "--attr-source= --list-cmds=")  # fmt: skip
 GIT_RUNNING_KEY = re.compile(
-    r"(?i)(?:alias\..*|.*(?:editor|sshcommand|askpass|proxy|fsmonitor|cmd|program|external|helper))="
+    r"(?i)(?:alias\..*|.*(?:editor|sshcommand|askpass|proxy|fsmonitor|pager|cmd|program|external|helper))="
 )
+RUNS_ITS_WORDS = re.compile(r"(?:^|[;&|({]|\b(?:exec|eval|command|env|then|do))\s*\"?\$\{?[@*0-9]")
+"""A script that runs what comes after it."""
 SHELL_VALUED = frozenset({"--rcfile", "--init-file"})
 
 
@@ -316,6 +326,9 @@ def _shell_text(words: Sequence[str]) -> Iterator[str]:
     if wanted:
         # What an option may have taken for its value is read as well.
         yield from words[max(index - 1, 0) : index + 1]
+        if any(RUNS_ITS_WORDS.search(word) for word in words[index : index + 1]):
+            yield " ".join(words[index + 1 :])
+            yield " ".join(words[index + 2 :])
 
 
 def _split_string(words: Sequence[str]) -> Iterator[str]:

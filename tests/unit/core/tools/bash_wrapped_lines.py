@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 WRAPPERS: tuple[str, ...] = (
+    "bash <(echo '{}')", "source <(echo '{}')", ". /dev/stdin <<< '{}'", "bash -c '\"$@\"' x {}", "sh -c '$0 \"$@\"' {}", "sh -c 'exec \"$@\"' -- {}", "npx -c '{}'", "npm exec -c '{}'",
+    "micromamba run -n x {}", "nix shell -c {}", "nix develop --command {}", "rbenv exec {}", "ssh h {}",
+    "ssh -p 22 h '{}'", "git -c core.pager='{}' log", "git grep -O'{}' x", "git grep --open-files-in-pager='{}' x", "choom -n 5 -- {}", "uclampset -m 5 {}", "ifne {}", "timelimit -t 5 {}",
+    "dotenv run -- {}", "dotenv -f x run {}", "op run -- {}", "aws-vault exec p -- {}", "envdir x {}", "caffeinate -i {}", "ccache {}", "sem -j2 {}", "tini -- {}", "runcon x {}", "aa-exec -p x -- {}",
     "timeout 5 {}", "timeout --signal KILL 5 {}", "timeout -s KILL 5 {}", "timeout -k 1 -sKILL 5s {}", "timeout --kill-after=1 5 {}",
     "timeout -v --preserve-status 5 {}", "nice {}", "nice -n 5 {}", "nice -5 {}", "nice --adjustment 5 {}", "nice -n5 {}",
     "stdbuf -o L {}", "stdbuf -oL -e0 {}", "stdbuf --output L {}", "ionice -c 3 {}", "ionice -c2 -n 0 {}", "ionice --class 3 -t {}",
