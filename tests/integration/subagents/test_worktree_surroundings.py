@@ -108,3 +108,22 @@ async def test_files_of_a_worktree_that_was_not_merged_are_not_called_changed(tm
     result = await rig.executor(EditingExecutor({"s": fails})).run(worktree_task("s"), NeverStop())
 
     assert (result.outcome, result.files_changed, rig.read("a.txt")) == (outcome, (), "a\n")
+
+
+async def test_files_changed_before_a_pause_are_told_once_they_are_merged(tmp_path: Path) -> None:
+    rig = Rig(tmp_path).create({"a.txt": "a\n", "b.txt": "b\n"})
+
+    def stops(folder: Path) -> StepResult:
+        (folder / "a.txt").write_text("one\n")
+        return StepResult(outcome=Outcome.INTERRUPTED, files_changed=("a.txt",))
+
+    def ends(folder: Path) -> StepResult:
+        (folder / "b.txt").write_text("two\n")
+        return StepResult(outcome=Outcome.COMPLETED, files_changed=("b.txt",))
+
+    paused = await rig.executor(EditingExecutor({"s": stops})).run(worktree_task("s"), NeverStop())
+    result = await rig.executor(EditingExecutor({"s": ends})).run(worktree_task("s"), NeverStop())
+
+    assert (paused.outcome, paused.files_changed) == (Outcome.INTERRUPTED, ())
+    assert (result.outcome, result.files_changed) == (Outcome.COMPLETED, ("a.txt", "b.txt"))
+    assert (rig.read("a.txt"), rig.read("b.txt")) == ("one\n", "two\n")
