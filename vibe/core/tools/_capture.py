@@ -77,9 +77,9 @@ class Capture:
         if len(self._tail) > 2 * retained:
             del self._tail[:-retained]
         self._live += data
-        if len(self._live) > LIVE_BYTES:
-            self._live_skipped += len(self._live) - LIVE_BYTES
-            del self._live[:-LIVE_BYTES]
+        retained = LIVE_BYTES + 3 * LONGEST
+        if len(self._live) > 2 * retained:
+            self._skip_live(len(self._live) - retained)
 
     @property
     def is_waiting(self) -> bool:
@@ -170,6 +170,12 @@ class Capture:
     def take_live(self, *, final: bool) -> str:
         """What came since the last call, up to the end of the last line (or to the end, if ``final``)."""
         end = len(self._live) if final else max(self._live.rfind(b"\n"), self._live.rfind(b"\r")) + 1
+        if self._limit.masked is not None and not final:
+            key = self._live.rfind(b"-----BEGIN ", max(end - LONGEST, 0), end)
+            if key >= 0 and self._live.find(b"-----END ", key, end) < 0:
+                end = key  # its lines are no secrets to whoever has not seen the first
+        if end > LIVE_BYTES:
+            end -= self._skip_live(self._live_start(end - LIVE_BYTES))
         taken = bytes(self._live[:end])
         del self._live[:end]
         if not taken:
@@ -177,3 +183,15 @@ class Capture:
         skipped, self._live_skipped = self._live_skipped, 0
         note = f"[... {skipped} bytes not shown ...]\n" if skipped else ""
         return note + taken.decode(errors="replace")
+
+    def _live_start(self, least: int) -> int:
+        """Where to begin with what is shown live, after the first ``least`` bytes or, to cut no secret in two, before."""
+        if self._limit.masked is None:
+            return least
+        text = self._live[: least + LONGEST].decode(errors="surrogateescape")
+        return len(text[: safe_cut(text, self._limit.masked)].encode(errors="surrogateescape"))
+
+    def _skip_live(self, count: int) -> int:
+        self._live_skipped += count
+        del self._live[:count]
+        return count

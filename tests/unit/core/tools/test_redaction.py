@@ -11,6 +11,7 @@ from anyio import to_thread
 
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from tests.fakes.tools import ExecutorRig, call
+from vibe.core.tools._capture import Capture
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.process import OutputLimit, run_command
@@ -135,3 +136,23 @@ def test_what_begins_like_a_secret_again_and_again_takes_no_longer(word: str) ->
     text = word * (1_000_000 // len(word))
     assert len(Mask(ENVIRON).printed(text)) > 0
     assert safe_cut(text, Mask(ENVIRON).printed) > 0
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 200], ids=lambda count: f"{count} pieces")
+async def test_what_is_shown_live_holds_no_part_of_a_secret(pieces: int) -> None:
+    mask = Mask(ENVIRON)
+    text = ("some words\n" + KEY + "\n") * 120
+    size = len(text) // pieces + 1
+    reader, writer = os.pipe()
+    os.close(writer)
+    capture = Capture(reader, "stdout", OutputLimit(masked=mask.printed))
+    shown: list[str] = []
+    for start in range(0, len(text), size):
+        capture.feed(text[start : start + size].encode())
+        shown.append(mask.printed(capture.take_live(final=False)))
+    shown.append(mask.printed(capture.take_live(final=True)))
+    await capture.finish()
+
+    assert MASK in "".join(shown)
+    assert "MIIE" not in "".join(shown)
+    assert sum(map(len, shown)) < (pieces + 1) * 10_000
