@@ -222,7 +222,7 @@ def find_repository(workspace: Path, environ: Mapping[str, str]) -> Located:
         WorktreeRefusedError: no git, no repository, or none with a working tree.
     """
     if not workspace.is_dir():
-        raise WorktreeRefusedError(workspace, "the folder is gone", "put it back, or start the plan anew elsewhere")
+        raise WorktreeRefusedError(workspace, "the folder is gone", "put it back, or run the plan again elsewhere")
     if not shutil.which("git", path=environ.get("PATH")):
         raise WorktreeRefusedError(workspace, "git is not installed", f"install git {OLDEST[0]}.{OLDEST[1]} or later")
     version = git_version(Git(folder=workspace, environ=git_environ(environ)))

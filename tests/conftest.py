@@ -32,7 +32,6 @@ MAY_BLOCK = (
     # What a step's process says is with the run before it goes on: it may die the moment after.
     ("subagents/link_step.py", {"_send", "receive"}),
     # Until a program runs, as asyncio's own start of a process. From a worker thread it would end with that thread.
-    ("vibe/core/tools/_boxed.py", {"__init__"}),
 )
 
 LOOKUPS = frozenset({

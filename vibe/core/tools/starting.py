@@ -20,7 +20,6 @@ from typing import Protocol
 from anyio import to_thread, wait_readable
 
 from vibe.core.sandbox.landlock import LAUNCHER
-from vibe.core.tools._boxed import BoxedCommand, is_boxed
 from vibe.core.tools._session import end_session
 
 PROGRAM = Path(__file__).with_name("_starter.py")
@@ -29,7 +28,7 @@ LEAVE_SECONDS = 2.0
 
 
 class Starter:
-    """The process that starts commands: made when the first one is to start, and made anew should it be killed."""
+    """The process that starts commands: made when the first one is to start, and again should it be killed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -180,8 +179,6 @@ async def start(argv: Sequence[str], cwd: Path, environ: Mapping[str, str], outp
     Raises:
         OSError: it can't be started.
     """
-    if is_boxed(argv):
-        return BoxedCommand(argv, cwd, environ, output)
     watched, line = os.pipe()
     status, told = os.pipe()
     os.set_blocking(status, False)
