@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,8 +14,12 @@ from planner.checks import check_document
 from planner.dag import Dag
 from planner.field_errors import field_problems
 from planner.model import FORMAT_VERSION, Plan
+from planner.positions import Token, json_tokens, positions_in
 from planner.problems import PlanInvalidError, Problem, quoted
 from planner.strict_json import MAX_BYTES, JsonRefused, decode, parse
+from vibe.core.config.paths import in_utf8
+
+YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,40 +32,77 @@ class LoadedPlan:
     where: str
 
 
-def load_plan(source: bytes | str, *, where: str) -> LoadedPlan:
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a person writes a plan: ``as_json`` makes JSON of it (or refuses), ``tokens`` say where its parts are."""
+
+    as_json: Callable[[str], str]
+    tokens: Callable[[str], Iterable[Token]]
+
+
+def _yaml_as_json(text: str) -> str:
+    from planner.strict_yaml import yaml_as_json  # noqa: PLC0415  most plans are JSON
+
+    return yaml_as_json(text)
+
+
+def _yaml_tokens(text: str) -> Iterable[Token]:
+    from planner.strict_yaml import yaml_tokens  # noqa: PLC0415  as above
+
+    return yaml_tokens(text)
+
+
+JSON = Form(as_json=lambda text: text, tokens=json_tokens)
+YAML = Form(as_json=_yaml_as_json, tokens=_yaml_tokens)
+
+
+def load_plan(source: bytes | str, *, where: str, form: Form | None = None) -> LoadedPlan:
     """Check a document and build the plan; ``where`` names it in messages.
+
+    ``form``: a person wrote it so, and problems tell line and column; None: JSON that a program wrote.
 
     Raises:
         PlanInvalidError: it breaks the format, anywhere; carries all problems.
     """
+    text = ""
     try:
         text = decode(source)
-        document = _object(parse(text))
+        as_json = form.as_json(text) if form else text
+        document = _object(parse(as_json))
     except JsonRefused as error:
-        raise PlanInvalidError(where, error.problems) from None
+        raise PlanInvalidError(where, _placed(error.problems, text, form)) from None
     problems: list[Problem] = []
     plan: Plan | None = None
     try:
-        plan = Plan.model_validate_json(text, strict=True)
+        plan = Plan.model_validate_json(as_json, strict=True)
     except ValidationError as error:
         problems += field_problems(error, document)
     problems += check_document(document)
     if problems or plan is None:
-        raise PlanInvalidError(where, problems)
+        raise PlanInvalidError(where, _placed(problems, text, form))
     plan = plan.resolved()
-    source_bytes = source if isinstance(source, bytes) else source.encode()
+    source_bytes = source if isinstance(source, bytes) and as_json is text else as_json.encode()
     return LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=source_bytes, where=where)
 
 
 def read_plan_file(path: Path) -> LoadedPlan:
-    """Read and check a plan file.
+    """Read and check a plan file: YAML where its name says so, else JSON.
 
     Raises:
         PlanInvalidError: there is no such file, it can't be read, or it is no valid plan.
     """
-    return load_plan(
-        _read(path), where=str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    )
+    form = YAML if path.suffix.lower() in YAML_SUFFIXES else JSON
+    return load_plan(_read(path), where=in_utf8(path), form=form)
+
+
+def _placed(problems: Sequence[Problem], text: str, form: Form | None) -> list[Problem]:
+    """The problems with where each is, where that can be told."""
+    if form is None:
+        return list(problems)
+    wanted = [problem.path for problem in problems if problem.path and problem.at is None]
+    found = positions_in(form.tokens(text), wanted, text) if wanted else {}
+    placed = [problem if problem.at else replace(problem, at=found.get(problem.path)) for problem in problems]
+    return sorted(placed, key=lambda problem: problem.at or (0, 0))
 
 
 def plan_json_schema() -> dict[str, Any]:
@@ -72,7 +114,8 @@ def plan_json_schema() -> dict[str, Any]:
 
 def _object(document: object) -> dict[str, object]:
     if not isinstance(document, dict):
-        message = f"a plan is a JSON object, not {'a list' if isinstance(document, list) else quoted(document)}"
+        given = "a list" if isinstance(document, list) else "null" if document is None else quoted(document)
+        message = f"a plan is an object of fields, not {given}"
         raise JsonRefused(Problem(path="", message=message))
     fields = cast("dict[str, object]", document)
     version = fields.get("version", FORMAT_VERSION)  # a missing one is a problem like any other

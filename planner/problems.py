@@ -14,6 +14,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from vibe.core.errors import UsageError, VibeError
 
@@ -23,13 +24,27 @@ _CANDIDATES = 600
 _LONGEST_NAME = 200
 
 
+class Position(NamedTuple):
+    """A place in a text, counted from 1."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.line}:{self.column}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing wrong with a document: where (``steps[2].depends_on[0]``, empty: the document), what, and its cure."""
+    """One thing wrong with a document: where (``steps[2].depends_on[0]``, empty: the document), what, and its cure.
+
+    ``at`` is the place in the text that a person wrote, where there is one.
+    """
 
     path: str
     message: str
     fix: str = ""
+    at: Position | None = None
 
     def __str__(self) -> str:
         sentence = f"{self.path}: {self.message}" if self.path else self.message
@@ -41,9 +56,13 @@ class PlanInvalidError(UsageError):
 
     def __init__(self, where: str, problems: Sequence[Problem]) -> None:
         if len(problems) == 1:
-            message = f"{where}: {problems[0]}"
+            at = problems[0].at
+            message = f"{where}:{at}: {problems[0]}" if at else f"{where}: {problems[0]}"
         else:
-            lines = [f"{where}: {len(problems)} problems:", *(f"  {problem}" for problem in problems[:SHOWN_PROBLEMS])]
+            shown = (
+                f"  {problem.at}: {problem}" if problem.at else f"  {problem}" for problem in problems[:SHOWN_PROBLEMS]
+            )
+            lines = [f"{where}: {len(problems)} problems:", *shown]
             if len(problems) > SHOWN_PROBLEMS:
                 lines.append(f"  ... and {len(problems) - SHOWN_PROBLEMS} more")
             message = "\n".join(lines)

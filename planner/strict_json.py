@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias, cast
 
-from planner.problems import Problem, quoted
+from planner.problems import Position, Problem, quoted
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 64
@@ -31,13 +31,16 @@ def shown_path(path: JsonPath) -> str:
     """``steps[2].depends_on[0]``; keys that are no names are quoted."""
     text = ""
     for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        elif _PLAIN_KEY.fullmatch(part):
-            text += f".{part}" if text else part
-        else:
-            text += f"[{quoted(part)}]"
+        shown = shown_part(part)
+        text += f".{shown}" if text and not shown.startswith("[") else shown
     return text
+
+
+def shown_part(part: str | int) -> str:
+    """One key or index of a path."""
+    if isinstance(part, str) and _PLAIN_KEY.fullmatch(part):
+        return part
+    return f"[{part if isinstance(part, int) else quoted(part)}]"
 
 
 def decode(source: bytes | str) -> str:
@@ -71,8 +74,8 @@ def parse(text: str) -> object:
             text, object_pairs_hook=reader.pairs, parse_float=reader.number, parse_constant=reader.number
         )
     except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise JsonRefused(Problem(path="", message=f"is not JSON: {error.msg} ({where})")) from None
+        at = Position(error.lineno, error.colno)
+        raise JsonRefused(Problem(path="", message=f"is not JSON: {error.msg}", at=at)) from None
     except RecursionError:
         raise JsonRefused(_too_deep(())) from None
     except ValueError:

@@ -39,8 +39,15 @@ CASES = {
     "missing file": Case(words=("plan", "run", "nowhere.json"), says="no such file"),
     "a directory": Case(words=("plan", "run", "."), says="is a directory"),
     "empty stdin": Case(words=("plan", "run", "-"), says="standard input"),
-    "not JSON": Case(words=RUN, plan="{", says="plan.json"),
+    "not JSON": Case(words=RUN, plan="{", says="plan.json:1:2: is not JSON"),
     "unknown field": Case(words=RUN, plan=plan_of({**GOOD, "comand": "x"}), says="did you mean 'command'"),
+    "a place": Case(words=RUN, plan=plan_of({**GOOD, "mode": 1}), says="plan.json:1:"),
+    "a place in stdin": Case(
+        words=("plan", "run", "-"),
+        stdin='{"goal": "g", "version": 1,\n"steps": 1}',
+        says="standard input:2:1: steps: must be a list, not 1",
+    ),
+    "missing YAML file": Case(words=("plan", "show", "nowhere.yaml"), says="nowhere.yaml: there is no such file"),
     "unknown dependency": Case(
         words=RUN, plan=plan_of({**GOOD, "depends_on": ["b"]}, command_step("bb", "true")), says="'bb'"
     ),

@@ -390,3 +390,29 @@ def test_without_a_terminal_there_is_no_colour_and_no_question(vibe: VibeCommand
     assert ended.returncode == 5
     assert b"\x1b" not in ended.stdout + ended.stderr
     assert b"denied" in ended.stdout
+
+
+def test_a_plan_in_yaml_is_looked_at_run_and_kept_as_json(vibe: VibeCommand) -> None:
+    steps = "steps:\n  - {id: a, title: A, mode: run, command: echo a >> log}\n"
+    (vibe.workdir / "plan.yaml").write_text(f"version: 1\ngoal: Try\n{steps}")
+
+    assert vibe("plan", "validate", "plan.yaml").out.startswith(f"{vibe.workdir}/plan.yaml is a valid plan: 1 step")
+    assert "echo a >> log" in vibe("plan", "show", "plan.yaml").out
+    record = vibe("plan", "run", "--output", "json", "plan.yaml").document
+
+    assert (record["outcome"], (vibe.workdir / "log").read_text()) == ("completed", "a\n")
+    kept = vibe.home / "plans" / record["plan_id"] / "plan.json"
+    assert json.loads(kept.read_text())["steps"][0]["command"] == "echo a >> log"
+    again = vibe("plan", "run", "--output", "json", "--reuse", "latest", "plan.yaml").document
+    assert (again["steps"][0]["reason"], (vibe.workdir / "log").read_text()) == ("reused", "a\n")
+
+
+def test_what_is_wrong_with_a_plan_in_yaml_is_said_with_its_line(vibe: VibeCommand) -> None:
+    (vibe.workdir / "plan.yml").write_text(
+        "version: 1\ngoal: Try\nsteps:\n  - id: a\n    title: A\n    mode: run\n    retries: yes\n"
+    )
+
+    ended = vibe("plan", "run", "plan.yml")
+
+    assert ended.code == 2
+    assert "plan.yml:7:5: steps[0].retries: must be a whole number, not 'yes'" in ended.err

@@ -6,6 +6,7 @@ import argparse
 import math
 from pathlib import Path
 
+from vibe.core.config.paths import in_utf8
 from vibe.core.errors import UsageError
 
 
@@ -49,7 +50,6 @@ def utf8_folder(folder: Path) -> Path:
     Raises:
         UsageError: its name is not UTF-8, as JSON, TOML and events have to be.
     """
-    shown = str(folder).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    if shown != str(folder):
-        raise UsageError(f"the folder {shown!r} can't be used, for its name is not UTF-8: rename it")
+    if in_utf8(folder) != str(folder):
+        raise UsageError(f"the folder {in_utf8(folder)!r} can't be used, for its name is not UTF-8: rename it")
     return folder

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from vibe.app.host import Host
 from vibe.cli.streams import standard_streams
-from vibe.core.config.paths import absolute, user_home_of
+from vibe.core.config.paths import absolute, in_utf8, user_home_of
 from vibe.core.errors import EnvironmentFailure
 
 HOME_VARIABLE = "VIBE_HOME"
@@ -88,9 +88,8 @@ def vibe_home(environ: Mapping[str, str], cwd: Path) -> Path:
         home = Path(absolute(chosen, cwd, user_home)) if chosen else user_home / HOME_DIRECTORY
     except RuntimeError as error:
         raise EnvironmentFailure(f"there is no home directory: set {HOME_VARIABLE} to a folder for vibe") from error
-    shown = str(home).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    if shown != str(home):
+    if in_utf8(home) != str(home):
         raise EnvironmentFailure(
-            f"the home folder {shown!r} can't be used, for its name is not UTF-8: set {HOME_VARIABLE} to another"
+            f"the home folder {in_utf8(home)!r} can't be used, for its name is not UTF-8: set {HOME_VARIABLE} to another"
         )
     return home

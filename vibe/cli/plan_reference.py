@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from planner.loader import YAML_SUFFIXES
 from planner.plan_folder import PlanFolder, find_plan
 from planner.store_errors import UnknownPlanError
 from vibe.cli.environment import CliEnvironment
@@ -30,6 +31,6 @@ def folder_of(reference: str, env: CliEnvironment) -> PlanFolder | None:
     try:
         return find_plan(env.home, reference)
     except UnknownPlanError as error:
-        if "/" in reference or reference.endswith(".json"):
+        if "/" in reference or Path(reference).suffix in {".json", *YAML_SUFFIXES}:
             return None
         raise NeitherFileNorPlanError(reference) from error

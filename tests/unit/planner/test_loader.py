@@ -36,7 +36,7 @@ def problems_of(raw: object) -> tuple[Problem, ...]:
     with pytest.raises(PlanInvalidError) as caught:
         load(raw)
     assert caught.value.where == "plan.json"
-    assert str(caught.value).startswith("plan.json: ")
+    assert str(caught.value).startswith("plan.json:")
     return caught.value.problems
 
 
@@ -208,9 +208,9 @@ BAD = [
     Bad(raw=document(sample={"project": "a", "replay": "C:\\x"}), path="sample.replay", says="leads out"),
     Bad(raw=document(sample={"project": " ~/x"}), path="sample.project", says="leads out"),
     Bad(raw="", path="", says="is not JSON"),
-    Bad(raw='{"version": 1,', path="", says="(line 1, column"),
-    Bad(raw="[]", path="", says="a plan is a JSON object, not a list"),
-    Bad(raw="null", path="", says="not None"),
+    Bad(raw='{"version": 1,', path="", says="is not JSON: Expecting"),
+    Bad(raw="[]", path="", says="a plan is an object of fields, not a list"),
+    Bad(raw="null", path="", says="not null"),
     Bad(raw='{"steps": [{"id": "a", "id": "b"}]}', path="steps[0].id", says="is given twice"),
     Bad(raw='{"budget": {"max_price": NaN}}', path="budget.max_price", says="not a finite number"),
     Bad(raw='{"budget": {"max_price": 1e999}}', path="budget.max_price", says="not a finite number"),

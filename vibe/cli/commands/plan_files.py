@@ -12,7 +12,7 @@ from planner.effective import effective_plan
 from planner.graph_text import dot, mermaid, tree
 from planner.loader import LoadedPlan, plan_json_schema
 from planner.model import Decision, Plan, Step, StepStatus
-from planner.problems import PlanInvalidError
+from planner.problems import PlanInvalidError, Problem
 from planner.replay import RestoredPlan
 from planner.standing import standing_of
 from planner.status_marks import MARKS, REUSED_MARK
@@ -73,7 +73,7 @@ def _validate(args: argparse.Namespace, env: CliEnvironment) -> int:
     except PlanInvalidError as error:
         if args.output == "text":
             raise
-        problems = [{"path": p.path, "message": p.message, "fix": p.fix} for p in error.problems]
+        problems = [_as_document(problem) for problem in error.problems]
         env.stdout.write(json.dumps({"valid": False, "problems": problems}, indent=2) + "\n")
         return ExitCode.USAGE
     if args.output == "json":
@@ -85,6 +85,11 @@ def _validate(args: argparse.Namespace, env: CliEnvironment) -> int:
             f"{loaded.dag.width} side by side at most, critical path {len(path)}\n"
         )
     return ExitCode.DONE
+
+
+def _as_document(problem: Problem) -> dict[str, Any]:
+    where = {"line": problem.at.line, "column": problem.at.column} if problem.at else {"line": None, "column": None}
+    return {"path": problem.path, "message": problem.message, "fix": problem.fix, **where}
 
 
 def _find(reference: str, env: CliEnvironment) -> _Found:

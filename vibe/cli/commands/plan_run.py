@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from planner.loader import LoadedPlan, load_plan, read_plan_file
+from planner.loader import JSON, LoadedPlan, load_plan, read_plan_file
 from planner.plan_folder import find_plan
 from planner.records import Approvals
 from vibe.app.host import Host, allow_open_files
@@ -127,7 +127,7 @@ def read_plan(file: str | None, env: CliEnvironment) -> LoadedPlan:
         PlanInvalidError: it is no valid plan.
     """
     if file == "-":
-        return load_plan(env.stdin.buffer.read(), where="standard input")
+        return load_plan(env.stdin.buffer.read(), where="standard input", form=JSON)
     return read_plan_file(quickstart_file() if file is None else env.cwd / Path(file).expanduser())
 
 

@@ -96,6 +96,11 @@ def shown(path: Path, user_home: Path) -> str:
     return f"~/{path.relative_to(user_home).as_posix()}" if path.is_relative_to(user_home) else str(path)
 
 
+def in_utf8(path: Path | str) -> str:
+    """A path as text that can be printed and written down: bytes of its name that are not UTF-8 are spelled out."""
+    return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def absolute(text: str, base: Path, user_home: Path) -> str:
     """The path a setting means: ``~`` is the user's home, everything else is relative to ``base``."""
     if text == "~" or text.startswith("~/"):
