@@ -5,10 +5,8 @@ Whoever writes holds a lock on the file, so a reader can tell a living publisher
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
-import time
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -17,6 +15,8 @@ from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
 from ipc.errors import JournalError
+from vibe.core.system.files import append_all
+from vibe.core.system.locks import try_lock, wait_for_lock
 
 FsyncPolicy: TypeAlias = Literal["interval", "explicit", "never"]
 """``interval``: every 50 ms, off the loop; ``explicit``: only at ``sync()``; ``never``: not even then (for tests)."""
@@ -26,8 +26,8 @@ FSYNC_INTERVAL_S = 0.05
 MAX_UNWRITTEN_BYTES = 32 << 20
 """What is kept in memory of a journal that can't be written, before it gives up."""
 
-_LOCK_TRIES = 20
-_LOCK_PAUSE_S = 0.01
+_LOCK_SECONDS = 0.2
+"""A reader that asks whether anybody writes holds the lock for an instant."""
 
 _datasync = getattr(os, "fdatasync", os.fsync)
 
@@ -135,13 +135,7 @@ class Journal:
     def _write(self, line: bytes) -> None:
         """One line or nothing: after a short write the file is cut back."""
         end = self._offsets[-1]
-        try:
-            done = os.write(self._fd, line)
-            while done < len(line):
-                done += os.write(self._fd, line[done:])
-        except OSError:
-            os.ftruncate(self._fd, end)
-            raise
+        append_all(self._fd, line, end)
         self._offsets.append(end + len(line))
 
     def _hold(self, line: bytes) -> None:
@@ -212,14 +206,11 @@ def is_being_written(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not try_lock(fd, shared=True)
     except OSError:
         return False
     finally:
         os.close(fd)
-    return False
 
 
 def _open_locked(path: Path) -> int:
@@ -229,18 +220,13 @@ def _open_locked(path: Path) -> int:
         raise JournalError(
             path, error.strerror or "it can't be opened", "check the folder and its permissions"
         ) from error
-    for _ in range(_LOCK_TRIES):
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            # A reader that asks whether anybody writes holds the lock for an instant.
-            time.sleep(_LOCK_PAUSE_S)
-        except OSError as error:
-            os.close(fd)
-            problem = f"it can't be locked ({error.strerror})"
-            raise JournalError(path, problem, "put it on a file system that has locks") from error
-        else:
+    try:
+        if wait_for_lock(fd, _LOCK_SECONDS):
             return fd
+    except OSError as error:
+        os.close(fd)
+        problem = f"it can't be locked ({error.strerror})"
+        raise JournalError(path, problem, "put it on a file system that has locks") from error
     os.close(fd)
     raise JournalError(path, "another process is writing it", "wait for that run to end, or start one of your own")
 

@@ -16,6 +16,7 @@ from ipc.codec import WIRE_VERSION
 from ipc.errors import INVALID_JSON, BusUnavailableError, JournalError, UnknownSourceError
 from ipc.journal import is_being_written
 from ipc.places import JOURNAL_NAME, PUBLISHER_NAME, addresses_from, bases, run_folders
+from vibe.core.system.files import replace_file
 
 LEFTOVERS_KEPT_S = 7 * 24 * 3600.0
 """How long the folder of an ended run stays, counted from its last event."""
@@ -269,11 +270,7 @@ def _read(path: Path) -> Entry | None:
 def _write(path: Path, data: bytes) -> None:
     """The whole file or the old one, for the user's eyes only."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.unlink(missing_ok=True)
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123  the mode from the start
-        file.write(data)
-    part.replace(path)
+    replace_file(path, data, sync=False)
 
 
 def _last_change(folder: Path, journal: Path) -> float:

@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from ipc.errors import INVALID_JSON
 from planner.journal import read_journal
 from planner.model import PlanStatus
-from planner.plan_lock import lock_holder
 from planner.records import RunSettings, Snapshot
 from planner.replay import RestoredPlan, restore
 from planner.store_errors import AmbiguousPlanError, BrokenPlanError, UnknownPlanError
+from vibe.core.system.locks import holder_of, is_alive
 
 SOURCE_FILE = "plan.json"
 SETTINGS_FILE = "run.json"
@@ -138,7 +138,8 @@ class PlanFolder:
 
     def holder(self) -> int | None:
         """The pid of the process that runs the plan, if one does."""
-        return lock_holder(self.path / LOCK_FILE)
+        pid = holder_of(self.path / LOCK_FILE)
+        return pid if pid is not None and is_alive(pid) else None
 
     def summary(self) -> PlanSummary:
         """What a list shows; never fails: what is broken is said in ``problem``."""

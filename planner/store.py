@@ -20,7 +20,6 @@ from anyio import to_thread
 
 from planner import edits
 from planner.effective import effective_plan
-from planner.files import replace_file, sync_folder, write_file
 from planner.instructions import DecisionTaken
 from planner.journal import PlanJournal, SyncPolicy, read_journal
 from planner.loader import LoadedPlan
@@ -39,7 +38,7 @@ from planner.plan_folder import (
     new_plan_id,
     plans_folder,
 )
-from planner.plan_lock import PlanLock
+from planner.plan_lock import lock_plan
 from planner.problems import listed
 from planner.records import JournalRecord, RunSettings, Snapshot
 from planner.replay import RestoredPlan, restore
@@ -47,6 +46,8 @@ from planner.standing import standing_of
 from planner.store_errors import BrokenPlanError, PlanExistsError, PlanLockedError, StoreWriteError
 from subagents.executor import StepResult
 from subagents.verification import RECORD_FILES
+from vibe.core.system.files import replace_file, sync_folder
+from vibe.core.system.locks import FileLock
 
 _NEW_PREFIX = ".new-"
 _ABANDONED_SECONDS = 3600.0
@@ -62,7 +63,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
     def __init__(
         self,
         folder: PlanFolder,
-        lock: PlanLock,
+        lock: FileLock,
         *,
         sync_policy: SyncPolicy = SyncPolicy.STEP,
         now: Callable[[], float] = time.time,
@@ -111,10 +112,10 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
             draft = Path(tempfile.mkdtemp(prefix=_NEW_PREFIX, dir=root))
         except OSError as error:
             raise StoreWriteError(root, error) from error
-        lock: PlanLock | None = None
+        lock: FileLock | None = None
         try:
-            lock = PlanLock.acquire(draft / LOCK_FILE, settings.plan_id or "new")
-            write_file(draft / SOURCE_FILE, source)
+            lock = lock_plan(draft / LOCK_FILE, settings.plan_id or "new")
+            replace_file(draft / SOURCE_FILE, source, sync=True)
             (draft / STEPS_FOLDER).mkdir()
             (draft / JOURNAL_FILE).touch(mode=0o600)
             path = _settle(draft, settings.model_copy(update={"created": created}))
@@ -148,7 +149,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
             StoreWriteError: the folder can't be written.
         """
         folder = find_plan(home, reference)
-        lock = PlanLock.acquire(folder.path / LOCK_FILE, folder.plan_id)
+        lock = lock_plan(folder.path / LOCK_FILE, folder.plan_id)
         try:
             store = cls(folder, lock, sync_policy=sync_policy, now=now)
         except BaseException:
@@ -332,10 +333,10 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         path = f"{folder}/{RESULT_FILE}"
         try:
             try:
-                replace_file(path, data)
+                replace_file(path, data, sync=False)
             except FileNotFoundError:
                 os.makedirs(folder, exist_ok=True)  # noqa: PTH103  half the cost of Path.mkdir, once a step
-                replace_file(path, data)
+                replace_file(path, data, sync=False)
         except OSError as error:
             raise StoreWriteError(Path(path), error) from error
 
@@ -350,7 +351,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         )
         path = self.folder.path / SNAPSHOT_FILE
         try:
-            replace_file(path, msgspec.json.encode(snapshot))
+            replace_file(path, msgspec.json.encode(snapshot), sync=False)
         except OSError as error:
             raise StoreWriteError(path, error) from error
 
@@ -361,7 +362,7 @@ def _settle(draft: Path, settings: RunSettings) -> Path:
         plan_id = settings.plan_id or new_plan_id(settings.created)
         path = draft.parent / plan_id
         document = settings.model_copy(update={"plan_id": plan_id})
-        write_file(draft / SETTINGS_FILE, document.model_dump_json(indent=2).encode() + b"\n")
+        replace_file(draft / SETTINGS_FILE, document.model_dump_json(indent=2).encode() + b"\n", sync=True)
         sync_folder(draft)
         try:
             draft.rename(path)
@@ -386,7 +387,7 @@ def _is_abandoned(draft: Path) -> bool:
     try:
         if not (draft / LOCK_FILE).read_bytes():
             return False
-        PlanLock.acquire(draft / LOCK_FILE, "new").release()
+        lock_plan(draft / LOCK_FILE, "new").release()
     except (OSError, PlanLockedError, StoreWriteError):
         return False
     return True

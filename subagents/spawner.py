@@ -23,6 +23,7 @@ from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript, TranscriptError
 from vibe.core.stop import NeverStop, StopSignal
+from vibe.core.system.files import replace_file
 from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import SubagentOrder, SubagentReport
@@ -182,9 +183,8 @@ class Spawner:
             "files_changed": list(acted.files_changed),
         }
         folder = self._folder_of(order.agent, agent.subagent_id)
-        draft = folder / f"{RESULT_FILE}.new"
-        draft.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", errors="replace")
-        draft.replace(folder / RESULT_FILE)
+        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        replace_file(folder / RESULT_FILE, text.encode(errors="replace"), sync=False)
 
 
 def started_subagents(steps: Path) -> int:

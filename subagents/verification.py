@@ -45,6 +45,7 @@ from subagents.steering import (
 )
 from vibe.core.errors import shortage
 from vibe.core.modes import ExecutionMode
+from vibe.core.system.files import replace_file
 from vibe.core.tools.ignore import walk_files
 from vibe.core.tools.workspace import matches_any
 
@@ -149,9 +150,7 @@ class Verification:
         return self._known
 
     def _write(self) -> None:
-        draft = self._path.with_suffix(".new")
-        draft.write_bytes(msgspec.json.encode(self._known))
-        draft.replace(self._path)
+        replace_file(self._path, msgspec.json.encode(self._known), sync=False)
 
 
 def _built(found: Sequence[Steered]) -> list[str]:

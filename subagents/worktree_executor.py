@@ -23,13 +23,14 @@ from subagents.worktree_conflict import Resolving, check_task, joined, other_sid
 from subagents.worktree_errors import MergeRefusedError, WorktreeError, WorktreeRefusedError, name_some
 from subagents.worktree_folder import delete_files, put_away_in, remove_folder, remove_if_empty
 from subagents.worktree_kept import KeptWork, write_out
-from subagents.worktree_lock import RepositoryLock
+from subagents.worktree_lock import lock_repository
 from subagents.worktree_record import Phase, WorktreeRecord, read_record
 from subagents.worktree_repository import Repository
 from subagents.worktree_setup import WorktreeSetup
 from subagents.worktree_spares import Spares
 from subagents.worktree_steps import ENDED, Attempt, StepWorktree, steps_with_worktrees
 from vibe.core.outcome import Outcome
+from vibe.core.system.locks import FileLock
 
 T = TypeVar("T")
 
@@ -271,7 +272,7 @@ class WorktreeExecutor:
         repository = await self._repository()
         async with self._lock:
             while True:
-                lock = await to_thread.run_sync(RepositoryLock.try_acquire, repository.common_dir)
+                lock = await to_thread.run_sync(lock_repository, repository.common_dir)
                 if lock is not None:
                     break
                 await anyio.sleep(LOCK_POLL_SECONDS)
@@ -293,7 +294,7 @@ class WorktreeExecutor:
         self._sink.publish(WarningEvent(code="merge", message=message, subagent_step_id=task.step_id))
 
 
-def _locked(repository: Repository, lock: RepositoryLock, act: Callable[[Repository], T]) -> T:
+def _locked(repository: Repository, lock: FileLock, act: Callable[[Repository], T]) -> T:
     try:
         held = repository.holding(lock.descriptor)
         with scratch_folder(held):

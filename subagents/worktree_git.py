@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from subagents.worktree_errors import GitFailedError
-from vibe.core.git.calls import Answer, GitCall, run_git
+from vibe.core.system.git.calls import Answer, GitCall, run_git
 
 OLDEST = (2, 38)
 """``merge-tree --write-tree`` came with it."""

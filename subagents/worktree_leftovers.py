@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from subagents.worktree_apply import scratch_folder
 from subagents.worktree_errors import WorktreeError
 from subagents.worktree_folder import PUT_AWAY, WorktreeFolder, put_away_in, remove_folder
-from subagents.worktree_lock import POLL_SECONDS, RepositoryLock
+from subagents.worktree_lock import lock_repository
 from subagents.worktree_record import Phase, read_record
 from subagents.worktree_repository import Repository
 from subagents.worktree_steps import Attempt, StepWorktree, plan_branches, steps_with_leftovers
@@ -99,11 +98,9 @@ def remove_leftovers(repository: Repository | None, folder: Path, leftovers: Lef
 
 @contextmanager
 def _alone(repository: Repository) -> Generator[Repository]:
-    deadline = time.monotonic() + LOCK_SECONDS
-    while (lock := RepositoryLock.try_acquire(repository.common_dir)) is None:
-        if time.monotonic() > deadline:
-            raise WorktreeError(f"another run is at work in {str(repository.top)!r}: try again when it has ended")
-        time.sleep(POLL_SECONDS)
+    lock = lock_repository(repository.common_dir, LOCK_SECONDS)
+    if lock is None:
+        raise WorktreeError(f"another run is at work in {str(repository.top)!r}: try again when it has ended")
     try:
         held = repository.holding(lock.descriptor)
         with scratch_folder(held):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Generator
@@ -10,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from subagents.worktree_errors import MergeRefusedError, WorktreeError
+from vibe.core.system.locks import POLL_SECONDS, FileLock
 
 LOCK_NAME = "vibe.lock"
 OURS = b"vibe plan run\n"
@@ -18,47 +18,21 @@ OURS = b"vibe plan run\n"
 PATIENCE_SECONDS = 10.0
 """How long we wait for a git command of the user's to let go of the index."""
 
-POLL_SECONDS = 0.01
 
+def lock_repository(common_dir: Path, seconds: float = 0) -> FileLock | None:
+    """Take the lock of a repository; None if another process, or another plan in this one, has it all that time. Blocks.
 
-class RepositoryLock:
-    """A held lock. The file goes with it: nothing is left behind."""
-
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self._path = path
-        self.descriptor = descriptor
-
-    @classmethod
-    def try_acquire(cls, common_dir: Path) -> RepositoryLock | None:
-        """Take the lock at once; None if another process, or another plan in this one, has it.
-
-        Raises:
-            WorktreeError: the repository can't be written.
-        """
-        path = common_dir / LOCK_NAME
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError as error:
-            problem = f"the repository at {str(common_dir)!r} is gone: put it back, then resume the plan"
-            raise WorktreeError(problem) from error
-        except OSError as error:
-            raise WorktreeError(f"{str(path)!r} can't be made ({error.strerror}): is it writable?") from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_still(descriptor, path):
-                return cls(path, descriptor)
-        except BlockingIOError:
-            pass
-        except OSError as error:
-            os.close(descriptor)
-            raise WorktreeError(f"{str(path)!r} can't be locked ({error.strerror})") from error
-        os.close(descriptor)
-        return None
-
-    def release(self) -> None:
-        """Give it back."""
-        self._path.unlink(missing_ok=True)  # before it is free: who has waited for it finds that it is gone
-        os.close(self.descriptor)
+    Raises:
+        WorktreeError: the repository can't be written.
+    """
+    path = common_dir / LOCK_NAME
+    try:
+        return FileLock.acquire(path, seconds, brief=True)
+    except FileNotFoundError as error:
+        problem = f"the repository at {str(common_dir)!r} is gone: put it back, then resume the plan"
+        raise WorktreeError(problem) from error
+    except OSError as error:
+        raise WorktreeError(f"{str(path)!r} can't be locked ({error.strerror}): is it writable?") from error
 
 
 @contextmanager
@@ -102,11 +76,3 @@ def drop_own_index_lock(git_dir: Path) -> None:
     with suppress(OSError):
         if path.read_bytes() == OURS:
             path.unlink()
-
-
-def _is_still(descriptor: int, path: Path) -> bool:
-    """Whether the locked file is the one at ``path``: its last holder removed it."""
-    try:
-        return os.fstat(descriptor).st_ino == path.stat().st_ino
-    except FileNotFoundError:
-        return False

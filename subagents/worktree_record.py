@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from enum import StrEnum
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from subagents.executor import StepResult
 from subagents.worktree_errors import WorktreeError
 from subagents.worktree_merge import Conflict, MergePlan
 from subagents.worktree_repository import Base
+from vibe.core.system.files import replace_file
 
 RECORD_FILE = "worktree.json"
 
@@ -75,15 +75,10 @@ def write_record(step_folder: Path, record: WorktreeRecord, *, sync: bool = True
     Raises:
         WorktreeError: the disk is full or refuses.
     """
-    path, draft = step_folder / RECORD_FILE, step_folder / f"{RECORD_FILE}.new"
+    path = step_folder / RECORD_FILE
     try:
-        with draft.open("wb") as file:
-            # Names of files need not be text: only this module writes what no encoding knows in a form it reads back.
-            file.write(json.dumps(msgspec.to_builtins(record)).encode())
-            file.flush()
-            if sync:
-                os.fsync(file.fileno())
-        draft.replace(path)
+        # Names of files need not be text: only this module writes what no encoding knows in a form it reads back.
+        replace_file(path, json.dumps(msgspec.to_builtins(record)).encode(), sync=sync)
     except OSError as error:
         raise WorktreeError(f"{str(path)!r} can't be written: {error.strerror}") from error
     return record

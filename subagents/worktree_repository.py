@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from subagents.worktree_errors import GitFailedError, WorktreeRefusedError, name_some
 from subagents.worktree_git import OLDEST, Git, git_version
-from vibe.core.git.calls import git_environ
-from vibe.core.git.discovery import BARE, Located, OddRepositoryError, locate, small_text
-from vibe.core.git.index_paths import gone_and_there, stdin_of
-from vibe.core.git.shelter import take_shelter
+from vibe.core.system.git.calls import git_environ
+from vibe.core.system.git.discovery import BARE, Located, OddRepositoryError, locate, small_text
+from vibe.core.system.git.index_paths import gone_and_there, stdin_of
+from vibe.core.system.git.shelter import take_shelter
 
 UNDER_WAY = (
     ("MERGE_HEAD", "a merge"), ("rebase-merge", "a rebase"), ("rebase-apply", "a rebase"),

@@ -10,9 +10,9 @@ from pathlib import Path
 from subagents.worktree_errors import MergeRefusedError
 from subagents.worktree_git import Git
 from subagents.worktree_repository import Repository
-from vibe.core.git.calls import GitCall, run_git, without_fetching
-from vibe.core.git.discovery import located_at
-from vibe.core.git.shelter import take_shelter
+from vibe.core.system.git.calls import GitCall, run_git, without_fetching
+from vibe.core.system.git.discovery import located_at
+from vibe.core.system.git.shelter import take_shelter
 
 INDEX_MARK = b"\0\0\xe0\0"
 """The mode of a submodule, as any index has it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import socket
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from vibe.core.config.mcp_models import McpServerConfig, McpTransport
+from vibe.core.system.locks import wait_for_lock
 
 REPOSITORY = Path(__file__).parents[2]
 PEERS = REPOSITORY / "tests" / "peers"
@@ -33,7 +33,7 @@ FILESYSTEM = (NODE, str(PACKAGES / "server-filesystem" / "dist" / "index.js"))
 def install_peers() -> None:
     """Have the npm servers there; one process at a time."""
     with (PEERS / "package.json").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert wait_for_lock(lock.fileno(), 600)
         environ = {**os.environ, "PATH": NODE_PATH}
         if shutil.which("npm") is None:
             environ["NPM_CLI"] = str(WHEEL / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")

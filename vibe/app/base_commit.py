@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from vibe.core.git.calls import GitCall, git_environ, run_git
-from vibe.core.git.discovery import locate
+from vibe.core.system.git.calls import GitCall, git_environ, run_git
+from vibe.core.system.git.discovery import locate
 
 
 def head_commit(folder: Path, environ: Mapping[str, str]) -> str | None:

@@ -22,10 +22,11 @@ from vibe.core.session.errors import BrokenSessionError
 from vibe.core.session.folder import SessionFolder
 from vibe.core.session.git_head import git_head
 from vibe.core.session.loader import SavedSession, SessionLoader
-from vibe.core.session.lock import FileLock, lock_session, lock_workspace
+from vibe.core.session.lock import lock_session, lock_workspace
 from vibe.core.session.meta import VERSION, SessionMeta, read_meta, write_meta
 from vibe.core.session.snapshots import Snapshots
 from vibe.core.session.transcript import Transcript
+from vibe.core.system.locks import FileLock
 
 COMPACTED = "compacted"
 """The outcome of a session that goes on in one with a summary."""

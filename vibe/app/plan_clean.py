@@ -9,7 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from planner.plan_folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, list_plans, plans_folder
-from planner.plan_lock import PlanLock
+from planner.plan_lock import lock_plan
 from planner.store_errors import StoreWriteError, UnknownPlanError
 from subagents.worktree_errors import WorktreeRefusedError
 from subagents.worktree_leftovers import Leftovers, find_leftovers, give_up_worktrees, remove_leftovers
@@ -79,7 +79,7 @@ def _without_record(cleaned: Cleaned, root: Path, *, dry_run: bool) -> Cleaned:
         return cleaned
     path = root / cleaned.plan_id
     if not dry_run:
-        lock = PlanLock.acquire(path / LOCK_FILE, cleaned.plan_id)
+        lock = lock_plan(path / LOCK_FILE, cleaned.plan_id)
         try:
             shutil.rmtree(path)
         except OSError as error:

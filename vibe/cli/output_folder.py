@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -14,6 +11,7 @@ from ipc.codec import encode_event
 from ipc.events import Event
 from vibe.app.result_record import RunRecord
 from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.core.system.files import replace_file
 
 RESULT = "result.json"
 EVENTS = "events.jsonl"
@@ -36,8 +34,9 @@ class OutputFolder:
     ``result.json`` that is there is this run's.
     """
 
-    def __init__(self, path: Path, events: BinaryIO) -> None:
+    def __init__(self, path: Path, draft: Path, events: BinaryIO) -> None:
         self._path = path
+        self._draft = draft
         self._events = events
         self._failure: OSError | None = None
 
@@ -55,7 +54,8 @@ class OutputFolder:
             path.mkdir(parents=True, exist_ok=True)
             for name in (RESULT, EVENTS, MESSAGES):
                 (path / name).unlink(missing_ok=True)
-            return cls(path, _draft(path, EVENTS).open("wb"))
+            draft = path / f".{EVENTS}.part"
+            return cls(path, draft, draft.open("wb"))
         except OSError as error:
             raise OutputFolderError(path, error) from error
 
@@ -77,11 +77,11 @@ class OutputFolder:
             if self._failure is not None:
                 raise self._failure
             self._events.close()
-            self._settle(EVENTS)
+            self._draft.replace(self._path / EVENTS)
             if transcript.is_file():
-                self._write(MESSAGES, lambda draft: shutil.copyfile(transcript, draft))
+                replace_file(self._path / MESSAGES, transcript.read_bytes(), sync=False, mode=None)
             text = json.dumps(record.as_document(), indent=2, ensure_ascii=False) + "\n"
-            self._write(RESULT, lambda draft: draft.write_text(text, encoding="utf-8"))
+            replace_file(self._path / RESULT, text.encode(), sync=False, mode=None)
         except OSError as error:
             raise OutputFolderError(self._path, error) from error
         finally:
@@ -91,17 +91,5 @@ class OutputFolder:
         """Let go of what is not finished; harmless after ``save``."""
         with suppress(OSError):
             self._events.close()
-        for name in (RESULT, EVENTS, MESSAGES):
-            with suppress(OSError):
-                _draft(self._path, name).unlink(missing_ok=True)
-
-    def _write(self, name: str, fill: Callable[[Path], object]) -> None:
-        fill(_draft(self._path, name))
-        self._settle(name)
-
-    def _settle(self, name: str) -> None:
-        os.replace(_draft(self._path, name), self._path / name)  # noqa: PTH105  atomic, and the same on every system
-
-
-def _draft(folder: Path, name: str) -> Path:
-    return folder / f".{name}.part"
+        with suppress(OSError):
+            self._draft.unlink(missing_ok=True)

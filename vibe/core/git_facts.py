@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from vibe.core.git.calls import GitCall, run_git, without_fetching
-from vibe.core.git.discovery import locate
-from vibe.core.git.shelter import Shelter, take_shelter
+from vibe.core.system.git.calls import GitCall, run_git, without_fetching
+from vibe.core.system.git.discovery import locate
+from vibe.core.system.git.shelter import Shelter, take_shelter
 
 LINE_LENGTH = 120
 _STATUS = (

@@ -10,9 +10,7 @@ VibeError
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -30,11 +28,15 @@ from ipc.errors import INVALID_JSON
 from ipc.events import MemoryEntryEvent
 from ipc.sink import EventSink
 from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.core.system.files import replace_file
+from vibe.core.system.locks import FileLock
 
 MAX_ENTRIES = 100
 """Entries of one scope."""
 MAX_TEXT = 1_000
 """Characters of one entry."""
+LOCK_SECONDS = 10.0
+"""How long to wait for another process that changes a file of entries."""
 MAX_SECTION = 6_000
 """Characters of all entries in a system prompt; the newest are kept."""
 
@@ -76,8 +78,8 @@ class NoSuchMemoryError(UsageError):
 class MemoryFileError(EnvironmentFailure):
     """A file of entries can't be used."""
 
-    def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"the memory file {path} {problem}: repair or remove it")
+    def __init__(self, path: Path, problem: str, fix: str = "repair or remove it") -> None:
+        super().__init__(f"the memory file {path} {problem}: {fix}")
         self.path = path
 
 
@@ -168,11 +170,7 @@ class MemoryStore:
         path = self._path(scope)
         workspace = str(self.project) if scope is MemoryScope.PROJECT else ""
         data = msgspec.json.format(msgspec.json.encode(_File(workspace=workspace, entries=entries)))
-        draft = path.with_suffix(".new")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data + b"\n")
-        draft.replace(path)
+        replace_file(path, data + b"\n", sync=False)
 
     @contextmanager
     def _locked(self, scope: MemoryScope) -> Generator[_File]:
@@ -180,9 +178,13 @@ class MemoryStore:
         path = self._path(scope)
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with path.with_suffix(".lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            lock = FileLock.acquire(path.with_suffix(".lock"), LOCK_SECONDS)
+            if lock is None:
+                raise MemoryFileError(path, "is being changed by another process", "try again when it has ended")
+            try:
                 yield self._read(scope)
+            finally:
+                lock.release()
         except OSError as error:
             raise MemoryFileError(path, f"can't be written ({error.strerror})") from error
 

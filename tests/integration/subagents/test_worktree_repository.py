@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from subagents.worktree_errors import WorktreeRefusedError
-from subagents.worktree_lock import RepositoryLock
+from subagents.worktree_lock import lock_repository
 from subagents.worktree_repository import DETACHED, check_startable, open_repository, parse_status
 from tests.integration.subagents.worktree_rig import Rig, environment, git
 
@@ -121,13 +121,13 @@ def test_a_status_is_read_with_its_odd_names() -> None:
 
 def test_a_repository_has_one_lock_and_no_file_of_it_when_it_is_free(rig: Rig) -> None:
     folder = rig.root / ".git"
-    first = RepositoryLock.try_acquire(folder)
+    first = lock_repository(folder)
     assert first is not None
-    assert RepositoryLock.try_acquire(folder) is None
+    assert lock_repository(folder) is None
     first.release()
     assert not list(folder.glob("vibe*"))
 
-    second = RepositoryLock.try_acquire(folder)
+    second = lock_repository(folder)
     assert second is not None
     second.release()
     assert git(rig.root, "status", "--porcelain") == ""

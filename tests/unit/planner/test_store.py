@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from planner.journal import SyncPolicy
 from planner.model import PlanStatus, StepStatus
 from planner.plan_folder import PlanFolder, find_plan, list_plans, new_plan_id, plans_folder
-from planner.plan_lock import PlanLock
+from planner.plan_lock import lock_plan
 from planner.records import AttemptEnded, PlanMoved, ProcessAttached, RunSettings, StepMoved
 from planner.store import PlanStore
 from planner.store_errors import (
@@ -136,7 +136,7 @@ def test_a_full_disk_leaves_nothing_of_a_new_plan(tmp_path: Path, size: int) -> 
 def test_a_draft_goes_with_the_next_plan_if_its_maker_died(tmp_path: Path, state: str) -> None:
     draft = plans_folder(tmp_path) / ".new-abc"
     draft.mkdir(parents=True)
-    lock = PlanLock.acquire(draft / "lock", "new")
+    lock = lock_plan(draft / "lock", "new")
     if state == "its maker died":
         lock.release()
         (draft / "lock").write_text("1\n")
@@ -205,7 +205,7 @@ def test_a_plan_that_cannot_be_opened_is_not_left_locked(tmp_path: Path) -> None
     (folder.path / "run.json").write_text("{")
     with pytest.raises(BrokenPlanError, match=r"run\.json"):
         PlanStore.open(tmp_path, folder.plan_id)
-    PlanLock.acquire(folder.path / "lock", folder.plan_id).release()
+    lock_plan(folder.path / "lock", folder.plan_id).release()
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from planner.files import replace_file
 from planner.plan_folder import PlanFolder, find_plan
 from vibe.app.plan_report import ReportFormat, read_report, written
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.core.system.files import replace_file
 from vibe.core.tools.redaction import redact
 
 FORMATS = {
@@ -85,7 +85,7 @@ def write_report(folder: PlanFolder, path: Path, form: ReportFormat, env: CliEnv
     """
     text = written(read_report(folder), form, env.environ)
     try:
-        replace_file(path, text.encode())
+        replace_file(path, text.encode(), sync=False)
     except OSError as error:
         raise UnwrittenReportError(path, error, folder.plan_id) from error
 

@@ -9,6 +9,7 @@ from vibe.core.config.paths import VibePaths, shown
 from vibe.core.config.toml_source import read_text
 from vibe.core.config.trust import TrustStore
 from vibe.core.errors import EnvironmentFailure
+from vibe.core.system.files import replace_file
 
 TRUSTED, UNTRUSTED = "trusted", "untrusted"
 
@@ -87,10 +88,7 @@ class TrustFile:
 
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            draft = self._path.with_suffix(".new")
-            draft.write_text(tomlkit.dumps(document), encoding="utf-8")
-            draft.chmod(0o600)
-            draft.replace(self._path)
+            replace_file(self._path, tomlkit.dumps(document).encode(), sync=True)
         except OSError as error:
             problem = f"{shown(self._path, self._user_home)} can't be written ({error.strerror})"
             raise EnvironmentFailure(f"{problem}: set VIBE_HOME to a writable folder") from error

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from uuid import uuid4
 
 from vibe.core.config.schema import Key, written
 from vibe.core.config.toml_source import read_text, read_toml
 from vibe.core.errors import ConfigError, EnvironmentFailure
+from vibe.core.system.files import PRIVATE, replace_file
+from vibe.core.system.locks import wait_for_lock
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
-PRIVATE = 0o600
+LOCK_SECONDS = 10.0
+"""How long to wait for another process that changes the file."""
 LONGEST_LINE = 100
 _KEY_PART = re.compile(r"\.?([A-Za-z0-9_-]+)|\[([^\]]+)\]|\.?\"([^\"]+)\"")
 
@@ -28,6 +29,13 @@ class ConfigWriteError(EnvironmentFailure):
 
     def __init__(self, label: str, error: OSError) -> None:
         super().__init__(f"{label} can't be written ({error.strerror}); check its permissions and the disk")
+
+
+class ConfigBusyError(EnvironmentFailure):
+    """Another process is changing a settings file."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(f"{label} is being changed by another process; try again when it has ended")
 
 
 def parse_key(text: str) -> Key:
@@ -161,27 +169,18 @@ class ConfigWriter:
             raise ConfigWriteError(self._label, error) from error
         try:
             with suppress(OSError):  # some file systems have no locks
-                fcntl.flock(folder, fcntl.LOCK_EX)
+                if not wait_for_lock(folder, LOCK_SECONDS):
+                    raise ConfigBusyError(self._label)
             yield
         finally:
             os.close(folder)
 
     def _put(self, text: str) -> None:
-        draft = self._path.parent / f".{self._path.name}.{uuid4().hex}.new"
         try:
             mode = self._path.stat().st_mode & 0o777 if self._path.exists() else PRIVATE
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-                os.fchmod(descriptor, mode)  # whatever the umask
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            self._check(draft)
-            os.replace(draft, self._path)  # noqa: PTH105  atomic, and the same on every system
+            replace_file(self._path, text.encode(), sync=True, mode=mode, check=self._check)
         except OSError as error:
             raise ConfigWriteError(self._label, error) from error
-        finally:
-            draft.unlink(missing_ok=True)
 
 
 def _item(value: Any) -> Any:

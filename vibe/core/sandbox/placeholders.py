@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import weakref
@@ -11,6 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from vibe.core.sandbox.control import FOLDERS
+from vibe.core.system.locks import try_lock, wait_for_lock
+
+LOCK_SECONDS = 5.0
+"""How long to wait for who takes one away: that is done in an instant."""
 
 MARK = stat.S_ISVTX
 """What tells ours from what a user made: it is set in the instant that they are made, and says nothing about empty ones."""
@@ -44,7 +47,7 @@ def _placed(path: Path) -> int | None:
                 return None
             continue  # the last one to hold it took it away just now
         with suppress(OSError):  # where there are no locks, it is not removed either
-            fcntl.flock(lock, fcntl.LOCK_SH)
+            wait_for_lock(lock, LOCK_SECONDS, shared=True)
         if _is_at(lock, path):
             return lock
         os.close(lock)  # as above
@@ -84,8 +87,7 @@ def _is_ours(path: Path, found: os.stat_result) -> bool:
 def _release(held: Iterable[tuple[Path, int]]) -> None:
     for path, lock in held:
         with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(lock, path):
+            if try_lock(lock) and _is_at(lock, path):
                 _remove_empty(path, lock)
         os.close(lock)
 

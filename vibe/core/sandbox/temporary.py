@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import stat
@@ -11,6 +10,8 @@ import weakref
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from vibe.core.system.locks import is_alive, try_lock
 
 PREFIX = "vibe-run-"
 _NEW = "vibe-new-"
@@ -33,7 +34,8 @@ def remove_abandoned(base: str | None = None) -> None:
     for folder in root.glob(f"{PREFIX}*"):
         _remove_if_dead(folder)
     for folder in root.glob(f"{_NEW}*-*"):
-        if not _lives(folder.name.removeprefix(_NEW).partition("-")[0]):
+        pid = folder.name.removeprefix(_NEW).partition("-")[0]
+        if pid.isdecimal() and not is_alive(int(pid)):
             with suppress(OSError):
                 folder.rmdir()  # its maker died before it got its name, let alone a file
 
@@ -61,16 +63,6 @@ def _make(base: str | None) -> tuple[Path, int | None]:
                 os.close(held)
 
 
-def _lives(pid: str) -> bool:
-    try:
-        os.kill(int(pid), 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except (PermissionError, ValueError):
-        pass
-    return True
-
-
 def _end(folder: Path, held: int | None) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     if held is not None:
@@ -96,9 +88,8 @@ def _lock(folder: Path) -> int | None:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(fd)
-        return None
-    return fd
+    with suppress(OSError):
+        if try_lock(fd):
+            return fd
+    os.close(fd)
+    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from vibe.core.git.discovery import Located, locate, small_text
+from vibe.core.system.git.discovery import Located, locate, small_text
 
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 

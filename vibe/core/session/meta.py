@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -15,10 +14,10 @@ from ipc.errors import INVALID_JSON
 from vibe.core.messages import Usage
 from vibe.core.session.errors import BrokenSessionError
 from vibe.core.session.foreign import is_foreign_meta, our_meta
+from vibe.core.system.files import replace_file
 
 VERSION = 1
 META_FILE = "meta.json"
-PRIVATE = 0o600
 
 
 class SessionMeta(Struct, frozen=True, kw_only=True):
@@ -78,12 +77,7 @@ def write_meta(folder: Path, meta: SessionMeta) -> None:
     Raises:
         OSError: the disk refuses; the old one is whole.
     """
-    draft = folder / f"{META_FILE}.new"
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE)
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, PRIVATE)  # one that a crash left behind keeps the mode it had
-        file.write(msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n")
-    os.replace(draft, folder / META_FILE)  # noqa: PTH105  atomic, and the same on every system
+    replace_file(folder / META_FILE, msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n", sync=False)
 
 
 def _migrated(folder: Path, document: dict[str, Any]) -> dict[str, Any]:

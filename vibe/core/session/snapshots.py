@@ -19,11 +19,11 @@ from msgspec import Struct
 
 from ipc.errors import INVALID_JSON
 from vibe.core.errors import remedy
-from vibe.core.git.calls import Answer, GitCall, git_environ, run_git, without_fetching
-from vibe.core.git.config_file import GitConfigError, read_settings
-from vibe.core.git.discovery import Located, locate
-from vibe.core.git.index_paths import gone_and_there, stdin_of
 from vibe.core.session.errors import SnapshotError
+from vibe.core.system.git.calls import Answer, GitCall, git_environ, run_git, without_fetching
+from vibe.core.system.git.config_file import GitConfigError, read_settings
+from vibe.core.system.git.discovery import Located, locate
+from vibe.core.system.git.index_paths import gone_and_there, stdin_of
 
 MOST_BYTES = 10_000_000
 """The largest file that is recorded."""

@@ -27,6 +27,7 @@ from vibe.core.messages import (
     encode_message,
 )
 from vibe.core.session.foreign import our_message
+from vibe.core.system.files import append_all
 
 INTERRUPTED_RESULT = (
     "This call was interrupted: the process ended while it ran. It may have taken effect in part. "
@@ -237,19 +238,9 @@ def _record(line: bytes) -> Record:
 def _add_line(path: Path, line: bytes) -> None:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        size = os.fstat(descriptor).st_size
         try:
-            _write_whole(descriptor, line + b"\n")
-        except OSError:
-            os.ftruncate(descriptor, size)  # half a line would spoil the next one
-            raise
+            append_all(descriptor, line + b"\n", os.fstat(descriptor).st_size)
         finally:
             os.close(descriptor)
     except OSError as error:
         raise TranscriptError(path, f"cannot be written ({error.strerror}); {remedy(error)}") from error
-
-
-def _write_whole(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]

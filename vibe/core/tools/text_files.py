@@ -6,7 +6,6 @@ A resolved path holds no link; one that is met all the same was put there after 
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import BinaryIO
 
+from vibe.core.system.files import Draft, write_all
 from vibe.core.tools.errors import ToolError
 
 __all__ = [
@@ -67,10 +67,6 @@ KINDS = (
 
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_DESCRIPTORS = Path("/proc/self/fd")
-"""Where a file without a name can be reached to give it one."""
-_UNNAMED = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC if hasattr(os, "O_TMPFILE") and _DESCRIPTORS.is_dir() else None
 
 
 class FileAccessError(ToolError):
@@ -226,66 +222,20 @@ def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None
         draft.rename(path.name)
 
 
-class _Draft:
-    """A file that is being written, in the folder of the one it will be; where the system can do that it has no name yet.
-
-    So a process that is killed leaves nothing behind.
-    """
-
-    def __init__(self, folder: int, path: Path) -> None:
-        self._folder = folder
-        self._temporary = f".{path.name[:100]}.{secrets.token_hex(6)}.tmp"
-        unnamed = _open_unnamed(folder)
-        self._named = unnamed is None
-        self.descriptor = os.open(self._temporary, _CREATE, 0o666, dir_fd=folder) if unnamed is None else unnamed
-
-    def link(self, name: str) -> None:
-        """Give it a name that nothing has.
-
-        Raises:
-            OSError: something has it (FileExistsError), or the file system knows no links.
-        """
-        own = self._temporary if self._named else f"{_DESCRIPTORS}/{self.descriptor}"
-        os.link(own, name, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=not self._named)
-
-    def rename(self, name: str) -> None:
-        """Give it a name, in place of what has it.
-
-        Raises:
-            OSError: it can't be done.
-        """
-        if not self._named:
-            self.link(self._temporary)
-            self._named = True
-        os.rename(self._temporary, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-
-    def drop(self) -> None:
-        """Take the temporary name away, if it has one still."""
-        if self._named:
-            with suppress(FileNotFoundError):
-                os.unlink(self._temporary, dir_fd=self._folder)
-
-
-def _open_unnamed(folder: int) -> int | None:
-    """A new file in a folder, under no name; None where there is no such thing."""
-    with suppress(OSError):
-        return None if _UNNAMED is None else os.open(".", _UNNAMED, 0o666, dir_fd=folder)
-    return None
-
-
 @contextmanager
-def _written(folder: int, path: Path, name: str, data: bytes) -> Generator[_Draft, None, None]:
+def _written(folder: int, path: Path, name: str, data: bytes) -> Generator[Draft, None, None]:
     """A draft in the same folder with ``data`` on disk; gone afterwards unless it was given a name."""
     try:
-        draft = _Draft(folder, path)
+        draft = Draft(folder, path.name)
     except OSError as error:
         raise _access_error(error, path, name) from error
     try:
-        with os.fdopen(draft.descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
+        try:
+            write_all(draft.descriptor, data)
             os.fsync(draft.descriptor)
             yield draft
+        finally:
+            os.close(draft.descriptor)
     except OSError as error:
         raise _access_error(error, path, name) from error
     finally:

@@ -1,0 +1,125 @@
+"""Locks of the kernel's: it releases them when their holder ends, however that ends. Child processes don't inherit them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+POLL_SECONDS = 0.01
+
+
+def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+    """Lock an open file or folder at once; False if somebody else has it, in this process or another.
+
+    Raises:
+        OSError: the file system has no locks.
+    """
+    try:
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)  # noqa: TID251  the one place
+    except BlockingIOError:
+        return False
+    return True
+
+
+def wait_for_lock(descriptor: int, seconds: float, *, shared: bool = False) -> bool:
+    """The same, but wait for it; False if somebody else has it all the time. Blocks.
+
+    Raises:
+        OSError: the file system has no locks.
+    """
+    deadline = time.monotonic() + seconds
+    while not try_lock(descriptor, shared=shared):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+class FileLock:
+    """A held lock on a file that names its holder; one that is ``brief`` takes the file along when it is released."""
+
+    def __init__(self, path: Path, descriptor: int, *, brief: bool = False) -> None:
+        self.descriptor = descriptor
+        self._path = path
+        self._brief = brief
+
+    @classmethod
+    def try_acquire(cls, path: Path, *, brief: bool = False) -> FileLock | None:
+        """Take the lock at once; None if another holder has it, in this process or another.
+
+        Raises:
+            OSError: the file can't be made or locked.
+        """
+        return cls.acquire(path, 0, brief=brief)
+
+    @classmethod
+    def acquire(cls, path: Path, seconds: float, *, brief: bool = False) -> FileLock | None:
+        """Take the lock, and wait for it so long; None if another holder has it all the time. Blocks.
+
+        Raises:
+            OSError: the file can't be made or locked.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if try_lock(descriptor) and _is_at(descriptor, path):
+                    _name_holder(descriptor)
+                    return cls(path, descriptor, brief=brief)
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(POLL_SECONDS)
+
+    def release(self) -> None:
+        """Give it back; a second call does nothing. A file that is not brief stays: two processes could hold it else."""
+        if self.descriptor < 0:
+            return
+        descriptor, self.descriptor = self.descriptor, -1
+        with suppress(OSError):  # whatever the disk says: closing is what releases
+            if self._brief:
+                self._path.unlink(missing_ok=True)  # before it is free: who gets it then finds that it is gone
+            else:
+                os.ftruncate(descriptor, 0)
+        os.close(descriptor)
+
+
+def holder_of(path: Path) -> int | None:
+    """The pid in a lock file; for people to read, since it may have ended by now."""
+    try:
+        text = path.read_bytes()[:32].strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is a process of that number, anybody's."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _name_holder(descriptor: int) -> None:
+    with suppress(OSError):  # a full disk: it is held all the same
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether the locked file is the one at ``path``: its last holder may have removed it."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
