@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from xml.etree import ElementTree as ET
 
-from tests.e2e.conftest import VibeCommand, command_step
+from tests.e2e.conftest import VIBE, VibeCommand, command_step
 
 WritePlan = Callable[..., str]
 
@@ -71,3 +72,34 @@ def test_records_of_ended_plans_are_deleted_and_no_others(vibe: VibeCommand, wri
     assert vibe("plan", "clean", paused, "--records").code == 2
     assert vibe("plan", "clean", "--all", "--records").code == 0
     assert vibe.plan_ids() == [paused]
+
+
+HOSTILE = "echo '::error::mine'; echo '  ::add-mask::e'; echo '##[set-env name=A]b'; exit 1"
+
+
+def test_what_a_step_prints_is_no_command_to_the_service(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    vibe.environ["GITHUB_ACTIONS"] = "true"
+    plan = write_plan(command_step("bad", HOSTILE))
+
+    ran = vibe.process("plan", "run", plan, "--show-output", "--report", "github")
+    logs = vibe.process("plan", "logs", "latest")
+
+    lines = [line for text in (ran.out, ran.err, logs.out) for line in text.splitlines()]
+    (ours,) = [line for line in lines if line.lstrip().startswith("::")]
+    assert ours.startswith("::error title=bad failed")
+    assert ": :error::mine" in logs.out.splitlines()
+    assert not [line for line in lines if "##[" in line and line != ours]
+
+
+def test_an_answer_is_no_command_to_the_service_and_in_a_file_what_the_model_said(vibe: VibeCommand) -> None:
+    said = "::error::mine\n\x1b[31mred ##[group]x"
+    vibe.replay({"agents": {"main": {"turns": [{"text": said}]}}})
+    vibe.environ["GITHUB_ACTIONS"] = "true"
+    file = vibe.workdir / "answer"
+    with file.open("wb") as out:
+        subprocess.run([str(VIBE), "-p", "hi"], cwd=vibe.workdir, env=vibe.variables(), stdout=out, check=True)
+
+    assert file.read_text() == f"{said}\n"
+    assert vibe.process("-p", "hi").out == ": :error::mine\n\x1b[31mred # #[group]x\n"
+    vibe.environ["GITHUB_ACTIONS"] = ""
+    assert vibe.process("-p", "hi").out == f"{said}\n"

@@ -44,7 +44,7 @@ class CliEnvironment:
         """
         environ = MappingProxyType(dict(os.environ))
         cwd = _working_directory()
-        stdin, stdout, stderr = standard_streams()
+        stdin, stdout, stderr = standard_streams(environ)
         return cls(
             home=vibe_home(environ, cwd),
             cwd=cwd,

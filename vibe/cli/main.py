@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -27,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _print_version() -> int:
-    _, stdout, _ = standard_streams()
+    _, stdout, _ = standard_streams(os.environ)
     forgive(stdout)
     stdout.write(f"vibe {__version__}\n")
     stdout.flush()
@@ -36,7 +37,7 @@ def _print_version() -> int:
 
 
 def _refuse(sentence: str) -> int:
-    _, _, stderr = standard_streams()
+    _, _, stderr = standard_streams(os.environ)
     stderr.write(f"vibe: {sentence}\n")
     return ExitCode.ENVIRONMENT
 

@@ -10,6 +10,7 @@ import stat
 import sys
 import threading
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TextIO, cast
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ MOST_WAITING = 64_000_000
 AT_ONCE = select.PIPE_BUF
 """What a pipe that takes anything takes whole."""
 CHUNK = 65_536
+
+
+CI_SERVICES = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
+"""Variables that say that lines of the output may be commands: GitHub's (Gitea's, Forgejo's) runners, Azure's, TeamCity."""
 
 
 class Outlet(io.FileIO):
@@ -122,12 +127,13 @@ class Outlet(io.FileIO):
         return written
 
 
-def standard_streams() -> tuple[TextIO, TextIO, TextIO]:
+def standard_streams(environ: Mapping[str, str]) -> tuple[TextIO, TextIO, TextIO]:
     """Stdin, stdout and stderr. What was closed can be read as empty; a redirection within Python is kept."""
     _hold_closed_descriptors()
     stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  lives as long as the process
-    stdout = _text(1) if sys.stdout is sys.__stdout__ else sys.stdout
-    stderr = _text(2, forgiving=True) if sys.stderr is sys.__stderr__ else sys.stderr
+    ci = any(environ.get(name, "").lower() not in ("", "false", "0") for name in CI_SERVICES)
+    stdout = _text(1, ci=ci) if sys.stdout is sys.__stdout__ else sys.stdout
+    stderr = _text(2, ci=ci, forgiving=True) if sys.stderr is sys.__stderr__ else sys.stderr
     return stdin, stdout, stderr
 
 
@@ -141,6 +147,9 @@ def forgive(stream: TextIO) -> None:
 def settle(stream: TextIO, seconds: float | None = None) -> None:
     """Hand over all that was written, if the reader takes it in time; drop what is left."""
     forgive(stream)
+    finish = getattr(stream, "finish", None)  # of a CiLog
+    if finish is not None:
+        finish()
     stream.flush()
     outlet = _outlet(stream)
     if outlet is not None:
@@ -172,11 +181,13 @@ def unwritten(problem: OSError) -> str:
     return f"standard output can't be written ({why}): send it where there is room"
 
 
-def _text(descriptor: int, *, forgiving: bool = False) -> TextIO:
+def _text(descriptor: int, *, ci: bool, forgiving: bool = False) -> TextIO:
+    """Text to a descriptor; a file is nobody's log, and holds what was said to the letter."""
     buffer = io.BufferedWriter(Outlet(descriptor, forgiving=forgiving))
-    return io.TextIOWrapper(
-        buffer, encoding="utf-8", errors="replace", line_buffering=os.isatty(descriptor) or forgiving
-    )
+    kind = io.TextIOWrapper
+    if ci and not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        from vibe.cli.ci_log import CiLog as kind  # noqa: N813, PLC0415  few runs are read by a service
+    return kind(buffer, encoding="utf-8", errors="replace", line_buffering=os.isatty(descriptor) or forgiving)
 
 
 def _outlet(stream: TextIO) -> Outlet | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from planner.plan_folder import PlanFolder, find_plan
 from vibe.app.plan_report import ReportFormat, read_report, written
+from vibe.cli.ci_log import write_command
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
@@ -101,7 +102,8 @@ def report_to_github(folder: PlanFolder, env: CliEnvironment) -> None:
 
     read = read_report(folder)
     masked = partial(redact, environ=env.environ)
-    env.stderr.writelines(f"{line}\n" for line in github_annotations(read.report, masked))
+    for line in github_annotations(read.report, masked):
+        write_command(env.stderr, line)
     if name := env.environ.get(SUMMARY_FILE):
         try:
             with Path(name).open("a", encoding="utf-8") as file:
