@@ -65,7 +65,10 @@ HEAVY = (
 )
 
 
-@pytest.mark.parametrize("words", [["--version"], ["--help"], ["plan", "--help"]], ids=" ".join)
+HELP = [["--version"], ["--help"], *([name, "--help"] for name in COMMANDS), ["help", "config"], ["completions", "zsh"]]
+
+
+@pytest.mark.parametrize("words", HELP, ids=" ".join)
 def test_help_loads_nothing_that_only_work_needs(vibe: VibeCommand, words: list[str]) -> None:
     vibe.environ["PYTHONPROFILEIMPORTTIME"] = "1"
 

@@ -27,5 +27,5 @@ COMMANDS = {
 
 
 def module_of(command: str) -> ModuleType:
-    """What adds the words of a command and carries it out."""
+    """What carries out a command."""
     return importlib.import_module(f"vibe.cli.commands.{command}")

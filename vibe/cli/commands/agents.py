@@ -14,16 +14,6 @@ from vibe.core.agents.profiles import AgentProfile
 from vibe.core.config.loader import ConfigRequest, load_config
 
 
-def add_arguments(subparsers: Any) -> None:
-    """Add ``agents list`` to the command line."""
-    parser = subparsers.add_parser("agents", help="look at the agent profiles")
-    commands = parser.add_subparsers(dest="agents_command", required=True, metavar="COMMAND")
-    listing = commands.add_parser("list", help="list the agents there are")
-    listing.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
-    listing.add_argument("--workdir", metavar="DIR", help="as if called in this directory")
-    listing.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this command")
-
-
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """List them; what is wrong with a file goes to stderr."""
     workdir = existing_folder("--workdir", args.workdir, env.cwd)

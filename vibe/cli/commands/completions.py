@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
 
 from vibe.cli.command_table import COMMANDS
 from vibe.cli.commands.whole_parser import parser_of
 from vibe.cli.environment import CliEnvironment
-
-SHELLS = ("bash", "zsh", "fish")
 
 BASH = """\
 # vibe: completion for bash; load it with: source <(vibe completions bash)
@@ -36,12 +33,6 @@ ZSH = """\
 # vibe: completion for zsh; load it with: source <(vibe completions zsh)
 autoload -U +X bashcompinit && bashcompinit
 """
-
-
-def add_arguments(subparsers: Any) -> None:
-    """Add ``completions`` to the command line."""
-    parser = subparsers.add_parser("completions", help="print what makes a shell complete these words")
-    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

@@ -9,7 +9,6 @@ import shlex
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from vibe.app.settings import Setting, Settings
 from vibe.cli.arguments import existing_folder
@@ -31,29 +30,6 @@ class RefusedEditError(UsageError):
     def __init__(self, error: ConfigError, kept: Path) -> None:
         super().__init__(f"{error}\nnothing was changed; what you wrote is in {kept}")
         self.kept = kept
-
-
-def add_arguments(subparsers: Any) -> None:
-    """Add ``config`` and its commands to the command line."""
-    parser = subparsers.add_parser("config", help="look at the settings and change them")
-    commands = parser.add_subparsers(dest="config_command", required=True, metavar="COMMAND")
-    show = commands.add_parser("show", help="print every setting as it is")
-    show.add_argument("--origin", action="store_true", help="say where each was set")
-    show.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
-    get = commands.add_parser("get", help="print one setting, or those of one table")
-    get.add_argument("key", metavar="KEY", help="such as active_model, or planner for all of that table")
-    get.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
-    path = commands.add_parser("path", help="print where the settings file is")
-    change = commands.add_parser("set", help="set one key; all else in the file stays as it is")
-    change.add_argument("key", metavar="KEY", help="such as active_model or tools.bash.permission")
-    change.add_argument("value", metavar="VALUE", help="text, number, true or false; lists as JSON or TOML")
-    edit = commands.add_parser("edit", help="open the settings file in $EDITOR, and check it before it counts")
-    for command in (path, change, edit):
-        command.add_argument("--project", action="store_true", help="the project's .vibe/config.toml, not your own")
-    for command in (show, get, path, change, edit):
-        command.add_argument("--workdir", metavar="DIR", help="as if called in this directory")
-    for command in (show, get):
-        command.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this command")
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

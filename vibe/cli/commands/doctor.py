@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
 from vibe.app.diagnosis import Finding, State, diagnose
 from vibe.cli.arguments import existing_folder
@@ -14,15 +13,6 @@ from vibe.cli.exit_codes import ExitCode
 
 DETAIL_LENGTH = 600
 MARKS = {State.OK: "ok  ", State.WARNING: "warn", State.FAILED: "FAIL"}
-
-
-def add_arguments(subparsers: Any) -> None:
-    """Add ``doctor`` to the command line."""
-    parser = subparsers.add_parser("doctor", help="look at what runs depend on: settings, keys, sandbox, programs")
-    parser.add_argument("--online", action="store_true", help="try to reach the model's server, too")
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
-    parser.add_argument("--workdir", metavar="DIR", help="look from here instead of from the current directory")
-    parser.add_argument("--trust", action="store_true", help="load this folder's .vibe")
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import re
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import anyio
 import msgspec
@@ -30,44 +29,6 @@ MOST_WAITING = 1_000_000
 """Bytes that wait for the reader before no more events are taken."""
 READER_SECONDS = 0.05
 """How often a slow reader is looked at."""
-
-
-class Subparsers(Protocol):
-    """Where a subcommand is added: what ``argparse.ArgumentParser.add_subparsers`` returns, which has no public name."""
-
-    def add_parser(self, name: str, *, help: str) -> argparse.ArgumentParser:  # noqa: A002  argparse's own name
-        """Add a subcommand and return its parser."""
-        ...
-
-
-def add_arguments(subparsers: Subparsers) -> None:
-    """Add ``events list`` and ``events tail`` to the command line."""
-    parser = subparsers.add_parser("events", help="follow what runs on this machine announce")
-    commands = parser.add_subparsers(dest="events_command", required=True, metavar="COMMAND")
-    listing = commands.add_parser("list", help="list the runs that publish events now")
-    tail = commands.add_parser("tail", help="print the events of a run as they come, until it ends")
-    tail.add_argument(
-        "source",
-        nargs="?",
-        metavar="SOURCE",
-        help="a source id or its beginning, a plan id, an address, or a journal file; default: the only run there is",
-    )
-    tail.add_argument(
-        "--topic",
-        action="append",
-        default=[],
-        metavar="PREFIX",
-        help="only events whose topic (type|plan|step) starts so, such as plan. or 'tool.call|'; repeatable",
-    )
-    tail.add_argument(
-        "--from",
-        dest="first",
-        type=_event_number,
-        metavar="N",
-        help="start at event N (1: from the beginning); default: with what comes next",
-    )
-    for command in (listing, tail):
-        command.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
@@ -188,9 +149,3 @@ def _only_source(env: CliEnvironment) -> str:
 
 def _is_file(source: str, env: CliEnvironment) -> bool:
     return "://" not in source and (env.cwd / source).is_file()
-
-
-def _event_number(text: str) -> int:
-    if not re.fullmatch(r"[1-9][0-9]*", text):
-        raise argparse.ArgumentTypeError(f"must be an event number, 1 or more, not {text!r}")
-    return int(text)

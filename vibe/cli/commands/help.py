@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from vibe.cli.commands.whole_parser import parser_of
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.parser import Shown
-
-
-def add_arguments(subparsers: Any) -> None:
-    """Add ``help`` to the command line."""
-    parser = subparsers.add_parser("help", help="tell more of a command")
-    parser.add_argument("words", nargs="*", metavar="COMMAND", help="such as plan, or plan run; default: all of them")
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

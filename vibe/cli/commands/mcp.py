@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from functools import partial
-from typing import Any
 
 import anyio
 
@@ -16,16 +15,6 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 
 PROBLEM_LENGTH = 600
-
-
-def add_arguments(subparsers: Any) -> None:
-    """Add ``mcp list`` to the command line."""
-    parser = subparsers.add_parser("mcp", help="look at the MCP servers")
-    commands = parser.add_subparsers(dest="mcp_command", required=True, metavar="COMMAND")
-    listing = commands.add_parser("list", help="connect to each configured server and list its tools")
-    listing.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
-    listing.add_argument("--workdir", metavar="DIR", help="work here instead of in the current directory")
-    listing.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this run")
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

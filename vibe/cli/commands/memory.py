@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from typing import Any
 
 import msgspec
 
@@ -16,21 +15,6 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.core.config.paths import user_home_of
 from vibe.core.guidance_loader import memory_store
 from vibe.core.memory import MAX_TEXT, MemoryScope, MemoryStore
-
-
-def add_arguments(subparsers: Any) -> None:
-    """Add ``memory`` to the command line."""
-    parser = subparsers.add_parser("memory", help="see and change what later conversations are told")
-    commands = parser.add_subparsers(dest="memory_command", required=True, metavar="COMMAND")
-    listing = commands.add_parser("list", help="list what is kept about this project and about everything")
-    listing.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
-    add = commands.add_parser("add", help="keep a fact")
-    add.add_argument("text", nargs="+", metavar="TEXT", help="the fact, in a sentence")
-    add.add_argument("--global", dest="everywhere", action="store_true", help="about everything, not this project")
-    remove = commands.add_parser("remove", help="forget a fact")
-    remove.add_argument("id", metavar="ID", help="its id, from the list")
-    for command in (listing, add, remove):
-        command.add_argument("--workdir", metavar="DIR", help="the project, instead of the current directory's")
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

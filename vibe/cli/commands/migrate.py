@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from vibe.app.migrate import migrate
 from vibe.cli.arguments import existing_folder
@@ -12,13 +11,6 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 
 LINE_LENGTH = 1_000
-
-
-def add_arguments(subparsers: Any) -> None:
-    """Add ``migrate`` to the command line."""
-    parser = subparsers.add_parser("migrate", help="remove settings of Mistral Vibe that have no effect here")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done; change nothing")
-    parser.add_argument("--workdir", metavar="DIR", help="clean the settings of this project, too, if it is trusted")
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

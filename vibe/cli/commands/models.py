@@ -17,15 +17,6 @@ if TYPE_CHECKING:
 LONGEST = 400
 
 
-def add_arguments(subparsers: Any) -> None:
-    """Add ``models`` to the command line."""
-    parser = subparsers.add_parser("models", help="list the models that are configured, and what their providers offer")
-    parser.add_argument("--online", action="store_true", help="ask the providers which models they offer")
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
-    parser.add_argument("--workdir", metavar="DIR", help="as if called in this directory")
-    parser.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this command")
-
-
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """List them; exit code 3 if a provider could not be asked."""
     from vibe.app.model_listing import list_models  # noqa: PLC0415  --help needs none of it

@@ -19,25 +19,6 @@ from vibe.core.tools.permissions import Decision, Verdict
 REASON_LENGTH = 1_000
 
 
-def add_arguments(subparsers: Any) -> None:
-    """Add ``permissions`` and its command to the command line."""
-    parser = subparsers.add_parser("permissions", help="say what a tool call may do")
-    commands = parser.add_subparsers(dest="permissions_command", required=True, metavar="COMMAND")
-    explain = commands.add_parser("explain", help="say whether a call runs, is asked about or is denied, and why")
-    explain.add_argument("tool", metavar="TOOL", help="the tool's name, such as bash")
-    explain.add_argument(
-        "arguments",
-        metavar="ARGS",
-        help="its first argument, or all of them as a JSON object; '-': one JSON value a line on stdin",
-    )
-    explain.add_argument("--agent", default="", metavar="NAME", help="agent profile")
-    explain.add_argument("--auto-approve", "--yolo", action="store_true", help="as with --auto-approve")
-    explain.add_argument("--workdir", metavar="DIR", help="the workspace; default: the current directory")
-    explain.add_argument("--add-dir", action="append", default=[], metavar="DIR", help="another folder to work in")
-    explain.add_argument("--trust", action="store_true", help="load this folder's .vibe")
-    explain.add_argument("--json", action="store_true", help="one JSON object instead of a sentence")
-
-
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Print the decision, or one a line of stdin."""
     request = CheckRequest(

@@ -24,27 +24,6 @@ SHOWN_ID = 12
 """Characters of an id in the list; enough to name a session."""
 
 
-def add_arguments(subparsers: Any) -> None:
-    """Add ``session`` and its commands to the command line."""
-    parser = subparsers.add_parser("session", help="look at saved conversations and take them back")
-    commands = parser.add_subparsers(dest="session_command", required=True, metavar="COMMAND")
-
-    listed = commands.add_parser("list", help="list the sessions, the newest first")
-    listed.add_argument("--here", action="store_true", help="only those of the current directory")
-    _add_output(listed)
-    show = commands.add_parser("show", help="print a session, one numbered line a message")
-    _add_id(show)
-    _add_output(show)
-    export = commands.add_parser("export", help="print a whole conversation")
-    _add_id(export)
-    export.add_argument("--format", choices=("md", "json"), default="md", help="default: md")
-    rewind = commands.add_parser("rewind", help="fork a session before one of its messages")
-    _add_id(rewind)
-    rewind.add_argument("message", type=int, metavar="MESSAGE", help="its number as `vibe session show` prints it")
-    rewind.add_argument("--files", action="store_true", help="put the workspace's files back as they were then, too")
-    _add_output(rewind)
-
-
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Do what the command says."""
     loader = SessionLoader(VibePaths(env.home).sessions)
@@ -65,14 +44,6 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         document = {**_document(saved), "messages": msgspec.to_builtins(messages)}
         env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     return ExitCode.DONE
-
-
-def _add_id(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="ID", help="the session's id or its beginning")
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
 
 
 def _list(args: argparse.Namespace, loader: SessionLoader, env: CliEnvironment) -> None:

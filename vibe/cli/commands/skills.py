@@ -15,16 +15,6 @@ from vibe.core.guidance_loader import GuidanceRequest, load_skills
 from vibe.core.skills.models import SkillInfo
 
 
-def add_arguments(subparsers: Any) -> None:
-    """Add ``skills`` to the command line."""
-    parser = subparsers.add_parser("skills", help="look at the skills there are")
-    commands = parser.add_subparsers(dest="skills_command", required=True, metavar="COMMAND")
-    listing = commands.add_parser("list", help="list the skills an agent is offered here")
-    listing.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
-    listing.add_argument("--workdir", metavar="DIR", help="look here instead of in the current directory")
-    listing.add_argument("--trust", action="store_true", help="load this folder's skills, for this once")
-
-
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """List the skills; warnings go to stderr."""
     workdir = existing_folder("--workdir", args.workdir, env.cwd)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
 from vibe.app.build import EngineRequest, build_engine
 from vibe.cli.arguments import existing_folder
@@ -12,17 +11,6 @@ from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.core.tools.loading import BUILTIN
 from vibe.core.tools.profile_view import profile_view
-
-
-def add_arguments(subparsers: Any) -> None:
-    """Add ``tools list`` to the command line."""
-    parser = subparsers.add_parser("tools", help="look at the tools")
-    commands = parser.add_subparsers(dest="tools_command", required=True, metavar="COMMAND")
-    listing = commands.add_parser("list", help="list the tools there are; those of MCP servers: vibe mcp list")
-    listing.add_argument("--agent", metavar="NAME", help="those that this agent has")
-    listing.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
-    listing.add_argument("--workdir", metavar="DIR", help="as if called in this directory")
-    listing.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this command")
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

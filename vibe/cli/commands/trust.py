@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 from vibe.cli.arguments import existing_folder, utf8_folder
 from vibe.cli.describe import one_line
@@ -14,20 +13,6 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.core.config.paths import user_home_of
 from vibe.core.config.project_files import project_root
 from vibe.core.config.trust_file import TrustFile
-
-
-def add_arguments(subparsers: Any) -> None:
-    """Add ``trust`` to the command line."""
-    parser = subparsers.add_parser("trust", help="say which folders' .vibe and AGENTS.md may be loaded")
-    commands = parser.add_subparsers(dest="trust_command", required=True, metavar="COMMAND")
-    for name, words in (
-        ("add", "trust a folder and all below it; what is in its .vibe can run programs as you"),
-        ("remove", "trust a folder no longer"),
-    ):
-        command = commands.add_parser(name, help=words)
-        command.add_argument("dir", nargs="?", metavar="DIR", help="default: the project around the current directory")
-    listing = commands.add_parser("list", help="list the trusted folders")
-    listing.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vibe.cli.command_table import COMMANDS, module_of
+from vibe.cli.command_table import COMMANDS
+from vibe.cli.commands.command_words import WORDS
 from vibe.cli.commands.prompt_words import add_arguments as add_prompt_words
 from vibe.cli.parser import CommandLineError, Parser
 
@@ -36,7 +37,7 @@ def parser_of(words: Sequence[str]) -> Parser:
     """
     parser = Parser(prog="vibe", description="A coding agent that plans and executes.")
     if words and words[0] in COMMANDS:
-        module_of(words[0]).add_arguments(parser.add_subparsers(dest="command", parser_class=Parser))
+        WORDS[words[0]](parser.add_subparsers(dest="command", parser_class=Parser))
         return parser
     refusal = _refusal(words)
     if refusal:
