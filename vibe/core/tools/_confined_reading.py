@@ -11,6 +11,7 @@ from vibe.core.tools._readers import READERS, find_reader
 from vibe.core.tools._runners import Words, positions, texts
 from vibe.core.tools._shell import ShellLine, Word
 from vibe.core.tools._shell_programs import bare
+from vibe.core.tools._words import Place
 from vibe.core.tools.permissions import is_sensitive
 from vibe.core.tools.workspace import Workspace
 
@@ -45,7 +46,7 @@ GIT_WHEN_CONFINED = frozenset({
 SINGLE = frozenset(row for row in READERS if " " not in row)
 
 
-def may_read_confined(line: ShellLine, workspace: Workspace, *, any_program: bool) -> bool:
+def may_read_confined(line: ShellLine, workspace: Workspace, start: Place = (), *, any_program: bool) -> bool:
     """Whether a line that would be asked about may run in a read-only sandbox instead.
 
     It does where all its programs are known to read, though not all their words are understood; with ``any_program``
@@ -53,13 +54,14 @@ def may_read_confined(line: ShellLine, workspace: Workspace, *, any_program: boo
     """
     if line.opaque or line.barred or not line.commands:
         return False
+    folder = workspace.root.joinpath(*start)
     for command in map(bare, line.commands):
         words = tuple(word.text for word in command.words)
         if not any_program and not _only_readers(words):
             return False
-        if any(_leads_away(word, workspace) for word in command.words):
+        if any(_leads_away(word, folder, workspace) for word in command.words):
             return False
-    return not any(_leads_away(Word(text=text), workspace) for text in line.inputs)
+    return not any(_leads_away(Word(text=text), folder, workspace) for text in line.inputs)
 
 
 def _only_readers(words: Words) -> bool:
@@ -79,7 +81,7 @@ def _is_reader(words: Words) -> bool:
     return find_reader(argv) is not None or (program == "git" and argv[1:2] != () and argv[1] in GIT_WHEN_CONFINED)
 
 
-def _leads_away(word: Word, workspace: Workspace) -> bool:
+def _leads_away(word: Word, folder: Path, workspace: Workspace) -> bool:
     """Whether a word names a secret, or something that is there and outside the workspace."""
     if word.text is None:
         return False
@@ -88,7 +90,7 @@ def _leads_away(word: Word, workspace: Workspace) -> bool:
             return True
         if is_sensitive(PurePosixPath(part)) or is_sensitive(PurePosixPath(part.rpartition(":")[2])):
             return True
-        path = Path(os.path.realpath(workspace.root / part)) if "\0" not in part and len(part) < MAX_PATH else None
+        path = Path(os.path.realpath(folder / part)) if "\0" not in part and len(part) < MAX_PATH else None
         if path is None or (path.exists() and not workspace.contains(path)):
             return True
         if is_sensitive(path):

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from vibe.core.tools._flow import Flow
-from vibe.core.tools._words import ShellCommand, State, Word
+from vibe.core.tools._words import Place, ShellCommand, State, Word
 
 if TYPE_CHECKING:
     from tree_sitter import Parser, Tree
@@ -47,8 +47,8 @@ class ShellLine:
 
 
 @lru_cache(maxsize=256)
-def parse_line(line: str) -> ShellLine:
-    """Parse a shell line; what can't be understood is a surprise, never an error."""
+def parse_line(line: str, start: Place = ()) -> ShellLine:
+    """Parse a shell line that begins in ``start``; what can't be understood is a surprise, never an error."""
     if len(line) > MAX_LINE:
         return _unread(f"it is longer than {MAX_LINE:,} characters, which are not looked through".replace(",", " "))
     source = line.encode(errors="surrogatepass")
@@ -58,7 +58,7 @@ def parse_line(line: str) -> ShellLine:
     flow = Flow()
     if ODD_CHARACTER.search(line) or _has_invisible(line):
         flow.surprise("it holds unusual characters", barred=True)
-    flow.walk(tree.root_node, State(), fed=False)
+    flow.walk(tree.root_node, State(places=frozenset({start})), fed=False)
     if tree.root_node.has_error:
         flow.surprise("it does not parse as shell", barred=True)
         flow.commands += _rough_commands(line)

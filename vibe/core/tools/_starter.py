@@ -5,7 +5,8 @@ that is. So the watcher knows that all has ended without looking at any other pr
 command has ended, or when nobody holds its line any more, because the process that wanted the command is gone.
 
 A request is its length, then JSON (``argv``, ``environ``, ``cwd``), with four descriptors: standard output and error, where the
-watcher says how it goes (``pid N``, ``code N`` or ``error N``, a line each), and its line: a byte there means end it politely.
+watcher says how it goes (``pid N``, ``code N`` or ``error N``, a line each), and its line: a byte there means end it politely. A
+fifth, if there is one, is the command's ``REPORT``.
 
 It imports nothing of ours but the launcher that confines with Landlock, and that only once a command begins with it: what that
 would do after the start of an interpreter is done without one.
@@ -32,6 +33,8 @@ GRACE_SECONDS = 2.0
 KILL_SECONDS = 2.0
 LENGTH = struct.Struct("!I")
 PR_SET_CHILD_SUBREAPER = 36
+REPORT = 9
+"""The descriptor by which a command may tell something: the highest that every shell can name."""
 ON_LINUX = sys.platform.startswith("linux")
 FIRST_POLL_SECONDS = 0.002
 LAST_POLL_SECONDS = 0.05
@@ -87,7 +90,7 @@ def _adoption() -> Callable[[], object]:
 
 
 def _receive(link: socket.socket) -> tuple[Wanted, list[int]] | None:
-    head, descriptors, _, _ = socket.recv_fds(link, LENGTH.size, 4, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+    head, descriptors, _, _ = socket.recv_fds(link, LENGTH.size, 5, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
     if not head:
         return None
     for one in descriptors:
@@ -113,15 +116,15 @@ def _launcher(file: str) -> Launcher:
 
 def _watch(wanted: Wanted, descriptors: list[int], prefix: list[str], launcher: Launcher | None) -> None:
     """Start the command, see it and all of it to the end, and leave."""
-    stdout, stderr, status, line = descriptors
+    stdout, stderr, status, line, *report = descriptors
     code = 1
     try:
         woken = _wake_on_children()
         child = os.fork()
         if child == 0:
-            _become(wanted, (stdout, stderr, status), prefix, launcher)
-        os.close(stdout)
-        os.close(stderr)
+            _become(wanted, (stdout, stderr, status, *report), prefix, launcher)
+        for one in (stdout, stderr, *report):
+            os.close(one)
         argv = wanted.argv
         confined = argv[: len(prefix)] == prefix or os.path.basename(argv[0]) == MONITOR  # noqa: PTH119  no pathlib here
         Watch(child, status, (line, woken), everybody=confined).keep()
@@ -145,8 +148,8 @@ def _wake_on_children() -> int:
     return woken
 
 
-def _become(wanted: Wanted, descriptors: tuple[int, int, int], prefix: list[str], launcher: Launcher | None) -> None:
-    stdout, stderr, status = descriptors
+def _become(wanted: Wanted, descriptors: tuple[int, ...], prefix: list[str], launcher: Launcher | None) -> None:
+    stdout, stderr, status, *report = descriptors
     try:
         signal.set_wakeup_fd(-1)
         for number in (*RESTORED, *IGNORED):
@@ -162,6 +165,9 @@ def _become(wanted: Wanted, descriptors: tuple[int, int, int], prefix: list[str]
         nothing = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((nothing, 0), (stdout, 1), (stderr, 2)):
             os.dup2(source, target)
+        for source in report:
+            os.dup2(source, REPORT)
+            os.set_inheritable(REPORT, True)  # noqa: FBT003  as above
         if launcher is not None and argv[: len(prefix)] == prefix:
             os.environ.clear()
             os.environ.update(environ)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from vibe.core.tools._named_paths import SKIPPED_FOLDERS, candidates, path_parts
 from vibe.core.tools._shell import parse_line
+from vibe.core.tools._words import Place
 from vibe.core.tools.errors import PathError
 from vibe.core.tools.workspace import Workspace
 
@@ -17,12 +18,12 @@ MOST_ENTRIES = 20_000
 """How many entries of the workspace are looked at for files to hide."""
 
 
-def named_unread(line: str, workspace: Workspace) -> str:
-    """The first word of a line that names such a file, wherever a ``cd`` in it may lead; or nothing. Reads the file system."""
+def named_unread(line: str, workspace: Workspace, start: Place = ()) -> str:
+    """The first word of a line that begins in ``start`` and names such a file, wherever a ``cd`` in it may lead; or nothing. Reads the file system."""
     if not workspace.bounds.unread:
         return ""
     parsed = parse_line(line)
-    folders = [workspace.root]
+    folders = [workspace.root.joinpath(*start)]
     words: list[tuple[str, bool]] = [(text, False) for text in parsed.inputs]
     for command in parsed.commands:
         words += [(word.text, word.pattern) for word in command.words if word.text]

@@ -40,9 +40,9 @@ from vibe.core.tools.schema import (
     KeywordArguments,
     derive_arguments,
     describe_problems,
-    generic_arguments,
     keyword_values,
     parameter_schema,
+    type_argument,
 )
 from vibe.core.tools.workspace import ReadTracker, Workspace
 
@@ -220,6 +220,11 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one
         return None
 
     @classmethod
+    def prompt_with(cls, config: BaseToolConfig) -> str | None:  # noqa: ARG003  overridden by tools that work differently by it
+        """The same for a tool with these settings. Reads disk."""
+        return cls.get_tool_prompt()
+
+    @classmethod
     def args_model(cls) -> type[BaseModel]:
         """The model its arguments are checked against."""
         return _args_model(cls)
@@ -227,12 +232,12 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one
     @classmethod
     def config_class(cls) -> type[BaseToolConfig]:
         """The model of its ``[tools.<name>]`` table."""
-        return _type_argument(cls, 2, BaseToolConfig)
+        return type_argument(cls, BaseTool, 2, BaseToolConfig)
 
     @classmethod
     def state_class(cls) -> type[BaseToolState]:
         """The model of its state."""
-        return _type_argument(cls, 3, BaseToolState)
+        return type_argument(cls, BaseTool, 3, BaseToolState)
 
     @classmethod
     def from_config(cls, config: BaseToolConfig) -> BaseTool[Any, Any, Any, Any]:
@@ -370,26 +375,8 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one
 
 @lru_cache(maxsize=512)
 def _args_model(cls: type[BaseTool[Any, Any, Any, Any]]) -> type[BaseModel]:
-    named = _type_argument(cls, 0, BaseModel)
+    named = type_argument(cls, BaseTool, 0, BaseModel)
     return derive_arguments(cls.get_name(), cls.run) if named is KeywordArguments else named
-
-
-Kind = TypeVar("Kind", bound=BaseModel)
-
-
-def _type_argument(cls: type[BaseTool[Any, Any, Any, Any]], position: int, kind: type[Kind]) -> type[Kind]:
-    """What the class puts for one of the four type variables.
-
-    Raises:
-        TypeError: it names none, or something else than ``kind``.
-    """
-    given = generic_arguments(cls, BaseTool)
-    if given is None:
-        raise TypeError("it names no types: write BaseTool[Args, Result, Config, State] or BaseTool[Config]")
-    found = given[position]
-    if not (isinstance(found, type) and issubclass(found, kind)):
-        raise TypeError(f"BaseTool[...] names {found!r} where a subclass of {kind.__name__} belongs")
-    return found
 
 
 def _as_result(value: Any) -> Any:

@@ -87,7 +87,7 @@ class ConfinedReading(StrEnum):
     OFF = "off"
 
 
-def classify(
+def classify(  # noqa: PLR0913  all but the lists by keyword
     line: str,
     allowlist: Sequence[str],
     denylist: Sequence[str],
@@ -95,17 +95,19 @@ def classify(
     standalone: Sequence[str] = (),
     workspace: Workspace | None = None,
     confined: ConfinedReading = ConfinedReading.OFF,
+    start: Place = (),
 ) -> BashVerdict:
     """NEVER if any command is denied, ALWAYS if every command is allowed and nothing else happens, else None.
 
     Entries are argv prefixes (``git log``), compared word by word after quotes are removed; what a built-in entry may
     be given is written in ``_readers``. ``standalone`` programs are denied only where they would wait for someone to
     type. With ``workspace`` the paths in the line are resolved in it; without, only their letters are judged.
+    ``start`` is the folder in which the line begins.
     """
     found = inspect(line, _prefixes(denylist), frozenset(standalone))
     if found.denied:
         return BashVerdict(permission=ToolPermission.NEVER, reason=found.denied)
-    parsed = parse_line(line)
+    parsed = parse_line(line, start) if start else parse_line(line)  # the same as elsewhere, so that it is parsed once
     other = _each_time(found)
     if other:
         return BashVerdict(permission=None, reason=other)
@@ -115,7 +117,7 @@ def classify(
             confined is not ConfinedReading.OFF
             and workspace is not None
             and not doubt.closed
-            and may_read_confined(parsed, workspace, any_program=confined is ConfinedReading.ALL)
+            and may_read_confined(parsed, workspace, start, any_program=confined is ConfinedReading.ALL)
         )
         return BashVerdict(permission=None, reason=doubt.why, read_only=read_only)
     return BashVerdict(permission=ToolPermission.ALWAYS, reason="every command in it is on the allow list")

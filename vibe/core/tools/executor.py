@@ -181,9 +181,8 @@ class ToolExecutor:
             item.name = item.tool.get_name()
             item.arguments = parse_arguments(item.name, call.arguments, item.tool.get_parameters())
             item.raw = None
-            item.args = item.tool.parse(item.arguments)
-            event = ui.ToolCallEvent(tool_name=item.name, tool_call_id=call.id, args=item.args)
-            item.summary = encodable(ui.call_summary(item.tool, event, item.tool.summarize(item.args)))
+            args = item.args = item.tool.parse(item.arguments)
+            _summarize(item, item.tool, args)
         except Exception as error:  # noqa: BLE001  the door of a tool call: a user's own validators run here
             item.problem = _failure(item.name, error)
         return item
@@ -206,6 +205,8 @@ class ToolExecutor:
     async def _answer(self, item: _Pending) -> None:
         """Decide about a call, run it, and set its message whatever comes of it."""
         item.started = perf_counter()
+        if item.tool is not None and item.args is not None and not item.problem:
+            _summarize(item, item.tool, item.args)  # once more: calls before it may have changed what it means
         self._sink.publish(
             ToolCallEvent(
                 tool_call_id=item.call.id,
@@ -362,9 +363,13 @@ def _changed(item: _Pending, tool: AnyTool, answer: HookAnswer) -> BaseModel:
         args = tool.parse(item.arguments)
     except ToolError as error:
         raise ToolError(f"the hook {answer.changed} changed the arguments, and {error}") from error
+    _summarize(item, tool, args)
+    return args
+
+
+def _summarize(item: _Pending, tool: AnyTool, args: BaseModel) -> None:
     event = ui.ToolCallEvent(tool_name=item.name, tool_call_id=item.call.id, args=args)
     item.summary = encodable(ui.call_summary(tool, event, tool.summarize(args)))
-    return args
 
 
 def _note(item: _Pending, answer: HookAnswer) -> str:

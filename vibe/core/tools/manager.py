@@ -194,7 +194,10 @@ class ToolManager:
         def derive(base: _Holding) -> _Holding:
             known = base.catalogue
             changed = {name: change(known.classes[name], known.configs[name]) for name in base.names}
-            return replace(base, catalogue=replace(known, configs={**known.configs, **changed}))
+            other = [name for name, config in changed.items() if config != known.configs[name]]
+            told = {name: known.classes[name].prompt_with(changed[name]) for name in other}
+            prompts = {name: text for name, text in {**known.prompts, **told}.items() if text}
+            return replace(base, catalogue=replace(known, configs={**known.configs, **changed}, prompts=prompts))
 
         return self._view(derive)
 
@@ -317,7 +320,7 @@ def _catalogue(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> _Catal
             missing = "; ".join(describe_problems(error, ""))
             found.warn("tool_config", f"{found.origins[name]}: {name} is not offered, set [tools.{name}] {missing}")
             continue
-        prompt = cls.get_tool_prompt()
+        prompt = cls.prompt_with(configs[name])
         if prompt:
             prompts[name] = prompt
         _warn_unknown_keys(found, name, tables.get(name, {}))

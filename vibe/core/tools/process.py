@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,6 +63,8 @@ LAST_EXIT_SECONDS = 5.0
 """Longer than whoever watches over a command takes to end all of it."""
 LAST_OUTPUT_SECONDS = 0.5
 CHUNK_BYTES = 64 * 1024
+MOST_REPORTED = 128 * 1024
+"""Of a report that is longer one byte more is read."""
 KILLED = 137
 
 
@@ -79,7 +82,8 @@ class CommandResult:
     """What a command came to.
 
     ``exit_code`` is the shell's: 128 plus the signal when one ended it. ``stdout`` and ``stderr`` are text, with a
-    note where ``*_dropped`` bytes are missing; ``output_files`` hold the whole of what was cut.
+    note where ``*_dropped`` bytes are missing; ``output_files`` hold the whole of what was cut. ``report`` is what it told by
+    its descriptor 9, if it had one.
     """
 
     exit_code: int
@@ -90,6 +94,7 @@ class CommandResult:
     stdout_dropped: int = 0
     stderr_dropped: int = 0
     output_files: tuple[Path, ...] = ()
+    report: bytes | None = None
 
     @property
     def is_success(self) -> bool:
@@ -139,10 +144,18 @@ async def run_command(
 class RunningCommand:
     """A command under way, for callers that can't hand over a callback: read ``next_output`` until it is None."""
 
-    def __init__(self, process: Started, pipes: tuple[int, int], limits: tuple[OutputLimit, float | None]) -> None:
+    def __init__(
+        self,
+        process: Started,
+        pipes: tuple[int, int],
+        limits: tuple[OutputLimit, float | None],
+        report: int | None = None,
+    ) -> None:
         stdout, stderr = pipes
         limit, timeout = limits
         self._process = process
+        self._report = report
+        self._told: bytes | None = None
         self._log = limit.log
         self._streams = (Capture(stdout, "stdout", limit), Capture(stderr, "stderr", limit))
         self._started = time.monotonic()
@@ -160,26 +173,28 @@ class RunningCommand:
         environ: Mapping[str, str],
         timeout: float | None = None,  # noqa: ASYNC109  it limits the command, not this call
         limit: OutputLimit | None = None,
+        reports: bool = False,
     ) -> RunningCommand:
-        """Start it; the caller must ``stop`` it, whatever happens.
+        """Start it; the caller must ``stop`` it, whatever happens. One that ``reports`` gets a file to do so as its descriptor 9.
 
         Raises:
             CommandStartError: there is no such folder, or the system refuses a process.
         """
         argv = shell_argv(command, environ) if isinstance(command, str) else list(command)
         ours, theirs = _pipes()
+        report = await to_thread.run_sync(_open_report) if reports else None
         try:
-            process = await start(argv, cwd, environ, theirs)
+            process = await start(argv, cwd, environ, theirs, report)
         except (OSError, ValueError) as error:
-            _close(*ours)
+            _close(*ours, report)
             problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise CommandStartError(cwd, problem) from error
         except BaseException:
-            _close(*ours)
+            _close(*ours, report)
             raise
         finally:
             _close(*theirs)
-        return cls(process, ours, (limit or OutputLimit(), timeout))
+        return cls(process, ours, (limit or OutputLimit(), timeout), report)
 
     async def next_output(self) -> str | None:
         """What it printed since the last call, in whole lines, after about 0.1 s; None once it has ended."""
@@ -207,6 +222,8 @@ class RunningCommand:
             self._process.close()
             for stream in self._streams:
                 await stream.finish()
+            if self._report is not None:
+                self._told = await to_thread.run_sync(_read_report, self._report)
 
     def result(self) -> CommandResult:
         """What it came to, once ``stop`` has returned."""
@@ -221,6 +238,7 @@ class RunningCommand:
             stdout_dropped=out.dropped,
             stderr_dropped=err.dropped,
             output_files=tuple(stream.file for stream in self._streams if stream.file is not None),
+            report=self._told,
         )
 
     def _live(self, *, final: bool) -> str:
@@ -277,6 +295,21 @@ def _pipes() -> tuple[tuple[int, int], tuple[int, int]]:
     return (stdout, stderr), (child_out, child_err)
 
 
-def _close(*descriptors: int) -> None:
-    for descriptor in descriptors:
+def _open_report() -> int:
+    """A file without a name."""
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _read_report(descriptor: int) -> bytes:
+    """All of it, or a byte more than the most; the file goes."""
+    try:
+        return os.pread(descriptor, MOST_REPORTED + 1, 0)
+    finally:
         os.close(descriptor)
+
+
+def _close(*descriptors: int | None) -> None:
+    for descriptor in descriptors:
+        if descriptor is not None:
+            os.close(descriptor)

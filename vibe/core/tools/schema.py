@@ -131,3 +131,21 @@ def _phrase(message: str) -> str:
     """Pydantic's sentence as part of ours."""
     text = message.removeprefix("Value error, ").removesuffix(".")
     return text[:1].lower() + text[1:]
+
+
+Kind = TypeVar("Kind", bound=BaseModel)
+
+
+def type_argument(cls: type, origin: type, position: int, kind: type[Kind]) -> type[Kind]:
+    """What ``cls`` puts for one of the type variables of ``origin``.
+
+    Raises:
+        TypeError: it names none, or something else than ``kind``.
+    """
+    given = generic_arguments(cls, origin)
+    if given is None:
+        raise TypeError("it names no types: write BaseTool[Args, Result, Config, State] or BaseTool[Config]")
+    found = given[position]
+    if not (isinstance(found, type) and issubclass(found, kind)):
+        raise TypeError(f"BaseTool[...] names {found!r} where a subclass of {kind.__name__} belongs")
+    return found

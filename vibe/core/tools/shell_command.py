@@ -12,6 +12,7 @@ from vibe.core.sandbox.port import Confined, ReadOnlyUnavailableError
 from vibe.core.sandbox.secrets import secrets_below
 from vibe.core.tools.permissions import is_sensitive
 from vibe.core.tools.process import CommandResult, shell_argv
+from vibe.core.tools.shell_state import stateful_argv
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +49,17 @@ class ShellCommand:
 
 
 async def shell_command(
-    line: str, environ: Mapping[str, str], confinement: Confinement | None, place: Place
+    line: str, environ: Mapping[str, str], confinement: Confinement | None, place: Place, *, stateful: bool = False
 ) -> ShellCommand:
-    """Make a line ready.
+    """Make a line ready; a ``stateful`` one tells its folder and variables as it ends (see ``shell_state``).
 
     Raises:
         SandboxUnavailableError: a sandbox is required and none works.
         ReadOnlyUnavailableError: the place is ``read_only``, and that can't be had.
     """
     argv = tuple(shell_argv(line, environ))
+    if stateful:
+        argv = stateful_argv(argv)
     if confinement is None:
         if place.read_only:
             raise ReadOnlyUnavailableError("there is no sandbox")

@@ -36,9 +36,7 @@ class Starter:
         self._link: socket.socket | None = None
         atexit.register(self._leave)
 
-    def start(
-        self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], descriptors: tuple[int, int, int, int]
-    ) -> None:
+    def start(self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], descriptors: tuple[int, ...]) -> None:
         """Have a command started; ``_starter`` tells what the descriptors are. Blocks for a moment.
 
         Raises:
@@ -173,8 +171,12 @@ class WatchedCommand:
                     self.problem = int(number) or errno.EAGAIN
 
 
-async def start(argv: Sequence[str], cwd: Path, environ: Mapping[str, str], output: tuple[int, int]) -> Started:
+async def start(
+    argv: Sequence[str], cwd: Path, environ: Mapping[str, str], output: tuple[int, int], report: int | None = None
+) -> Started:
     """Start a command with what it prints going to ``output``; whatever happens then, ``close`` what is returned.
+
+    ``report`` is what it gets as its descriptor ``REPORT``.
 
     Raises:
         OSError: it can't be started.
@@ -184,9 +186,10 @@ async def start(argv: Sequence[str], cwd: Path, environ: Mapping[str, str], outp
     os.set_blocking(status, False)
     os.set_blocking(line, False)
     started = WatchedCommand(line, status)
+    descriptors = (*output, told, watched, *(() if report is None else (report,)))
     try:
         try:
-            await to_thread.run_sync(starter().start, argv, cwd, environ, (*output, told, watched))
+            await to_thread.run_sync(starter().start, argv, cwd, environ, descriptors)
         finally:
             os.close(watched)
             os.close(told)
@@ -198,6 +201,6 @@ async def start(argv: Sequence[str], cwd: Path, environ: Mapping[str, str], outp
     return started
 
 
-def _send(link: socket.socket, data: bytes, descriptors: tuple[int, int, int, int]) -> None:
+def _send(link: socket.socket, data: bytes, descriptors: tuple[int, ...]) -> None:
     socket.send_fds(link, [LENGTH.pack(len(data))], descriptors)
     link.sendall(data)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from anyio import to_thread
@@ -36,9 +39,19 @@ from vibe.core.tools.errors import ReadOnlyRefusedError
 from vibe.core.tools.process import NOT_INTERACTIVE, CommandResult, OutputLimit, RunningCommand, child_environ
 from vibe.core.tools.redaction import Mask
 from vibe.core.tools.shell_command import ShellCommand, shell_command
+from vibe.core.tools.shell_state import (
+    ShellState,
+    Surroundings,
+    folder_problem,
+    next_state,
+)
 from vibe.core.tools.workspace import Workspace
 
 SUMMARY_LENGTH = 200
+PROMPTS = Path(__file__).with_name("prompts")
+AFRESH = "Each call starts afresh in the workspace root: no terminal, no input, nothing stays running after it"
+"""What the prompt says of a shell that is not stateful."""
+FRESH_NOTE = "a fresh shell, begun in the workspace root: nothing is kept from before"
 READ_ONLY_NOTE = "[nobody was asked: it ran in a read-only sandbox, without network and without secrets]"
 SEEN_BY_READERS = frozenset({
     "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER",
@@ -79,6 +92,14 @@ class BashResult(BaseModel):
     note: str = ""
 
 
+class BashState(BaseToolState):
+    """What a stateful shell keeps. ``begun``: it has run a line; ``lost`` says why it is no longer in the folder it was in."""
+
+    shell: ShellState = ShellState()
+    begun: bool = False
+    lost: str = ""
+
+
 class BashConfig(BaseToolConfig):
     """Limits, and the argv prefixes that run without asking (``allowlist``) or never (``denylist``).
 
@@ -86,7 +107,8 @@ class BashConfig(BaseToolConfig):
     of programs that read (``readers``), all that need no yes each time (``all``), or none (``off``). ``reads_only``: lines
     that are not known to read and nothing else are denied.
 
-    Programs of ``denylist_standalone`` never run without arguments of their own, unless something is piped in.
+    Programs of ``denylist_standalone`` never run without arguments of their own, unless something is piped in. ``stateful``:
+    folder and exported variables are kept from one call to the next.
     """
 
     allowlist: list[str] = Field(default_factory=lambda: list(DEFAULT_ALLOWED))
@@ -97,6 +119,18 @@ class BashConfig(BaseToolConfig):
     max_output_bytes: Annotated[int, Field(ge=200)] = 16_000
     read_only_sandbox: ConfinedReading = ConfinedReading.READERS
     reads_only: bool = False
+    stateful: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """A line ready to run. It ``tells`` its folder and variables as it ends, which are compared with what it was given."""
+
+    shell: ShellCommand
+    folder: Path
+    limit: OutputLimit
+    around: Surroundings
+    tells: bool
 
 
 class CommandTimeoutError(ToolError):
@@ -109,11 +143,19 @@ class CommandTimeoutError(ToolError):
         self.seconds = seconds
 
 
-class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
-    """Runs shell lines."""
+class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
+    """Runs shell lines, one after the other: a stateful one is judged in the folder in which it runs."""
 
     description: ClassVar[str] = "Run a shell line in the workspace, without a terminal."
     unsandboxed_arguments: ClassVar[type[BaseModel] | None] = UnsandboxedBashArgs
+
+    @classmethod
+    def prompt_with(cls, config: BaseToolConfig) -> str | None:
+        """What the model is told of a stateful shell, or of one that begins each line afresh."""
+        prompt = super().get_tool_prompt()
+        if prompt is None or not (isinstance(config, BashConfig) and config.stateful):
+            return prompt
+        return prompt.replace(AFRESH, (PROMPTS / "bash_stateful.md").read_text(encoding="utf-8").strip())
 
     async def run(self, args: BashArgs, ctx: InvokeContext) -> AsyncGenerator[ToolStreamEvent | BashResult, None]:
         """Run it to its end, showing what it prints on the way.
@@ -121,38 +163,20 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
         Raises:
             CommandTimeoutError: it took too long.
             CommandStartError: the workspace is gone.
+            ToolError: the folder of a stateful shell is gone.
         """
-        seconds = min(args.timeout or self.config.default_timeout, self.config.max_timeout)
-        limit = OutputLimit(
-            shown=self.config.max_output_bytes,
-            keep_in=ctx.output_dir,
-            name=f"bash-{ctx.tool_call_id}",
-            masked=Mask(ctx.environ).printed,
-        )
-        outputs = () if ctx.output_dir is None else (ctx.output_dir,)
-        workspace = ctx.workspace
-        place = Place(
-            roots=(workspace.root, *workspace.extra_roots),
-            readable=(*workspace.read_roots, *outputs),
-            network=ctx.network,
-            read_only=ctx.read_only,
-            secrets=await to_thread.run_sync(unread_files, workspace) if workspace.bounds.unread else (),
-        )
-        confinement = None if args.unconfined else ctx.confinement
-        environ = child_environ(ctx.environ)
-        if ctx.confinement is not None:
-            environ = dict(ctx.confinement.without_keys(environ))
-        if ctx.read_only:
-            environ = {name: value for name, value in environ.items() if name in SEEN_BY_READERS}
-        try:
-            shell = await shell_command(args.command, environ, confinement, place)
-        except ReadOnlyUnavailableError as error:
-            raise ReadOnlyRefusedError(f"it can't run: {error}") from error
+        line = await self._made_ready(args, ctx)
         if args.background:
-            yield await self._in_background(args, ctx, shell, limit)
+            yield await self._in_background(args, ctx, line)
             return
+        seconds = min(args.timeout or self.config.default_timeout, self.config.max_timeout)
         running = await RunningCommand.start(
-            shell.argv, cwd=ctx.workspace.root, environ=shell.environ, timeout=seconds, limit=limit
+            line.shell.argv,
+            cwd=line.folder,
+            environ=line.shell.environ,
+            timeout=seconds,
+            limit=line.limit,
+            reports=line.tells,
         )
         try:
             while (text := await running.next_output()) is not None:
@@ -160,27 +184,79 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
                     yield ToolStreamEvent(tool_name=self.get_name(), message=text, tool_call_id=ctx.tool_call_id)
         finally:
             await running.stop()
-            aside = await shell.put_aside()
+            aside = await line.shell.put_aside()
         finished = running.result()
-        notes = (shell.note(finished), aside, READ_ONLY_NOTE if ctx.read_only else "")
+        notes = (line.shell.note(finished), aside, READ_ONLY_NOTE if ctx.read_only else "")
         result = _as_result(args.command, finished, "\n".join(filter(None, notes)))
         if finished.timed_out:
             raise CommandTimeoutError(seconds, _printed(result))
         lacked = lacking(finished.stdout, finished.stderr, finished.exit_code) if ctx.read_only else ""
         if lacked:
             raise ReadOnlyRefusedError(lacked, _printed(result))
+        if finished.report is not None:
+            result.note = await to_thread.run_sync(self._keep, result.note, finished.report, line, ctx.workspace)
         yield result
 
+    async def _made_ready(self, args: BashArgs, ctx: InvokeContext) -> _Line:
+        """The line with its shell, its folder and its variables.
+
+        Raises:
+            ToolError: the folder of a stateful shell is gone.
+            ReadOnlyRefusedError: it can't be kept to reading.
+        """
+        kept, workspace = self._kept(None), ctx.workspace
+        problem = await to_thread.run_sync(folder_problem, kept.folder, workspace) if kept.folder else ""
+        if problem:
+            self.state.shell = replace(kept, folder="")
+            raise ToolError(f"{problem}: nothing was run, the next call starts in the workspace root")
+        limit = OutputLimit(
+            shown=self.config.max_output_bytes,
+            keep_in=ctx.output_dir,
+            name=f"bash-{ctx.tool_call_id}",
+            masked=Mask(ctx.environ).printed,
+        )
+        outputs = () if ctx.output_dir is None else (ctx.output_dir,)
+        place = Place(
+            roots=(workspace.root, *workspace.extra_roots),
+            readable=(*workspace.read_roots, *outputs),
+            network=ctx.network,
+            read_only=ctx.read_only,
+            secrets=await to_thread.run_sync(unread_files, workspace) if workspace.bounds.unread else (),
+        )
+        base = _passed(ctx, ctx.environ)
+        # What a confined line may have set is not heeded outside the sandbox.
+        wanted = base if args.unconfined else kept.given(base)
+        if ctx.read_only:
+            seen = SEEN_BY_READERS.union(kept.variables)
+            wanted = {name: value for name, value in wanted.items() if name in seen}
+        tells = self.config.stateful and not args.background and not args.unconfined
+        confinement = None if args.unconfined else ctx.confinement
+        try:
+            shell = await shell_command(args.command, wanted, confinement, place, stateful=tells)
+        except ReadOnlyUnavailableError as error:
+            raise ReadOnlyRefusedError(f"it can't run: {error}") from error
+        around = Surroundings(base=base, wanted=wanted, had=shell.environ, passing=partial(_passed, ctx))
+        return _Line(shell=shell, folder=workspace.root / kept.folder, limit=limit, around=around, tells=tells)
+
+    def _keep(self, note: str, told: bytes, line: _Line, workspace: Workspace) -> str:
+        """Keep what the shell told; the note with what the model must know of that."""
+        state = self.state
+        fresh = "" if state.begun else FRESH_NOTE
+        state.shell, notes = next_state(state.shell, told, line.around, workspace)
+        said = "; ".join(filter(None, (fresh, state.lost, *notes)))
+        state.begun, state.lost = True, ""
+        return "\n".join(filter(None, (note, f"[{said}]" if said else "")))
+
     @staticmethod
-    async def _in_background(args: BashArgs, ctx: InvokeContext, shell: ShellCommand, limit: OutputLimit) -> BashResult:
+    async def _in_background(args: BashArgs, ctx: InvokeContext, line: _Line) -> BashResult:
         """Start it and leave it to the agent's background commands; ``timeout`` counts only if it is given."""
         if ctx.background is None:
             raise ToolError("no command can run in the background here: run it without `background`")
         ctx.background.check_room()
         running = await RunningCommand.start(
-            shell.argv, cwd=ctx.workspace.root, environ=shell.environ, timeout=args.timeout, limit=limit
+            line.shell.argv, cwd=line.folder, environ=line.shell.environ, timeout=args.timeout, limit=line.limit
         )
-        handle = ctx.background.adopt(running, args.command, shell.put_aside)
+        handle = ctx.background.adopt(running, args.command, line.shell.put_aside)
         note = f"[runs in the background as {handle}; read or stop it with the tool `background`]"
         return BashResult(command=args.command, stdout="", stderr="", returncode=0, note=note)
 
@@ -194,22 +270,40 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
 
     def verdict(self, args: BashArgs, workspace: Workspace | None = None) -> BashVerdict:
         """The same with the reason, for those who ask or refuse."""
-        config = self.config
-        standalone = config.denylist_standalone
-        confined = ConfinedReading.OFF if args.background or args.unconfined else config.read_only_sandbox
-        return classify(
+        confined = ConfinedReading.OFF if args.background or args.unconfined else self.config.read_only_sandbox
+        return self._classified(args, self.config.allowlist, workspace, confined)
+
+    def _classified(
+        self, args: BashArgs, allowlist: Sequence[str], workspace: Workspace | None, confined: ConfinedReading
+    ) -> BashVerdict:
+        """The verdict on the line where it would run now, with what is kept."""
+        kept = self._kept(workspace)
+        verdict = classify(
             args.command,
-            config.allowlist,
-            config.denylist,
-            standalone=standalone,
+            allowlist,
+            self.config.denylist,
+            standalone=self.config.denylist_standalone,
             workspace=workspace,
             confined=confined,
+            start=kept.place,
         )
+        if verdict.permission is ToolPermission.NEVER or not kept.heeded or args.unconfined:
+            return verdict
+        reason = f"it runs with variables that an earlier call has set: {', '.join(kept.heeded)}"
+        return BashVerdict(permission=None, reason=reason)
+
+    def _kept(self, workspace: Workspace | None) -> ShellState:
+        """What the next line runs with. With ``workspace`` a folder that is gone is left for the root."""
+        kept = self.state.shell if self.config.stateful else ShellState()
+        if workspace is not None and kept.folder and (problem := folder_problem(kept.folder, workspace)):
+            kept = self.state.shell = replace(kept, folder="")
+            self.state.lost = f"{problem}: this call ran in the workspace root"
+        return kept
 
     def assess(self, args: BashArgs, workspace: Workspace) -> Assessment:
         """All of it from one look at the line."""
         verdict = self.verdict(args, workspace)
-        unread = named_unread(args.command, workspace)
+        unread = named_unread(args.command, workspace, self._kept(None).place)
         if unread:
             reason = f"{unread!r} is on the deny list of read_file"
             return Assessment(listed=ToolPermission.NEVER, reason=reason, must_ask="", read_only=False)
@@ -224,11 +318,8 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
 
     def _assess_reading(self, args: BashArgs, workspace: Workspace) -> Assessment:
         """Allowed is what the built-in rules know to read; nothing the user has added, and nothing asked about."""
-        config = self.config
-        allowed = [entry for entry in DEFAULT_ALLOWED if entry in config.allowlist]
-        verdict = classify(
-            args.command, allowed, config.denylist, standalone=config.denylist_standalone, workspace=workspace
-        )
+        allowed = [entry for entry in DEFAULT_ALLOWED if entry in self.config.allowlist]
+        verdict = self._classified(args, allowed, workspace, ConfinedReading.OFF)
         if verdict.permission is ToolPermission.ALWAYS and not args.unconfined and not args.background:
             return Assessment(listed=ToolPermission.ALWAYS, reason="", must_ask="", read_only=False)
         reason = f"this agent's bash only reads: {verdict.reason}"
@@ -254,12 +345,16 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
 
     def approval_keys(self, args: BashArgs) -> tuple[str, ...]:
         """Each command of the line as a yes covers it; nothing where only running tells what it does."""
-        return covered_commands(args.command) or ()
+        covered = covered_commands(args.command) or ()
+        key = self._kept(None).key()
+        return tuple(f"{one} [{key}]" for one in covered or (args.model_dump_json(),)) if key else covered
 
     def summarize(self, args: BashArgs) -> str:
         """The line, on one line."""
         line = " ".join(args.command.split())
-        return f"bash {line if len(line) <= SUMMARY_LENGTH else line[: SUMMARY_LENGTH - 1] + '…'}"
+        kept = self._kept(None).described(variables=not args.unconfined)
+        shown = line if len(line) <= SUMMARY_LENGTH else line[: SUMMARY_LENGTH - 1] + "…"
+        return f"bash ({kept}) {shown}" if kept else f"bash {shown}"
 
     def format_result(self, result: BashResult) -> str:
         """What it printed, then the exit code unless it is 0."""
@@ -268,6 +363,12 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
             parts.append(f"[exit code {result.returncode}]")
         parts.append(result.note)
         return "\n".join(part for part in parts if part) or "[no output]"
+
+
+def _passed(ctx: InvokeContext, environ: Mapping[str, str]) -> dict[str, str]:
+    """Of some variables those that a line is given."""
+    passed = child_environ(environ)
+    return passed if ctx.confinement is None else dict(ctx.confinement.without_keys(passed))
 
 
 def _as_result(command: str, finished: CommandResult, note: str) -> BashResult:
