@@ -90,7 +90,7 @@ class ToolStreamEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.stream"):
 
 
 class ToolResultEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.result"):
-    """A tool call ended. ``status``: ``ok``, ``error``, ``denied`` or ``cancelled``."""
+    """A tool call ended. ``status``: ``ok``, ``error``, ``denied`` or ``cancelled``; ``diff`` is what it changed in a file."""
 
     tool_call_id: str
     tool: str
@@ -98,10 +98,11 @@ class ToolResultEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.result"):
     content: str
     duration_s: float = 0.0
     files_changed: tuple[str, ...] = ()
+    diff: str = ""
 
 
 class ApprovalRequestEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.requested"):
-    """A call waits for a person's yes."""
+    """A call waits for a person's yes; ``diff`` is what it would change in a file."""
 
     request_id: str
     tool_call_id: str
@@ -109,6 +110,7 @@ class ApprovalRequestEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.r
     arguments: dict[str, Any]
     rule: str
     reason: str = ""
+    diff: str = ""
 
 
 class ApprovalDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.decided"):

@@ -13,9 +13,14 @@ from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
 PREVIEW_LINES = 20
 PREVIEW_CHARACTERS = 2_000
 """Of a file's content: enough to see what it is. What is left out is counted."""
+DIFF_LINES = 60
+DIFF_CHARACTERS = 6_000
+"""The same of a diff."""
 
 FULL = frozenset({"command", "path", "file_path", "url"})
 """Arguments that say what will be done: always shown whole."""
+SHOWN_BY_DIFF = frozenset({"content", "edits", "new_string", "old_string", "replace_all"})
+"""Arguments that a diff stands for."""
 
 PROMPT = "  [y] once  [s] this session  [a] always here  [n] no, or: n WHY  > "
 EDIT_PROMPT = "  [y] once  [s] this session  [e] all edits of this run  [a] always here  [n] no, or: n WHY  > "
@@ -40,7 +45,10 @@ def question_text(request: ApprovalRequest, step_title: str = "") -> str:
     if request.summary and not _is_repeated(request):
         lines.append(f"    {summary}")
     for name, value in request.arguments.items():
-        lines += _argument(visible(name), value)
+        if not request.diff or name not in SHOWN_BY_DIFF:
+            lines += _argument(visible(name), value)
+    if request.diff:
+        lines += _preview("diff", request.diff, DIFF_LINES, DIFF_CHARACTERS)
     lines.append(f"  {visible(_why(request))}")
     if request.covers:
         lines.append(f"  s or a would allow: {', '.join(visible(key) for key in request.covers)}")
@@ -125,7 +133,12 @@ def _argument(name: str, value: Any) -> list[str]:
     lines = text.split("\n")
     if len(lines) == 1 and len(text) <= 200:
         return [f"    {name}: {visible(text)}"]
-    shown = text[:PREVIEW_CHARACTERS].split("\n")[:PREVIEW_LINES]
+    return _preview(name, text, PREVIEW_LINES, PREVIEW_CHARACTERS)
+
+
+def _preview(name: str, text: str, most_lines: int, most_characters: int) -> list[str]:
+    lines = text.split("\n")
+    shown = text[:most_characters].split("\n")[:most_lines]
     left_lines = len(lines) - len(shown)
     left = len(text) - len("\n".join(shown))
     more = [f"      … {left:,} more characters" + (f" in {left_lines:,} more lines" if left_lines else "")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -113,3 +114,17 @@ def test_all_edits_can_be_allowed_where_an_edit_is_asked_about_and_nowhere_else(
     assert "[e] all edits" in prompt_of(edit)
     assert parse_answer("e", command) is None
     assert "[e]" not in prompt_of(command)
+
+
+def test_an_edit_is_shown_as_its_diff_and_not_twice() -> None:
+    asked = request("search_replace", "search_replace a.py", file_path="a.py", old_string="one", new_string="two")
+    diff = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-one\n+two"
+    lines = question_text(replace(asked, diff=diff)).splitlines()
+    assert lines[2:8] == [
+        "    file_path: a.py",
+        "    diff:",
+        *(f"    | {line}" for line in diff.splitlines()[:4]),
+    ]
+    assert not any("old_string" in line for line in lines)
+    long = replace(asked, diff="\n".join(f"+{number}" for number in range(1_000)))
+    assert "more characters in 940 more lines" in question_text(long)

@@ -303,6 +303,14 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one
             return result.text
         return "\n".join(f"{name}: {_as_text(value)}" for name, value in result.model_dump(mode="json").items())
 
+    def preview(self, args: Args, workspace: Workspace) -> str:  # noqa: ARG002  overridden by writing tools
+        """What the call would change, as a diff for the person who is asked. Reads files."""
+        return ""
+
+    def diff(self, result: Result) -> str:  # noqa: ARG002  overridden by writing tools
+        """What the call has changed, as a diff."""
+        return ""
+
     def files_changed(self, result: Result) -> tuple[str, ...]:  # noqa: ARG002  overridden by writing tools
         """Workspace-relative paths of the files the call changed."""
         return ()

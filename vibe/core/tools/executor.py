@@ -92,6 +92,7 @@ class _Pending:
     images: tuple[Image, ...] = ()
     paths: tuple[Path, ...] | None = None
     files: tuple[str, ...] = ()
+    diff: str = ""
 
     @property
     def read_only(self) -> bool:
@@ -267,8 +268,17 @@ class ToolExecutor:
 
     def _question(self, item: _Pending) -> Question:
         """The call as a person is asked about it, and as events tell of it."""
-        shown = self._mask.inside(item.arguments)
-        return Question(tool_call_id=item.call.id, arguments=shown, summary=self._mask.printed(item.summary))
+        shown, summary = self._mask.inside(item.arguments), self._mask.printed(item.summary)
+        return Question(tool_call_id=item.call.id, arguments=shown, summary=summary, preview=self._preview)
+
+    def _preview(self, subject: CallSubject) -> str:
+        """What the call would change; nothing of a file that may hold secrets, or that can't be shown."""
+        if any(access.secret for access in subject.accesses):
+            return ""
+        try:
+            return self._mask.printed(encodable(subject.tool.preview(subject.args, subject.granted(self._workspace))))
+        except Exception:  # noqa: BLE001  the door of a tool call: it is asked about all the same
+            return ""
 
     def _context(self, item: _Pending, subject: CallSubject, *, read_only: bool) -> base.InvokeContext:
         return base.InvokeContext(
@@ -293,6 +303,7 @@ class ToolExecutor:
     async def _run(self, item: _Pending, tool: AnyTool, context: base.InvokeContext) -> str:
         result = await tool.execute(item.args, context, lambda event: self._show(item, event))
         item.files = tuple(map(encodable, tool.files_changed(result)))
+        item.diff = self._mask.printed(encodable(tool.diff(result)))
         item.inner_denials = tuple(tool.denials(result))
         item.images = tool.images(result)
         return tool.format_result(result)
@@ -338,6 +349,7 @@ class ToolExecutor:
                 content=content,
                 duration_s=perf_counter() - item.started,
                 files_changed=item.files,
+                diff=item.diff,
             )
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -25,11 +25,12 @@ JUDGING_SECONDS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A call as a person is asked about it."""
+    """A call as a person is asked about it; ``preview`` makes a diff of what it would change, and reads files for that."""
 
     tool_call_id: str
     arguments: dict[str, Any]
     summary: str
+    preview: Callable[[CallSubject], str] = lambda _: ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,8 @@ class Gate:
         async with self._approvals.queue:
             if self._approvals.remembers(subject.keys) or self._edits_pass(subject, decision):
                 return Admission()
-            request = _request(subject, question, decision)
+            diff = await to_thread.run_sync(question.preview, subject)
+            request = _request(subject, question, decision, diff)
             return await self._ask(self._approvals.approver, request) or Admission()
 
     def _edits_pass(self, subject: CallSubject, decision: Decision) -> bool:
@@ -116,6 +118,7 @@ class Gate:
                 arguments=request.arguments,
                 rule=request.rule,
                 reason=request.reason,
+                diff=request.diff,
             )
         )
         answer = ApprovalAnswer(allow=False, reason="the question was withdrawn")
@@ -148,7 +151,7 @@ class Gate:
             self._sink.publish(WarningEvent(code="approval.not_kept", message=message))
 
 
-def _request(subject: CallSubject, question: Question, decision: Decision) -> ApprovalRequest:
+def _request(subject: CallSubject, question: Question, decision: Decision, diff: str) -> ApprovalRequest:
     return ApprovalRequest(
         request_id=uuid4().hex,
         tool_call_id=question.tool_call_id,
@@ -158,4 +161,5 @@ def _request(subject: CallSubject, question: Question, decision: Decision) -> Ap
         rule=decision.rule,
         reason=decision.reason,
         covers=subject.keys,
+        diff=diff,
     )

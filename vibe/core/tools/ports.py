@@ -23,7 +23,10 @@ class ApprovalScope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequest:
-    """A call that waits for a yes; ``covers`` is what a lasting yes would allow from then on."""
+    """A call that waits for a yes; ``covers`` is what a lasting yes would allow from then on.
+
+    ``diff`` is what it would change in a file, as far as that can be shown.
+    """
 
     request_id: str
     tool_call_id: str
@@ -33,6 +36,7 @@ class ApprovalRequest:
     rule: str
     reason: str
     covers: tuple[str, ...] = ()
+    diff: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,9 @@ from pydantic.json_schema import SkipJsonSchema
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
 from vibe.core.tools.builtins._blocks import Block, apply_blocks, parse_blocks
 from vibe.core.tools.builtins._closest import LEAST_SIMILAR
+from vibe.core.tools.diffs import diff_of
 from vibe.core.tools.text_files import DecodedText, FileAccessError, create_file, decode, open_file, replace_file
+from vibe.core.tools.workspace import Workspace
 
 LARGEST_FILE_BYTES = 10 * 1024 * 1024
 
@@ -55,7 +58,7 @@ class SearchReplaceArgs(BaseModel):
 
 
 class SearchReplaceResult(BaseModel):
-    """What was changed; ``content`` is the blocks as given."""
+    """What was changed; ``content`` is the blocks as given, ``diff`` what they came to."""
 
     file: str
     blocks_applied: int
@@ -63,6 +66,7 @@ class SearchReplaceResult(BaseModel):
     content: str
     warnings: list[str] = []
     backup: str | None = None
+    diff: str = ""
 
 
 class SearchReplaceConfig(BaseToolConfig):
@@ -102,14 +106,35 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, SearchRepla
         first = f"edited {result.file}: {blocks}, {result.lines_changed} lines changed"
         return "\n".join([first, *(f"[{warning}]" for warning in result.warnings)])
 
+    def preview(self, args: SearchReplaceArgs, workspace: Workspace) -> str:
+        """The edit as a diff; fails as the edit would."""
+        edited = _edited(args, workspace, self.config)
+        return diff_of(edited.name, edited.decoded.text, edited.text)
+
+    def diff(self, result: SearchReplaceResult) -> str:
+        """The edit as a diff; nothing of a file that may hold secrets."""
+        return result.diff
+
     def files_changed(self, result: SearchReplaceResult) -> tuple[str, ...]:
         """The file, and its backup."""
         return (result.file, *([result.backup] if result.backup else []))
 
 
-def _edit(args: SearchReplaceArgs, ctx: InvokeContext, config: SearchReplaceConfig) -> SearchReplaceResult:
-    path = ctx.workspace.writable(args.file_path)
-    name = ctx.workspace.relative(path)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Edited:
+    """A file as it is, and its text as it will be."""
+
+    path: Path
+    name: str
+    data: bytes
+    decoded: DecodedText
+    blocks: tuple[Block, ...]
+    text: str
+
+
+def _edited(args: SearchReplaceArgs, workspace: Workspace, config: SearchReplaceConfig) -> _Edited:
+    path = workspace.writable(args.file_path)
+    name = workspace.relative(path)
     size = len(args.content.encode(errors="replace"))
     if size > config.max_content_size:
         raise ToolError(
@@ -119,7 +144,13 @@ def _edit(args: SearchReplaceArgs, ctx: InvokeContext, config: SearchReplaceConf
     data = _read(path, name)
     decoded = decode(data, name)
     text = apply_blocks(decoded.text, blocks, name, config.fuzzy_threshold)
-    changed = _encoded(decoded, text, name)
+    return _Edited(path=path, name=name, data=data, decoded=decoded, blocks=blocks, text=text)
+
+
+def _edit(args: SearchReplaceArgs, ctx: InvokeContext, config: SearchReplaceConfig) -> SearchReplaceResult:
+    edited = _edited(args, ctx.workspace, config)
+    path, name, data, text = edited.path, edited.name, edited.data, edited.text
+    changed = _encoded(edited.decoded, text, name)
     backup = _back_up(path, data, ctx) if config.create_backup else None
     seen = ctx.reads.is_current(path, data)
     if changed != data:
@@ -128,11 +159,12 @@ def _edit(args: SearchReplaceArgs, ctx: InvokeContext, config: SearchReplaceConf
         ctx.reads.note(path, changed)
     return SearchReplaceResult(
         file=name,
-        blocks_applied=len(blocks),
-        lines_changed=sum(map(_lines_changed, blocks)),
+        blocks_applied=len(edited.blocks),
+        lines_changed=sum(map(_lines_changed, edited.blocks)),
         content=args.content,
-        warnings=_warnings(path, decoded.text, text),
+        warnings=_warnings(path, edited.decoded.text, text),
         backup=backup,
+        diff="" if ctx.workspace.is_secret(path) else diff_of(name, edited.decoded.text, text),
     )
 
 

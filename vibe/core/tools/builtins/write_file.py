@@ -11,7 +11,9 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
+from vibe.core.tools.diffs import diff_of
 from vibe.core.tools.text_files import FileAccessError, create_file, decode, open_file, replace_file
+from vibe.core.tools.workspace import Workspace
 
 LARGEST_REPLACED_BYTES = 10 * 1024 * 1024
 """A larger file is never read whole, so it can't be known to have been seen."""
@@ -29,13 +31,14 @@ class WriteFileArgs(BaseModel):
 
 
 class WriteFileResult(BaseModel):
-    """What was written."""
+    """What was written; ``diff`` is what became of a file that existed."""
 
     path: str
     bytes_written: int
     file_existed: bool
     content: str
     appended: bool = False
+    diff: str = ""
 
 
 class WriteFileConfig(BaseToolConfig):
@@ -70,6 +73,19 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, WriteFileConfig, BaseTo
             return f"added {result.bytes_written} bytes to {result.path}"
         return f"{'replaced' if result.file_existed else 'created'} {result.path} ({result.bytes_written} bytes)"
 
+    def preview(self, args: WriteFileArgs, workspace: Workspace) -> str:
+        """What would become of a file that exists; fails where that can't be shown."""
+        path = workspace.writable(args.path)
+        name = workspace.relative(path)
+        if not path.exists():
+            return ""
+        before = decode(_whole(path, name), name).text
+        return diff_of(name, before, before + args.content if args.append else args.content)
+
+    def diff(self, result: WriteFileResult) -> str:
+        """What became of a file that existed; nothing of one that may hold secrets."""
+        return result.diff
+
     def files_changed(self, result: WriteFileResult) -> tuple[str, ...]:
         """The file."""
         return (result.path,)
@@ -83,13 +99,26 @@ def _write(args: WriteFileArgs, ctx: InvokeContext, config: WriteFileConfig) -> 
     if existed and args.append:
         return _append(path, name, args, ctx)
     if existed:
-        replace_file(path, name, data, previous=_seen(path, name, args, ctx))
+        previous = _seen(path, name, args, ctx)
+        replace_file(path, name, data, previous=previous)
+        diff = _diff(path, name, previous, data, ctx)
     else:
         if not config.create_parent_dirs and not path.parent.is_dir():
             raise FileAccessError(name, "lies in a folder that does not exist", "make it first, or write elsewhere")
         create_file(path, name, data)
+        diff = ""
     ctx.reads.note(path, data)
-    return WriteFileResult(path=name, bytes_written=len(data), file_existed=existed, content=args.content)
+    return WriteFileResult(path=name, bytes_written=len(data), file_existed=existed, content=args.content, diff=diff)
+
+
+def _diff(path: Path, name: str, before: bytes, after: bytes, ctx: InvokeContext) -> str:
+    """From one version to the next; nothing where a version is no text, or may hold secrets."""
+    if ctx.workspace.is_secret(path):
+        return ""
+    try:
+        return diff_of(name, decode(before, name).text, decode(after, name).text)
+    except FileAccessError:
+        return ""
 
 
 def _append(path: Path, name: str, args: WriteFileArgs, ctx: InvokeContext) -> WriteFileResult:
@@ -108,8 +137,14 @@ def _append(path: Path, name: str, args: WriteFileArgs, ctx: InvokeContext) -> W
     replace_file(path, name, data, previous=old)
     if seen:
         ctx.reads.note(path, data)
-    added = len(data) - len(old)
-    return WriteFileResult(path=name, bytes_written=added, file_existed=True, content=args.content, appended=True)
+    return WriteFileResult(
+        path=name,
+        bytes_written=len(data) - len(old),
+        file_existed=True,
+        content=args.content,
+        appended=True,
+        diff=_diff(path, name, old, data, ctx),
+    )
 
 
 def _is_crlf(text: str) -> bool:
