@@ -11,6 +11,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -19,8 +20,10 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.terminal import Terminal
 from vibe.cli.environment import CliEnvironment, vibe_home
 from vibe.cli.run import run_command_line
+from vibe.core.llm.retry import RetryPolicy
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "plans-examples"
@@ -50,7 +53,8 @@ class Finished:
 class VibeCommand:
     """Runs ``vibe`` in ``workdir`` with its own home; ``environ`` is all it gets besides.
 
-    Called, it runs the command line within this process, which saves the start. ``process`` and ``start`` run the
+    Called, it runs the command line within this process, which saves the start, and waits a tenth as long before it
+    repeats a call to a model. ``process`` and ``start`` run the
     installed command: for whatever the process itself is part of, its signals, streams, limits and end.
     """
 
@@ -70,6 +74,7 @@ class VibeCommand:
             stdin=TextIOWrapper(BytesIO(stdin.encode()), "utf-8"),
             stdout=out,
             stderr=err,
+            retries=RetryPolicy(initial_seconds=0.05, unreached_seconds=0.5),
         )
         code = run_command_line(words, env)
         sys.stdout.write(
@@ -104,6 +109,12 @@ class VibeCommand:
         )
         self.running.append(process)
         return process
+
+    def on(
+        self, terminal: Terminal, *words: str, stdout: int | None = None
+    ) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        """Start at a terminal; leaving kills what still runs."""
+        return terminal.running(VIBE, *words, cwd=self.workdir, env=self.variables(), stdout=stdout)
 
     def plan_ids(self) -> list[str]:
         """The plans in this home, as they were begun."""
@@ -175,6 +186,13 @@ def interrupt(process: subprocess.Popen[bytes]) -> None:
     while process.poll() is None and _is_pending(process.pid, signal.SIGINT):
         assert time.monotonic() < deadline, "it never took the signal"
         time.sleep(0.01)
+
+
+def stop_at_once(process: subprocess.Popen[bytes]) -> None:
+    """Press Ctrl-C twice, which ends what runs without the seconds it has after a SIGTERM, and wait for the end."""
+    interrupt(process)
+    interrupt(process)
+    process.wait(timeout=120)
 
 
 def _is_pending(pid: int, which: signal.Signals) -> bool:

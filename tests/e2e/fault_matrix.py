@@ -19,7 +19,7 @@ SERVER = "http://SERVER"
 """Stands for the address of the server in what is said; ``…`` stands for words that are the server's own."""
 TRIED = " (tried 2 times)"
 
-QUICK = 0.7
+QUICK = 0.07
 """The first repetition fits into so many seconds, the second does not."""
 ALWAYS = 9
 

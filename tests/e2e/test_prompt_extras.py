@@ -107,7 +107,7 @@ def test_a_folder_that_fills_up_costs_the_exit_code_and_not_the_answer(vibe: Vib
     assert "--output-dir" in ended.err
 
 
-def cut_off(vibe: VibeCommand, limits: tuple[float, ...] = (2.5, 10, 40)) -> tuple[float, Finished]:
+def cut_off(vibe: VibeCommand, limits: tuple[float, ...] = (0.5, 2.5, 10, 40)) -> tuple[float, Finished]:
     """A run that its time limit ends in its command, and the limit: the next one if a busy machine is not there by it."""
     for limit in limits:
         ended = vibe("--yolo", "--time-limit", str(limit), "--output", "json", "-p", "go")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import VibeCommand
+from tests.e2e.conftest import VibeCommand, stop_at_once
 from tests.e2e.test_docs import blocks
 from tests.e2e.test_plan_run import wait_for
 
@@ -298,8 +297,7 @@ def test_a_paused_plan_keeps_its_worktree_and_is_not_cleaned(vibe: VibeCommand, 
     plan = plan_file(vibe, worktree_step("a", f"echo half > half.txt; touch {started}; exec sleep 600"))
     process = vibe.start("plan", "run", plan)
     wait_for(lambda: started.exists() or process.poll() is not None)
-    process.send_signal(signal.SIGTERM)
-    process.wait(timeout=120)
+    stop_at_once(process)
     (plan_id,) = vibe.plan_ids()
 
     refused = vibe("plan", "clean", plan_id)
@@ -329,8 +327,7 @@ def test_what_a_plan_left_whose_folder_was_deleted_is_found_in_the_repository(vi
     )
     process = vibe.start("plan", "run", "--max-parallel", "1", plan)
     wait_for(lambda: started.exists() or process.poll() is not None)
-    process.send_signal(signal.SIGTERM)
-    process.wait(timeout=30)
+    stop_at_once(process)
     (plan_id,) = vibe.plan_ids()
     shutil.rmtree(vibe.home / "plans" / plan_id)
     git(repo, "branch", "vibe/mine")

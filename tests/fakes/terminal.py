@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import subprocess
 import termios
 import threading
 import time
+from collections.abc import Generator, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -45,6 +48,25 @@ class Terminal:
         if self._open:
             self._open = False
             os.close(self.slave)
+
+    @contextlib.contextmanager
+    def running(
+        self, *words: str | Path, cwd: str | Path, env: Mapping[str, str], stdout: int | None = None
+    ) -> Generator[subprocess.Popen[bytes]]:
+        """A program in a session of its own with this keyboard and screen; ``stdout`` may be somewhere else."""
+        with subprocess.Popen(
+            words,
+            stdin=self.slave,
+            stdout=self.slave if stdout is None else stdout,
+            stderr=self.slave,
+            cwd=cwd,
+            env={"TERM": "xterm-256color", **env},
+            start_new_session=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def type(self, keys: str) -> None:
         """Press keys."""

@@ -138,7 +138,7 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         request=request,
         loaded=loaded,
         profile=profile,
-        models=ModelCatalog(config, loaded.environ, request.limiter_of),
+        models=ModelCatalog(config, loaded.environ, request.limiter_of, host.retries),
         tools=guidance.tools(tools),
         agents=agents,
         guidance=guidance,

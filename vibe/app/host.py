@@ -6,6 +6,10 @@ import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vibe.core.llm.retry import RetryPolicy
 
 FILES_WANTED = 16_384
 FILES_PER_STEP = 8
@@ -17,12 +21,14 @@ FILES_RESERVED = 64
 class Host:
     """``home`` is the user's vibe folder, ``environ`` the variables, ``runtime_dir`` where sockets go if there is one.
 
+    ``retries`` is how calls to a model are repeated where a provider's settings don't say; None: as usual.
     ``owns_process``: nothing else lives in this process, so that its signals mean the run and its garbage is the run's.
     """
 
     home: Path
     environ: Mapping[str, str]
     runtime_dir: Path | None = None
+    retries: RetryPolicy | None = None
     owns_process: bool = False
 
 

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from vibe.app.host import Host
 from vibe.cli.streams import standard_streams
 from vibe.core.config.paths import absolute, in_utf8, user_home_of
 from vibe.core.errors import EnvironmentFailure
+
+if TYPE_CHECKING:
+    from vibe.core.llm.retry import RetryPolicy
 
 HOME_VARIABLE = "VIBE_HOME"
 HOME_DIRECTORY = ".vibe"
@@ -24,7 +27,8 @@ class CliEnvironment:
     """The surroundings of one command; everything below is handed what it needs from here.
 
     ``home`` is the user's vibe folder, ``cwd`` the directory the command was called in. Both are absolute; ``home``
-    need not exist. ``owns_process`` as with ``Host``: a caller that runs a command line within its own leaves it off.
+    need not exist. ``retries`` and ``owns_process`` as with ``Host``: a caller that runs a command line within its own
+    process leaves the latter off.
     """
 
     home: Path
@@ -33,6 +37,7 @@ class CliEnvironment:
     stdout: TextIO
     stderr: TextIO
     stdin: TextIO
+    retries: RetryPolicy | None = None
     owns_process: bool = False
 
     @classmethod
@@ -58,7 +63,13 @@ class CliEnvironment:
     @property
     def host(self) -> Host:
         """What a run may use of all this."""
-        return Host(home=self.home, environ=self.environ, runtime_dir=self.runtime_dir, owns_process=self.owns_process)
+        return Host(
+            home=self.home,
+            environ=self.environ,
+            runtime_dir=self.runtime_dir,
+            retries=self.retries,
+            owns_process=self.owns_process,
+        )
 
     @property
     def runtime_dir(self) -> Path | None:

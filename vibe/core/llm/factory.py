@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,8 @@ from vibe.core.llm.retry import RetryingBackend, RetryPolicy
 
 CONFIG_FILE = "config.toml"
 STYLE = "openai"
-UNREACHED_SECONDS = 5.0
-"""For how long a provider is tried that never answered in this run."""
 UNREACHED_BELOW_SECONDS = 30.0
-"""The same in a process of one step, which does not know whether others were answered."""
+"""For how long a provider is tried that was never reached, in a process of one step: others may have been answered."""
 
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -31,14 +30,20 @@ class ModelCatalog:
     """The models of a configuration. Backends are shared: one a provider, however many agents use it.
 
     ``environ`` is where keys are looked up. ``limiter_of`` a provider's name is what lets its calls begin, where that is
-    not this catalog's own doing.
+    not this catalog's own doing. ``retries`` is the usual policy, for what a provider's settings leave open.
     """
 
     def __init__(
-        self, config: VibeConfig, environ: Mapping[str, str], limiter_of: Callable[[str], CallLimiter] | None = None
+        self,
+        config: VibeConfig,
+        environ: Mapping[str, str],
+        limiter_of: Callable[[str], CallLimiter] | None = None,
+        retries: RetryPolicy | None = None,
     ) -> None:
         self._config = config
         self._limiter_of = limiter_of
+        usual = retries or RetryPolicy()
+        self._retries = usual if limiter_of is None else replace(usual, unreached_seconds=UNREACHED_BELOW_SECONDS)
         self._limiters: dict[str, CallLimiter] = {}
         self._environ = environ
         self._providers = {provider.name: _patient(provider, config.api_timeout) for provider in config.providers}
@@ -149,8 +154,7 @@ class ModelCatalog:
 
     def _wrap(self, provider: ProviderConfig, backend: ModelBackend) -> ModelBackend:
         limiter = self.limiter(provider.name)
-        patience = UNREACHED_SECONDS if self._limiter_of is None else UNREACHED_BELOW_SECONDS
-        policy = RetryPolicy(max_total_seconds=provider.retry_max_seconds, unreached_seconds=patience)
+        policy = replace(self._retries, max_total_seconds=provider.retry_max_seconds)
         return PricedBackend(RetryingBackend(LimitedBackend(backend, limiter), policy), provider)
 
     def _build(self, provider: ProviderConfig) -> ModelBackend:
