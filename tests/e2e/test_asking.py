@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import termios
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import VIBE, VibeCommand, command_step, interrupt
+from tests.e2e.conftest import VibeCommand, command_step, interrupt
 from tests.e2e.test_plan_run import wait_for
 from tests.fakes.terminal import Terminal
 
@@ -25,23 +22,6 @@ QUESTION = {"question": "Which one?", "header": "Auth", "options": [{"label": "J
 PROMPT = "]  >"
 MOMENTS = (2, 10, 50)
 """For how long something waits, in seconds: the next one if a busy machine has not come to it by then."""
-
-
-@contextmanager
-def on_terminal(vibe: VibeCommand, terminal: Terminal, *words: str) -> Generator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(
-        [VIBE, "plan", *words],
-        stdin=terminal.slave,
-        stdout=terminal.slave,
-        stderr=terminal.slave,
-        cwd=vibe.workdir,
-        env={**vibe.variables(), "TERM": "xterm-256color"},
-        start_new_session=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 @pytest.fixture
@@ -64,7 +44,7 @@ def test_an_agent_asks_and_the_answer_reaches_its_model(vibe: VibeCommand, write
     plan = write_plan(ASKS)
     with Terminal(100, 40) as terminal:
         before = termios.tcgetattr(terminal.slave)
-        with on_terminal(vibe, terminal, "run", plan, "--executor", executor) as process:
+        with vibe.on(terminal, "plan", "run", plan, "--executor", executor) as process:
             terminal.wait_for("? a question to you  for step: Log people in")
             terminal.wait_for(PROMPT)
             terminal.type("a magic link\n")
@@ -85,7 +65,7 @@ def test_a_question_is_withdrawn_when_its_step_runs_out_of_time(vibe: VibeComman
         (vibe.workdir / "go").unlink(missing_ok=True)
         wait = "while [ ! -e go ]; do sleep 0.05; done; echo went on"
         plan = write_plan({**ASKS, "timeout_seconds": seconds}, command_step("next", wait))
-        with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
+        with Terminal(100, 40) as terminal, vibe.on(terminal, "plan", "run", plan) as process:
             terminal.wait_for("1 failed")
             asked = PROMPT in terminal.sent()
             (vibe.workdir / "go").touch()
@@ -101,7 +81,7 @@ def test_a_question_is_withdrawn_when_its_step_runs_out_of_time(vibe: VibeComman
 def test_interrupts_at_a_question_pause_and_then_stop(vibe: VibeCommand, write_plan: Any) -> None:
     with Terminal(100, 40) as terminal:
         before = termios.tcgetattr(terminal.slave)
-        with on_terminal(vibe, terminal, "run", write_plan(ASKS)) as process:
+        with vibe.on(terminal, "plan", "run", write_plan(ASKS)) as process:
             terminal.wait_for(PROMPT)
             interrupt(process)
             interrupt(process)
@@ -117,7 +97,7 @@ def test_a_decision_is_taken_while_other_steps_go_on(vibe: VibeCommand, write_pl
         command_step("files", "echo files > choice.txt", decision="db", when={"db": ["files"]}),
         decisions=[DATABASE],
     )
-    with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
+    with Terminal(100, 40) as terminal, vibe.on(terminal, "plan", "run", plan) as process:
         terminal.wait_for("? db: Which database?")
         terminal.wait_for(PROMPT)
         wait_for(lambda: (vibe.workdir / "other.txt").exists() or process.poll() is not None)
@@ -130,7 +110,7 @@ def test_nobody_answers_in_time_and_the_default_is_taken(vibe: VibeCommand, writ
     for seconds in MOMENTS:
         decision = {**DATABASE, "default": "files", "timeout_seconds": seconds}
         plan = write_plan(command_step("one", "echo $0 > done.txt", decision="db"), decisions=[decision])
-        with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
+        with Terminal(100, 40) as terminal, vibe.on(terminal, "plan", "run", plan) as process:
             assert process.wait(timeout=120) == 0
             asked = "choosing Plain files" in terminal.sent()
         assert (vibe.workdir / "done.txt").exists()
@@ -142,13 +122,13 @@ def test_nobody_answers_in_time_and_the_default_is_taken(vibe: VibeCommand, writ
 
 def test_not_now_leaves_the_plan_paused_and_a_resume_asks_again(vibe: VibeCommand, write_plan: Any) -> None:
     plan = write_plan(command_step("one", "touch done.txt", decision="db"), decisions=[DATABASE])
-    with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
+    with Terminal(100, 40) as terminal, vibe.on(terminal, "plan", "run", plan) as process:
         terminal.wait_for(PROMPT)
         terminal.type("\x1b")
         assert process.wait(timeout=120) == 5
         terminal.wait_for("paused (waits for a decision)")
     (plan_id,) = vibe.plan_ids()
-    with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "resume", plan_id) as process:
+    with Terminal(100, 40) as terminal, vibe.on(terminal, "plan", "resume", plan_id) as process:
         terminal.wait_for(PROMPT)
         terminal.type("2\n")
         assert process.wait(timeout=120) == 0
@@ -160,7 +140,7 @@ def test_what_becomes_of_a_failed_step_is_asked_in_the_same_way(vibe: VibeComman
         command_step("flaky", "test -e again || { touch again; exit 3; }", on_failure="ask"),
         command_step("then", "touch done.txt", depends_on=["flaky"]),
     )
-    with Terminal(100, 40) as terminal, on_terminal(vibe, terminal, "run", plan) as process:
+    with Terminal(100, 40) as terminal, vibe.on(terminal, "plan", "run", plan) as process:
         terminal.wait_for("? failed:flaky:1:")
         terminal.wait_for("1) Retry it from its beginning")
         terminal.wait_for(PROMPT)

@@ -9,8 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -28,26 +27,13 @@ def environ(vibe_home: Path, tmp_path: Path) -> dict[str, str]:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "LC_ALL", "HOME"}}
-    return {**kept, "VIBE_HOME": str(vibe_home), "TMPDIR": str(temporary), "TERM": "xterm-256color"}
+    return {**kept, "VIBE_HOME": str(vibe_home), "TMPDIR": str(temporary)}
 
 
-@contextmanager
 def running(
     terminal: Terminal, environ: dict[str, str], *flags: str, plan: Path = QUICKSTART
-) -> Generator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(
-        [VIBE, "plan", "run", plan, *flags],
-        stdin=terminal.slave,
-        stdout=terminal.slave,
-        stderr=terminal.slave,
-        env=environ,
-        cwd=environ["TMPDIR"],
-        start_new_session=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    return terminal.running(VIBE, "plan", "run", plan, *flags, cwd=environ["TMPDIR"], env=environ)
 
 
 def waiting(step_id: str, *needs: str) -> dict[str, object]:

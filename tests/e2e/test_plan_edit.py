@@ -35,20 +35,9 @@ def editing(
     script = vibe.workdir / "editor"
     script.write_text(f"#!/bin/sh\necho called >> {vibe.workdir}/calls\n{editor}\n")
     script.chmod(0o755)
-    variables = {**vibe.variables(), "TERM": "xterm", "EDITOR": f"{script} --flag", **more}
-    with subprocess.Popen(
-        [VIBE, "plan", "edit", plan_id],
-        stdin=terminal.slave,
-        stdout=terminal.slave,
-        stderr=terminal.slave,
-        cwd=vibe.workdir,
-        env=variables,
-        start_new_session=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    variables = {**vibe.variables(), "EDITOR": f"{script} --flag", **more}
+    with terminal.running(VIBE, "plan", "edit", plan_id, cwd=vibe.workdir, env=variables) as process:
+        yield process
 
 
 def calls(vibe: VibeCommand) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from planner.loader import read_plan_file
-from tests.e2e.conftest import VIBE, VibeCommand, command_step, snapshot
+from tests.e2e.conftest import VibeCommand, command_step, snapshot
 from tests.fakes.terminal import Terminal
 
 ASK = {"questions": [{"question": "Which database?", "options": [{"label": "Postgres"}, {"label": "SQLite"}]}]}
@@ -133,22 +133,8 @@ def test_nobody_to_ask_means_no_question(vibe: VibeCommand) -> None:
 
 @contextmanager
 def on_terminal(vibe: VibeCommand, *words: str) -> Generator[tuple[Terminal, subprocess.Popen[bytes]]]:
-    with (
-        Terminal(columns=120, rows=50) as terminal,
-        subprocess.Popen(
-            [str(VIBE), *words],
-            cwd=vibe.workdir,
-            env={**vibe.variables(), "TERM": "xterm-256color"},
-            stdin=terminal.slave,
-            stdout=terminal.slave,
-            stderr=terminal.slave,
-            start_new_session=True,
-        ) as process,
-    ):
-        try:
-            yield terminal, process
-        finally:
-            process.kill()
+    with Terminal(columns=120, rows=50) as terminal, vibe.on(terminal, *words) as process:
+        yield terminal, process
 
 
 def test_a_person_at_the_terminal_is_asked_once(vibe: VibeCommand) -> None:

@@ -4,36 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import termios
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import VIBE, VibeCommand
+from tests.e2e.conftest import VibeCommand
 from tests.fakes.terminal import Terminal
 
 WRITE = {"name": "write_file", "arguments": {"path": "a.txt", "content": "hello\n"}}
 QUESTION = {"question": "Which one?", "header": "Auth", "options": [{"label": "JWT"}, {"label": "Cookies"}]}
 APPROVAL = "n WHY  >"
-
-
-@contextmanager
-def at_terminal(vibe: VibeCommand, terminal: Terminal, *words: str) -> Generator[subprocess.Popen[bytes]]:
-    """A prompt with keyboard and screen, whose standard output is read by a program."""
-    with subprocess.Popen(
-        [VIBE, *words],
-        stdin=terminal.slave,
-        stdout=subprocess.PIPE,
-        stderr=terminal.slave,
-        cwd=vibe.workdir,
-        env={**vibe.variables(), "TERM": "xterm-256color"},
-        start_new_session=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def turns(*given: dict[str, Any]) -> dict[str, Any]:
@@ -47,7 +27,7 @@ def test_a_call_that_needs_a_yes_is_asked_about(vibe: VibeCommand, typed: str, *
     vibe.replay(turns({"tool_calls": [WRITE]}, {"text": "That was it."}))
     with Terminal(100, 40) as terminal:
         before = termios.tcgetattr(terminal.slave)
-        with at_terminal(vibe, terminal, "-p", "write a.txt", "--output-dir", "out") as process:
+        with vibe.on(terminal, "-p", "write a.txt", "--output-dir", "out", stdout=subprocess.PIPE) as process:
             terminal.wait_for("? write_file wants to run")
             terminal.wait_for(APPROVAL)
             terminal.type(typed)
@@ -62,7 +42,10 @@ def test_a_call_that_needs_a_yes_is_asked_about(vibe: VibeCommand, typed: str, *
 def test_an_agent_may_ask(vibe: VibeCommand) -> None:
     call = {"name": "ask_user_question", "arguments": {"questions": [QUESTION]}}
     vibe.replay(turns({"tool_calls": [call]}, {"text": "As you wish."}))
-    with Terminal(100, 40) as terminal, at_terminal(vibe, terminal, "-p", "go", "--output-dir", "out") as process:
+    with (
+        Terminal(100, 40) as terminal,
+        vibe.on(terminal, "-p", "go", "--output-dir", "out", stdout=subprocess.PIPE) as process,
+    ):
         terminal.wait_for("? a question to you")
         terminal.wait_for("]  >")
         terminal.type("2\n")
@@ -75,7 +58,10 @@ def test_an_agent_may_ask(vibe: VibeCommand) -> None:
 @pytest.mark.parametrize("output", ["json", "streaming"])
 def test_programs_are_not_asked(vibe: VibeCommand, output: str) -> None:
     vibe.replay(turns({"tool_calls": [WRITE]}, {"text": "I was not allowed to."}))
-    with Terminal(100, 40) as terminal, at_terminal(vibe, terminal, "-p", "go", "--output", output) as process:
+    with (
+        Terminal(100, 40) as terminal,
+        vibe.on(terminal, "-p", "go", "--output", output, stdout=subprocess.PIPE) as process,
+    ):
         out, _ = process.communicate(timeout=120)
         assert "wants to run" not in terminal.sent()
 
@@ -87,7 +73,7 @@ def test_a_signal_withdraws_the_question(vibe: VibeCommand) -> None:
     vibe.replay(turns({"tool_calls": [WRITE]}, {"text": "never"}))
     with Terminal(100, 40) as terminal:
         before = termios.tcgetattr(terminal.slave)
-        with at_terminal(vibe, terminal, "-p", "go") as process:
+        with vibe.on(terminal, "-p", "go", stdout=subprocess.PIPE) as process:
             terminal.wait_for(APPROVAL)
             process.terminate()
             process.communicate(timeout=120)
