@@ -63,14 +63,23 @@ class Parser(argparse.ArgumentParser):
         """Raise what argparse would have printed, with the closest word where one was unknown."""
         raise CommandLineError(f"{_with_hint(message, self.options())}; see `{self.prog} --help`")
 
-    def words_below(self) -> Iterator[tuple[str, list[str]]]:
-        """What may follow each command of this parser: its commands or fixed words, and its own flags."""
+    def parsers_below(self) -> Iterator[Parser]:
+        """The parser of each command of this one, and of theirs."""
         for action in self._actions:
             below = cast("object", action.choices)
             for parser in cast("dict[str, object]", below).values() if isinstance(below, dict) else ():
                 if isinstance(parser, Parser):
-                    yield parser.prog, parser.own_words()
-                    yield from parser.words_below()
+                    yield parser
+                    yield from parser.parsers_below()
+
+    def option_values(self) -> dict[str, list[str]]:
+        """The options that take a value, each with those there are; none: any."""
+        return {
+            option: [str(choice) for choice in action.choices or ()]
+            for action in self._actions
+            if action.nargs != 0
+            for option in action.option_strings
+        }
 
     def own_words(self) -> list[str]:
         """The words that may follow this command itself."""
