@@ -31,7 +31,6 @@ MAY_BLOCK = (
     ("vibe/cli/output_folder.py", {"publish"}),
     # What a step's process says is with the run before it goes on: it may die the moment after.
     ("subagents/link_step.py", {"_send", "receive"}),
-    # Until a program runs, as asyncio's own start of a process. From a worker thread it would end with that thread.
 )
 
 LOOKUPS = frozenset({

@@ -6,7 +6,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 from tests.integration.sandbox.conftest import Cell
 
@@ -29,6 +32,46 @@ def test_what_is_confined_dies_with_us_in_whatever_session(cell: Cell) -> None:
     ours.send_signal(signal.SIGKILL)
     ours.wait()
     _until(lambda: not _sleepers(seconds))
+
+
+AT_AN_INSTANT = """
+import sys
+from pathlib import Path
+import anyio
+from tests.integration.sandbox.conftest import Cell
+async def main():
+    cell = Cell(Path(sys.argv[1]), sys.argv[2])
+    await cell.run(":")
+    print(flush=True)
+    await cell.run(f"sleep {sys.argv[3]} & sleep {sys.argv[3]}; :")
+anyio.run(main)
+"""
+
+
+@pytest.mark.parametrize("ms", range(0, 30, 3))
+def test_nothing_confined_is_left_whenever_we_are_killed(cell: Cell, ms: int) -> None:
+    seconds = f"97{os.getpid()}.{len(cell.backend)}{ms}"
+    ours = subprocess.Popen(
+        [sys.executable, "-c", AT_AN_INSTANT, str(cell.base), cell.backend, seconds],
+        cwd=Path(__file__).parents[3],
+        stdout=subprocess.PIPE,
+    )
+    assert ours.stdout is not None
+    ours.stdout.readline()
+    time.sleep(ms / 1_000)  # the instant is the point: before, while and after the sandbox is made
+    ours.kill()
+    ours.communicate()
+    _until(lambda: not _mentioning(seconds))
+
+
+def _mentioning(seconds: str) -> list[Path]:
+    """Whatever has it in its arguments: who makes the sandbox, as well as who is in it."""
+    found: list[Path] = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if seconds.encode() in path.read_bytes():
+                found.append(path)
+    return found
 
 
 def _until(condition: Callable[[], bool]) -> None:

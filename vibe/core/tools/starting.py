@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -22,9 +23,23 @@ from anyio import to_thread, wait_readable
 from vibe.core.sandbox.landlock import LAUNCHER
 from vibe.core.tools._session import end_session
 
-PROGRAM = Path(__file__).with_name("_starter.py")
+PROGRAM = (
+    "import sys; sys.path.append(sys.argv[1]); from vibe.core.tools._starter import main; "
+    "sys.exit(main(int(sys.argv[2]), sys.argv[3:]))"
+)
+HERE = str(Path(__file__).parents[3])
 LENGTH = struct.Struct("!I")
 LEAVE_SECONDS = 2.0
+AT_ONCE_BYTES = 32 * 1024
+"""What a socket takes without waiting for whoever reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A command to start, as ``_starter`` takes it."""
+
+    data: bytes
+    descriptors: tuple[int, ...]
 
 
 class Starter:
@@ -36,26 +51,38 @@ class Starter:
         self._link: socket.socket | None = None
         atexit.register(self._leave)
 
-    def start(self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], descriptors: tuple[int, ...]) -> None:
-        """Have a command started; ``_starter`` tells what the descriptors are. Blocks for a moment.
+    def start_at_once(self, wanted: Wanted) -> bool:
+        """Have a command started, if that takes no waiting; else False, and nothing has happened."""
+        if len(wanted.data) > AT_ONCE_BYTES or not self._lock.acquire(blocking=False):
+            return False
+        try:
+            if self._link is None:
+                return False
+            _send(self._link, wanted, socket.MSG_DONTWAIT)
+        except (BlockingIOError, BrokenPipeError, ConnectionResetError):
+            return False
+        finally:
+            self._lock.release()
+        return True
+
+    def start(self, wanted: Wanted) -> None:
+        """Have a command started. Blocks for a moment.
 
         Raises:
             OSError: no process can be started.
         """
-        wanted = {"argv": [*argv], "environ": {**environ}, "cwd": str(cwd)}
-        data = json.dumps(wanted).encode()
         with self._lock:
             try:
-                _send(self._serving(), data, descriptors)
+                _send(self._serving(), wanted)
             except (BrokenPipeError, ConnectionResetError):
                 self._leave()
-                _send(self._serving(), data, descriptors)
+                _send(self._serving(), wanted)
 
     def _serving(self) -> socket.socket:
         if self._link is None:
             ours, theirs = socket.socketpair()
             with theirs:
-                program = [sys.executable, "-I", "-S", str(PROGRAM), str(theirs.fileno()), *LAUNCHER]
+                program = [sys.executable, "-I", "-S", "-c", PROGRAM, HERE, str(theirs.fileno()), *LAUNCHER]
                 self._process = subprocess.Popen(  # noqa: S603  our own program
                     program,
                     stdin=subprocess.DEVNULL,
@@ -122,7 +149,7 @@ class WatchedCommand:
 
     async def begun(self) -> None:
         """Until it is known whether it could be started: ``pid`` or ``problem`` is set, or its watcher is gone."""
-        await self._until(lambda: bool(self.pid or self.problem))
+        await self._until(lambda: bool(self.pid or self.problem or self.code is not None))
 
     def check(self) -> None:
         """See that it could be started.
@@ -130,7 +157,7 @@ class WatchedCommand:
         Raises:
             OSError: it could not.
         """
-        if not self.pid:
+        if not self.pid and self.code is None:
             number = self.problem or errno.EAGAIN
             raise OSError(number, os.strerror(number))
 
@@ -163,6 +190,8 @@ class WatchedCommand:
         self.is_gone = not data
         for word, number in (line.split() for line in lines):
             match word:
+                case b"gone":
+                    self.is_gone = True
                 case b"pid":
                     self.pid = int(number)
                 case b"code":
@@ -186,10 +215,12 @@ async def start(
     os.set_blocking(status, False)
     os.set_blocking(line, False)
     started = WatchedCommand(line, status)
-    descriptors = (*output, told, watched, *(() if report is None else (report,)))
     try:
         try:
-            await to_thread.run_sync(starter().start, argv, cwd, environ, descriptors)
+            data = json.dumps({"argv": [*argv], "environ": {**environ}, "cwd": str(cwd)}).encode()
+            wanted = Wanted(data, (*output, told, watched, *(() if report is None else (report,))))
+            if not starter().start_at_once(wanted):
+                await to_thread.run_sync(starter().start, wanted)
         finally:
             os.close(watched)
             os.close(told)
@@ -201,6 +232,8 @@ async def start(
     return started
 
 
-def _send(link: socket.socket, data: bytes, descriptors: tuple[int, ...]) -> None:
-    socket.send_fds(link, [LENGTH.pack(len(data))], descriptors)
-    link.sendall(data)
+def _send(link: socket.socket, wanted: Wanted, flags: int = 0) -> None:
+    data = LENGTH.pack(len(wanted.data)) + wanted.data
+    sent = socket.send_fds(link, [data], wanted.descriptors, flags)
+    if sent < len(data):
+        link.sendall(data[sent:])

@@ -45,6 +45,42 @@ async def test_a_command_that_kills_its_parent_ends_itself_alone(tmp_path: Path)
     assert (result.exit_code, result.stdout, result.stderr) == (137, "out\n", "")
 
 
+async def test_a_command_that_kills_its_parent_harms_no_other(tmp_path: Path) -> None:
+    codes: list[int] = []
+
+    async def run(line: str) -> None:
+        codes.append((await run_command(line, cwd=tmp_path, environ=ENVIRON)).exit_code)
+
+    async with create_task_group() as group:
+        group.start_soon(run, "until [ -e killed ]; do sleep 0.01; done; sleep 0.1; exit 3")
+        group.start_soon(run, "sleep 0.1; touch killed; kill -9 $PPID; sleep 600")
+
+    assert sorted(codes) == [3, 137]
+
+
+async def test_a_command_leads_a_group_that_it_may_end(tmp_path: Path) -> None:
+    result = await run_command("trap 'exit 4' TERM; (sleep 600) & kill -- -$$; wait", cwd=tmp_path, environ=ENVIRON)
+
+    assert result.exit_code == 4
+
+
+async def test_commands_at_once_have_one_watcher_that_goes_with_us(tmp_path: Path) -> None:
+    script = (
+        "import anyio, sys\nfrom pathlib import Path\nfrom vibe.core.tools.process import run_command\n"
+        "async def main():\n    async with anyio.create_task_group() as group:\n"
+        "        for name in 'abc':\n"
+        "            line = f'ps -o ppid= -p $PPID > {name}.new; mv {name}.new {name}; sleep 600'\n"
+        "            group.start_soon(lambda l=line: run_command(l, cwd=Path(sys.argv[1]), environ={'PATH': sys.argv[2]}))\n"
+        "anyio.run(main)\n"
+    )
+    async with await anyio.open_process([sys.executable, "-c", script, str(tmp_path), os.environ["PATH"]]) as ours:
+        watchers = {await pid_in(tmp_path / name) for name in "abc"}
+        ours.kill()
+
+    assert len(watchers) == 1
+    assert await gone(watchers.pop())
+
+
 async def test_a_missing_program_is_127(tmp_path: Path) -> None:
     result = await run_command(["no-such-program-here"], cwd=tmp_path, environ=ENVIRON)
     assert result.exit_code == 127

@@ -1,0 +1,286 @@
+"""Watches over commands, as the process that all they start falls to: sees them end, and ends what is left of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+GRACE_SECONDS = 2.0
+KILL_SECONDS = 2.0
+PR_SET_CHILD_SUBREAPER = 36
+ON_LINUX = sys.platform.startswith("linux")
+FIRST_POLL_SECONDS = 0.002
+LAST_POLL_SECONDS = 0.05
+MONITOR = "bwrap"
+"""It would take everything with it at once; it leaves by itself when what it started has."""
+
+Requests = tuple[int, Callable[[], bool]]
+"""A descriptor, and what to do when it has something to read; that is False once nobody writes there any more."""
+
+
+class Command:
+    """One under way. ``leader``: its first process, and the session of it; ``code`` None: that runs.
+
+    ``is_confined``: what it starts can't leave what ends with it, so all below it is its own, whatever the session.
+    """
+
+    def __init__(self, leader: int, status: int, line: int, *, is_confined: bool) -> None:
+        self.leader = leader
+        self.status = status
+        self.line = line
+        self.is_confined = is_confined
+        self.code: int | None = None
+        self.ending_since: float | None = None
+        self.patience = GRACE_SECONDS
+        self.signalled: set[int] = set()
+        self.look_at = 0.0
+        self.poll = FIRST_POLL_SECONDS
+        self._is_told = False
+
+    def end(self, patience: float | None = None) -> None:
+        """From now on it is ended: TERM to all that is left, KILL to who stays longer than ``patience`` seconds."""
+        self.patience = self.patience if patience is None else patience
+        self.ending_since = time.monotonic() if self.ending_since is None else self.ending_since
+        self.look_at = 0.0
+
+    def ended(self, code: int) -> None:
+        """Its first process has ended."""
+        self.code = code
+        self.end()
+
+    def tell_code(self) -> None:
+        """Say how its first process ended, once it has; once."""
+        if self.code is not None and not self._is_told:
+            self._is_told = True
+            tell(self.status, f"code {self.code}")
+
+    def tell_gone(self) -> None:
+        """Say that nothing is left of it, and close what leads to who wants to know."""
+        is_news = self.code is not None and not self._is_told
+        tell(self.status, f"code {self.code}\ngone 0" if is_news else "gone 0")
+        os.close(self.line)
+        os.close(self.status)
+
+
+class Watch:
+    """Over commands; while there may be ``requests``, which start more of them, in a process that is not theirs alone."""
+
+    def __init__(self, requests: Requests | None = None) -> None:
+        _adopt()
+        self._requests = requests
+        self._is_shared = requests is not None
+        self._commands: dict[int, Command] = {}
+        """By line."""
+        self._running: dict[int, Command | None] = {}
+        """By first process; None: who watches over another."""
+        self._has_children = False
+        self._woken = _wake_on_children()
+        self._poll = select.poll()
+        self._poll.register(self._woken, select.POLLIN)
+        if requests is not None:
+            self._poll.register(requests[0], select.POLLIN)
+
+    def keep(self) -> None:
+        """Until nobody can want a command any more, and nothing is left of those that were."""
+        while self._requests is not None or self._commands:
+            self._wait()
+            self._reap()
+            now = time.monotonic()
+            for command in [*self._commands.values()]:
+                if command.ending_since is not None and command.look_at <= now:
+                    self._look(command, now, command.ending_since)
+
+    def add(self, leader: int, status: int, line: int, *, is_confined: bool) -> None:
+        """Watch over one from now on, and tell that it runs."""
+        command = Command(leader, status, line, is_confined=is_confined)
+        self._running[leader] = self._commands[line] = command
+        self._poll.register(line, select.POLLIN)
+
+    def leave_to(self, watcher: int) -> None:
+        """Somebody else watches over one: a child of this process, and no part of what is watched here."""
+        self._running[watcher] = None
+
+    def let_go(self) -> None:
+        """In a fork of the process: close what belongs to the commands that are watched in the other."""
+        for command in self._commands.values():
+            os.close(command.status)
+            os.close(command.line)
+
+    def _wait(self) -> None:
+        """For a request, a word on a line, a process that ended, or until somebody has to be looked at."""
+        looks = [one.look_at for one in self._commands.values() if one.ending_since is not None]
+        milliseconds = max(min(looks) - time.monotonic(), 0) * 1_000 + 1 if looks else None
+        for descriptor, _ in self._poll.poll(milliseconds):
+            if descriptor == self._woken:
+                with suppress(BlockingIOError):
+                    os.read(self._woken, 4096)
+            elif descriptor in self._commands:
+                self._hear(self._commands[descriptor])
+            elif self._requests is not None and not self._requests[1]():
+                self._poll.unregister(descriptor)
+                self._requests = None
+                for command in self._commands.values():
+                    command.end(patience=0.0)
+
+    def _hear(self, command: Command) -> None:
+        if os.read(command.line, 16):
+            command.end()
+        else:
+            self._poll.unregister(command.line)
+            command.end(patience=0.0)
+
+    def _reap(self) -> None:
+        """Take in who has ended."""
+        while True:
+            try:
+                pid, ended = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self._has_children = False
+                return
+            self._has_children = True
+            if pid == 0:
+                return
+            command = self._running.pop(pid, None)
+            if command is not None:
+                command.ended(os.waitstatus_to_exitcode(ended))
+                continue
+            for command in self._commands.values():
+                command.look_at = 0.0  # it may have been the last of one
+
+    def _look(self, command: Command, now: float, since: float) -> None:
+        """See what is left of one that is to end, and have it end."""
+        left = self._left(command)
+        late = now - since
+        if not left or late > command.patience + KILL_SECONDS:
+            self._forget(command)
+            return
+        command.tell_code()
+        killing = late >= command.patience
+        for pid in left:
+            if killing or (pid not in command.signalled and not _is_spared(pid)):
+                command.signalled.add(pid)
+                _signal(pid, signal.SIGKILL if killing else signal.SIGTERM)
+        command.look_at = now + command.poll
+        command.poll = min(2 * command.poll, LAST_POLL_SECONDS)
+
+    def _forget(self, command: Command) -> None:
+        del self._commands[command.line]
+        self._running.pop(command.leader, None)
+        with suppress(KeyError):
+            self._poll.unregister(command.line)
+        command.tell_gone()
+
+    def _left(self, command: Command) -> list[int]:
+        """Who is to end. A daemon that somebody may start who is not confined has a session of its own, and stays."""
+        if not ON_LINUX:
+            return [] if command.code is not None else [-command.leader]
+        if not self._has_children:
+            return []
+        is_box = command.is_confined and self._is_shared
+        if is_box and not _is_group(command.leader):
+            return []
+        own = [pid for pid in _children(os.getpid()) if pid == command.leader or pid not in self._running]
+        if is_box:
+            own = [pid for pid in own if _session_of(pid) == command.leader]
+        found = [*own, *(pid for one in own for pid in _descendants(one))]
+        if not command.is_confined:
+            found = [pid for pid in found if _session_of(pid) == command.leader]
+        # The lists of children may lack one while another ends.
+        return found or ([-command.leader] if _is_group(command.leader) else [])
+
+
+def _adopt() -> None:
+    """Become the parent of all below this process that lose theirs."""
+    if ON_LINUX:
+        import ctypes  # noqa: PLC0415  only in the program itself
+
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _nothing(_number: int, _frame: object) -> None:
+    """Being called is enough: it wakes who waits."""
+
+
+def _wake_on_children() -> int:
+    woken, waking = os.pipe()
+    os.set_blocking(waking, False)
+    os.set_blocking(woken, False)
+    signal.signal(signal.SIGCHLD, _nothing)
+    signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    return woken
+
+
+def _is_group(leader: int) -> bool:
+    """Whether anybody is in that group. The first process of a namespace is, and goes last of all in there."""
+    try:
+        os.killpg(leader, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _descendants(root: int) -> list[int]:
+    """All below ``root``."""
+    found: list[int] = []
+    waiting = [root]
+    while waiting:
+        for pid in _children(waiting.pop()):
+            found.append(pid)
+            waiting.append(pid)
+    return found
+
+
+def _children(parent: int) -> Iterator[int]:
+    try:
+        for thread in os.listdir(f"/proc/{parent}/task"):  # noqa: PTH208  nothing but os is loaded here
+            with open(f"/proc/{parent}/task/{thread}/children", "rb") as file:  # noqa: PTH123  as above
+                yield from map(int, file.read().split())
+    except OSError as error:
+        if error.errno == errno.ENOENT and os.path.isdir(f"/proc/{parent}"):  # noqa: PTH112  as above
+            yield from _children_by_walk(parent)
+
+
+def _children_by_walk(parent: int) -> Iterator[int]:
+    """Where the kernel keeps no list of them."""
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208  as above
+        with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123  as above
+            stat = file.read()
+            if int(stat[stat.rfind(b")") + 2 :].split()[1]) == parent:
+                yield int(name)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
+def _is_spared(pid: int) -> bool:
+    """Whether it is not told to end, since it is one of the processes of a sandbox itself, or all of a group with them."""
+    if pid < 0:
+        return ON_LINUX
+    try:
+        with open(f"/proc/{pid}/comm", "rb") as file:  # noqa: PTH123  as above
+            return file.read().strip().decode() == MONITOR
+    except OSError:
+        return False
+
+
+def tell(status: int, line: str) -> None:
+    """Say how a command goes; nobody may listen any more."""
+    with suppress(OSError):
+        os.write(status, f"{line}\n".encode())
