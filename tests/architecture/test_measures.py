@@ -1,0 +1,61 @@
+"""How the source is built stays within bounds; ``scripts/measure-tree --names`` prints what is counted."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from tests.architecture.project import ROOT
+
+SCRIPT = runpy.run_path(str(ROOT / "scripts" / "measure-tree"))
+measure = cast("Callable[[Path], tuple[dict[str, int], dict[str, list[str]]]]", SCRIPT["measure"])
+
+MOST = {
+    "small modules with a single importer": 26,
+    "modules with over 20 imports": 6,
+    "widest module, imports": 44,
+    "longest module, lines": 400,
+    "reach-ins": 120,
+    "doubled class names": 30,
+    "lines over 120 columns": 398,
+    "protocols": 40,
+    "step types": 36,
+    "decision types": 13,
+}
+
+
+@pytest.fixture(scope="module")
+def measured() -> tuple[dict[str, int], dict[str, list[str]]]:
+    return measure(ROOT)
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_a_measure_of_the_tree_is_within_its_bound(
+    name: str, measured: tuple[dict[str, int], dict[str, list[str]]]
+) -> None:
+    figures, lists = measured
+
+    assert figures[name] <= MOST[name], "\n".join(lists.get(name, []))
+
+
+def test_what_is_counted_is_found(tmp_path: Path) -> None:
+    (tmp_path / "vibe").mkdir()
+    (tmp_path / "vibe" / "__init__.py").write_text('"""A package."""\n')
+    (tmp_path / "vibe" / "one.py").write_text(
+        '"""One."""\nfrom vibe import two\n\n\nclass Same:  # said\n    """Doc."""\n\n    x = two._hidden\n'
+    )
+    (tmp_path / "vibe" / "two.py").write_text(
+        f"class Same:\n    def f(self):\n        return self._a.b.c\n{'#' * 121}\n"
+    )
+
+    figures, lists = measure(tmp_path)
+
+    assert figures["code lines"] == 6
+    assert lists["small modules with a single importer"] == ["vibe.two"]
+    assert lists["reach-ins"] == ["vibe.one: two._hidden", "vibe.two: self._a.b.c"]
+    assert lists["doubled class names"] == ["Same"]
+    assert lists["lines over 120 columns"] == ["vibe.two: 4"]
