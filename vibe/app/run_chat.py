@@ -38,8 +38,8 @@ from vibe.core.errors import EnvironmentFailure, UsageError
 from vibe.core.guidance import AgentGuidance, AgentPlace
 from vibe.core.llm.errors import ModelAccessError
 from vibe.core.middleware.file_history import FileHistory
+from vibe.core.middleware.guard import ReadOnly
 from vibe.core.middleware.port import Middleware
-from vibe.core.middleware.read_only import ReadOnly
 from vibe.core.outcome import Outcome
 from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.executor import closed_to_reading

@@ -12,15 +12,12 @@ from vibe.core.budget import BudgetExhaustedError
 from vibe.core.errors import VibeError
 from vibe.core.llm.errors import ContextTooLongError, ModelAccessError, ModelError
 from vibe.core.messages import AssistantMessage, Usage, UserMessage
-from vibe.core.middleware.auto_compact import AutoCompact, compaction_threshold
 from vibe.core.middleware.compactor import Compactor
-from vibe.core.middleware.context_warning import ContextWarning
+from vibe.core.middleware.context import AutoCompact, ContextWarning, compaction_threshold
 from vibe.core.middleware.cut_answer import MAX_CUTS, CutAnswer, go_on
-from vibe.core.middleware.loops import LoopDetection
+from vibe.core.middleware.limits import SUMMARISE, LoopDetection, SpendingNotice, TurnLimit
 from vibe.core.middleware.pipeline import MiddlewarePipeline
 from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Notice, Stop, Verdict, Warn
-from vibe.core.middleware.spending import SUMMARISE, SpendingNotice
-from vibe.core.middleware.turns import TurnLimit
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop, StopSignal
 from vibe.core.tools.hand_in import HandIn

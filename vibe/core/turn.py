@@ -19,6 +19,7 @@ from ipc.sink import EventSink
 from vibe.core.budget import Budget, bound_of, room_for
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.announcing import CallAnnouncer
+from vibe.core.llm.history import PromptHistory
 from vibe.core.llm.port import (
     Completion,
     Delta,
@@ -27,7 +28,6 @@ from vibe.core.llm.port import (
     ModelRequest,
     ToolSchema,
 )
-from vibe.core.llm.prompt_history import PromptHistory
 from vibe.core.llm.tokens import estimate_messages, estimate_tools
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage
 from vibe.core.middleware.compactor import Fork, Reminders, in_place, no_reminders, summary_instructions

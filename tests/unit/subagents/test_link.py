@@ -26,7 +26,7 @@ from subagents.link import (
 from tests.fakes.step_links import step_task
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
-from vibe.core.tools.denial import Denial
+from vibe.core.tools.permissions import Denial
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
 
 REQUEST = ApprovalRequest(

@@ -1,16 +1,18 @@
-"""Runs the tool calls of one answer that no middleware refuses, and answers the others in their place."""
+"""Refused tool calls: what a middleware or a read-only profile forbids is answered in the call's place."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from ipc.errors import INVALID_JSON
 from ipc.events import ToolCallEvent, ToolResultEvent
 from ipc.sink import EventSink
+from vibe.core.config.tool_names import canonical_tool_name
 from vibe.core.messages import ToolCall, ToolMessage
 from vibe.core.middleware.pipeline import MiddlewarePipeline
+from vibe.core.middleware.port import Middleware
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.permissions import Denial
 
@@ -73,3 +75,16 @@ def _object(arguments: str) -> dict[str, object] | None:
         return msgspec.json.decode(arguments, type=dict[str, object])
     except INVALID_JSON:
         return None
+
+
+class ReadOnly(Middleware):
+    """``refused`` are the tools there are for others. They are not offered; a model that asks all the same is denied."""
+
+    def __init__(self, agent: str, refused: Iterable[str]) -> None:
+        self._agent = agent
+        self._refused = frozenset(map(canonical_tool_name, refused))
+
+    def refusal(self, call: ToolCall) -> str | None:
+        """The profile's name, where the tool is one of those."""
+        name = canonical_tool_name(call.name)
+        return f"the agent {self._agent!r} is read-only and has no {name}" if name in self._refused else None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from vibe.core.config.foreign_names import our_tool_name
+from vibe.core.config.tool_names import our_tool_name
 
 ALWAYS_ALLOWED = frozenset({"skill", "todo"})
 """They reach nothing: the one can only restrict further, the other is the agent's own notebook."""

@@ -30,9 +30,8 @@ from vibe.core.messages import Image
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.skills.desk import SkillDesk
 from vibe.core.tools.background import BackgroundCommands
-from vibe.core.tools.denial import Denial
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
-from vibe.core.tools.levels import Assessment, ToolPermission
+from vibe.core.tools.permissions import Assessment, Denial, ToolPermission
 from vibe.core.tools.ports import SubagentSpawner
 from vibe.core.tools.questions import UserInput
 from vibe.core.tools.schema import (

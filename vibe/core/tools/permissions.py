@@ -13,8 +13,38 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import PurePath
 
-from vibe.core.tools.denial import Denial
-from vibe.core.tools.levels import ToolPermission
+from msgspec import Struct
+
+
+class ToolPermission(StrEnum):
+    """What may happen without asking."""
+
+    ALWAYS = "always"
+    NEVER = "never"
+    ASK = "ask"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """What a tool's own rules say about a call: its lists, why it is asked about, and why a person must say yes each time.
+
+    ``read_only``: it could run unasked in a read-only sandbox.
+    """
+
+    listed: ToolPermission | None
+    reason: str = ""
+    must_ask: str = ""
+    read_only: bool = False
+
+
+class Denial(Struct, frozen=True):
+    """A tool call that was not allowed. ``by``: ``rule``, ``headless`` (nobody there to ask) or ``user``."""
+
+    tool: str
+    summary: str
+    reason: str
+    by: str
+
 
 __all__ = [
     "EDIT_TOOLS",

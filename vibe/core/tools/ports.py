@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from vibe.core.outcome import Outcome
-from vibe.core.tools.denial import Denial
+from vibe.core.tools.permissions import Denial
 
 
 class ApprovalScope(StrEnum):

@@ -19,7 +19,7 @@ from vibe.core.llm.errors import (
 )
 from vibe.core.llm.port import FinishReason
 from vibe.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
-from vibe.core.middleware.spending import WRAP_UP_NOTICE
+from vibe.core.middleware.limits import WRAP_UP_NOTICE
 from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.permissions import ApprovalMode

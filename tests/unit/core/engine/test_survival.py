@@ -10,10 +10,9 @@ from tests.fakes.models import answer, calling
 from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.llm.factory import ModelCatalog
-from vibe.core.llm.history import normalised
-from vibe.core.llm.prompt_history import PromptHistory
+from vibe.core.llm.history import PromptHistory, normalised
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
-from vibe.core.middleware.read_only import ReadOnly
+from vibe.core.middleware.guard import ReadOnly
 from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.permissions import Denial

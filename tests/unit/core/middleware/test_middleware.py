@@ -7,14 +7,11 @@ import pytest
 from tests.unit.core.middleware.moments import Talk
 from vibe.core.config.models import ModelConfig
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.core.middleware.auto_compact import AutoCompact, compaction_threshold
-from vibe.core.middleware.context_warning import ContextWarning
-from vibe.core.middleware.loops import LoopDetection
+from vibe.core.middleware.context import AutoCompact, ContextWarning, compaction_threshold
+from vibe.core.middleware.guard import ReadOnly
+from vibe.core.middleware.limits import LoopDetection, SpendingNotice, TurnLimit
 from vibe.core.middleware.pipeline import MiddlewarePipeline
 from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Moment, Notice, Stop, Verdict, Warn
-from vibe.core.middleware.read_only import ReadOnly
-from vibe.core.middleware.spending import SpendingNotice
-from vibe.core.middleware.turns import TurnLimit
 from vibe.core.outcome import Outcome
 
 

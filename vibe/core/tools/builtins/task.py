@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.outcome import Outcome
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolPermission
-from vibe.core.tools.denial import Denial
+from vibe.core.tools.permissions import Denial
 from vibe.core.tools.ports import SubagentOrder, SubagentReport
 
 SUMMARY_LENGTH = 160

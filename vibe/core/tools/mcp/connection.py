@@ -25,19 +25,25 @@ from anyio import (
 
 from vibe.core.config.mcp_models import McpServerConfig, McpTransport
 from vibe.core.errors import innermost
-from vibe.core.tools.mcp.errors import ServerCallError, ServerSettingError
-from vibe.core.tools.mcp.failures import (
+from vibe.core.tools.mcp.client import (
+    Exchange,
+    endpoint_transport,
+    let_handlers_run,
+    load_library,
+    protocol_error,
+    shown_url,
+)
+from vibe.core.tools.mcp.errors import (
     CLOSED_CODE,
     MODERN_ONLY_CODES,
     STATUS_MESSAGES,
     TIMEOUT_CODE,
+    ServerCallError,
+    ServerSettingError,
     code_of,
     phrase,
 )
-from vibe.core.tools.mcp.http import Exchange, endpoint_transport, shown_url
-from vibe.core.tools.mcp.library import let_handlers_run, load_library, protocol_error
-from vibe.core.tools.mcp.listing import ToolChoice, list_tools
-from vibe.core.tools.mcp.remote import RemoteTool
+from vibe.core.tools.mcp.remote import RemoteTool, ToolChoice, list_tools
 from vibe.core.tools.mcp.server_log import ServerLog
 from vibe.core.tools.mcp.settings import endpoint_of, launch_of
 from vibe.core.tools.mcp.sieve import SievedTransport

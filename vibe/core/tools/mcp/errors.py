@@ -1,4 +1,4 @@
-"""What goes wrong with MCP servers.
+"""Errors of MCP servers, and what the client library raises in words.
 
 VibeError
 ├── ToolError
@@ -9,6 +9,8 @@ VibeError
 """
 
 from __future__ import annotations
+
+from pydantic import ValidationError
 
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.tools.errors import ToolError
@@ -40,3 +42,47 @@ class RequiredServerError(EnvironmentFailure):
         super().__init__(f"MCP server {server!r} is required: {problem}")
         self.server = server
         self.problem = problem
+
+
+TIMEOUT_CODE = -32001
+CLOSED_CODE = -32000
+MODERN_ONLY_CODES = frozenset({-32022, -32601})
+"""How a server refuses ``initialize`` that speaks only revisions of the protocol which know none."""
+STATUS_MESSAGES = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
+"""What the client library says in place of a refused request's HTTP status."""
+
+_STATUS = {
+    401: "refused the credentials (HTTP 401): check api_key_env and headers",
+    403: "refused access (HTTP 403): check what the key may do",
+    404: "has no MCP endpoint at {where} (HTTP 404): check url",
+    405: "does not speak streamable HTTP at {where} (HTTP 405): check url",
+}
+LONGEST = 300
+
+
+def code_of(error: BaseException) -> int | None:
+    """The JSON-RPC code of a protocol error; None for any other."""
+    code = getattr(error, "code", None)
+    return code if isinstance(code, int) else None
+
+
+def phrase(error: BaseException, where: str, status: int | None = None) -> str:
+    """Why a session or a call failed. ``where`` is the server's address or command, ``status`` a refused request's."""
+    if status is not None and status >= 400:
+        return _STATUS.get(status, f"answered HTTP {status} at {{where}}: see the server's own log").format(where=where)
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        path = ".".join(str(part) for part in first["loc"])
+        return f"sent what is no valid MCP answer ({path}: {first['msg']})"
+    if type(error).__module__.startswith("httpx2"):
+        return f"can't be reached at {where} ({_text(error)}): is it running?"
+    if isinstance(error, OSError):
+        return f"can't be started as {where} ({error.strerror or error})"
+    if code_of(error) == CLOSED_CODE:
+        return "closed the connection"
+    return f"failed: {_text(error)}"
+
+
+def _text(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

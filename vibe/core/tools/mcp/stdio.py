@@ -24,7 +24,7 @@ from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from vibe.core.tools._session import end_session
-from vibe.core.tools.mcp.library import load_library
+from vibe.core.tools.mcp.client import load_library
 from vibe.core.tools.mcp.server_log import ServerLog
 from vibe.core.tools.mcp.settings import Launch
 

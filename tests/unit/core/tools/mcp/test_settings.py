@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from vibe.core.config.mcp_models import McpServerConfig, McpTransport
+from vibe.core.tools.mcp.client import shown_url
 from vibe.core.tools.mcp.errors import ServerSettingError
-from vibe.core.tools.mcp.http import shown_url
 from vibe.core.tools.mcp.settings import endpoint_of, launch_of
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/home/me", "MISTRAL_API_KEY": "secret", "CITY": "Paris", "KEY": "k"}

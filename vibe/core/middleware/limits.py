@@ -1,14 +1,69 @@
-"""LoopDetection: tells an agent that does the same again and again and learns nothing from it, then ends it."""
+"""Limits of an agent: its turns, its spending, and doing the same again and again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final, TypeAlias
 
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
-from vibe.core.middleware.port import Middleware, Moment, Notice, Stop, Verdict, Warn
+from vibe.core.middleware.port import HOST_NOTICE, Middleware, Moment, Notice, Stop, Verdict, Warn
 from vibe.core.outcome import Outcome
 from vibe.core.tools.builtins.background import STILL_RUNNING
+
+
+class TurnLimit(Middleware):
+    """Counts model calls over the whole transcript but the ``before`` first ones, so that a resume brings no new allowance."""
+
+    def __init__(self, max_turns: int, before: int = 0) -> None:
+        self._max_turns = max_turns
+        self._before = before
+
+    async def before_turn(self, moment: Moment) -> Sequence[Verdict]:
+        """Stop once the limit is reached."""
+        if moment.transcript.turns - self._before < self._max_turns:
+            return ()
+        detail = f"the limit of {self._max_turns} turns is reached"
+        return (Stop(outcome=Outcome.LIMIT, reason="turns", detail=detail),)
+
+
+WRAP_UP_SHARE = 0.8
+WRAP_UP = (
+    "more than 80 % of this agent's budget is used. Finish what you are doing, leave the files "
+    "in a consistent state, and {ending}."
+)
+SUMMARISE = "end with your closing summary"
+WRAP_UP_NOTICE = HOST_NOTICE + WRAP_UP.format(ending=SUMMARISE)
+
+
+class SpendingNotice(Middleware):
+    """Leaves room for an orderly end; the limits themselves are held by the budget, and by the limit of turns.
+
+    ``ending`` is what the agent is to end with; turns are counted as ``TurnLimit`` does.
+    """
+
+    def __init__(self, max_turns: int | None = None, before: int = 0, *, ending: str = SUMMARISE) -> None:
+        self._max_turns = max_turns
+        self._before = before
+        self._text = WRAP_UP.format(ending=ending)
+        self._said = False
+
+    async def before_turn(self, moment: Moment) -> Sequence[Verdict]:
+        """Say it at 80 % of the tightest limit of tokens, price and turns, once; an agent that goes on is not told again."""
+        if self._said or max(moment.budget.used_share(), self._used_turns(moment)) < WRAP_UP_SHARE:
+            return ()
+        self._said = True
+        prompts = (prompt.content for prompt in reversed(moment.transcript.prompts))
+        told = HOST_NOTICE + self._text in takewhile(lambda text: text.startswith(HOST_NOTICE), prompts)
+        return () if told else (Notice(self._text),)
+
+    def _used_turns(self, moment: Moment) -> float:
+        """A share of the turns; the last of few is reason enough."""
+        turns = moment.transcript.turns - self._before
+        if self._max_turns is None or not turns:
+            return 0.0
+        return WRAP_UP_SHARE if turns >= int(WRAP_UP_SHARE * self._max_turns) else 0.0
+
 
 WARN_AFTER: Final = 3
 """The agent is told once it has done the same so many times in a row."""

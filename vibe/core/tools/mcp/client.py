@@ -1,17 +1,23 @@
-"""A server on the network: streamable HTTP, with the status of refused requests kept."""
+"""The MCP client library, loaded off the event loop, and its transport to servers on the network: streamable HTTP."""
 
 from __future__ import annotations
 
+import importlib
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
+from anyio.lowlevel import checkpoint
+
 from vibe.core.tools.mcp.settings import Endpoint
 
 if TYPE_CHECKING:
     import httpx2
+    from mcp import MCPError
+
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 300.0
@@ -46,3 +52,29 @@ def shown_url(url: str) -> str:
     """``url`` without what may be secret: user, password, query."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+NOISY_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")
+HANDLER_CHECKPOINTS = 5
+
+
+def load_library() -> None:
+    """Import it, and keep its log off stderr where nobody set up logging; takes long, so not on an event loop."""
+    importlib.import_module("mcp.client.streamable_http")
+    for name in NOISY_LOGGERS:
+        noisy = logging.getLogger(name)
+        if not noisy.handlers:
+            noisy.addHandler(logging.NullHandler())
+
+
+def protocol_error() -> type[MCPError]:
+    """What it raises for a request that was refused, cut off or not answered in time."""
+    from mcp import MCPError  # noqa: PLC0415  costs most of a second
+
+    return MCPError
+
+
+async def let_handlers_run() -> None:
+    """Let what a server announced before an answer be heard: it hands announcements to tasks of their own."""
+    for _ in range(HANDLER_CHECKPOINTS):
+        await checkpoint()
