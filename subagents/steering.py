@@ -20,7 +20,7 @@ from fnmatch import translate
 from pathlib import Path
 from typing import Literal
 
-from vibe.core.tools.ignore import DEFAULT_IGNORES
+from vibe.core.system.ignore import DEFAULT_IGNORES
 from vibe.core.tools.workspace import matches_any
 
 STEERING_FILES: Mapping[str, tuple[str, ...]] = {

@@ -46,7 +46,7 @@ from subagents.steering import (
 from vibe.core.errors import shortage
 from vibe.core.modes import ExecutionMode
 from vibe.core.system.files import replace_file
-from vibe.core.tools.ignore import walk_files
+from vibe.core.system.ignore import walk_files
 from vibe.core.tools.workspace import matches_any
 
 RECORD_FILES = "verification*.json"

@@ -21,7 +21,7 @@ from vibe.app.build import Engine
 from vibe.app.host import Host
 from vibe.core.config.trust import TrustStore
 from vibe.core.errors import UsageError
-from vibe.core.project_context import GIT_DIRECTORY
+from vibe.core.instructions.project_context import GIT_DIRECTORY
 
 
 def worktrees_folder(folder: PlanFolder) -> Path:

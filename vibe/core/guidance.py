@@ -13,15 +13,15 @@ from ipc.sink import EventSink
 from vibe.core.config.models import VibeConfig
 from vibe.core.hooks.models import Hook
 from vibe.core.hooks.runner import HookRunner
-from vibe.core.memory import MemoryDesk, MemoryStore
+from vibe.core.instructions.memory import MemoryDesk, MemoryStore
+from vibe.core.instructions.project_docs import NestedDocs, ProjectDocs, Trusts
+from vibe.core.instructions.system_prompt import PromptLibrary, PromptParts, build_system_prompt
 from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from vibe.core.middleware.port import Middleware
 from vibe.core.middleware.taught import Taught
-from vibe.core.project_docs import NestedDocs, ProjectDocs, Trusts
 from vibe.core.skills.command_files import CommandFiles
 from vibe.core.skills.desk import INVOKED, LOADED, SkillDesk
 from vibe.core.skills.manager import SkillManager
-from vibe.core.system_prompt import PromptLibrary, PromptParts, build_system_prompt
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.hook_commands import ShellHooks
 from vibe.core.tools.manager import ToolManager

@@ -12,12 +12,12 @@ from vibe.core.config.project_files import project_lineage
 from vibe.core.config.trust import TrustStore
 from vibe.core.guidance import Guidance, PromptLayers
 from vibe.core.hooks.loader import HOOKS_FILE, HookFile, load_hooks
-from vibe.core.memory import MemoryFileError, MemoryStore
-from vibe.core.project_context import ContextLimits, ContextRequest, project_context
-from vibe.core.project_docs import ProjectDocs
+from vibe.core.instructions.memory import MemoryFileError, MemoryStore
+from vibe.core.instructions.project_context import ContextLimits, ContextRequest, project_context
+from vibe.core.instructions.project_docs import ProjectDocs
+from vibe.core.instructions.system_prompt import PromptLibrary
 from vibe.core.skills.command_files import CommandFiles
 from vibe.core.skills.manager import SkillManager, SkillPatterns, SkillSources
-from vibe.core.system_prompt import PromptLibrary
 
 AGENTS_DIRECTORY = ".agents"
 SKILLS = "skills"

@@ -11,9 +11,9 @@ from tests.unit.core.skills.writing import write_skill
 from vibe.core.config.models import VibeConfig
 from vibe.core.guidance import AgentPlace, AgentPrompt, Guidance, PromptLayers, loaded_skills
 from vibe.core.guidance_loader import GuidanceRequest, load_guidance
-from vibe.core.memory import MemoryStore
+from vibe.core.instructions.memory import MemoryStore
+from vibe.core.instructions.project_docs import ProjectDoc, ProjectDocs
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.core.project_docs import ProjectDoc, ProjectDocs
 from vibe.core.skills.desk import LOADED
 from vibe.core.skills.manager import SkillManager, SkillSources
 from vibe.core.tools.manager import ToolManager, ToolSources

@@ -14,7 +14,7 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.core.config.paths import user_home_of
 from vibe.core.guidance_loader import memory_store
-from vibe.core.memory import MAX_TEXT, MemoryScope, MemoryStore
+from vibe.core.instructions.memory import MAX_TEXT, MemoryScope, MemoryStore
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

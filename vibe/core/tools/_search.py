@@ -16,8 +16,8 @@ from subprocess import DEVNULL, PIPE
 from anyio import CancelScope, EndOfStream, create_task_group, open_process, sleep, to_process, to_thread
 from anyio.abc import Process
 
+from vibe.core.system.ignore import Ignores, walk_files
 from vibe.core.tools.errors import ToolError
-from vibe.core.tools.ignore import Ignores, walk_files
 from vibe.core.tools.text_files import BinaryFileError, decode
 
 LINE_CHARACTERS = 500

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vibe.core.config.models import Network
-from vibe.core.memory import MemoryDesk
+from vibe.core.instructions.memory import MemoryDesk
 from vibe.core.messages import Image
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.skills.desk import SkillDesk

@@ -11,8 +11,8 @@ import anyio.to_thread
 
 from vibe.core.hooks.models import HookAnswer, HookCall
 from vibe.core.hooks.runner import HookRunner
-from vibe.core.memory import MemoryDesk
-from vibe.core.project_docs import NestedDocs
+from vibe.core.instructions.memory import MemoryDesk
+from vibe.core.instructions.project_docs import NestedDocs
 from vibe.core.skills.desk import SkillDesk
 
 

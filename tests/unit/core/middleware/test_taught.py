@@ -9,9 +9,9 @@ from subagents.budget import Account, Limits
 from vibe.core.hooks.models import Hook, HookCall, HookEvent
 from vibe.core.hooks.runner import HookRunner
 from vibe.core.hooks.verdict import HookRun
+from vibe.core.instructions.project_docs import NestedDocs
 from vibe.core.middleware.port import Moment, Notice, Warn
 from vibe.core.middleware.taught import MAX_RETURNS, Taught
-from vibe.core.project_docs import NestedDocs
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.guidance import CallGuidance
 

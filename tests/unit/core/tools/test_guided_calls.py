@@ -12,8 +12,8 @@ from tests.unit.core.skills.writing import write_skill
 from vibe.core.config.models import VibeConfig
 from vibe.core.hooks.models import Hook, HookEvent
 from vibe.core.hooks.runner import HookRunner
+from vibe.core.instructions.project_docs import NestedDocs
 from vibe.core.messages import ToolMessage
-from vibe.core.project_docs import NestedDocs
 from vibe.core.skills.desk import SkillDesk
 from vibe.core.skills.manager import SkillManager, SkillSources
 from vibe.core.tools.executor import Approvals, Callbacks, ToolBatch, ToolExecutor

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.errors import VibeError
-from vibe.core.memory import MemoryDesk, MemoryScope
+from vibe.core.instructions.memory import MemoryDesk, MemoryScope
 from vibe.core.tools.base import (
     BaseTool,
     BaseToolConfig,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.system_prompt import (
+from vibe.core.instructions.system_prompt import (
     COMMIT_SIGNATURE,
     MAX_PROMPT_BYTES,
     PromptLibrary,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.project_context import ContextLimits, ContextRequest, project_context
-from vibe.core.system_prompt import PromptLibrary
+from vibe.core.instructions.project_context import ContextLimits, ContextRequest, project_context
+from vibe.core.instructions.system_prompt import PromptLibrary
 
 ENVIRON = {
     "PATH": os.environ["PATH"],

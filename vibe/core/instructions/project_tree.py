@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vibe.core.tools.ignore import DEFAULT_IGNORES, IGNORE_FILE
+from vibe.core.system.ignore import DEFAULT_IGNORES, IGNORE_FILE
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from vibe.core.git_facts import GitQuestion, GitView, git_view
-from vibe.core.project_tree import TreeLimits, draw_tree
-from vibe.core.system_prompt import PromptLibrary, filled
+from vibe.core.instructions.git_facts import GitQuestion, GitView, git_view
+from vibe.core.instructions.project_tree import TreeLimits, draw_tree
+from vibe.core.instructions.system_prompt import PromptLibrary, filled
 
 CONTEXT_TEMPLATE = "project_context"
 DANGEROUS_TEMPLATE = "dangerous_directory"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.project_docs import MAX_BYTES, NestedDocs, ProjectDocs
+from vibe.core.instructions.project_docs import MAX_BYTES, NestedDocs, ProjectDocs
 
 
 class Place:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.memory import (
+from vibe.core.instructions.memory import (
     MAX_ENTRIES,
     MAX_SECTION,
     MAX_TEXT,
