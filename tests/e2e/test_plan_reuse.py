@@ -105,12 +105,38 @@ def test_a_commit_in_between_keeps_results_from_being_taken_over_and_is_named(
     assert "1 of 1 steps are taken over" in vibe("plan", "run", "--reuse", first, plan).out
     assert vibe("plan", "diff", first, plan).out == "= a\n1 unchanged, 0 changed, 0 added, 0 removed\n"
 
-    git(vibe.workdir, "commit", "-q", "--allow-empty", "-m", "second")
+    (vibe.workdir / "other").touch()
+    git(vibe.workdir, "add", "other")
+    git(vibe.workdir, "commit", "-q", "-m", "second")
     ended = vibe("plan", "run", "--reuse", first, plan, "--output", "json")
 
     assert (ended.code, ran(vibe)) == (0, "aa")
-    assert f"nothing is taken over from plan {first}: the repository is at commit" in ended.document["warnings"][0]
+    [warning] = ended.document["warnings"]
+    assert f"nothing is taken over from plan {first}: the repository is at commit" in warning
+    assert warning.endswith("since then files changed that no step of it is known to write: other")
     assert "~ a: another base commit" in vibe("plan", "diff", first, plan).out
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
+@pytest.mark.parametrize(("writes", "taken"), [(["out/**", "log"], True), (["**"], False)], ids=["named", "anything"])
+def test_who_commits_the_work_of_a_plan_and_the_plan_can_still_take_it_over(
+    vibe: VibeCommand, write_plan: WritePlan, writes: list[str], *, taken: bool
+) -> None:
+    project = vibe.workdir / "project"  # a folder below the repository's top
+    project.mkdir()
+    git(vibe.workdir, "init", "-q")
+    git(vibe.workdir, "commit", "-q", "--allow-empty", "-m", "first")
+    made = command_step("a", "mkdir -p out; echo a > out/a; echo a >> log", writes=writes)
+    plan = write_plan(made, command_step("b", "echo b >> log; exit 1", writes=["log"], depends_on=["a"]))
+    vibe("plan", "run", plan, "--workdir", str(project))
+    git(vibe.workdir, "add", "-A")
+    git(vibe.workdir, "commit", "-q", "-m", "the plan and its work")
+    [first] = vibe.plan_ids()
+    assert ("= a" in vibe("plan", "diff", first, plan).out) is taken
+
+    vibe("plan", "run", "--reuse", first, plan, "--workdir", str(project))
+
+    assert "".join((project / "log").read_text().split()) == ("abb" if taken else "abab")
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")

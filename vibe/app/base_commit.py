@@ -1,4 +1,4 @@
-"""The commit a workspace's repository stands at."""
+"""The commit a workspace's repository stands at, and what lies between two."""
 
 from __future__ import annotations
 
@@ -6,13 +6,25 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from vibe.core.system.git.calls import GitCall, git_environ, run_git
+from vibe.core.system.git.calls import Answer, GitCall, git_environ, run_git
 from vibe.core.system.git.discovery import locate
 
 
 def head_commit(folder: Path, environ: Mapping[str, str]) -> str | None:
     """HEAD's commit; None without git, repository or commit. Blocks."""
-    words = ("rev-parse", "--verify", "--quiet", "HEAD")
+    answer = _asked(folder, environ, "rev-parse", "--verify", "--quiet", "HEAD")
+    return answer.text or None if answer else None
+
+
+def changed_files(folder: Path, before: str, after: str, environ: Mapping[str, str]) -> tuple[Path, ...] | None:
+    """Where two commits differ, as files of the working tree; None: git can't say. Blocks."""
+    top = _asked(folder, environ, "rev-parse", "--show-toplevel")
+    answer = _asked(folder, environ, "diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", before, after, "--")
+    return tuple(Path(top.text, name) for name in answer.items) if top and answer else None
+
+
+def _asked(folder: Path, environ: Mapping[str, str], *words: str) -> Answer | None:
+    """What git answers in the folder's repository; None: nothing, or no."""
     try:
         located = locate(folder)
         if located is None:
@@ -20,4 +32,4 @@ def head_commit(folder: Path, environ: Mapping[str, str]) -> str | None:
         answer = run_git(GitCall(words=words, folder=located.top, environ=located.surroundings(git_environ(environ))))
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    return answer.text if answer.code == 0 and answer.text else None
+    return answer if answer.code == 0 else None

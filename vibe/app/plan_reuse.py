@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,11 +27,14 @@ from planner.reuse import (
     select,
 )
 from planner.store import PlanStore
-from vibe.app.base_commit import head_commit
+from vibe.app.base_commit import changed_files, head_commit
 from vibe.core.errors import UsageError
+from vibe.core.tools.workspace import matches_any
 
 SHOWN_FILES = 6
 LEFT_OUT = "not asked for with --only"
+_WIDE = re.compile(r"(?:\./)*[^/]*[*?\[]")
+"""A glob of ``writes`` that names no file and no folder; it tells nothing of whose work a file is."""
 
 
 class OtherWorkspaceError(UsageError):
@@ -44,9 +48,13 @@ class OtherWorkspaceError(UsageError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a person wants of a run in ``workspace``: ``only`` these steps, and results of ``earlier`` where they stand."""
+    """What a person wants of a run in ``workspace``: ``only`` these steps, and results of ``earlier`` where they stand.
+
+    ``environ`` is git's.
+    """
 
     workspace: Path
+    environ: Mapping[str, str]
     only: Sequence[str] = ()
     earlier: PlanFolder | None = None
 
@@ -90,6 +98,7 @@ def starting_point(
             nothing_taken=False,
         )
     earlier = read_earlier(wanted.earlier)
+    head, since = _head_to_go_by(earlier, wanted.earlier, head, wanted.workspace, wanted.environ)
     answers = answers_taken_over(earlier, loaded.plan, given)
     base = earlier.keyed.base_commit if same_base(earlier, head) else head
     new = KeyedPlan(plan=loaded.plan, dag=loaded.dag, decisions={**answers, **given}, base_commit=base)
@@ -100,9 +109,33 @@ def starting_point(
         decisions=answers if selection.taken else {},
         base_commit=base,
         reused_from=earlier.plan_id if selection.taken else None,
-        note=note_of(selection, earlier, head=head) + _gone(selection, wanted.workspace),
+        note=note_of(selection, earlier, head=head) + since + _gone(selection, wanted.workspace),
         nothing_taken=not selection.taken,
     )
+
+
+def _head_to_go_by(
+    earlier: Earlier, folder: PlanFolder, head: str | None, workspace: Path, environ: Mapping[str, str]
+) -> tuple[str | None, str]:
+    """The commit by which results stand or fall, and what to say of it.
+
+    Who commits what the plan did, and nothing else, has the repository stand where the plan left it.
+    """
+    left = earlier.restored.left_at or earlier.keyed.base_commit
+    if head is None or left is None or same_base(earlier, head):
+        return head, ""
+    changed = changed_files(workspace, left, head, environ)
+    if changed is None:
+        return head, ""
+    top = workspace.resolve()
+    names = [str(file.relative_to(top)) if file.is_relative_to(top) else str(file) for file in changed]
+    own = {file for result in earlier.restored.results.values() for file in result.files_changed}
+    globs = [glob for step in earlier.keyed.plan.steps for glob in step.writes or () if not _WIDE.match(glob)]
+    origin = folder.settings().origin
+    others = [name for name in names if name not in own and str(top / name) != origin and not matches_any(name, globs)]
+    if not others:
+        return left, ""
+    return head, f"; since then files changed that no step of it is known to write: {listed(others, SHOWN_FILES)}"
 
 
 def _gone(selection: Selection, workspace: Path) -> str:
@@ -157,7 +190,8 @@ def _keyed(
     plan, dag = side.loaded.plan, side.loaded.dag
     if beside is None or beside_run is None:
         return KeyedPlan(plan=plan, dag=dag, decisions={}, base_commit=None)
-    head = head_commit(Path(beside.settings().workspace), environ)
+    workspace = Path(beside.settings().workspace)
+    head, _ = _head_to_go_by(beside_run, beside, head_commit(workspace, environ), workspace, environ)
     base = beside_run.keyed.base_commit if same_base(beside_run, head) else head
     return KeyedPlan(plan=plan, dag=dag, decisions=answers_taken_over(beside_run, plan, {}), base_commit=base)
 

@@ -172,7 +172,7 @@ def choose_start(loaded: LoadedPlan, options: PlanRunOptions, host: Host, engine
     earlier = find_plan(host.home, options.reuse) if options.reuse else None
     workspace = workspace_of(earlier, options.workdir, is_sample=is_sample) if earlier else options.workdir
     head = None if is_sample and earlier is None else head_commit(workspace, engine.environ)
-    wanted = Wanted(workspace=workspace, only=options.only, earlier=earlier)
+    wanted = Wanted(workspace=workspace, environ=engine.environ, only=options.only, earlier=earlier)
     return starting_point(loaded, wanted, options.decisions, head=head)
 
 
