@@ -1,4 +1,4 @@
-"""Git's own folder of a worktree: made as ``git worktree add`` makes it, found beyond doubt, and forgotten."""
+"""Git's own folder of a worktree: made, found beyond doubt, and forgotten."""
 
 from __future__ import annotations
 
@@ -26,24 +26,19 @@ def admin_folder(repository: Repository, path: Path) -> Path | None:
     return None
 
 
-def make_admin_folder(repository: Repository, path: Path, commit: str, index: bytes | None = None) -> Path:
-    """Have git know the folder ``path`` as a worktree at ``commit``; it does so as a whole or not at all.
+def add_worktree(repository: Repository, path: Path, branch: str, commit: str) -> None:
+    """Have git make a worktree at ``path``, all of whose files are there, with ``branch`` at ``commit``.
 
     Raises:
         OSError: the disk refuses.
+        GitFailedError: git refuses.
     """
-    draft = repository.scratch / f"worktree.{secrets.token_hex(4)}"
-    draft.mkdir()
-    (draft / "commondir").write_text("../..\n")
-    (draft / "gitdir").write_text(f"{_link_of(path)}\n", encoding="utf-8", errors="surrogateescape")
-    (draft / "HEAD").write_text(f"{commit}\n")
-    if index is not None:
-        (draft / "index").write_bytes(index)
-    admin = _folders(repository) / f"{path.name}-{secrets.token_hex(4)}"
-    admin.parent.mkdir(exist_ok=True)
-    draft.rename(admin)
-    (path / ".git").write_text(f"{LINK}{admin}\n", encoding="utf-8", errors="surrogateescape")
-    return admin
+    _folders(repository).mkdir(exist_ok=True)  # where the shelter leads, git makes none
+    words = ("-c", "core.sparseCheckout=false", "worktree", "add", "--quiet", "--force", "--no-track", "-B", branch)
+    repository.git(*words, str(path), commit)
+    name = Path(_text(path / ".git").strip()).name
+    # Git names the shelter it was given; who works there needs the repository itself.
+    (path / ".git").write_text(f"{LINK}{_folders(repository) / name}\n", encoding="utf-8", errors="surrogateescape")
 
 
 def forget_worktree(repository: Repository, path: Path) -> None:

@@ -38,7 +38,8 @@ class GitFailedError(WorktreeError):
     """A git command failed; ``problem`` is what it said."""
 
     def __init__(self, words: Sequence[str], folder: Path, problem: str) -> None:
-        super().__init__(f"git {words[0]} failed in {str(folder)!r}: {problem}")
+        command = words[2] if words[0] == "-c" else words[0]
+        super().__init__(f"git {command} failed in {str(folder)!r}: {problem}")
         self.words = tuple(words)
         self.folder = folder
         self.problem = problem

@@ -27,7 +27,6 @@ from subagents.worktree_lock import lock_repository
 from subagents.worktree_record import Phase, WorktreeRecord, read_record
 from subagents.worktree_repository import Repository
 from subagents.worktree_setup import WorktreeSetup
-from subagents.worktree_spares import Spares
 from subagents.worktree_steps import ENDED, Attempt, StepWorktree, steps_with_worktrees
 from vibe.core.outcome import Outcome
 from vibe.core.system.locks import FileLock
@@ -80,22 +79,17 @@ class WorktreeExecutor:
         self._lock = anyio.Lock()
         self._opened: Repository | None = None
         self._janitors: TaskGroup | None = None
-        self._spares: Spares | None = None
 
     async def __aenter__(self) -> Self:
-        """Have worktrees of merged steps used again, or deleted beside the steps that follow, not before them."""
+        """Have worktrees of merged steps deleted beside the steps that follow, not before them."""
         self._janitors = anyio.create_task_group()
         await self._janitors.__aenter__()
-        self._spares = Spares()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Delete those that are left, and wait until they are gone."""
+        """Wait until they are gone."""
         janitors, self._janitors = self._janitors, None
-        spares, self._spares = self._spares, None
         if janitors is not None:
-            for rest in spares.give_up() if spares is not None else ():
-                janitors.start_soon(_shielded, partial(delete_files, rest))
             await janitors.__aexit__(None, None, None)  # they raise nothing, and what ended the block is not theirs
             await _shielded(partial(remove_if_empty, self._place.folder))
 
@@ -110,7 +104,7 @@ class WorktreeExecutor:
 
     async def _run(self, task: StepTask, stop: StopSignal) -> StepResult:
         step = await self._worktree(task.step_id, task.attempt, task.title)
-        record = await self._alone(partial(step.open, spares=self._spares))
+        record = await self._alone(step.open)
         if record.phase is Phase.WORKING:
             result = await self._set_up(task, stop, step, record)
             result = result or await self._inner.run(_in_worktree(task, step), stop)
@@ -207,9 +201,7 @@ class WorktreeExecutor:
         if isinstance(merged, StepResult):
             return merged
         if merged.phase is Phase.MERGED:
-            rest = await self._alone(partial(step.clean_up, spares=self._spares))
-            if rest is not None:
-                await self._delete(rest)
+            await self._delete(await self._alone(step.clean_up))
             if merged.left_out:
                 self._warn(task, LEFT_OUT.format(files=name_some(merged.left_out), step=repr(task.step_id)))
         return merged.result or StepResult(outcome=Outcome.FAILED, reason="merge", detail="its result is gone")

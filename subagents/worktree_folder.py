@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from subagents.worktree_admin import admin_folder, forget_worktree, make_admin_folder
+from subagents.worktree_admin import add_worktree, admin_folder, forget_worktree
 from subagents.worktree_errors import GitFailedError, MergeRefusedError, WorktreeError, name_some
 from subagents.worktree_git import Git
 from subagents.worktree_merge import Conflict
@@ -32,14 +32,6 @@ WRITTEN = "vibe-written"
 
 PUT_AWAY = ".removed-"
 """How the names of folders begin that are only still to be deleted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PutAway:
-    """Where the files of a worktree are by now; ``was_alone``: nobody worked in it any more."""
-
-    path: Path
-    was_alone: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,38 +68,27 @@ class WorktreeFolder:
             self.remove()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.mkdir()
             forget_worktree(self.repository, self.path)  # one that is gone, as after a kill
-            make_admin_folder(self.repository, self.path, base.commit)
+            add_worktree(self.repository, self.path, self.branch, base.commit)
         except OSError as error:
             raise WorktreeError(f"{str(self.path)!r} can't be made: {error.strerror}") from error
-        self.check_out(base)
-
-    def check_out(self, base: Base) -> None:
-        """As ``create``, where git knows the folder already and its index tells what is in it.
-
-        Raises:
-            WorktreeError: git or the disk refuses.
-        """
-        words = ("checkout", "--quiet", "--force", "--no-track", "--ignore-other-worktrees", "-B", self.branch)
-        self._git(*words, base.commit)
         self._date_index_ahead()
         self.workdir.mkdir(parents=True, exist_ok=True)  # a workspace of which nothing was ever committed
         link_shared(self.repository.share, self.repository.workspace, self.workdir)
 
     def remove(self) -> None:
         """Remove it, its processes first; the branch stays. It need not be there, or be whole."""
-        remove_folder(self.put_away().path)
+        remove_folder(self.put_away())
 
-    def put_away(self) -> PutAway:
+    def put_away(self) -> Path:
         """As ``remove``, but that the files are left for ``remove_folder``, under a name nobody knows."""
-        was_alone = self.end_processes()
+        self.end_processes()
         rest = self.path.with_name(f"{PUT_AWAY}{self.path.name}.{secrets.token_hex(4)}")
         with suppress(OSError):
             forget_worktree(self.repository, self.path)
         with suppress(FileNotFoundError):
             self.path.rename(rest)
-        return PutAway(path=rest, was_alone=was_alone)
+        return rest
 
     def delete_branch(self) -> None:
         """Delete the branch, if there is one."""
@@ -161,19 +142,18 @@ class WorktreeFolder:
         self._git("merge", "--quit")
         return commit
 
-    def end_processes(self) -> bool:
-        """Kill what still runs in it, but for a person's own terminal; whether there was nobody.
+    def end_processes(self) -> None:
+        """Kill what still runs in it, but for a person's own terminal.
 
         What a step started is gone by now, if it did not hide.
         """
         if not sys.platform.startswith("linux"):
-            return False
+            return
         found = [entry.path for entry in os.scandir("/proc") if _works_in(entry, str(self.path))]
         for process in found:
             if not _has_terminal(process):
                 with suppress(OSError):
                     os.kill(int(Path(process).name), signal.SIGKILL)
-        return not found
 
     def admin_folder(self) -> Path | None:
         """Git's folder of this worktree, if there is one."""

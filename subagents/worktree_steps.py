@@ -18,7 +18,6 @@ from subagents.worktree_lock import index_lock
 from subagents.worktree_merge import Conflict, Words, Work, plan_merge
 from subagents.worktree_record import RECORD_FILE, Phase, WorktreeRecord, read_record, write_record
 from subagents.worktree_repository import Change, Repository, take_base
-from subagents.worktree_spares import Checkout, Spare, Spares
 
 MOST_ROUNDS = 3
 """Conflicts of one step that are resolved; each comes from work that was merged while the one before was resolved."""
@@ -101,7 +100,6 @@ class StepWorktree:
         self._attempt = attempt
         self._repository = repository
         self._changes: tuple[Change, ...] = ()  # of the work, once it is known
-        self._checkout: Checkout | None = None
         self.folder = WorktreeFolder(repository=repository, path=attempt.path, branch=attempt.branch)
 
     def read(self) -> WorktreeRecord | None:
@@ -112,8 +110,8 @@ class StepWorktree:
         """
         return read_record(self._attempt.step_folder)
 
-    def open(self, repository: Repository, spares: Spares | None = None) -> WorktreeRecord:
-        """Take the attempt up where it is, or begin it with a fresh worktree, or one of ``spares`` that is as good.
+    def open(self, repository: Repository) -> WorktreeRecord:
+        """Take the attempt up where it is, or begin it with a fresh worktree.
 
         Raises:
             WorktreeError: the repository is in no state for it, or git or the disk refuses.
@@ -125,7 +123,7 @@ class StepWorktree:
         if record is not None and record.phase is Phase.MERGING:
             return self.recover(repository)
         if record is None or record.phase is Phase.CREATING:
-            return self._create(repository, spares)
+            return self._create(repository)
         if record.phase is Phase.WORKING and not self.folder.is_there:
             self._at(repository).create(record.base)  # somebody removed it
             return self._write(structs.replace(record, set_up=False))
@@ -250,31 +248,24 @@ class StepWorktree:
         )
         return self._write(resolved)
 
-    def clean_up(self, repository: Repository, spares: Spares | None = None) -> Path | None:
-        """Remove worktree and branch of what was merged, and the branches of earlier attempts.
-
-        What is left to be deleted; None: it is one of ``spares`` now.
-        """
+    def clean_up(self, repository: Repository) -> Path:
+        """Remove worktree and branch of what was merged, and the branches of earlier attempts; what is left to be deleted."""
         rest = self._at(repository).put_away()
         for number in range(1, self._attempt.number + 1):
             earlier = replace(self._attempt, number=number)
             WorktreeFolder(repository=repository, path=earlier.path, branch=earlier.branch).delete_branch()
-        if spares is None or self._checkout is None or not rest.was_alone:
-            return rest.path
-        return None if spares.keep(Spare(path=rest.path, checkout=self._checkout)) else rest.path
+        return rest
 
     def clear(self, repository: Repository) -> None:
         """Leave no worktree of an attempt that will not be gone on with; what was not merged is kept on its branch."""
         record = self._record()
         if record.phase is Phase.MERGED:
-            rest = self.clean_up(repository)
-            if rest is not None:
-                remove_folder(rest)
+            remove_folder(self.clean_up(repository))
         elif record.phase is not Phase.DROPPED:
             _keep(self._at(repository), record, self._attempt.words)
             self._write(structs.replace(record, phase=Phase.DROPPED, conflict=None, plan=None))
 
-    def _create(self, repository: Repository, spares: Spares | None) -> WorktreeRecord:
+    def _create(self, repository: Repository) -> WorktreeRecord:
         busy = repository.busy_with()
         if busy:
             raise WorktreeError(f"{busy} is under way in the repository: finish or abort it, then run the step again")
@@ -287,10 +278,7 @@ class StepWorktree:
             phase=Phase.CREATING,
         )
         self._write(record, sync=False)
-        if spares is None:
-            folder.create(record.base)
-        else:
-            self._checkout = spares.create(folder, record.base)
+        folder.create(record.base)
         return self._write(structs.replace(record, phase=Phase.WORKING), sync=False)
 
     def _at(self, repository: Repository) -> WorktreeFolder:

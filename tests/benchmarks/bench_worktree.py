@@ -1,7 +1,7 @@
 """What a worktree costs a step: the same step in the shared workspace and in a worktree of its own, merged back.
 
 The repository is clean and has ``--files`` files in folders of 50. The bound is 120 ms more at 1 000 files, for the steps
-that follow a run's first one: that one opens the repository and has every file written, the others use its worktree again.
+that follow a run's first one, which opens the repository, too.
 """
 
 from __future__ import annotations

@@ -11,9 +11,15 @@ from pathlib import Path
 from planner.plan_folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, list_plans, plans_folder
 from planner.plan_lock import lock_plan
 from planner.store_errors import StoreWriteError, UnknownPlanError
+from subagents.worktree_cleanup import (
+    Leftovers,
+    Orphans,
+    find_leftovers,
+    find_orphans,
+    give_up_worktrees,
+    remove_leftovers,
+)
 from subagents.worktree_errors import WorktreeRefusedError
-from subagents.worktree_leftovers import Leftovers, find_leftovers, give_up_worktrees, remove_leftovers
-from subagents.worktree_orphans import Orphans, find_orphans
 from subagents.worktree_repository import Repository, open_repository
 from vibe.app.host import Host
 from vibe.app.plan_start import RESUMABLE

@@ -2,63 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from anyio import to_thread
 
-from subagents import worktree_spares
-from subagents.worktree_apply import scratch_folder
 from subagents.worktree_executor import WorktreeExecutor
-from subagents.worktree_folder import WorktreeFolder
-from subagents.worktree_index import read_index
-from subagents.worktree_repository import take_base
 from tests.e2e.test_plan_run import wait_for
-from tests.integration.subagents.worktree_rig import FILES, Edit, EditingExecutor, Rig, git, shell, worktree_task
+from tests.integration.subagents.worktree_rig import FILES, EditingExecutor, Rig, git, shell, worktree_task
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop
-
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere all worktrees are fresh")
 
 MORE = {"dir/sub/d.txt": "d\n", "keep/e.txt": "e\n", ".gitignore": "*.log\nbuild/\n"}
 
 
 @pytest.fixture
-def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
-    monkeypatch.setattr(worktree_spares, "UNSURE_NS", -(10**9))  # a small repository is written at one stroke
+def rig(tmp_path: Path) -> Rig:
     return Rig(tmp_path).create({**FILES, **MORE})
-
-
-@dataclass
-class Seen:
-    """Worktrees as steps found them: held open, so that a new one can't get an old one's number."""
-
-    folders: list[int] = field(default_factory=list[int])
-    looks: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
-
-    def look(self, folder: Path) -> None:
-        """Note which folder it is, and all that can be seen in it."""
-        self.folders.append(os.open(folder, os.O_RDONLY))
-        self.looks.append(sight(folder))
-
-    def same(self, one: int, other: int) -> bool:
-        """Whether two steps had the same folder."""
-        return os.path.samestat(os.fstat(self.folders[one]), os.fstat(self.folders[other]))
-
-    def close(self) -> None:
-        """Let go of the folders."""
-        for folder in self.folders:
-            os.close(folder)
-
-
-@pytest.fixture
-def seen() -> Seen:
-    return Seen()
 
 
 def sight(folder: Path) -> dict[str, str]:
@@ -74,26 +36,6 @@ def sight(folder: Path) -> dict[str, str]:
     said = {words: git(folder, *words.split()) for words in asked}
     inside = {"admin": " ".join(sorted(path.name for path in admin.iterdir() if path.name != "ORIG_HEAD"))}
     return {**found, **said, **inside, "mode": f"{folder.stat().st_mode:o}"}
-
-
-def settled(folder: Path, rig: Rig) -> None:
-    """Return when the clock that dates files has moved on since the checkout."""
-    admin = Path((folder / ".git").read_text().removeprefix("gitdir: ").strip())
-    mark, written = rig.base / "mark", int((admin / "vibe-written").read_text())
-    mark.touch()
-    while mark.stat().st_ctime_ns <= written:
-        mark.touch()
-
-
-async def run_steps(rig: Rig, *steps: Edit, between: Callable[[], object] = lambda: None) -> list[Outcome]:
-    """Steps one after the other, in one run."""
-    edits = {f"s{number}": step for number, step in enumerate(steps)}
-    outcomes: list[Outcome] = []
-    async with rig.executor(EditingExecutor(edits)) as executor:
-        for number in range(len(steps)):
-            outcomes.append(await run_step(executor, number))
-            between()
-    return outcomes
 
 
 async def run_step(executor: WorktreeExecutor, number: int) -> Outcome:
@@ -137,96 +79,46 @@ MESSES = {
 
 
 @pytest.mark.parametrize("mess", MESSES.values(), ids=MESSES)
-async def test_a_step_finds_what_it_would_find_in_a_fresh_worktree(rig: Rig, seen: Seen, mess: str) -> None:
-    def messy(folder: Path) -> None:
-        settled(folder, rig)
-        seen.look(folder)
-        shell(mess)(folder)
-
+async def test_a_step_finds_what_it_would_find_in_a_fresh_worktree(rig: Rig, mess: str) -> None:
+    found: list[dict[str, str]] = []
     fresh: list[dict[str, str]] = []
 
     def second(folder: Path) -> None:
-        seen.look(folder)
+        found.append(sight(folder))
         other = rig.base / "fresh"
         git(rig.root, "worktree", "add", "-q", "--detach", str(other), "vibe/p/s1")
         fresh.append(sight(other))
         git(rig.root, "worktree", "remove", "--force", str(other))
 
-    edits = {"s0": messy, "s1": second}
+    edits = {"s0": shell(mess), "s1": second}
     async with rig.executor(EditingExecutor(edits)) as executor:
         first = await executor.run(worktree_task("s0"), NeverStop())
         head = git(rig.root, "rev-parse", "HEAD").strip()
         await run_step(executor, 1)
 
-    found, expected = seen.looks[1], fresh[0]
-    for look in (found, expected):
+    for look in (*found, *fresh):
         look["admin"] = look["admin"].replace(" vibe-written", "")
-    assert found == expected, first
+    assert found == fresh, first
     assert git(rig.root, "rev-parse", "HEAD").strip() == head
     assert git(rig.root, "worktree", "list").count("\n") == 1
     assert not list(rig.home.glob("worktrees/.removed-*"))
-    seen.close()
     git(rig.root, "fsck", "--no-dangling")
 
 
-async def test_steps_one_after_the_other_have_the_same_folder(rig: Rig, seen: Seen) -> None:
-    def step(text: str) -> Edit:
-        def edit(folder: Path) -> None:
-            seen.look(folder)
-            (folder / "a.txt").write_text(text)
-
-        return edit
-
-    await run_steps(rig, step("one\n"), step("two\n"), step("three\n"))
-
-    assert seen.same(0, 1)
-    assert seen.same(1, 2)
-    assert seen.looks[2]["a.txt"].endswith(" two\n")
-    assert (rig.read("a.txt"), rig.status(), rig.leftovers()) == ("three\n", [], [])
-    seen.close()
-
-
-ODD: dict[str, Callable[[Rig], object]] = {
-    "settings changed": lambda rig: git(rig.root, "config", "core.autocrlf", "true"),
-    "attributes of the repository": lambda rig: (rig.root / ".git" / "info" / "attributes").write_text("*.txt eol=crlf\n"),
-    "attributes of the files": lambda rig: rig.write({".gitattributes": "*.txt eol=crlf\n"}),
-    "a submodule": lambda rig: rig.write({".gitmodules": ""}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("act", ODD.values(), ids=ODD)
-async def test_what_is_out_of_the_ordinary_has_a_fresh_worktree_made(
-    rig: Rig, seen: Seen, act: Callable[[Rig], object]
-) -> None:
-    def first(folder: Path) -> None:
-        settled(folder, rig)
-        seen.look(folder)
-
-    await run_steps(rig, first, seen.look, between=lambda: act(rig))
-
-    assert not seen.same(0, 1)
-    assert seen.looks[1]["status --porcelain --ignored"] == ""
-    assert not list(rig.home.glob("worktrees"))
-    seen.close()
-
-
-async def test_a_worktree_in_which_something_still_ran_is_not_used_again(rig: Rig, seen: Seen) -> None:
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere it can't be told who works in a folder")
+async def test_what_still_runs_in_a_worktree_ends_with_it(rig: Rig) -> None:
     started: list[subprocess.Popen[bytes]] = []
 
     def first(folder: Path) -> None:
-        seen.look(folder)
         started.append(subprocess.Popen(["sleep", "600"], cwd=folder, start_new_session=True))
 
-    await run_steps(rig, first, seen.look)
+    async with rig.executor(EditingExecutor({"s0": first})) as executor:
+        await run_step(executor, 0)
 
     assert started[0].wait(timeout=5) == -9
-    assert not seen.same(0, 1)
-    seen.close()
 
 
 async def test_the_plans_folder_stays_while_a_worktree_may_be_made_in_it(rig: Rig) -> None:
-    rig.write({".gitmodules": ""})
-    rig.commit("never used again")
     place = rig.home / "worktrees"
 
     async with rig.executor(EditingExecutor({"s0": shell("echo x > b.txt")})) as executor:
@@ -237,18 +129,29 @@ async def test_the_plans_folder_stays_while_a_worktree_may_be_made_in_it(rig: Ri
     assert not place.exists()
 
 
-def test_what_nobody_changed_stays_and_all_else_goes(rig: Rig) -> None:
-    repository = rig.repository()
-    folder = WorktreeFolder(repository=repository, path=rig.home / "worktrees" / "s", branch="vibe/p/s")
-    with scratch_folder(repository):
-        folder.create(take_base(repository))
-    checkout = worktree_spares.note_checkout(folder)
-    assert checkout is not None
-    settled(folder.path, rig)
-    shell("echo X > b.txt; chmod 600 a.txt; mkdir n; mv dir/c.txt n; touch a.log")(folder.path)
+async def test_a_sparse_checkout_of_the_users_leaves_nothing_out_of_a_worktree(rig: Rig) -> None:
+    git(rig.root, "sparse-checkout", "set", "keep")
+    assert not (rig.root / "dir").exists()
+    found: list[dict[str, str]] = []
 
-    worktree_spares.strip(folder.path, checkout, read_index(checkout.index, repository.hash_name) or {})
+    def edit(folder: Path) -> None:
+        found.append(sight(folder))
+        (folder / "keep" / "e.txt").write_text("changed\n")
 
-    left = sorted(str(path.relative_to(folder.path)) for path in folder.path.rglob("*") if not path.is_dir())
-    assert left == [".gitignore", "dir/sub/d.txt", "keep/e.txt"]
-    folder.remove()
+    async with rig.executor(EditingExecutor({"s0": edit})) as executor:
+        await run_step(executor, 0)
+
+    assert found[0]["dir/sub/d.txt"].endswith(" d\n")
+    assert (rig.read("keep/e.txt"), rig.status()) == ("changed\n", [])
+
+
+async def test_what_git_knows_of_a_worktree_leads_to_the_repository_itself(rig: Rig) -> None:
+    links: list[str] = []
+
+    def edit(folder: Path) -> None:
+        links.append((folder / ".git").read_text())
+
+    async with rig.executor(EditingExecutor({"s0": edit})) as executor:
+        await run_step(executor, 0)
+
+    assert links[0].startswith(f"gitdir: {rig.root}/.git/worktrees/s0")
