@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import anyio.to_thread
@@ -9,7 +10,9 @@ from ipc.events import WarningEvent
 from tests.fakes.engine import Bench
 from tests.fakes.models import answer, calling
 from tests.integration.session.repository import ENVIRON, repository
+from tests.unit.core.middleware.moments import Talk
 from vibe.core.llm.port import Completion
+from vibe.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from vibe.core.middleware.file_history import FileHistory
 from vibe.core.outcome import Outcome
 from vibe.core.session.snapshots import Snapshot, Snapshots
@@ -58,6 +61,33 @@ async def test_files_are_recorded_before_the_first_change_of_a_prompt_and_after_
 
     places = [(snapshot.messages, snapshot.found) for snapshot in await taken(snapshots)]
     assert places == [(0, True), (5, False), (7, False), (8, True), (11, False)]
+
+
+class Held(Snapshots):
+    """Records what calls came to once it is let."""
+
+    let = threading.Event()
+
+    def take(self, messages: int, *, found: bool = False) -> str:
+        if not found:
+            self.let.wait(10)
+        return super().take(messages, found=found)
+
+
+async def test_the_model_is_asked_on_while_a_turn_is_recorded_but_nothing_is_run(root: Path, tmp_path: Path) -> None:
+    snapshots = Held(root, tmp_path, ENVIRON)
+    history = FileHistory(lambda: snapshots, HARMLESS)
+    call = ToolCall("c1", "bash", "{}")
+    moment = Talk(messages=[UserMessage("go"), AssistantMessage("", (call,)), ToolMessage("", "c1", "bash")]).moment
+    await history.before_tools(moment, [call])
+    await history.after_turn(moment)
+    before = [snapshot.found for snapshot in await taken(snapshots)]
+    (root / "a.txt").write_text("changed\n")
+    snapshots.let.set()
+    await history.before_tools(moment, [call])
+
+    assert before == [True]
+    assert [snapshot.found for snapshot in await taken(snapshots)] == [True, False]
 
 
 async def test_files_that_cannot_be_recorded_are_said_once_and_the_work_goes_on(root: Path, tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from functools import partial
 
 import anyio.to_thread
 
 from vibe.core.config.tool_names import canonical_tool_name
 from vibe.core.messages import ToolCall, UserMessage
-from vibe.core.middleware.port import HOST_NOTICE, Middleware, Moment, Verdict, Warn
+from vibe.core.middleware.port import HOST_NOTICE, Middleware, Moment, Notice, Verdict, Warn
 from vibe.core.session.errors import SnapshotError
 from vibe.core.session.snapshots import Snapshots
 
@@ -19,7 +21,7 @@ class FileHistory(Middleware):
 
     ``snapshots`` gives those of the session as it is now: a summarised conversation goes on in another. ``harmless``
     are the tools that change nothing: turns with no other cost nothing. Where files can't be recorded, that is said
-    once and the work goes on.
+    once and the work goes on. The model is asked on while a turn is recorded: nothing of ours changes a file meanwhile.
     """
 
     def __init__(self, snapshots: Callable[[], Snapshots], harmless: Iterable[str]) -> None:
@@ -28,15 +30,17 @@ class FileHistory(Middleware):
         self._recorded_prompt: UserMessage | None = None
         self._may_have_changed = False
         self._off = False
+        self._recording: Future[str] | None = None
 
     async def before_tools(self, moment: Moment, calls: Sequence[ToolCall]) -> Sequence[Warn]:
         """Record the files as a person left them, before the first call of their prompt that may change some."""
         if self._off or all(canonical_tool_name(call.name) in self._harmless for call in calls):
             return ()
+        warnings = await self._recorded()
         self._may_have_changed = True
         place = _last_prompt(moment)
-        if place is None or moment.transcript.messages[place] is self._recorded_prompt:
-            return ()
+        if self._off or place is None or moment.transcript.messages[place] is self._recorded_prompt:
+            return warnings
         warnings = await self._take(partial(self._snapshots().take, place, found=True))
         prompt = moment.transcript.messages[place]
         self._recorded_prompt = prompt if isinstance(prompt, UserMessage) else None
@@ -44,10 +48,20 @@ class FileHistory(Middleware):
 
     async def after_turn(self, moment: Moment) -> Sequence[Verdict]:
         """Record what the calls came to."""
-        if self._off or not self._may_have_changed:
-            return ()
-        self._may_have_changed = False
-        return await self._take(partial(self._snapshots().take, len(moment.transcript.messages)))
+        warnings = await self._recorded()
+        if not self._off and self._may_have_changed:
+            self._may_have_changed = False
+            self._recording = _begun(partial(self._snapshots().take, len(moment.transcript.messages)))
+        return warnings
+
+    async def before_end(self, moment: Moment, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002  the port's
+        """Have it recorded what the last calls came to."""
+        return await self._recorded()
+
+    async def _recorded(self) -> Sequence[Warn]:
+        """Until nothing is being recorded any more."""
+        recording, self._recording = self._recording, None
+        return () if recording is None else await self._take(recording.result)
 
     async def _take(self, record: Callable[[], str]) -> Sequence[Warn]:
         try:
@@ -56,6 +70,20 @@ class FileHistory(Middleware):
             self._off = True
             return (Warn(code="snapshot.off", message=str(error)),)
         return ()
+
+
+def _begun(record: Callable[[], str]) -> Future[str]:
+    """What a thread of its own comes to, which ends by itself, if need be before the process does."""
+    recording: Future[str] = Future()
+
+    def run() -> None:
+        try:
+            recording.set_result(record())
+        except Exception as error:  # noqa: BLE001  raised where it is waited for
+            recording.set_exception(error)
+
+    threading.Thread(target=run, name="file history").start()
+    return recording
 
 
 def _last_prompt(moment: Moment) -> int | None:

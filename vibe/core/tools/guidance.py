@@ -52,8 +52,9 @@ class CallGuidance:
         """Take note of a call that was run, with the resolved paths it touched."""
         if self.hooks is not None:
             self._notices += await self.hooks.after_tool(call, status=status, result=result)
-        if self.docs is not None:
-            self._notices += await anyio.to_thread.run_sync(self.docs.notices, tuple(paths))
+        touched = tuple(paths)
+        if self.docs is not None and touched:
+            self._notices += await anyio.to_thread.run_sync(self.docs.notices, touched)
 
     def reminders(self) -> tuple[str, ...]:
         """What the agent must not lose when its conversation is shortened; instructions of folders are told again."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import lru_cache
 from pathlib import Path
 
 from anyio import CancelScope, create_task_group, move_on_after, to_thread, wait_readable
@@ -102,12 +104,15 @@ class CommandResult:
         return self.exit_code == 0 and not self.timed_out
 
 
+IS_SECRET = re.compile("|".join(translate(pattern) for pattern in SECRET_NAMES))
+
+
 def child_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """``environ`` without secrets and what misleads, with what tells programs that nobody is there to answer."""
     kept = {
         name: value
         for name, value in environ.items()
-        if name not in MISLEADING_NAMES and not any(fnmatchcase(name.upper(), pattern) for pattern in SECRET_NAMES)
+        if name not in MISLEADING_NAMES and not IS_SECRET.match(name.upper())
     }
     return kept | NOT_INTERACTIVE
 
@@ -217,7 +222,8 @@ class RunningCommand:
             return
         self._duration = time.monotonic() - self._started
         with CancelScope(shield=True):
-            await self._read_until(self._end)
+            if not (self._process.is_gone and self._process.code is not None and self._is_read()):
+                await self._read_until(self._end)
             self._stopped = True
             self._process.close()
             for stream in self._streams:
@@ -251,6 +257,18 @@ class RunningCommand:
             await condition()
             readers.cancel_scope.cancel()
 
+    def _is_read(self) -> bool:
+        """Read what is there; whether that was all, and none of it has to be written before more is read."""
+        for stream in self._streams:
+            while not (stream.ended.is_set() or stream.is_waiting):
+                try:
+                    stream.feed(os.read(stream.descriptor, CHUNK_BYTES))
+                except BlockingIOError:
+                    break
+        return all(stream.ended.is_set() for stream in self._streams) and (
+            self._log is None or self._log.waiting <= ROOM
+        )
+
     async def _end(self) -> None:
         with move_on_after(LAST_EXIT_SECONDS):
             await self._process.gone()
@@ -282,8 +300,12 @@ async def _read(stream: Capture, log: OutputLog | None) -> None:
 
 def shell_argv(command: str, environ: Mapping[str, str]) -> list[str]:
     """The shell that runs a line: bash, else whatever ``/bin/sh`` is."""
-    shell = shutil.which("bash", path=environ.get("PATH")) or "/bin/sh"
-    return [shell, "-c", command]
+    return [_shell(environ.get("PATH")), "-c", command]
+
+
+@lru_cache(maxsize=8)
+def _shell(path: str | None) -> str:
+    return shutil.which("bash", path=path) or "/bin/sh"
 
 
 def _pipes() -> tuple[tuple[int, int], tuple[int, int]]:
