@@ -296,3 +296,23 @@ def test_the_first_request_of_a_tiny_repository_is_small(taught: Taught) -> None
     body = json.dumps(taught.server.requests[0].body)
     assert "Current branch: main" in body
     assert len(body.encode()) < 20_000
+
+
+def test_skills_and_agents_of_a_folder_below_are_there_if_it_is_trusted(taught: Taught) -> None:
+    skill = "---\nname: {name}\ndescription: {text}\n---\nDo it."
+    taught.write(".vibe/skills/both/SKILL.md", skill.format(name="both", text="The workspace's."))
+    taught.write("services/api/.vibe/skills/both/SKILL.md", skill.format(name="both", text="The service's."))
+    taught.write("services/api/.agents/skills/migrate/SKILL.md", skill.format(name="migrate", text="Change tables."))
+    taught.write("services/api/.vibe/agents/dba.toml", 'description = "Knows tables"\nagent_type = "subagent"\n')
+    taught.says()
+    taught.ask("--trust")
+    assert "Change tables." in taught.system
+    assert "The workspace&#x27;s." in taught.system
+    assert "The service&#x27;s." not in taught.system
+    assert "Knows tables" in taught.system
+    taught.says()
+    taught.ask()
+    assert "Change tables." not in taught.sent(1)[0]["content"]
+    assert "migrate" in taught.vibe("skills", "list", "--trust").out
+    assert "dba" in taught.vibe("agents", "list", "--trust").out
+    assert "dba" not in taught.vibe("agents", "list").out

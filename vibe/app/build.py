@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,7 +15,8 @@ from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.agents.profiles import AgentProfile
 from vibe.core.config.loader import AgentSettings, ConfigRequest, LoadedConfig, load_config
 from vibe.core.config.models import BackendKind, ModelConfig, Network, ProviderConfig, VibeConfig
-from vibe.core.config.paths import VibePaths, user_home_of
+from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, user_home_of
+from vibe.core.config.trust import nested_projects
 from vibe.core.guidance import Guidance
 from vibe.core.guidance_loader import GuidanceRequest, load_guidance
 from vibe.core.llm.factory import ModelCatalog
@@ -108,13 +109,15 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         trust_workdir=request.trust,
     )
     loaded = load_config(wanted)
-    agents = load_agents(host.home, loaded)
+    user_home = user_home_of(loaded.environ)
+    nested = nested_projects(host.home, request.workdir, user_home, trust_workdir=request.trust)
+    agents = load_agents(host.home, loaded, nested)
     profile = None
     if request.agent is not None:
         profile = agents.main(request.agent or loaded.config.default_agent)
         if profile.settings and profile.file is not None:
             loaded = load_config(replace(wanted, agent=AgentSettings(data=profile.settings, source=profile.file)))
-            agents = load_agents(host.home, loaded)
+            agents = load_agents(host.home, loaded, nested)
     config = loaded.config if request.replay is None else _with_replay(loaded.config, request.replay)
     sources = ToolSources(
         root=request.workdir,
@@ -129,6 +132,7 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         project_dir=loaded.project_dir,
         trust_workdir=request.trust,
         snapshot=request.snapshot,
+        nested=nested,
     )
     with ThreadPoolExecutor(max_workers=1) as beside:
         guided = beside.submit(load_guidance, taught)  # which waits for git
@@ -173,10 +177,16 @@ def _confinement(host: Host, loaded: LoadedConfig, workdir: Path) -> Confinement
     return confinement
 
 
-def load_agents(home: Path, loaded: LoadedConfig) -> AgentManager:
-    """The agent profiles of the configuration, the trusted project and the user; reads files."""
+def load_agents(home: Path, loaded: LoadedConfig, nested: Sequence[Path] = ()) -> AgentManager:
+    """The agent profiles of the configuration, the trusted project, ``nested`` folders of it and the user; reads files."""
     config = loaded.config
-    project = [loaded.project_dir / "agents"] if loaded.project_dir else []
+    below = (folder / PROJECT_DIRECTORY for folder in nested)
+    own = home.resolve()
+    projects = [
+        *([loaded.project_dir] if loaded.project_dir else []),
+        *(path for path in below if path.resolve() != own),
+    ]
+    project = [folder / "agents" for folder in projects]
     return AgentManager(
         AgentSources(
             user_home=user_home_of(loaded.environ),

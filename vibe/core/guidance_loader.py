@@ -9,7 +9,7 @@ from pathlib import Path
 from vibe.core.config.models import VibeConfig
 from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, shown, user_home_of
 from vibe.core.config.project_files import project_lineage
-from vibe.core.config.trust import TrustStore
+from vibe.core.config.trust import trusting
 from vibe.core.guidance import Guidance, PromptLayers
 from vibe.core.hooks.loader import HOOKS_FILE, HookFile, load_hooks
 from vibe.core.instructions.memory import MemoryFileError, MemoryStore
@@ -30,6 +30,7 @@ PROMPTS = "prompts"
 class GuidanceRequest:
     """What to load for. ``project_dir`` is the trusted ``.vibe``; ``trust_workdir`` trusts the project this once.
 
+    ``nested`` are trusted folders below the workspace, whose skills are its own, too.
     ``snapshot``: the workspace's files and git are to be told.
     """
 
@@ -40,6 +41,7 @@ class GuidanceRequest:
     project_dir: Path | None = None
     trust_workdir: bool = False
     snapshot: bool = False
+    nested: tuple[Path, ...] = ()
 
     @property
     def user_home(self) -> Path:
@@ -51,6 +53,11 @@ class GuidanceRequest:
         """The project's folders from the workspace up, nearest first."""
         return project_lineage(self.workdir, self.user_home)
 
+    @property
+    def trusts(self) -> Callable[[Path], bool]:
+        """Whether a resolved folder may teach."""
+        return trusting(self.home, self.workdir, self.user_home, trust_workdir=self.trust_workdir)
+
 
 def load_guidance(request: GuidanceRequest) -> Guidance:
     """Read everything; blocks, and asks git.
@@ -58,7 +65,7 @@ def load_guidance(request: GuidanceRequest) -> Guidance:
     Raises:
         UsageError: a hooks file or the system prompt that was chosen is wrong.
     """
-    config, trusts = request.config, trusting(request)
+    config, trusts = request.config, request.trusts
     library = prompt_library(request)
     docs = ProjectDocs.load(request.home, request.lineage, trusts)
     skills = load_skills(request)
@@ -90,29 +97,17 @@ def _unused(files: Sequence[HookFile]) -> tuple[str, ...]:
     return (f"hooks are off, {labels} is not used: set enable_experimental_hooks = true",) if labels else ()
 
 
-def trusting(request: GuidanceRequest) -> Callable[[Path], bool]:
-    """Whether a resolved folder may teach: it is on the user's list, or of the project that is trusted this once."""
-    store = TrustStore(request.home, user_home=request.user_home)
-    lineage = request.lineage
-    top = lineage[-1] if lineage and request.trust_workdir else None
-
-    def trusts(folder: Path) -> bool:
-        return (top is not None and folder.is_relative_to(top)) or store.is_trusted(folder)
-
-    return trusts
-
-
 def load_skills(request: GuidanceRequest) -> SkillManager:
     """The skills of the configured folders, the trusted project and the user.
 
     Raises:
         ConfigError: a pattern is not valid.
     """
-    trusts = trusting(request)
+    trusts = request.trusts
     own = request.home.resolve()
     project = [
         folder / name / SKILLS
-        for folder in request.lineage
+        for folder in (*request.lineage, *request.nested)
         if trusts(folder)
         for name in (PROJECT_DIRECTORY, AGENTS_DIRECTORY)
         if (folder / name).resolve() != own
@@ -128,7 +123,7 @@ def load_skills(request: GuidanceRequest) -> SkillManager:
 
 def load_commands(request: GuidanceRequest) -> CommandFiles:
     """The slash commands of the trusted project, nearest first, and the user's own."""
-    trusts = trusting(request)
+    trusts = request.trusts
     project = [folder / PROJECT_DIRECTORY / COMMANDS for folder in request.lineage if trusts(folder)]
     return CommandFiles(dict.fromkeys([*project, request.home / COMMANDS]))
 

@@ -12,13 +12,16 @@ from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.core.agents.profiles import AgentProfile
 from vibe.core.config.loader import ConfigRequest, load_config
+from vibe.core.config.paths import user_home_of
+from vibe.core.config.trust import nested_projects
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """List them; what is wrong with a file goes to stderr."""
     workdir = existing_folder("--workdir", args.workdir, env.cwd)
     loaded = load_config(ConfigRequest(home=env.home, workdir=workdir, environ=env.environ, trust_workdir=args.trust))
-    agents = load_agents(env.home, loaded)
+    user_home = user_home_of(loaded.environ)
+    agents = load_agents(env.home, loaded, nested_projects(env.home, workdir, user_home, trust_workdir=args.trust))
     profiles = list(agents.profiles.values())
     if args.output == "json":
         broken = [

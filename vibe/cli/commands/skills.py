@@ -11,6 +11,8 @@ from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.core.config.loader import ConfigRequest, load_config
+from vibe.core.config.paths import user_home_of
+from vibe.core.config.trust import nested_projects
 from vibe.core.guidance_loader import GuidanceRequest, load_skills
 from vibe.core.skills.models import SkillInfo
 
@@ -27,6 +29,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
             config=loaded.config,
             project_dir=loaded.project_dir,
             trust_workdir=args.trust,
+            nested=nested_projects(env.home, workdir, user_home_of(loaded.environ), trust_workdir=args.trust),
         )
     )
     for warning in (*loaded.warnings, *manager.warnings):

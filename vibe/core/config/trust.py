@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from vibe.core.config.paths import VibePaths, find_project_dir, is_empty, shown
-from vibe.core.config.project_files import project_lineage
+from vibe.core.config.project_files import nested_folders, project_lineage
 from vibe.core.config.toml_source import TomlSource, read_toml
 from vibe.core.errors import ConfigError
 
@@ -82,6 +83,25 @@ class TrustStore:
             if path.is_absolute():
                 return path.resolve()
         raise ConfigError(source.where((key, index)), f"{key}[{index}]", f"must be an absolute folder, not {item!r}")
+
+
+def trusting(home: Path, workdir: Path, user_home: Path, *, trust_workdir: bool) -> Callable[[Path], bool]:
+    """Whether a resolved folder may teach: it is on the user's list, or of the project that is trusted this once."""
+    store = TrustStore(home, user_home=user_home)
+    lineage = project_lineage(workdir, user_home)
+    top = lineage[-1] if lineage and trust_workdir else None
+
+    def trusts(folder: Path) -> bool:
+        return (top is not None and folder.is_relative_to(top)) or store.is_trusted(folder)
+
+    return trusts
+
+
+def nested_projects(home: Path, workdir: Path, user_home: Path, *, trust_workdir: bool) -> tuple[Path, ...]:
+    """The folders below a trusted workspace that teach those who work in it; the user's home is nobody's project."""
+    if not project_lineage(workdir, user_home):
+        return ()
+    return nested_folders(workdir, trusting(home, workdir, user_home, trust_workdir=trust_workdir))
 
 
 def _teaches(path: Path) -> bool:

@@ -9,24 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from vibe.core.config.project_files import FOREIGN_FOLDERS
+
 DOC_NAMES = ("AGENTS.override.md", "AGENTS.md")
 """In a folder the first that exists and is not empty counts."""
 MAX_BYTES = 32 * 1024
 """Of all files in a prompt, and again of all that an agent is told of later."""
-FOREIGN_FOLDERS = frozenset({
-    ".git",
-    ".tox",
-    ".venv",
-    "build",
-    "dist",
-    "node_modules",
-    "site-packages",
-    "target",
-    "third_party",
-    "vendor",
-    "venv",
-})
-"""What lies below is somebody else's, and so are its instructions."""
 
 Trusts: TypeAlias = Callable[[Path], bool]
 """Whether a resolved folder is trusted."""
