@@ -1,8 +1,16 @@
-"""Names that tool files written for Mistral Vibe import from here; each is defined where the import below says."""
+"""The names that tools and scripts for Mistral Vibe import, each as it is defined here; for others it says what to use."""
 
 from __future__ import annotations
 
-from vibe.core.tools.base import ToolStreamEvent
-from vibe.core.tools.ui import ToolCallEvent, ToolResultEvent
+from importlib import import_module
+from typing import Any
 
-__all__ = ["ToolCallEvent", "ToolResultEvent", "ToolStreamEvent"]
+from vibe.core.config.foreign_imports import HERE, INSTEAD
+
+
+def __getattr__(name: str) -> Any:
+    if name in HERE:
+        return getattr(import_module(HERE[name]), name)
+    if name in INSTEAD:
+        raise ImportError(f"{name} of Mistral Vibe is not here: {INSTEAD[name]}", name=__name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

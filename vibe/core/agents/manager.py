@@ -86,6 +86,9 @@ class AgentManager:
             raise UnknownAgentError(name, self.profiles)
         return self._profiles[name]
 
+    get_agent = get
+    """The same as Mistral Vibe calls it."""
+
     def main(self, name: str) -> AgentProfile:
         """The profile of an agent a person talks to.
 

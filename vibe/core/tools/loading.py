@@ -17,6 +17,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, TypeAlias, cast
 
+from vibe.core.config.foreign_imports import advice_on
 from vibe.core.tools import builtins
 from vibe.core.tools.base import BaseTool
 from vibe.core.tools.signature import check_signature
@@ -191,4 +192,5 @@ def _reason(error: BaseException, path: Path) -> str:
         return f"line {error.lineno}: {error.msg}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     text = " ".join(str(error).split()) or "no message"
-    return f"{f'line {lines[-1]}: ' if lines else ''}{type(error).__name__}: {text}"
+    advice = advice_on(error)
+    return f"{f'line {lines[-1]}: ' if lines else ''}{type(error).__name__}: {text}{f'; {advice}' if advice else ''}"

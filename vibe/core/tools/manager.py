@@ -124,6 +124,9 @@ class ToolManager:
         """The tools of this view by name, in the order of names."""
         return MappingProxyType({name: self._catalogue.classes[name] for name in self._names})
 
+    available_tools = available
+    """The same as Mistral Vibe calls it."""
+
     def get(self, name: str) -> BaseTool[Any, Any, Any, Any]:
         """This view's instance of a tool, made when first asked for.
 

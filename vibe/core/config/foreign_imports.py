@@ -1,0 +1,96 @@
+"""What Python code for Mistral Vibe imports, and where that is here, or what there is in its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+HERE: Mapping[str, str] = MappingProxyType({
+    **dict.fromkeys(("AgentProfile", "AgentSafety", "AgentType"), "vibe.core.agents.profiles"),
+    **dict.fromkeys(
+        (
+            "BaseTool",
+            "BaseToolConfig",
+            "BaseToolState",
+            "InvokeContext",
+            "ToolError",
+            "ToolPermission",
+            "ToolStreamEvent",
+        ),
+        "vibe.core.tools.base",
+    ),
+    **dict.fromkeys(
+        ("ToolCallDisplay", "ToolCallEvent", "ToolResultDisplay", "ToolResultEvent", "ToolUIData"), "vibe.core.tools.ui"
+    ),
+    **dict.fromkeys(("ExecutionMode", "MODE_CATALOG", "ModeGuidance"), "vibe.core.modes"),
+    **dict.fromkeys(("ModelConfig", "ProviderConfig", "SessionLoggingConfig", "VibeConfig"), "vibe.core.config.models"),
+    "AgentManager": "vibe.core.agents.manager",
+    "NoSuchToolError": "vibe.core.tools.errors",
+    "SkillManager": "vibe.core.skills.manager",
+    "ToolManager": "vibe.core.tools.manager",
+})
+"""Names that mean the same here, and the module that defines them."""
+
+RUN = "start an agent with `vibe -p PROMPT --output json`"
+ASKED = "a tool is asked about before it runs, by its permission, its lists and what its `accesses` and `must_ask` say"
+EVENTS = "what a run announces is in ipc.events, and `vibe events` prints it"
+MODELS = "ModelCatalog of vibe.core.llm.factory makes them"
+INSTEAD: Mapping[str, str] = MappingProxyType({
+    **dict.fromkeys(("Agent", "AgentLoop", "run_programmatic"), RUN),
+    **dict.fromkeys(("ApprovalCallback", "ApprovalResponse"), ASKED),
+    **dict.fromkeys(
+        ("AssistantEvent", "BaseEvent", "CompactEndEvent", "CompactStartEvent", "UserMessageEvent"), EVENTS
+    ),
+    **dict.fromkeys(
+        (
+            "BACKEND_FACTORY",
+            "Backend",
+            "BackendLike",
+            "GenericBackend",
+            "LLMBackend",
+            "MistralBackend",
+            "create_backend",
+        ),
+        MODELS,
+    ),
+    **dict.fromkeys(("LLMMessage", "Role"), "vibe.core.messages has a class for each kind of message"),
+    **dict.fromkeys(
+        ("PlanState", "PlanStep", "PlannerAgent"), "`vibe plan new` makes a plan, planner.model describes one"
+    ),
+    **dict.fromkeys(
+        ("SubAgent", "SubAgentConfig"), "a step of a plan is done by a subagent, as the tool `task` starts them"
+    ),
+    "APIToolFormatHandler": "ToolManager.schemas of vibe.core.tools.manager has what a model is offered",
+    "ToolUIDataAdapter": "call_summary and result_display of vibe.core.tools.ui word calls and results",
+    "UserInputCallback": "ctx.user_input_callback is a UserInput of vibe.core.tools.questions",
+    "get_universal_system_prompt": "build_system_prompt of vibe.core.system_prompt makes it",
+})
+"""Names that there is something else for."""
+
+MODULES: Mapping[str, str] = MappingProxyType({
+    "vibe.core.agent": RUN,
+    "vibe.core.agents.models": "vibe.core.types has AgentProfile, AgentSafety and AgentType",
+    "vibe.core.llm.backend.base": MODELS,
+    "vibe.core.llm.backend.factory": MODELS,
+    "vibe.core.llm.types": "vibe.core.llm.port has what a model takes and gives",
+    "vibe.core.planner": INSTEAD["PlannerAgent"],
+    "vibe.core.programmatic": RUN,
+    "vibe.core.subagent": INSTEAD["SubAgent"],
+})
+"""Modules that are not here."""
+
+_MISSING_NAME = re.compile(r"cannot import name '(\w+)' from '(vibe\b[\w.]*)'")
+
+
+def advice_on(error: BaseException) -> str:
+    """What to import, or do, instead of what could not be imported; empty where it is nothing of Mistral Vibe."""
+    if isinstance(error, ModuleNotFoundError) and error.name is not None and error.name.split(".")[0] == "vibe":
+        return MODULES.get(
+            error.name, "that is a module of Mistral Vibe; vibe.core.types has the names that are here, too"
+        )
+    missing = _MISSING_NAME.search(str(error)) if isinstance(error, ImportError) else None
+    if missing is None:
+        return ""
+    name, module = missing.groups()
+    return f"import it from {HERE[name]}" if HERE.get(name, module) != module else INSTEAD.get(name, "")
