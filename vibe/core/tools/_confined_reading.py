@@ -6,9 +6,10 @@ import os
 import re
 from pathlib import Path, PurePosixPath
 
+from vibe.core.tools._carried_text import texts
 from vibe.core.tools._named_paths import path_parts
 from vibe.core.tools._readers import READERS, find_reader
-from vibe.core.tools._runners import Words, positions, texts
+from vibe.core.tools._runners import Words, positions
 from vibe.core.tools._shell import ShellLine, Word
 from vibe.core.tools._shell_programs import bare
 from vibe.core.tools._words import Place

@@ -9,7 +9,9 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TypeAlias
 
-from vibe.core.tools._runners import MAX_POSITIONS, SHELLS, Words, name_of, positions, texts, without_git_options
+from vibe.core.tools._carried_text import setting_texts, texts
+from vibe.core.tools._detours import Feed, fed_texts, guessed_texts, taken_from_input
+from vibe.core.tools._runners import MAX_POSITIONS, Words, name_of, positions, unversioned, without_git_options
 from vibe.core.tools._shell import ShellCommand, ShellLine, parse_line
 
 MAX_DEPTH = 5
@@ -34,6 +36,9 @@ BECOMES_ANOTHER_WITH = {
     "systemd-run": re.compile(r"--ui.*|--gi.*|-[^-]*p.*|--pr.*|-[^-]*M.*|--ma.*"),
 }
 """Programs that do so with one of these options."""
+
+AMBIGUOUS = frozenset({"screen", "top", "view"})
+"""Everyday words, too: no reason to deny where it is not sure that a program is meant."""
 
 PAGERS = frozenset({"less", "more"})
 SHOWS_A_FILE = re.compile(r"\s*(?:less|more)(?:\s+-[A-Za-z]+)*\s+[\w./][\w./-]*\s*")
@@ -64,7 +69,7 @@ def inspect(line: str, denied: Entries, standalone: frozenset[str]) -> Inspectio
     looker = _Looker(denied, standalone, MAX_GROWTH * len(line) + SPARE_TEXT)
     if parsed.opaque:
         return looker.unread(line, parsed.opaque)
-    looker.look(parsed)
+    looker.look(parsed, *([parse_line(line.replace("\\\n", ""))] if "\\\n" in line else []))
     if looker.opaque and not looker.denied:
         return looker.unread(line, looker.opaque, each_time=True)
     return Inspection(denied=looker.denied, other=looker.other)
@@ -78,7 +83,7 @@ class _Looker:
         for entry in entries:
             self._entries.setdefault(entry[0], []).append(entry)
         self._standalone = standalone
-        self._seen: set[str] = set()
+        self._seen: set[tuple[str, bool]] = set()
         self._unread = limit
         self.denied = ""
         self.other = ""
@@ -93,63 +98,69 @@ class _Looker:
             why = f"{why}, and {listed!r} is in it"
         return Inspection(other=other, opaque=why if listed or each_time else "")
 
-    def look(self, line: ShellLine) -> None:
-        """Note what is in a line; stops at a denial, and where there is too much to read."""
-        pending = [(line, 0)]
+    def look(self, *lines: ShellLine) -> None:
+        """Note what is in lines; stops at a denial, and where there is too much to read."""
+        pending = [(line, 0, True) for line in lines]
         while pending:
-            current, depth = pending.pop()
-            for text in self._texts(current):
-                inner = self._script(text, depth)
+            current, depth, sure = pending.pop()
+            for text, certain in self._texts(current, sure=sure):
+                inner = self._script(text, depth, sure=certain)
                 if self.denied or self.opaque:
                     return
                 if inner is not None:
-                    pending.append((inner, depth + 1))
+                    pending.append((inner, depth + 1, certain))
             if self.denied or self.opaque:
                 return
 
-    def _texts(self, line: ShellLine) -> Iterator[str]:
-        """Judge the commands of a line and those they run; the shell text they carry, or that the line feeds to them."""
-        feeds = False
-        readings = ((command, words) for command in line.commands for words in _readings(command))
-        for command, words in readings:
+    def _texts(self, line: ShellLine, *, sure: bool) -> Iterator[tuple[str, bool]]:
+        """Judge the commands of a line and those they run; the shell text in it, and whether it surely is such."""
+        feeds: dict[Feed, None] = {}
+        readings = {(words, command.fed): None for command in line.commands for words in _readings(command)}
+        for words, fed in readings:
             starts = positions(words)
             if len(starts) > MAX_POSITIONS:
                 self.opaque = "it runs more programs through one another than are looked through"
                 return
-            for start in starts:
-                inner = words[start:]
-                self._judge(inner, command)
-                feeds = feeds or _reads_commands(inner)
-                yield from texts(inner)
-        if feeds:
-            yield from _fed(line)
+            for inner in (words[start:] for start in starts):
+                self._judge(inner, fed=fed, sure=sure)
+                feeds.update(dict.fromkeys(taken_from_input(inner, fed=fed)))
+                yield from ((text, sure) for text in texts(inner))
+                yield from ((text, False) for text in guessed_texts(inner, line))
+        yield from ((text, sure) for text in line.nested)
+        yield from ((text, sure) for name, value in line.held for text in setting_texts(name, value))
+        for feed in feeds:
+            yield from ((text, sure and feed is Feed.SHELL) for text in fed_texts(line, feed))
 
-    def _script(self, text: str, depth: int) -> ShellLine | None:
+    def _script(self, text: str, depth: int, *, sure: bool) -> ShellLine | None:
         """Shell text as a line, unless it was read before; too much of it makes the whole line opaque."""
+        if not text or text.isspace() or (text, sure) in self._seen:
+            return None
         self._unread -= len(text)
         if self._unread < 0:
-            self.opaque = TOO_DEEP
+            self.opaque = TOO_DEEP if sure else self.opaque
             return None
-        if text in self._seen:
-            return None
-        self._seen.add(text)
+        self._seen.add((text, sure))
         inner = parse_line(text)
         if depth == MAX_DEPTH or inner.opaque:
-            self.opaque = TOO_DEEP
+            self.opaque = TOO_DEEP if sure else self.opaque
             return None
         return inner
 
-    def _judge(self, words: Words, command: ShellCommand) -> None:
+    def _judge(self, words: Words, *, fed: bool, sure: bool) -> None:
         first = words[0]
         if not first:
             return
         program = name_of(first)
-        entries = [entry for name in {first, program, _unversioned(program)} for entry in self._entries.get(name, ())]
+        if not sure and program in AMBIGUOUS:
+            return
+        entries = [entry for name in {first, program, unversioned(program)} for entry in self._entries.get(name, ())]
         if any(_is_entry(words, entry) for entry in entries):
             self.denied = self.denied or f"{' '.join(_known(words[:3]))!r} is on the deny list"
-        elif self._standalone & {program, _unversioned(program)} and _waits_for_typing(words, command):
+        elif sure and self._standalone & {program, unversioned(program)} and _waits_for_typing(words, fed=fed):
             waits = f"{program!r} would wait for someone to type; give it a script, a file or -c"
             self.denied = self.denied or waits
+        if not sure and program not in {"sudo", "doas", "pkexec"}:
+            return
         options = BECOMES_ANOTHER_WITH.get(program)
         if (
             program in BECOMES_ANOTHER
@@ -163,6 +174,12 @@ def _readings(command: ShellCommand) -> Iterator[Words]:
     """The words as they stand, and with their braces expanded."""
     words = tuple(word.text for word in command.words)
     yield words
+    if any(word.text is None and word.guess for word in command.words):
+        guessed = tuple(word.guess or None if word.text is None else word.text for word in command.words)
+        yield guessed
+        first = (guessed[0] or "").split()
+        if len(first) > 1:
+            yield (*first, *guessed[1:])
     if any(word.pattern and word.text and "{" in word.text for word in command.words):
         yield tuple(
             text
@@ -189,10 +206,6 @@ def _known(words: Words) -> tuple[str, ...]:
     """The words up to the first that is not known."""
     end = next((index for index, word in enumerate(words) if word is None), len(words))
     return tuple(word for word in words[:end] if word is not None)
-
-
-def _unversioned(program: str) -> str:
-    return program.rstrip("0123456789.")
 
 
 def _is_entry(words: Words, entry: tuple[str, ...]) -> bool:
@@ -264,42 +277,10 @@ def _may_be_another(name: str) -> bool:
     return any(fnmatchcase(program, name) for program in BECOMES_ANOTHER)
 
 
-def _reads_commands(words: Words) -> bool:
-    """Whether it is a shell without a script, or runs the words it reads."""
-    program = name_of(words[0])
-    rest = [word for word in words[1:] if word is not None and not word.startswith(("-", "+"))]
-    if program in SHELLS:
-        return not rest or rest[0] in FED or "-s" in words
-    if program in {".", "source"}:
-        return rest[:1] != [] and rest[0] in FED
-    return program in {"at", "batch", "parallel"} or (program == "xargs" and _runs_what_it_reads(words))
-
-
-FED = frozenset({"/dev/stdin", "/dev/null"})
-"""Names of what a line feeds; the second stands for a process substitution."""
-
-
-def _fed(line: ShellLine) -> Iterator[str]:
-    """What a line may feed to such a program."""
-    yield from line.fed_texts
-    for command in line.commands:
-        if command.argv[:1] in {("echo",), ("printf",)}:
-            yield " ".join(word for word in command.argv[1:] if not word.startswith("-")).replace("\\n", "\n")
-
-
-def _runs_what_it_reads(words: Words) -> bool:
-    """Whether ``xargs`` takes the name of a program from what it reads."""
-    last = positions(words)[-1]
-    return len(positions(words[last:])) == 1 and (last == 0 or name_of(words[last]) in {"{}", "%", "@", *WRAPPING})
-
-
-WRAPPING = frozenset({"env", "nice", "nohup", "setsid", "command", "exec", "timeout", "stdbuf", "sudo", "sh", "bash"})
-
-
-def _waits_for_typing(words: Words, command: ShellCommand) -> bool:
+def _waits_for_typing(words: Words, *, fed: bool) -> bool:
     if words[0] is not None and name_of(words[0]) in PAGERS:
         return True
-    if command.fed or any(word is None for word in words):
+    if fed or any(word is None for word in words):
         return False
     rest = [word for word in words[1:] if word is not None and not INTERACTIVE_FLAG.fullmatch(word)]
     if name_of(words[0]) == "ssh":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vibe.core.tools._words import (
@@ -18,9 +19,11 @@ from vibe.core.tools._words import (
     State,
     Values,
     Word,
+    decoded,
     is_number,
     joined,
     literal,
+    substitutions,
     text_of,
     unquoted,
     value_of,
@@ -34,6 +37,10 @@ SIMPLE_EXPANSION = re.compile(r"\$\{?(?P<name>\w+|[?#$!])\}?")
 CUT_EXPANSION = re.compile(
     r"\$\{(?P<name>[a-z_][a-z0-9_]*)(?:%%?|##?)[\w.*/-]+\}|\$\{#(?P<measured>[a-z_][a-z0-9_]*)\}"
 )
+RUNS_ITS_WORDS = re.compile(r"(?:^|[;&|({\n]|\b(?:exec|eval|command|env|then|do|sudo))\s*\"?\$\{?[@*0-9]")
+"""A script that runs what comes after it."""
+INSTEAD = re.compile(r"^\$\{\w+:?[-=+](?P<word>.*)\}$", re.DOTALL)
+REPEATING = frozenset({("echo",), ("printf",), ("which",), ("command",), ("type",), ("readlink",), ("realpath",)})
 PLAIN_OUTPUT = frozenset({
     "git rev-parse HEAD", "git rev-parse --short HEAD", "git rev-parse --abbrev-ref HEAD", "git branch --show-current",
     "whoami", "nproc", "id -u", "id -un", "id -g", "uname", "uname -s", "uname -m", "uname -r",
@@ -48,6 +55,10 @@ class Expansions(ABC):
         self.commands: list[ShellCommand] = []
         self.surprises: list[str] = []
         self.inputs: list[str] = []
+        self.nested: list[str] = []
+        self.held: list[tuple[str, str]] = []
+        self.passing: set[str] = set()
+        self.functions: set[str] = set()
         self.fed_texts: list[str] = []
         self.barred = False
         self.plain = True
@@ -67,6 +78,26 @@ class Expansions(ABC):
     @abstractmethod
     def in_order(self, nodes: Iterable[Node], state: State, *, fed: bool) -> State:
         """Take nodes one after the other; the state after them."""
+
+    def hold(self, node: Node, names: Sequence[str], values: Values) -> None:
+        """Keep what a variable holds, be it no more than a guess, for whoever looks for what may be run."""
+        known = [word.guess if word.text is None else word.text for word in values]
+        array = next((child for child in node.children if child.type == "array"), None)
+        elements = [literal(part) for part in array.named_children] if array is not None else []
+        known += [word.text or word.guess for word in elements if word is not None]
+        for text in filter(None, known):
+            self.held.append(("".join(names), text))
+            self.nested += substitutions(text)
+
+    def note_steering(self, node: Node) -> None:
+        """Keep which functions run their words, and what a declaration carries."""
+        text = text_of(node)
+        if node.type == "function_definition":
+            self.functions.update(text_of(child) for child in node.children if child.type == "word")
+            if RUNS_ITS_WORDS.search(text):
+                self.passing.update(text_of(child) for child in node.children if child.type == "word")
+        else:
+            self.nested += substitutions(text)
 
     def values(self, node: Node, state: State, *, quoted: bool = False) -> Values:
         """What a word may be."""
@@ -118,6 +149,9 @@ class Expansions(ABC):
         if UNKNOWN in values:
             self.surprise(f"it has a {node.type.replace('_', ' ')}", barred=re.match(r"\$\{!|.*@", text) is not None)
             if not simple:
+                self.nested += substitutions(text)
+                instead = INSTEAD.search(text)
+                values = (replace(UNKNOWN, guess=instead["word"].strip("\"'")),) if instead else values
                 self.in_order([child for child in node.children if child.is_named], state, fed=False)
         return values
 
@@ -139,10 +173,21 @@ class Expansions(ABC):
         self.in_order(node.children, state, fed=False)
         if node.type == "process_substitution" and text.startswith("<("):
             return (Word(text="/dev/null"),)
+        guess = self._printed(self.commands[started:])
+        if node.type == "translated_string":
+            guess = text[2:-1]
         if node.type == "command_substitution" and text.startswith("$("):
             own = [" ".join(command.argv) for command in self.commands[started:]]
             plain = len(own) == 1 and own[0] in PLAIN_OUTPUT
             if quoted or plain:
-                return (SOME_WORD if plain else SOME_TEXT,)
+                return (replace(SOME_WORD if plain else SOME_TEXT, guess=guess),)
         self.surprise(f"it has a {node.type.replace('_', ' ')}")
-        return (UNKNOWN,)
+        return (replace(UNKNOWN, guess=guess),)
+
+    @staticmethod
+    def _printed(commands: Sequence[ShellCommand]) -> str:
+        """What a substitution probably stands for, if it only prints or looks up its words."""
+        if len(commands) != 1 or commands[0].argv[:1] not in REPEATING:
+            return ""
+        words = [word.guess if word.text is None else word.text for word in commands[0].words[1:]]
+        return " ".join(decoded(word) for word in words if not word.startswith("-") and "%" not in word)

@@ -25,6 +25,7 @@ from vibe.core.tools._words import (
     Word,
     is_number,
     merged,
+    substitutions,
     text_of,
 )
 
@@ -48,6 +49,7 @@ HARMLESS_REDIRECT = re.compile(r"(?:[12]?>&[12]|(?:[12]|&)?>>?\s*/dev/null)")
 FILE_TESTS = frozenset(["-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "-nt", "-ot", "-ef"])
 TEXT_TESTS = frozenset(["-n", "-z", "=", "==", "!=", "=~", "<", ">"])
 NUMBER_TESTS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
+UNCHANGING = frozenset({("true",), (":",), ("false",), ("test",)})
 MAX_PLACES = 8
 
 
@@ -128,13 +130,10 @@ class Flow(Expansions):
         body = [child for child in node.children if child.type == "do_group"]
         started = len(self.commands)
         asked = self.in_order([child for child in node.children if child not in body], before, fed=fed)
-        programs = {command.argv[:1] for command in self.commands[started:]} - {
-            ("true",),
-            (":",),
-            ("false",),
-            ("test",),
-        }
-        if not programs and "$" not in "".join(text_of(child) for child in node.children if child not in body):
+        programs = {command.argv[:1] for command in self.commands[started:]}
+        if programs <= UNCHANGING and "$" not in "".join(
+            text_of(child) for child in node.children if child not in body
+        ):
             self.surprise("it may never end", barred=True)
         self._loop(body, asked, fed=fed)
         return asked.without(changed)
@@ -251,6 +250,7 @@ class Flow(Expansions):
             elif child.type != "variable_name":
                 self.walk(child, state, fed=fed)
         name = self._note_set(names)
+        self.hold(node, names, values)
         self._harmless(values)
         if any(word.pattern for word in values):
             values = (UNKNOWN,)
@@ -287,6 +287,7 @@ class Flow(Expansions):
                 self._note([(Word(text=word),) for word in ("test", *words)], fed=fed, state=state)
                 return state
         self.plain = False
+        self.nested += substitutions(text_of(node))
         for child in node.children:
             self._condition(child, state, double=node.children[0].type == "[[")
         return state
@@ -349,11 +350,15 @@ class Flow(Expansions):
         if kind in EXPANSION_NODES or kind in LITERAL_NODES:
             self._harmless(self.values(node, state))
             return state
+        if kind == "heredoc_redirect" and not re.match(r"<<-?\s*['\"\\]", text_of(node)):
+            self.nested += substitutions(text_of(node))
         if kind == "heredoc_body":
             self.fed_texts.append(text_of(node))
         elif kind == "herestring_redirect":
             known = [word.text for child in node.named_children for word in self.values(child, state)]
             self.fed_texts.extend(text for text in known if text)
+        if kind in STEERING_NODES:
+            self.note_steering(node)
         if kind == "&":
             self.surprise("it starts something in the background", barred=True)
         elif not node.is_named:

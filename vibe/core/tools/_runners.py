@@ -13,7 +13,10 @@ from typing import TypeAlias
 
 from vibe.core.tools._reader_rules import options_in
 
-SHELLS = frozenset({"ash", "bash", "dash", "fish", "ksh", "mksh", "rbash", "sh", "yash", "zsh"})
+SHELLS = frozenset({
+    "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "posh", "pwsh", "rbash",
+    "sh", "tcsh", "xonsh", "yash", "zsh",
+})  # fmt: skip
 
 Words: TypeAlias = "Sequence[str | None]"
 """None is a word that only running tells."""
@@ -43,7 +46,14 @@ def _runner(row: str = "", before: int = 0, *, perhaps: int = 0, after: str = ""
 
 
 PLAIN = _runner()
+LOADER = _runner("--library-path= --inhibit-rpath= --audit= --preload= --argv0= --list --verify --inhibit-cache")
 ANYWHERE = Runner(anywhere=True)
+CONTAINER = (
+    "-v= -e= -p= -w= -u= -l= -h= -m= -c= -a= -itdTP --name= --volume= --env= --publish= --workdir= --user= --network= "
+    "--entrypoint= --mount= --rm --init --platform= --env-file= --memory= --cpus= --gpus= --hostname= --label= --tty "
+    "--interactive --detach --privileged --pull= --no-deps --shm-size= --cap-add= --add-host="
+)
+POD = "-n= -c= -it --namespace= --container= --context="
 SETARCH = "-BFILRSTXZ3v --4gb --addr-compat-layout --addr-no-randomize --verbose --list --uname-2.6"
 
 RUNNERS: Mapping[str, Runner] = MappingProxyType({
@@ -149,6 +159,20 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType({
     "nix": _runner(after="-c --command"),
     "ssh": _runner(before=1),
     "rustup": _runner(before=1, after="run"),
+    **dict.fromkeys(("docker", "docker-compose", "nerdctl", "podman"), _runner(CONTAINER, 1, after="run exec")),
+    **dict.fromkeys(("kubectl", "oc"), _runner(POD, 1, after="exec debug run rsh")),
+    **dict.fromkeys(("adb", "lxc", "apptainer", "singularity"), _runner(perhaps=1, after="shell exec")),
+    **dict.fromkeys(("flatpak", "foreman", "heroku", "honcho", "snap", "toolbox"), _runner(after="run start")),
+    "wezterm": _runner(after="start"),
+    "distrobox": _runner(before=1, after="enter"),
+    "ip": _runner(before=2, after="netns"),
+    "jobs": _runner(after="-x"),
+    "cmake": _runner(perhaps=1, assigns=True, after="env time"),
+    "cargo": _runner(after="watch"),
+    "dtach": _runner(before=1),
+    "abduco": _runner(before=1),
+    **dict.fromkeys(("mosh", "rsh"), _runner(before=1)),
+    **dict.fromkeys(("kitty", "mpirun", "openvt", "salloc", "srun", "ssh-agent", "wine", "wsl", "xterm"), PLAIN),
 })  # fmt: skip
 """By name. What only looks something up (``command -v``) is left out by ``positions``."""
 
@@ -164,42 +188,23 @@ MAX_POSITIONS = 40
 RESERVED = frozenset({"{", "(", "!", "if", "then", "elif", "else", "while", "until", "do", "time"})
 """Where a line is no shell the parser knows, commands may follow these."""
 
-TEXT_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "su": ("-c", "--command", "--session-command"),
-    "runuser": ("-c", "--command", "--session-command"),
-    "script": ("-c", "--command"),
-    "flock": ("-c", "--command"),
-    "sg": ("-c",),
-    "nix-shell": ("--run", "--command"),
-    "git": ("-x", "--exec", "--extcmd", "--tree-filter", "--index-filter", "--msg-filter", "--env-filter", "-O",
-            "--open-files-in-pager"),
-    "tar": ("-I", "-F", "--to-command", "--use-compress-program", "--rsh-command", "--info-script", "--checkpoint-action"),
-    "rsync": ("-e", "--rsh"),
-    "mapfile": ("-C",), "readarray": ("-C",), "complete": ("-C",), "compgen": ("-C",), "hash": ("-p",),
-    "man": ("-P", "--pager"),
-    "xterm": ("-e",),
-    "npx": ("-c", "--call"), "npm": ("-c", "--call"), "sudo": ("-s", "-i", "--shell", "--login"), "capsh": ("-c",),
-})  # fmt: skip
-"""Options whose value is shell text, by program."""
-
-JOINED = frozenset({"eval", "parallel", "watch", "sg", "hyperfine", "entr", "sem", "ssh"})
-"""Programs that hand their words to a shell as one text."""
-
-CARRIERS = frozenset({*SHELLS, *TEXT_OPTIONS, *JOINED, "trap", "env", "alias", "bind"})
-
 GIT_VALUED = options_in("-C= -c= --git-dir= --work-tree= --namespace= --exec-path? --config-env= --super-prefix= "
                         "--attr-source= --list-cmds=")  # fmt: skip
-GIT_RUNNING_KEY = re.compile(
-    r"(?i)(?:alias\..*|.*(?:editor|sshcommand|askpass|proxy|fsmonitor|pager|cmd|program|external|helper))="
-)
-RUNS_ITS_WORDS = re.compile(r"(?:^|[;&|({]|\b(?:exec|eval|command|env|then|do))\s*\"?\$\{?[@*0-9]")
-"""A script that runs what comes after it."""
-SHELL_VALUED = frozenset({"--rcfile", "--init-file"})
 
 
 def name_of(word: str | None) -> str:
     """The name of a program without its folder."""
     return (word or "").rsplit("/", 1)[-1]
+
+
+def unversioned(program: str) -> str:
+    """``python3.11`` as ``python``."""
+    return program.rstrip("0123456789.")
+
+
+def runner_of(program: str) -> Runner | None:
+    """How a program takes the command it runs; a loader of programs by any of its names."""
+    return LOADER if re.fullmatch(r"ld(?:-[\w.-]+)?\.so[\d.]*", program) else RUNNERS.get(program)
 
 
 def positions(words: Words) -> list[int]:
@@ -217,13 +222,13 @@ def positions(words: Words) -> list[int]:
         found[start] = None
         if words[start] in RESERVED:
             pending.append(start + 1)
-        runner = RUNNERS.get(name_of(words[start]))
+        runner = runner_of(name_of(words[start]))
         if runner is not None:
-            pending += _within(words, start, runner, seen)
+            pending += within(words, start, runner, seen)
     return sorted(found)
 
 
-def _within(words: Words, start: int, runner: Runner, seen: set[tuple[str, int, int]]) -> Iterator[int]:
+def within(words: Words, start: int, runner: Runner, seen: set[tuple[str, int, int]]) -> Iterator[int]:
     """Where a command of the runner at ``start`` may start. ``seen`` spares what another reading has come by already."""
     name = name_of(words[start])
     if name == "command" and _looks_up(words[start + 1 :]):
@@ -279,100 +284,6 @@ def _takes_next(word: str, options: Mapping[str, str]) -> bool | None:
     return False
 
 
-def texts(words: Words) -> Iterator[str]:
-    """The shell text that the command which ``words`` begin with carries in its arguments."""
-    program = name_of(words[0])
-    if program not in CARRIERS:
-        return
-    known = [word for word in words[1:] if word is not None]
-    if program in SHELLS:
-        yield from _shell_text(known)
-    elif program == "trap":
-        yield from [word for word in known if word not in {"--", "-", "-p", "-l"}][:1]
-    elif program == "env":
-        yield from _split_string(known)
-    elif program == "alias":
-        yield from (word.partition("=")[2] for word in known)
-    elif program == "bind":
-        yield from (word.rpartition(":")[2].strip("\"' ") for word in known if ":" in word)
-    elif program == "git":
-        yield from _git_text(known)
-    for option in TEXT_OPTIONS.get(program, ()):
-        yield from (text.removeprefix("exec=") for text in _values(known, option))
-    if program in JOINED:
-        yield from _joined(words, program)
-
-
-def _shell_text(words: Sequence[str]) -> Iterator[str]:
-    """``-c TEXT``, in a cluster, with ``--`` or other options between."""
-    wanted = False
-    index = 0
-    while index < len(words):
-        word = words[index]
-        index += 1
-        if word in {"-", "--"}:
-            break
-        if not word.startswith(("-", "+")):
-            index -= 1
-            break
-        if word.startswith("--"):
-            wanted |= word.startswith("--command")
-            index += word in SHELL_VALUED
-            if "=" in word and word.startswith("--command"):
-                yield word.partition("=")[2]
-        else:
-            wanted |= "c" in word and word.startswith("-")
-            index += word.count("o") + word.count("O")
-    if wanted:
-        # What an option may have taken for its value is read as well.
-        yield from words[max(index - 1, 0) : index + 1]
-        if any(RUNS_ITS_WORDS.search(word) for word in words[index : index + 1]):
-            yield " ".join(words[index + 1 :])
-            yield " ".join(words[index + 2 :])
-
-
-def _split_string(words: Sequence[str]) -> Iterator[str]:
-    for index, word in enumerate(words):
-        short = re.match(r"-[i0v]*S", word)
-        if short:
-            yield " ".join((word[short.end() :], *words[index + 1 :]))
-        elif word.startswith("--s"):
-            yield " ".join((word.partition("=")[2], *words[index + 1 :]))
-
-
-def _git_text(words: Sequence[str]) -> Iterator[str]:
-    """Aliases and programs named in settings, and what ``bisect run`` and ``submodule foreach`` run."""
-    for index, word in enumerate(words):
-        if GIT_RUNNING_KEY.match(word):
-            yield word.partition("=")[2].removeprefix("!")
-        elif word.startswith("!"):
-            yield word[1:]
-        elif word in {"run", "foreach"}:
-            yield " ".join(one for one in words[index + 1 :] if not one.startswith("--"))
-
-
-def _values(words: Sequence[str], option: str) -> Iterator[str]:
-    """What may be the value of an option: the next word, or what is attached to it."""
-    for index, word in enumerate(words):
-        if option.startswith("--"):
-            name, equals, value = word.partition("=")
-            if len(name) > 3 and option.startswith(name):
-                yield value if equals else "".join(words[index + 1 : index + 2])
-        elif re.match(r"-\w", word) and option[1] in word:
-            yield word[word.index(option[1]) + 1 :] or "".join(words[index + 1 : index + 2])
-
-
-def _joined(words: Words, program: str) -> Iterator[str]:
-    """The words as one text, from wherever the command may start."""
-    if program in RUNNERS:
-        starts = list(_within(words, 0, RUNNERS[program], set()))
-    else:
-        plain = [index for index in range(1, len(words)) if not (words[index] or "").startswith("-")]
-        starts = plain[: 2 if program == "sg" else 1]
-    for start in starts:
-        yield " ".join(word for word in words[start:] if word is not None)
-
-
 def without_git_options(words: Words) -> Words:
     """``git -C x push`` as ``git push``."""
     index = 1
@@ -387,7 +298,7 @@ def runs_others(words: Sequence[str]) -> bool:
     Those that run something only by a subcommand or an option are told from their words, like any program.
     """
     program = name_of(words[0]) if words else ""
-    runner = RUNNERS.get(program)
+    runner = runner_of(program)
     return program in OTHER_RUNNERS or (runner is not None and not runner.after and program not in OF_A_PROJECT)
 
 

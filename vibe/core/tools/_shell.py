@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ ODD_CHARACTER = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]|\\\s")
 """The last part: around a backslash before white space the parser and bash part ways."""
 
 
+HERE_DOCUMENT = re.compile(r"<<-?[ \t]*['\"\\]?(?P<end>\w+)")
 MAX_LINE = 32_768
 MAX_NODES = 16_000
 MAX_NESTING = 100
@@ -35,6 +37,9 @@ class ShellLine:
     ``inputs`` are files it reads by ``<``; ``fed_texts`` what here-documents and here-strings hold, which a shell would
     run. ``opaque`` says why not all of it was read, or nothing. ``barred``: not even where nothing can be written does it
     only read, or nobody can say what it would run. ``plain``: it has no variables, substitutions, loops or conditions.
+
+    Of what it may run by a detour: ``nested`` is text of substitutions that another word or a variable carries,
+    ``held`` what variables are set to, ``passing`` those of its ``functions`` that run their words.
     """
 
     commands: tuple[ShellCommand, ...]
@@ -44,6 +49,10 @@ class ShellLine:
     opaque: str = ""
     barred: bool = False
     plain: bool = True
+    nested: tuple[str, ...] = ()
+    held: tuple[tuple[str, str], ...] = ()
+    passing: frozenset[str] = frozenset()
+    functions: frozenset[str] = frozenset()
 
 
 @lru_cache(maxsize=256)
@@ -66,10 +75,22 @@ def parse_line(line: str, start: Place = ()) -> ShellLine:
         commands=tuple(flow.commands),
         surprises=tuple(dict.fromkeys(flow.surprises)),
         inputs=tuple(flow.inputs),
-        fed_texts=tuple(flow.fed_texts),
+        fed_texts=tuple(dict.fromkeys((*flow.fed_texts, *_here_documents(line)))),
         barred=flow.barred or flow.reads_surroundings,
         plain=flow.plain,
+        nested=tuple(flow.nested),
+        held=tuple(flow.held),
+        passing=frozenset(flow.passing),
+        functions=frozenset(flow.functions),
     )
+
+
+def _here_documents(line: str) -> Iterator[str]:
+    """The texts of here-documents as they stand in a line: the parser takes some for words."""
+    for found in HERE_DOCUMENT.finditer(line):
+        body = line[found.end() :].partition("\n")[2]
+        end = re.search(rf"^\t*{re.escape(found['end'])}$", body, re.MULTILINE)
+        yield body[: end.start()] if end else body
 
 
 def _unread(why: str) -> ShellLine:

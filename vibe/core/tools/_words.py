@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -27,6 +27,7 @@ SHOWN_VARIABLES = frozenset({
 })  # fmt: skip
 """Variables of the surroundings that anybody may see."""
 NUMBERS = frozenset({"?", "#", "$", "!"})
+MAX_CHARACTER = 0x10FFFF
 MAX_READINGS = 32
 """How many ways to read one command, by the values its variables may have, are looked at."""
 
@@ -36,7 +37,8 @@ class Word:
     """A word: its text after quotes are removed, None if only running tells. ``pattern``: the shell may expand it.
 
     Of what only running tells: ``harmless`` is one word, whatever it holds, and no secret of the surroundings;
-    ``plain`` is so without quotes, too; ``number`` is a number.
+    ``plain`` is so without quotes, too; ``number`` is a number. ``guess`` is what it may well be,
+    and only ever a reason to deny.
     """
 
     text: str | None
@@ -44,6 +46,7 @@ class Word:
     harmless: bool = False
     plain: bool = False
     number: bool = False
+    guess: str = field(default="", compare=False)
 
 
 UNKNOWN = Word(text=None)
@@ -126,7 +129,7 @@ def literal(node: Node) -> Word | None:
     if node.type == "raw_string":
         return Word(text=text[1:-1])
     if node.type == "ansi_c_string":
-        return UNKNOWN if "\\" in text else Word(text=text[2:-1])
+        return Word(text=None, guess=decoded(text[2:-1])) if "\\" in text else Word(text=text[2:-1])
     if node.type == "string" and all(child.type in {"string_content", '"'} for child in node.children):
         body = text[1:-1]
         return UNKNOWN if re.search(r"(?<!\\)(?:\\\\)*[$`]", body) else Word(text=unquoted(body))
@@ -142,6 +145,38 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text.replace("\\\n", ""), flags=re.DOTALL)
 
 
+ESCAPES = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|0?([0-7]{1,3})|(.))", re.DOTALL)
+ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "", "e": "", "E": "", "c": ""}
+
+
+def decoded(text: str) -> str:
+    r"""What escapes such as ``\x76`` stand for, in ``$'...'`` and for ``printf``; good enough for a guess."""
+
+    def one(found: re.Match[str]) -> str:
+        *hexadecimal, octal, letter = found.groups()
+        number = next((int(digits, 16) for digits in hexadecimal if digits), int(octal, 8) if octal else None)
+        if number is not None:
+            return chr(number) if number <= MAX_CHARACTER else ""
+        return ESCAPED.get(letter, letter)
+
+    return ESCAPES.sub(one, text)
+
+
+def substitutions(text: str) -> Iterator[str]:
+    """What stands in ``$(...)`` and between backticks, whatever is around it, each with what is within it."""
+    start, depth = -1, 0
+    for found in re.finditer(r"\$?\(|\)", text) if "$(" in text else ():
+        if start < 0:
+            start, depth = (found.end(), 1) if found[0] == "$(" else (-1, 0)
+        else:
+            depth += -1 if found[0] == ")" else 1
+            if depth == 0:
+                yield text[start : found.start()]
+                start = -1
+    if "`" in text:
+        yield from text.split("`")[1::2]
+
+
 def joined(parts: Sequence[Values], bare: str = "") -> Values:
     """Parts of a word as one, in every way they may be read. ``bare``: its source, all that is quoted left out."""
     readings: list[Word] = []
@@ -154,7 +189,8 @@ def joined(parts: Sequence[Values], bare: str = "") -> Values:
             readings.append(Word(text="".join(known), pattern=pattern))
         else:
             harmless = not pattern and all(part.harmless for part in reading if part.text is None)
-            readings.append(Word(text=None, harmless=harmless, plain=harmless))
+            guess = "".join(part.guess if part.text is None else part.text for part in reading)
+            readings.append(Word(text=None, harmless=harmless, plain=harmless, guess=guess))
     return tuple(dict.fromkeys(readings))
 
 
@@ -171,7 +207,7 @@ def _expanded(word: Word, *, quoted: bool) -> Word:
     if quoted:
         return word
     if word.text is None:
-        return word if word.plain else UNKNOWN
+        return word if word.plain else replace(UNKNOWN, guess=word.guess)
     if word.pattern:
         return UNKNOWN if "/" in word.text else SOME_WORD
     return UNKNOWN if SPLITS.search(word.text) else word

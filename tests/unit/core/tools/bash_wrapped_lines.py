@@ -58,7 +58,7 @@ PLAIN_ARGUMENTS: tuple[str, ...] = (
     "nice -n 5 grep vim f", "env A=b grep vim f", "xargs grep less", "ls | xargs -0 grep less", "ls | xargs -n 1 grep more", "xargs -I {} grep less {}", "find . -name vim",
     "find . -name less -exec grep more {} +", "git log --grep vim", "git commit -m 'use less memory'", "git commit -m vim", "git checkout -b vim", "git add less", "git log -- less",
     "git -C less status", "cat vim", "ls top", "cd screen", "ls more less top", "pip show ipython", "pip install nano", "npm install less", "npm install --save-dev less",
-    "apt-get install -y vim", "docker run -it ubuntu vim", "make top", "uv run grep less f", "uv add less", "uv pip install ipython", "test -f less", "[ -d vim ]",
+    "apt-get install -y vim", "make top", "uv run grep less f", "uv add less", "uv pip install ipython", "test -f less", "[ -d vim ]",
     "[[ -x /usr/bin/vim ]]", "cp vim x", "cat src/screen/top.py", "sh build.sh vim", "bash -e build.sh less", "bash -c 'echo $1' x vim", "python x.py", "python -c 'print(1)'",
     "python -m pytest pdb", "python -m json.tool", "python3 -m pytest --pdb", "node x.js", "node --version", "bash --version", "ssh host ls", "ssh -V", "echo x | python",
     "python <<EOF\nprint(1)\nEOF", "rm less", "stat view", "alias", "trap - EXIT", "exec 3>&1", "for vim in a; do echo $vim; done", "x=vim", "rg -t less foo", "ls | grep top",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.core.tools.bash_carried_lines import CARRIED, HARMLESS_MENTIONS
 from tests.unit.core.tools.bash_wrapped_lines import PLAIN_ARGUMENTS, WRAPPERS
 from vibe.core.tools._denials import inspect
 from vibe.core.tools._remembering import covered_commands
@@ -399,6 +400,29 @@ def test_a_denied_program_is_found_in_every_wrapper(wrapper: str, program: str) 
 def test_acting_as_another_is_found_in_every_wrapper(wrapper: str) -> None:
     line = wrapper.format(*["sudo" if "{{{" in wrapper or "timeout {{" in wrapper else "sudo -n true"] * 2)
     assert acts_as_another(line), line
+
+
+def carrying(shape: str, program: str) -> str:
+    first, rest = program[:1], program[1:]
+    shape = shape.replace("W''ORD", f"{first}''{rest}").replace("WO\\\nRD", f"{first}\\\n{rest}")
+    return shape.replace("WORD", program)
+
+
+@pytest.mark.parametrize("shape", CARRIED)
+def test_a_denied_program_is_found_wherever_it_is_carried(shape: str) -> None:
+    for program in ("vim", "nano", "emacs", "htop"):
+        line = carrying(shape, program)
+        assert judge(line).permission is ToolPermission.NEVER, line
+
+
+def test_the_shapes_alone_are_not_denied() -> None:
+    verdicts = {shape: judge(carrying(shape, "date")) for shape in CARRIED if "nano" not in shape}
+    assert [shape for shape, verdict in verdicts.items() if "on the deny list" in verdict.reason] == []
+
+
+@pytest.mark.parametrize("line", HARMLESS_MENTIONS)
+def test_a_word_that_nothing_runs_is_not_denied(line: str) -> None:
+    assert judge(line).permission is not ToolPermission.NEVER
 
 
 @pytest.mark.parametrize("line", PLAIN_ARGUMENTS)

@@ -1,0 +1,109 @@
+"""Commands in program texts of other languages: ``os.system("vim")``, ``awk '{print | "vim"}'``, ``sed 'e vim'``.
+
+Only what deny lists look for is sought here. What such a text puts together or decodes while it runs can't be seen.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+LANGUAGES = """
+awk bc bun clisp cmake dc deno ed elixir erl escript ex expect ftp gawk ghc ghci gnuplot groovy guile iex ipython
+irb jruby jshell julia lftp lua luajit m4 mariadb mawk mutt mysql nawk node nodejs octave osascript perl php psql
+pypy python R racket red Rscript ruby runghc sbcl scala sftp sqlite3 sqlite tclsh texlua ts-node tsx wish
+"""
+SCRIPTED = frozenset(LANGUAGES.split())
+"""Programs that take a program text in a language of their own, by an option, as a word or as their input."""
+RECIPES = frozenset({"gmake", "just", "make"})
+
+CALL = (
+    r"(?:system[*2]?|exec\w*|spawn\w*|\w*open\d?|Popen|run|runInteractive\w*|call|check_call|check_output|getoutput|"
+    r"getstatusoutput|shell|shell_exec|shell script|passthru|pcntl_exec|proc_open|execute|cmd|[Cc]ommand|capture\d?\w*|"
+    r"ProcessBuilder|start|create_subprocess_\w+|readProcess|callProcess|callCommand|run-program|process|popen\d?|"
+    r"startfile|syscmd|esyscmd|subprocess)"
+)
+CALLED = re.compile(rf"(?:\b|[_.:]){CALL}\b[\s(\[{{,=:.*&]*(?:\w+[\s(\[{{,=:.*&]+){{0,6}}$")
+PIPED = re.compile(r"\|&?\s*$")
+TAKEN = re.compile(r"\s*(?:\|&?\s*getline|\.execute\b|\.!|\.lineStream)")
+SHOWN = re.compile(r"(?:print\w*|puts|say|echo|log|write\w*|warn|die|p)\s*\(?\s*$")
+BETWEEN = re.compile(r"[\s,\[\](){}]*")
+INDIRECT = re.compile(
+    rf"\b{CALL}\s*\(?\s*[$@]?[A-Za-z_]|\b(?:system|popen|spawn\w*|exec\w*|call|run)\s+as\s|\bgetattr\b|\|&?\s*[a-z]"
+)
+LITERAL = re.compile(
+    r'"""(?P<a>.*?)"""|\'\'\'(?P<b>.*?)\'\'\'|"(?P<c>(?:[^"\\]|\\.)*)"|\'(?P<d>(?:[^\'\\]|\\.)*)\'|'
+    r"`(?P<run>[^`']*)[`']|\b(?:qx|%x)\s*[({\[/|!](?P<run2>[^)}\]/|!]*)|%x[({\[](?P<run3>[^)}\]]*)"
+    r"|(?:\bq[qw]?|%[qQwW])\s*[({\[/|!<](?P<e>[^)}\]/|!>]*)"
+    r"|\[\[(?P<f>.*?)\]\]",
+    re.DOTALL,
+)
+RUN_AS_TEXT = ("run", "run2", "run3")
+BARE = re.compile(
+    r"(?:(?:^|[\s;{(\[])-?e?(?:exec|spawn|system|shell|\.shell|\.system|COMMAND|e?syscmd)\b|^[\s\d,]*(?:\\!|!)|\\!)"
+    r"(?:\s+-\w+)*\s*(?P<rest>[^\n;]*)",
+    re.MULTILINE,
+)
+SED_RUN = re.compile(r"(?:^|[;{}\s\d$/!,])e\s*(?P<rest>[^\n]*)")
+SED_REPLACED = re.compile(
+    r"s(?P<by>[^\w\s\\])(?:\\.|(?!(?P=by)).)*(?P=by)(?P<text>(?:\\.|(?!(?P=by)).)*)(?P=by)[gpiImM0-9]*e", re.DOTALL
+)
+MAKE_SHELL = re.compile(r"\$[({]shell\s+(?P<rest>[^)}]*)")
+MAX_LITERALS = 200
+
+
+def commands_in(text: str, values: tuple[str, ...] = ()) -> Iterator[str]:
+    """Shell text that a program of some language may run; ``values`` are those of variables it was given."""
+    yield from (found["rest"].strip(" \"'`(){}") for found in BARE.finditer(text))
+    yield from (found["rest"] for found in BARE.finditer(text))
+    indirect = INDIRECT.search(text) is not None
+    argv: list[str] = []
+    end = 0
+    for count, found in enumerate(LITERAL.finditer(text)):
+        if count > MAX_LITERALS:
+            break
+        lead, end = text[end : found.start()], found.end()
+        if argv and BETWEEN.fullmatch(lead):
+            argv.append(_content(found))
+            continue
+        yield from _as_shell(argv)
+        argv = []
+        run = any(found[name] is not None for name in RUN_AS_TEXT)
+        if run or CALLED.search(lead[-120:]) or PIPED.search(lead) or TAKEN.match(text, end):
+            argv = [_content(found)]
+        elif _content(found).endswith("|") or (indirect and not SHOWN.search(lead)):
+            yield _content(found).rstrip("| ")
+    yield from _as_shell(argv)
+    yield from values if indirect else ()
+
+
+def _content(found: re.Match[str]) -> str:
+    text = next((part for part in found.groups() if part is not None), "")
+    return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
+
+
+def _as_shell(argv: list[str]) -> Iterator[str]:
+    """Literals that follow one another, as one text, and as the words of a command."""
+    if argv:
+        words = argv[1:] if argv[0] in {"-|", "|-"} else argv
+        yield argv[0]
+        yield shlex.join(words)
+
+
+def commands_in_sed(script: str) -> Iterator[str]:
+    """What ``e`` and the flag ``e`` of a replacement run."""
+    replaced = [found["text"] for found in SED_REPLACED.finditer(script)]
+    yield from replaced
+    if not re.match(r"\s*[^\w\s]?s[^\w\s]", script):
+        yield from (found["rest"] for found in SED_RUN.finditer(script))
+
+
+def commands_in_recipes(text: str) -> Iterator[str]:
+    """What the rules of a makefile run."""
+    yield from (found["rest"] for found in MAKE_SHELL.finditer(text))
+    for line in text.splitlines():
+        rule, colon, rest = line.partition(":")
+        yield line.strip("\t @+-")
+        if colon and not rule.startswith("\t"):
+            yield rest.lstrip("=; \t@+-")
