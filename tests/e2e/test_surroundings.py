@@ -338,7 +338,7 @@ def test_a_signal_in_a_tool_call_leaves_a_record_and_nothing_running(
 def test_a_signal_in_the_middle_of_an_answer_leaves_a_record(
     vibe: VibeCommand, which: signal.Signals, code: int
 ) -> None:
-    vibe.replay(turns({"text": "word " * 200, "chunk_size": 5, "delay_seconds": 600}))
+    vibe.replay(turns({"text": "word " * 4_000, "chunk_size": 5, "delay_seconds": 600}))
     process = vibe.start("--output", "streaming", "-p", "go")
     assert process.stdout is not None
     lines: list[dict[str, Any]] = []

@@ -15,11 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import anyio
-
-from tests.integration.sandbox.conftest import Cell
-from vibe.core.config.models import SandboxConfig
-
 DISK = Path("/mnt")
 CHECKOUT = Path(__file__).parents[3]
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -101,6 +96,11 @@ def build(rest: list[str]) -> None:
 
 def attempt() -> None:
     """Run the lines that standard input names."""
+    import anyio  # noqa: PLC0415  the processes on the way here need none of it
+
+    from tests.integration.sandbox.conftest import Cell  # noqa: PLC0415
+    from vibe.core.config.models import SandboxConfig  # noqa: PLC0415
+
     work = json.load(sys.stdin)
     for folder in ("work", "home/.ssh", "home/.vibe"):
         (DISK / folder).mkdir(parents=True)

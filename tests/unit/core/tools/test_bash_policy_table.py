@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -63,7 +64,11 @@ def test_everyday_looking_runs_unasked(line: str, template: ShellLab) -> None:
 def test_everyday_looking_changes_nothing_and_shows_no_secret(template: ShellLab, tmp_path: Path) -> None:
     lab = shell_lab.copy(template, tmp_path / "lab")
     before = lab.state()
-    printed = "".join(lab.run(line) for line in (*EVERYDAY, *HARMLESS, *LOOKING))
+    lines = (*EVERYDAY, *HARMLESS, *LOOKING)
+    printed = lab.run(
+        "\n".join([*(f"bash -c {shlex.quote(line)} </dev/null" for line in lines), "echo came to the end"])
+    )
+    assert "came to the end\n" in printed
     assert lab.state() == before
     assert SECRET not in printed
 
