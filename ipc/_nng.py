@@ -71,7 +71,7 @@ class PubSocket:
 
     @property
     def subscribers(self) -> int:
-        """How many are connected."""
+        """Number of connected peers."""
         return len(self._socket.pipes)
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class SubSocket:
         self._fd: int = self._socket.recv_fd
 
     def receive(self, limit: int) -> list[bytes]:
-        """What has come, at most ``limit`` messages, without waiting."""
+        """Return what has come, at most ``limit`` messages, without waiting."""
         frames: list[bytes] = []
         receive = self._socket.recv
         try:

@@ -133,7 +133,7 @@ class EventBus:
 
     @property
     def entry(self) -> Entry:
-        """How it is registered: addresses, journal, process, run."""
+        """Registry entry: addresses, journal, process, run."""
         return self._entry
 
     @property
@@ -148,17 +148,17 @@ class EventBus:
 
     @property
     def unwritten(self) -> int:
-        """How many events are in memory only, because the disk takes no more."""
+        """Number of events in memory only, because the disk takes no more."""
         return self._journal.unwritten
 
     @property
     def warnings(self) -> tuple[WarningEvent, ...]:
-        """What the bus has to say and can't record."""
+        """Warnings of the bus itself, which it can't record."""
         return tuple(self._warnings)
 
     @property
     def repaired_bytes(self) -> int:
-        """How much of a torn tail was cut off the journal when it was opened."""
+        """Bytes of a torn tail that were cut off the journal when it was opened."""
         return self._journal.repaired_bytes
 
     def publish(self, event: Event) -> None:
@@ -303,7 +303,9 @@ async def event_bus(
     runtime_dir: Path | None = None,
     fsync: FsyncPolicy = "interval",
 ) -> AsyncGenerator[EventBus]:
-    """``EventBus.open`` and ``close`` in a worker thread, for use on the loop; closing is not cut short by a cancellation.
+    """``EventBus.open`` and ``close`` in a worker thread, for use on the loop.
+
+    Closing is not cut short by a cancellation.
 
     Raises:
         BusUnavailableError: As ``EventBus.open``.

@@ -3,8 +3,9 @@
 An event travels as ``topic NUL body``; the topic is ``<tag>|<plan_id or ->|<step_id or ->``, the body one JSON object
 in UTF-8 without a newline. A heartbeat is ``hb NUL {"source": .., "seq": head}``, the last one of a publisher with
 ``"end": true``. A replay request is ``{"from": n, "to": m}`` (``to`` may be left out: everything; ``from`` too: only
-the header); the answer is a header in JSON and then the bodies, each on a line of its own. A publisher on TCP, where any user of the
-machine can connect, sends heartbeats alone, one after each event; its events are asked for with ``"token"``.
+the header); the answer is a header in JSON and then the bodies, each on a line of its own. A publisher on TCP, where
+any user of the machine can connect, sends heartbeats alone, one after each event; its events are asked for with
+``"token"``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _SMALLEST_INT = -(2**63)
 
 
 class Head(Struct, frozen=True, gc=False):
-    """What a reader needs of any event body, known type or not."""
+    """Header of any event body, known type or not."""
 
     seq: int
     source: str

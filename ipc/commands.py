@@ -24,7 +24,7 @@ MAX_DEPTH = 64
 
 
 class BaseCommand(Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):
-    """What every request carries: the run's ``token``, and the version of this protocol."""
+    """Base of every request: the run's ``token``, and the version of this protocol."""
 
     token: str = ""
     version: int = COMMAND_VERSION
@@ -69,11 +69,11 @@ Command: TypeAlias = Ping | Wish
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """What became of a request: ``ok``: it was done, or is being done. ``message`` is one sentence for people.
+    """Reply to a request. ``ok``: it was done, or is being done. ``message`` is one sentence for people.
 
-    ``reason`` says in a stable word why it was not done: ``token``, ``version``, ``unknown`` (no such request), ``invalid``
-    (its form), ``refused`` (the run can't, as things stand), ``late`` (it said nothing in time, and may do it yet),
-    ``ended`` (the run is over) or ``defect``.
+    ``reason`` says in a stable word why it was not done: ``token``, ``version``, ``unknown`` (no such request),
+    ``invalid`` (its form), ``refused`` (the run can't, as things stand), ``late`` (it said nothing in time, and may do
+    it yet), ``ended`` (the run is over) or ``defect``.
     """
 
     ok: bool
@@ -84,7 +84,7 @@ class Reply(Struct, frozen=True, kw_only=True):
 
 
 class Envelope(Struct, frozen=True):
-    """What is read of a request before anything else of it is believed."""
+    """Header of a request, read before the rest of it is believed."""
 
     type: str
     token: str = ""
@@ -100,7 +100,7 @@ _reply_decoder = msgspec.json.Decoder(Reply)
 
 
 def tag_of(command: BaseCommand | type[BaseCommand]) -> str:
-    """What a request of this kind has in ``type``."""
+    """Return what a request of this kind has in ``type``."""
     return str(command.__struct_config__.tag)
 
 
@@ -170,7 +170,7 @@ def decode_reply(data: bytes) -> Reply:
 
 
 def _is_deeper(value: object, limit: int) -> bool:
-    """Whether containers lie in each other more than ``limit`` deep; looks at one level after the other."""
+    """Return whether containers lie in each other more than ``limit`` deep; looks at one level after the other."""
     level: list[Any] = [value]
     for _ in range(limit + 1):
         level = [inner for item in level for inner in _inside(item)]

@@ -1,4 +1,4 @@
-"""What can go wrong with events on their way.
+"""Errors of events on their way.
 
 IpcError                       one sentence: what is wrong, where, what to do
 ├── BusUnavailableError        pynng can't be loaded, or an address can't be used or bound
@@ -21,7 +21,8 @@ from pathlib import Path
 import msgspec
 
 INVALID_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
-"""What decoding JSON with msgspec raises: an invalid byte inside a string is no ``DecodeError``, nor is deep nesting."""
+"""What decoding JSON with msgspec raises: an invalid byte inside a string is no ``DecodeError``, nor is deep
+nesting."""
 
 
 class IpcError(Exception):

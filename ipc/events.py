@@ -14,7 +14,7 @@ from msgspec import Struct
 
 
 class BaseEvent(Struct, frozen=True, kw_only=True, tag_field="type"):
-    """What every event carries.
+    """Base of every event.
 
     ``seq`` counts 1, 2, 3 ... per ``source`` without holes; ``source`` names one publisher: one process run.
     ``ts`` is in unix seconds. ``subagent_id`` and ``subagent_step_id`` are set on everything a subagent does.
@@ -72,7 +72,10 @@ class AssistantEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.messag
 
 
 class ToolCallEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.call"):
-    """The model asked for a tool; ``arguments`` are as parsed, or ``{}`` with ``raw`` set if they were no JSON object."""
+    """The model asked for a tool.
+
+    ``arguments`` are as parsed, or ``{}`` with ``raw`` set if they were no JSON object.
+    """
 
     tool_call_id: str
     tool: str
@@ -90,7 +93,10 @@ class ToolStreamEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.stream"):
 
 
 class ToolResultEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.result"):
-    """A tool call ended. ``status``: ``ok``, ``error``, ``denied`` or ``cancelled``; ``diff`` is what it changed in a file."""
+    """A tool call ended. ``status``: ``ok``, ``error``, ``denied`` or ``cancelled``.
+
+    ``diff`` is what it changed in a file.
+    """
 
     tool_call_id: str
     tool: str

@@ -71,7 +71,7 @@ class Journal:
 
     @property
     def unwritten(self) -> int:
-        """How many events are in memory only."""
+        """Number of events in memory only."""
         return len(self._unwritten)
 
     def append(self, body: bytes) -> int:
@@ -97,7 +97,7 @@ class Journal:
         return self._head
 
     def read(self, first: int, last: int, limit: int = BATCH_BYTES) -> list[bytes]:
-        """Bodies ``first`` to ``last`` (both included), as many as fit in ``limit`` bytes, at least one if there is one."""
+        """Bodies ``first`` to ``last`` (both included) that fit in ``limit`` bytes, at least one if there is one."""
         with self._lock:
             written = len(self._offsets) - 1
             first, last = max(first, 1), min(last, self._head)
@@ -112,7 +112,10 @@ class Journal:
         return os.pread(self._fd, size, start).split(b"\n")[:-1]
 
     def sync(self) -> None:
-        """Write what is still in memory and put everything on the disk. Blocks for milliseconds: call it off the loop."""
+        """Write what is still in memory and put everything on the disk.
+
+        Blocks for milliseconds: call it off the loop.
+        """
         with self._lock:
             if self._unwritten:
                 self._write_unwritten()
@@ -232,7 +235,7 @@ def _open_locked(path: Path) -> int:
 
 
 def _recover(fd: int, path: Path) -> tuple[array[int], int]:
-    """Where each whole line ends, with 0 in front, and how long the file is."""
+    """Return where each whole line ends, with 0 in front, and how long the file is."""
     offsets = array("Q", [0])
     try:
         with open(fd, "rb", closefd=False) as file:

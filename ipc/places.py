@@ -1,4 +1,4 @@
-"""Where a run publishes: its addresses, and its own folder with the sockets and the journal."""
+"""Places of a run: its addresses, and its own folder with the sockets and the journal."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def addresses_from(events: str) -> Addresses:
 
 
 def is_guarded(address: str) -> bool:
-    """Whether any user of the machine can connect there, so that only who has the run's token may read its events."""
+    """Return whether any user of the machine can connect there: then only a holder of the run's token may read."""
     return address.startswith(TCP)
 
 
@@ -77,7 +77,7 @@ def folder_name(source: str) -> str:
 
 
 def bases(home: Path, runtime_dir: Path | None) -> tuple[Path, ...]:
-    """Where run folders may be: ``$XDG_RUNTIME_DIR/vibe`` if it is usable, then ``$VIBE_HOME/run``."""
+    """Return where run folders may be: ``$XDG_RUNTIME_DIR/vibe`` if it is usable, then ``$VIBE_HOME/run``."""
     if runtime_dir is not None and _is_ours(runtime_dir):
         return (runtime_dir / "vibe", home / "run")
     return (home / "run",)

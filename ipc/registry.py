@@ -1,4 +1,4 @@
-"""Who publishes on this machine: ``$VIBE_HOME/run/<source>.json``, and what ended runs left in their folders."""
+"""Registry of publishers on this machine: ``$VIBE_HOME/run/<source>.json``, and folders that ended runs left."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class RunInfo(Struct, frozen=True, kw_only=True):
-    """What a run says about itself. ``kept``: its events stay for a while after its end."""
+    """A run's account of itself. ``kept``: its events stay for a while after its end."""
 
     cwd: str
     title: str = ""
@@ -63,7 +63,7 @@ class Entry(Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, token="")
 
     def allows(self, token: str) -> bool:
-        """Whether a request with that token is the user's own."""
+        """Return whether a request with that token is the user's own."""
         import hmac  # noqa: PLC0415  only a run that is asked needs it
 
         return bool(self.token) and hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
@@ -75,7 +75,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class Origin(Struct, frozen=True, kw_only=True):
-    """Where the events of one publisher come from; ``events`` and ``replay`` are None if only its journal is left.
+    """Sources of one publisher's events; ``events`` and ``replay`` are None if only its journal is left.
 
     ``token`` is the run's, if this home knows it.
     """
@@ -155,7 +155,7 @@ class Registry:
             self._file(entry.source).unlink(missing_ok=True)
 
     def _is_sweep_due(self, now: float) -> bool:
-        """Whether old folders were last looked for more than an hour ago; from now on they were."""
+        """Return whether old folders were last looked for more than an hour ago; from now on they were."""
         stamp = self.home / "run" / _SWEPT_NAME
         with suppress(OSError):
             if 0 <= now - stamp.stat().st_mtime < SWEEP_EVERY_S:

@@ -1,4 +1,4 @@
-"""Where events go: the EventSink port and the sinks that stamp, tag, fan out and remember."""
+"""Sinks of events: the EventSink port, and those that stamp, tag, fan out and remember."""
 
 from __future__ import annotations
 

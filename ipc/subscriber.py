@@ -48,7 +48,7 @@ _RETRY_S = 0.05
 
 
 class EndReason(StrEnum):
-    """Why a subscription ended."""
+    """Reason why a subscription ended."""
 
     FINISHED = "finished"
     """The publisher closed its bus."""

@@ -29,14 +29,15 @@ QUOTA_STATUSES = frozenset({402, 429})
 
 EMPTY_NOTICE = f"{HOST_NOTICE}your last answer was empty. Go on with the work, or end with your closing summary."
 UNHANDED_NOTICE = (
-    f"{HOST_NOTICE}the work counts only once its result is handed in, and it is not. Call the tool {{tool!r}} now, with a "
+    f"{HOST_NOTICE}the work counts only once its result is handed in, and it is not. Call the tool {{tool!r}} now, "
+    f"with a "
     "value that fits its schema."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActResult:
-    """What came of a prompt.
+    """Result of a prompt.
 
     ``reason`` is a stable word: ``turns``, ``budget``, ``length``, ``loop``, ``empty``, ``context``, ``provider``,
     ``model``, ``blocked``, ``stopped``, ``timeout``, ``environment``, ``output``; None if completed. ``detail`` says it
@@ -58,7 +59,10 @@ class ActResult:
 
 
 class AgentLoop:
-    """One agent in its conversation. ``max_turns`` counts model calls over the transcript, ``turns_before`` left out."""
+    """One agent in its conversation.
+
+    ``max_turns`` counts model calls over the transcript, ``turns_before`` left out.
+    """
 
     def __init__(self, kit: AgentKit, *, max_turns: int | None = None, turns_before: int = 0) -> None:
         self._kit = kit
@@ -110,11 +114,11 @@ class AgentLoop:
         return await self._until_done(stop or NeverStop())
 
     def interrupted(self) -> ActResult:
-        """What a cancelled ``act`` came to so far."""
+        """Return what a cancelled ``act`` came to so far."""
         return self._result(Outcome.INTERRUPTED, "stopped", "stopped before the end")
 
     def broken_off(self, error: VibeError) -> ActResult:
-        """What an ``act`` came to that ``error`` ended."""
+        """Return what an ``act`` came to that ``error`` ended."""
         return self._result(Outcome.FAILED, "environment", str(error))
 
     async def _until_done(self, stop: StopSignal) -> ActResult:
@@ -230,7 +234,7 @@ class AgentLoop:
         return None
 
     def _prompts_backwards(self) -> Iterator[str]:
-        """What was said to the agent, the last first; the transcript knows, so a resume does not start anew."""
+        """Return what was said to the agent, the last first; the transcript knows, so a resume does not start anew."""
         return (prompt.content for prompt in reversed(self._kit.transcript.prompts))
 
     def _failed(self, reason: str, error: ModelError) -> ActResult:
@@ -268,7 +272,7 @@ class AgentLoop:
 
 
 def _own_middleware(threshold: int | None, *, warns: bool) -> tuple[Middleware, ...]:
-    """What guards every agent besides its limits, in the order it is asked."""
+    """Return what guards every agent besides its limits, in the order it is asked."""
     if threshold is None:
         return (LoopDetection(),)
     warning = (ContextWarning(threshold),) if warns else ()

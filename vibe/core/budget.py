@@ -36,7 +36,7 @@ class Reservation(Protocol):
 
     @property
     def max_completion_tokens(self) -> int:
-        """How long the answer may be at most."""
+        """Most tokens the answer may have."""
         ...
 
     def settle(self, usage: Usage, cost_usd: float | None) -> None:
@@ -49,7 +49,7 @@ class Reservation(Protocol):
 
 
 class Budget(Protocol):
-    """What an agent may spend."""
+    """Port to the budget an agent pays from."""
 
     async def reserve(self, model: ModelConfig, prompt_tokens: int, wanted_tokens: int) -> Reservation:
         """Set room aside for a call, waiting while others' reservations stand in the way.
@@ -84,5 +84,5 @@ async def room_for(
 
 
 def bound_of(reservation: Reservation, wanted_tokens: int) -> int | None:
-    """What the provider is told to hold an answer to: the room that was found, where it is less than was wanted."""
+    """Return the limit of an answer that the provider is told: the room there is, where it is less than was wanted."""
     return reservation.max_completion_tokens if reservation.max_completion_tokens < wanted_tokens else None

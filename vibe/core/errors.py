@@ -40,7 +40,7 @@ class VibeError(Exception):
 
 
 class UsageError(VibeError):
-    """What the user gave is wrong; nothing was done."""
+    """Wrong input of the user's; nothing was done."""
 
 
 class ConfigError(UsageError):
@@ -71,12 +71,12 @@ class MissingKeyError(EnvironmentFailure):
 
 
 def remedy(error: OSError) -> str:
-    """What helps where a file can't be written."""
+    """Return what helps where a file can't be written."""
     return _REMEDIES.get(error.errno or 0) or _ABOUT_PLACES.get(error.errno or 0) or "see that it is writable"
 
 
 def shortage(error: BaseException | None) -> str | None:
-    """What the system has run out of and what helps, if that lies behind ``error``: waiting work can go on afterwards.
+    """Return what the system has run out of and what helps, if that caused ``error``; waiting work can go on then.
 
     None: the error is about something else.
     """

@@ -69,7 +69,7 @@ class AgentPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPrompt:
-    """What the prompt of one agent has of its own. A ``lean`` one tells nothing of files and git."""
+    """An agent's own part of its prompt. A ``lean`` one tells nothing of files and git."""
 
     workspace: Path
     model: str
@@ -81,7 +81,7 @@ class AgentPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentGuidance:
-    """What was taught to one agent, as its executor and its loop take it."""
+    """Instructions of one agent, as its executor and its loop take them."""
 
     calls: CallGuidance
     middleware: tuple[Middleware, ...] = ()
@@ -89,7 +89,7 @@ class AgentGuidance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guidance:
-    """What was found for a workspace; one that was given nothing teaches nothing. ``warnings`` are for the user.
+    """Instructions found for a workspace; empty if nothing was given. ``warnings`` are for the user.
 
     ``context``, ``memory_section`` and ``docs`` are as they were at the start, so that prompts stay the same.
     ``session_id`` is for hooks; ``parent_skills`` restrict whoever is started by the agent they belong to.
@@ -127,7 +127,7 @@ class Guidance:
         return tools.filtered(None, unneeded) if unneeded else tools
 
     def for_agent(self, place: AgentPlace) -> AgentGuidance:
-        """What one agent gets of it; an agent that goes on is restricted by the skills it had loaded."""
+        """Return what one agent gets of it; an agent that goes on is restricted by the skills it had loaded."""
         calls = CallGuidance(
             skills=self._desk(place.conversation),
             memory=MemoryDesk(self.memory, place.sink) if self.memory is not None else None,

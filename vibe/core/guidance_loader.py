@@ -28,7 +28,7 @@ PROMPTS = "prompts"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuidanceRequest:
-    """What to load for. ``project_dir`` is the trusted ``.vibe``; ``trust_workdir`` trusts the project this once.
+    """Workspace to load for. ``project_dir`` is the trusted ``.vibe``; ``trust_workdir`` trusts the project this once.
 
     ``nested`` are trusted folders below the workspace, whose skills are its own, too.
     ``snapshot``: the workspace's files and git are to be told.
@@ -92,7 +92,7 @@ def load_guidance(request: GuidanceRequest) -> Guidance:
 
 
 def _unused(files: Sequence[HookFile]) -> tuple[str, ...]:
-    """What to say where there are hooks and none may run."""
+    """Return what to say where there are hooks and none may run."""
     labels = " and ".join(file.label for file in files if file.path.is_file())
     return (f"hooks are off, {labels} is not used: set enable_experimental_hooks = true",) if labels else ()
 
@@ -165,7 +165,7 @@ def _context(request: GuidanceRequest, library: PromptLibrary, trusts: Callable[
 
 
 def _remembered(memory: MemoryStore) -> tuple[str, tuple[str, ...]]:
-    """What prompts tell of the memory; a damaged file costs the memory, not the run."""
+    """Return what prompts tell of the memory; a damaged file costs the memory, not the run."""
     try:
         return memory.prompt_section(), ()
     except MemoryFileError as error:

@@ -70,7 +70,7 @@ class Usage(Struct, frozen=True):
 
 
 class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag="assistant", tag_field="role"):
-    """What the model said and the tools it asked for.
+    """A model's answer and the tools it asked for.
 
     ``usage`` and ``cost_usd`` are what saying it took, so that a resumed conversation knows what it has spent; they
     never go back to a model. ``cost_usd`` None: unknown. ``cut``: the output limit ended it, so it is not whole.
@@ -85,7 +85,7 @@ class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag="assistant",
 
     @property
     def is_empty(self) -> bool:
-        """Whether the model neither said anything nor asked for anything, and nothing kept it from it."""
+        """True if the model neither said nor asked for anything, though nothing kept it from that."""
         return not (self.tool_calls or self.content.strip() or self.cut)
 
 

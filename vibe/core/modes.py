@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 
 class ExecutionMode(StrEnum):
-    """What kind of work a step is."""
+    """Kind of work a step is."""
 
     CODE = "code"
     TEST = "test"
@@ -25,7 +25,7 @@ WRITE_TOOLS = ("write_file", "search_replace")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeGuidance:
-    """How a mode is described to whoever plans it, does it and watches it.
+    """Description of a mode to those who plan it, do it and watch it.
 
     ``default_tools`` are tool name patterns a step of this mode may use unless the step names its own.
     """

@@ -1,4 +1,4 @@
-"""How work can end, in the words of the result record."""
+"""Ways work can end, in the words of the result record."""
 
 from __future__ import annotations
 

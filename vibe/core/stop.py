@@ -10,7 +10,7 @@ class StopSignal(Protocol):
 
     @property
     def requested(self) -> bool:
-        """Whether to stop."""
+        """True if the work is to stop."""
         ...
 
 

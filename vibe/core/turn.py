@@ -42,7 +42,8 @@ DEFAULT_ANSWER_TOKENS = 8_192
 """How much room is set aside for an answer where the model's own limit is not configured."""
 
 AFFINITY = "x-affinity"
-"""The header by which a provider can have one conversation served in one place, where it knows its beginning already."""
+"""The header by which a provider can have one conversation served in one place, where it knows its beginning
+already."""
 
 CUT_CALL_RESULT = (
     "The answer was cut at the output limit, so this call was not run. Send it again with less content, "
@@ -52,11 +53,12 @@ CUT_CALL_RESULT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentKit:
-    """What one agent works with. ``caller`` is the name replays and logs know it by.
+    """Parts one agent works with. ``caller`` is the name scripts and logs know it by.
 
     ``offered`` is asked before each turn where the tools may become others meanwhile (None: they stay ``schemas``).
     ``middleware`` is asked after the loop's own. After the conversation was summarised, ``reminders`` are put into it
-    and ``fork`` says where it goes on; ``summarising`` reads what the model is told to do for that. ``hand_in`` is what it must end with, beside the ``tools``.
+    and ``fork`` says where it goes on; ``summarising`` reads what the model is told to do for that. ``hand_in`` is what
+    it must end with, beside the ``tools``.
     """
 
     model: ModelConfig
@@ -80,7 +82,7 @@ class AgentKit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnResult:
-    """What one turn brought; ``batch`` is None if no tool was asked for."""
+    """Result of one turn; ``batch`` is None if no tool was asked for."""
 
     completion: Completion
     batch: ToolBatch | None
@@ -167,7 +169,7 @@ class TurnRunner:
         return self._kit.schemas if self._kit.offered is None else self._kit.offered()
 
     def _prompt_estimate(self) -> int:
-        """What the provider counted last time plus a rough count of what came since."""
+        """Return what the provider counted last time plus a rough count of what came since."""
         messages = self._kit.transcript.messages
         if self._known_prompt and messages is self._counted:
             return self._known_prompt + estimate_messages(messages[self._known_messages :])

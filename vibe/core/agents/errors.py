@@ -1,4 +1,4 @@
-"""What asking for an agent raises.
+"""Errors of asking for an agent.
 
 UsageError
 └── AgentError                 the agent can't be had

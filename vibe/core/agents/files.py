@@ -27,7 +27,7 @@ Word = Annotated[str, Field(min_length=1)]
 
 
 class AgentFile(BaseModel):
-    """What an agent file may say; its keys stand at the top level."""
+    """Content of an agent file; its keys stand at the top level."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -100,7 +100,7 @@ def _parse(source: TomlSource) -> AgentFile:
 
 
 def _settings(source: TomlSource) -> dict[str, Any]:
-    """What the file sets of the configuration besides what every profile has."""
+    """Return what the file sets of the configuration besides what every profile has."""
     return {key: source.data[key] for key in source.data if key in VibeConfig.model_fields and key not in OWN_KEYS}
 
 
@@ -118,7 +118,7 @@ def _problems(source: TomlSource) -> list[ConfigError]:
 
 
 def _setting_problems(source: TomlSource) -> list[ConfigError]:
-    """What is wrong with its settings, each by itself; what only warns in a settings file is wrong here."""
+    """Return what is wrong with its settings, each by itself; what only warns in a settings file is wrong here."""
     layer = read_layer(_settings(source), source.where, base=source.folder, user_home=source.folder)
     warned = [warning.partition(": ") for warning in layer.warnings]
     unknown = [ConfigError(where, "", what) for where, _, what in warned]

@@ -24,7 +24,7 @@ from vibe.core.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSources:
-    """Where profiles may come from besides the built-in ones.
+    """Folders that profiles come from besides the built-in ones.
 
     ``folders`` in order: the configured ones, the trusted project's, the user's. ``enabled`` and ``disabled`` are
     patterns over names; ``disabled`` counts only while ``enabled`` is empty. ``places`` says where those are set.

@@ -16,7 +16,7 @@ DELEGATED_SETTINGS = frozenset({"auto_compact_threshold", "context_warnings", "m
 
 
 class AgentSafety(StrEnum):
-    """How much damage an agent could do unasked; a ``safe`` one has no tool that writes or reaches the network."""
+    """Damage an agent could do unasked; a ``safe`` one has no tool that writes or reaches the network."""
 
     SAFE = "safe"
     NEUTRAL = "neutral"
@@ -25,7 +25,7 @@ class AgentSafety(StrEnum):
 
 
 class AgentType(StrEnum):
-    """Whether a person talks to it or another agent delegates to it."""
+    """Kind of agent: a person talks to it, or another agent delegates to it."""
 
     AGENT = "agent"
     SUBAGENT = "subagent"
@@ -35,9 +35,9 @@ class AgentType(StrEnum):
 class AgentProfile:
     """A named set of rights, laid over the configuration.
 
-    ``enabled_tools`` and ``disabled_tools`` are patterns of what exists for it; ``tool_tables`` are laid over the user's
-    ``[tools.*]`` tables. ``active_model`` and ``system_prompt_id`` None: the configuration's. ``settings`` is what else of
-    the configuration it sets, as its file has it. ``file`` is where it was read from.
+    ``enabled_tools`` and ``disabled_tools`` are patterns of what exists for it; ``tool_tables`` are laid over the
+    user's ``[tools.*]`` tables. ``active_model`` and ``system_prompt_id`` None: the configuration's. ``settings`` is
+    what else of the configuration it sets, as its file has it. ``file`` is where it was read from.
     """
 
     name: str
@@ -56,12 +56,12 @@ class AgentProfile:
 
     @property
     def source(self) -> str:
-        """Where it comes from, for people."""
+        """Origin of the profile, for people."""
         return self.file.label if self.file else BUILTIN_SOURCE
 
     @property
     def personal(self) -> tuple[str, ...]:
-        """Its settings that count only where a person chose it: they could give it more than whoever else sends it has."""
+        """Settings that count only where a person chose the profile: they could widen its rights."""
         return tuple(key for key in self.settings if key not in DELEGATED_SETTINGS)
 
     def where(self, *key: str | int) -> str:

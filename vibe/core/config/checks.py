@@ -49,7 +49,7 @@ def validate(merged: Layer) -> VibeConfig:
 
 
 def shape_problems(merged: Layer) -> list[ConfigError]:
-    """What has the wrong type or is out of bounds, whatever the settings mean together."""
+    """Return what has the wrong type or is out of bounds, whatever the settings mean together."""
     try:
         VibeConfig.model_validate_json(json.dumps(nested(merged), default=str), strict=True)
     except ValidationError as error:
@@ -58,7 +58,7 @@ def shape_problems(merged: Layer) -> list[ConfigError]:
 
 
 def origin_of(merged: Layer, key: Key) -> str:
-    """Where ``key``, or else the table around it, was set."""
+    """Return where ``key``, or else the table around it, was set."""
     for length in range(len(key), 0, -1):
         head = key[:length]
         if head in merged.settings:
@@ -147,7 +147,7 @@ def _missing(provider: ProviderConfig) -> str | None:
 
 
 def _server_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
-    """What does not go with a server's transport: the model has the fields of all of them."""
+    """Return what does not go with a server's transport: the model has the fields of all of them."""
     problems: list[ConfigError] = []
     for server in config.mcp_servers:
         key = ("mcp_servers", f"[{server.name}]")

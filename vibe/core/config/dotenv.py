@@ -18,7 +18,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvFile:
-    """What the file sets; ``lines`` tells where, from 1."""
+    """Variables a file sets; ``lines`` tells where, from 1."""
 
     values: Mapping[str, str]
     lines: Mapping[str, int]

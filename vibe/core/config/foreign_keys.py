@@ -8,20 +8,24 @@ from types import MappingProxyType
 FOREIGN_KEYS: Mapping[str, frozenset[str]] = MappingProxyType({
     "": frozenset({
         "active_transcribe_model", "active_tts_model", "api_retry_max_elapsed_time", "applied_migrations",
-        "ask_confirmation_on_exit", "autocopy_to_clipboard", "bypass_tool_permissions", "compaction_model", "compaction_prompt_id", "connectors",
-        "console_base_url", "cost_currency", "disable_welcome_banner_animation", "displayed_workdir", "enable_auto_update",
+        "ask_confirmation_on_exit", "autocopy_to_clipboard", "bypass_tool_permissions", "compaction_model",
+        "compaction_prompt_id", "connectors",
+        "console_base_url", "cost_currency", "disable_welcome_banner_animation", "displayed_workdir",
+        "enable_auto_update",
         "enable_config_orchestrator", "enable_connectors", "enable_notifications", "enable_otel",
         "enable_system_trust_store", "enable_telemetry", "enable_update_checks", "experiment_overrides",
         "experimental_enable_registry_skills", "experiments", "file_watcher_for_autocomplete", "installed_agents",
         "narrator_enabled", "nuage_api_key_env_var", "nuage_base_url", "nuage_enabled", "nuage_project_name",
-        "nuage_task_queue", "nuage_workflow_id", "otel_endpoint", "raise_on_compaction_failure", "textual_theme", "theme",
+        "nuage_task_queue", "nuage_workflow_id", "otel_endpoint", "raise_on_compaction_failure",
+        "textual_theme", "theme",
         "transcribe_models", "transcribe_providers", "tts_models", "tts_providers", "vibe_base_url",
         "vibe_code_api_key_env_var", "vibe_code_base_url", "vibe_code_enabled", "vibe_code_project_name",
         "vibe_code_sessions_base_url", "vibe_code_task_queue", "vibe_code_workflow_id", "vim_keybindings",
         "voice_mode_enabled", "workdir",
     }),
     "providers": frozenset({
-        "browser_auth_allow_origin_rewrite", "browser_auth_api_base_url", "browser_auth_base_url", "emits_finish_reason",
+        "browser_auth_allow_origin_rewrite", "browser_auth_api_base_url", "browser_auth_base_url",
+        "emits_finish_reason",
         "project_id", "region",
     }),
     "models": frozenset({"cached_input_price", "display_name"}),
@@ -32,7 +36,8 @@ FOREIGN_KEYS: Mapping[str, frozenset[str]] = MappingProxyType({
     "tools.read_file": frozenset({"sensitive_patterns"}),
     "tools.write_file": frozenset({"sensitive_patterns"}),
 })  # fmt: skip
-"""By table: the keys that its versions 2.0 to 2.18 write or read (``vibe/core/config`` there) and that mean nothing here."""
+"""By table: the keys that its versions 2.0 to 2.18 write or read (``vibe/core/config`` there) and that mean nothing
+here."""
 
 OUR_NAMES: Mapping[tuple[str, str], str] = MappingProxyType({
     ("models", "supports_images"): "sees_images",
@@ -53,7 +58,7 @@ REMEDIES: Mapping[str, str] = MappingProxyType({
 
 
 def is_foreign(table: str, name: str) -> bool:
-    """Whether ``name`` in ``table`` (empty: the top) is a setting of Mistral Vibe only."""
+    """Return whether ``name`` in ``table`` (empty: the top) is a setting of Mistral Vibe only."""
     return name in FOREIGN_KEYS.get(table, ())
 
 

@@ -38,7 +38,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """What one source sets. ``entries`` are the origins of entries of lists of tables, in the order they stand."""
+    """Settings of one source. ``entries`` are the origins of entries of lists of tables, in the order they stand."""
 
     settings: dict[Key, Setting] = field(default_factory=dict[Key, Setting])
     entries: dict[Key, str] = field(default_factory=dict[Key, str])
@@ -237,7 +237,7 @@ def _entry_name(item: Any) -> str | None:
 
 
 def _agree(one: Any, other: Any) -> bool:
-    """Whether two tables of one tool can be read as one."""
+    """Return whether two tables of one tool can be read as one."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return False
     known = cast("dict[str, Any]", other)

@@ -1,4 +1,4 @@
-"""Loads the configuration: flags over the agent over variables over the project's file over the user's over defaults."""
+"""Loads the configuration: flags, then agent, variables, the project's file, the user's file, defaults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FLAG_NAMES = MappingProxyType({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
-    """What the agent a person chose sets of the configuration; ``source`` is the file that says so."""
+    """Settings of the agent a person chose; ``source`` is the file that says so."""
 
     data: Mapping[str, Any]
     source: TomlSource
@@ -42,10 +42,11 @@ class AgentSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRequest:
-    """What to load from. ``home`` and ``workdir`` are absolute; ``flags`` holds dotted keys, None: not given.
+    """Places to load settings from. ``home`` and ``workdir`` are absolute.
 
-    ``trust_workdir`` loads the project's ``.vibe`` this once, whatever the list of trusted folders says. ``drafts`` are
-    files to read in place of settings files, under their names: to see whether they would do.
+    ``flags`` holds dotted keys, None: not given. ``trust_workdir`` loads the project's ``.vibe`` this once, whatever
+    the list of trusted folders says. ``drafts`` are files to read in place of settings files, under their names: to see
+    whether they would do.
     """
 
     home: Path

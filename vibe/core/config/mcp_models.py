@@ -1,4 +1,4 @@
-"""What can be configured of an MCP server; see ``models``."""
+"""Settings of an MCP server; see ``models``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe.core.config.sections import PositiveInt, PositiveSeconds, Section
 
 
 class McpTransport(StrEnum):
-    """How an MCP server is talked to."""
+    """Transport to an MCP server."""
 
     HTTP = "http"
     STREAMABLE_HTTP = "streamable-http"
@@ -29,7 +29,7 @@ def _words(value: Any) -> Any:
 
 
 class McpServerConfig(Section):
-    """An MCP server: its tools are offered as `<name>_<tool>`, and asked about unless `[tools.<name>_<tool>]` says else."""
+    """An MCP server. Its tools are called `<name>_<tool>`; `[tools.<name>_<tool>]` sets their permission."""
 
     name: str
     """What its tools' names begin with; a later layer's server of the same name replaces the whole entry."""
@@ -70,5 +70,5 @@ class McpServerConfig(Section):
 
     @property
     def in_use(self) -> bool:
-        """Whether it is to be started."""
+        """True if the server is to be started."""
         return self.enabled and not self.disabled

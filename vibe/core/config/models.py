@@ -1,4 +1,4 @@
-"""What can be configured: one frozen model a table of ``config.toml``.
+"""Settings: one frozen model a table of ``config.toml``.
 
 The string under a field is its line in the reference of the configuration, which is generated from here.
 """
@@ -26,7 +26,7 @@ class BackendKind(StrEnum):
 
 
 class ProviderConfig(Section):
-    """Where models are served."""
+    """A provider: where models are served."""
 
     name: str
     """What models call it; a later layer's provider of the same name replaces the whole entry."""
@@ -58,7 +58,7 @@ class ProviderConfig(Section):
 
 
 class Thinking(StrEnum):
-    """How much a model is to think before it answers."""
+    """Effort a model puts into thinking before it answers."""
 
     OFF = "off"
     LOW = "low"
@@ -79,7 +79,8 @@ class ModelConfig(Section):
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.2
     """Sampling temperature."""
     thinking: Thinking = Thinking.OFF
-    """How much it is to think before it answers: sent as `reasoning_effort` (`max` as `high`); `off`: nothing is sent."""
+    """How much it is to think before it answers: sent as `reasoning_effort` (`max` as `high`); `off`: nothing is
+    sent."""
     input_price: NonNegativeFloat | None = None
     """USD per million tokens sent; not set: looked up, else unknown."""
     output_price: NonNegativeFloat | None = None
@@ -91,16 +92,17 @@ class ModelConfig(Section):
     context_size: PositiveInt = 128_000
     """How many tokens fit into one call."""
     auto_compact_threshold: NonNegativeInt | None = None
-    """A prompt of so many tokens is summarised before the conversation goes on; 0: never; not set: as for all models."""
+    """A prompt of so many tokens is summarised before the conversation goes on; 0: never; not set: as for all
+    models."""
 
     @property
     def key(self) -> str:
-        """What users call it: the alias, else the name."""
+        """Name users call it by: the alias, else the name."""
         return self.alias or self.name
 
 
 class PlannerConfig(Section):
-    """How plans are made, and defaults of plans that do not say otherwise."""
+    """Settings of the planner, and defaults of plans that do not say otherwise."""
 
     enabled: bool = True
     """Whether a model may write and revise plans; false: `vibe plan new` and `on_failure: replan` are refused."""
@@ -125,7 +127,7 @@ class PlannerConfig(Section):
 
 
 class StepTurnsConfig(Section):
-    """How many model calls a step of a plan may make that does not say so itself; a retry after that gets twice as many."""
+    """Model calls for a step that names no limit; a retry after that gets twice as many."""
 
     code: PositiveInt = 60
     """In mode `code`."""
@@ -142,7 +144,7 @@ class StepTurnsConfig(Section):
 
 
 class StepTokensConfig(Section):
-    """How many tokens, prompt plus completion, a step may use that does not say so; a retry after that gets twice as many."""
+    """Tokens, prompt plus completion, for a step that names no limit; a retry after that gets twice as many."""
 
     code: PositiveInt = 1_000_000
     """In mode `code`."""
@@ -159,7 +161,7 @@ class StepTokensConfig(Section):
 
 
 class SubagentsConfig(Section):
-    """What agents may start with the `task` tool."""
+    """Limits of agents that start others with the `task` tool."""
 
     max_spawned: PositiveInt = 16
     """How many subagents one run may start, all agents together; a plan's resumes count with its first run."""
@@ -181,7 +183,7 @@ class IpcConfig(Section):
 
 
 class SandboxMode(StrEnum):
-    """Whether what a model runs is confined."""
+    """Use of the sandbox."""
 
     AUTO = "auto"
     REQUIRED = "required"
@@ -189,19 +191,20 @@ class SandboxMode(StrEnum):
 
 
 class Network(StrEnum):
-    """How far a confined program can reach."""
+    """Reach of a confined program."""
 
     LOOPBACK = "loopback"
     ON = "on"
 
 
 class SandboxConfig(Section):
-    """What confines the commands that a model runs, and a plan's checks."""
+    """Confinement of commands that a model runs, and of a plan's checks."""
 
     mode: SandboxMode = SandboxMode.AUTO
     """`auto` confines where the system can, `required` fails (exit code 3) where it can't, `off` never does."""
     network: Network = Network.LOOPBACK
-    """`loopback` lets programs reach only servers they started themselves, on localhost; `on` lets them reach everything."""
+    """`loopback` lets programs reach only servers they started themselves, on localhost; `on` lets them reach
+    everything."""
     writable: tuple[str, ...] = ()
     """Folders that may be written besides the workspace and temporary files; `~` is your home."""
     readable: tuple[str, ...] = ()
@@ -215,7 +218,7 @@ class SandboxConfig(Section):
 
 
 class ToolTable(BaseModel):
-    """What every tool's table may say; each tool adds keys of its own and validates them."""
+    """Settings of every tool; each tool adds keys of its own and validates them."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -244,7 +247,7 @@ DEFAULT_MODELS = (
 
 
 class ProjectContextConfig(Section):
-    """How much of the project the system prompt tells."""
+    """Bounds of what the system prompt tells of the project."""
 
     max_chars: NonNegativeInt = 7_000
     """Characters of the list of files."""
@@ -265,10 +268,11 @@ class ProjectContextConfig(Section):
 
 
 class SessionLoggingConfig(Section):
-    """What is kept of conversations."""
+    """Settings for keeping conversations."""
 
     enabled: bool = True
-    """Whether conversations are kept, in `logs/session` of the vibe home; false: nothing of them, not even their events, stays."""
+    """Whether conversations are kept, in `logs/session` of the vibe home; false: nothing of them, not even their
+    events, stays."""
 
 
 def _inside(path: str) -> str:
@@ -279,7 +283,7 @@ def _inside(path: str) -> str:
 
 
 class WorktreeConfig(Section):
-    """What the worktrees of steps have besides what git checks out."""
+    """Settings for steps' worktrees: links and commands besides git's checkout."""
 
     setup: tuple[str, ...] = ()
     """Commands that run in each worktree before its step begins, such as `npm ci`; one that fails fails the step."""
@@ -318,7 +322,8 @@ class VibeConfig(Section):
     disabled_agents: tuple[str, ...] = ()
     """Patterns of agents there are not."""
     auto_compact_threshold: NonNegativeInt = 200_000
-    """Where a model sets none: a prompt of so many tokens, or of 85 % of what the model takes, is summarised; 0: never."""
+    """Where a model sets none: a prompt of so many tokens, or of 85 % of what the model takes, is summarised; 0:
+    never."""
     memory_soft_limit_ratio: Annotated[float, Field(gt=0, le=1)] = 1.0
     """The share of that threshold at which a conversation is summarised; 0.95: a little before."""
     context_warnings: bool = True
@@ -344,7 +349,7 @@ class VibeConfig(Section):
     include_project_context: bool = True
     """Whether the system prompt tells of the project's files, its git state and its README."""
     project_context: ProjectContextConfig = ProjectContextConfig()
-    """How much of the project the system prompt tells."""
+    """Bounds of what the system prompt tells of the project."""
     worktree: WorktreeConfig = WorktreeConfig()
     """What the worktrees of steps have besides what git checks out; see `[worktree]`."""
     enable_experimental_hooks: bool = False
@@ -366,7 +371,7 @@ class VibeConfig(Section):
     ipc: IpcConfig = IpcConfig()
     """The event bus."""
     session_logging: SessionLoggingConfig = SessionLoggingConfig()
-    """What is kept of conversations."""
+    """Settings for keeping conversations."""
 
     def find_model(self, name: str) -> ModelConfig | None:
         """The model of that alias, else of that name."""

@@ -1,4 +1,4 @@
-"""Where the user's files are, and how a path is shown to them."""
+"""Paths of the user's files, and how a path is shown to them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class VibePaths:
 
     @property
     def run(self) -> Path:
-        """Who is publishing on this machine."""
+        """Folder of the registry of publishers."""
         return self.home / "run"
 
     @property
@@ -41,7 +41,7 @@ class VibePaths:
 
     @property
     def log_file(self) -> Path:
-        """What went wrong inside."""
+        """Log file of internal errors."""
         return self.logs / "vibe.log"
 
     @property
@@ -123,7 +123,7 @@ def find_project_dir(workdir: Path, *, home: Path, user_home: Path) -> Path | No
 
 
 def is_empty(folder: Path) -> bool:
-    """Whether a folder holds nothing; one that can't be read may hold anything."""
+    """Return whether a folder holds nothing; one that can't be read may hold anything."""
     try:
         with os.scandir(folder) as entries:
             return next(entries, None) is None

@@ -24,7 +24,7 @@ class NamePatterns:
         self._tests = tuple(_compile(pattern, where, key) for pattern in self.patterns)
 
     def matches(self, name: str) -> bool:
-        """Whether any pattern matches ``name``."""
+        """Return whether any pattern matches ``name``."""
         return any(test(name) for test in self._tests)
 
     def unmatched(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -48,7 +48,10 @@ def _compile(pattern: str, where: str, key: str) -> Callable[[str], bool]:
 
 
 def compile_linear(expression: str) -> Any:
-    """A valid regular expression for RE2, which takes no longer than its text is long; None where RE2 does not take it."""
+    """A valid regular expression for RE2, which takes no longer than its text is long.
+
+    None where RE2 does not take it.
+    """
     import re2  # noqa: PLC0415  few have such patterns
 
     engine = cast("Any", re2)  # without types

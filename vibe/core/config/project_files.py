@@ -1,4 +1,4 @@
-"""Where a project's own files may lie: in the folders from the workspace up to the root of its repository, and below it."""
+"""Folders a project's own files may lie in: from the workspace up to the root of its repository, and below it."""
 
 from __future__ import annotations
 

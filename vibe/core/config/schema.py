@@ -99,7 +99,7 @@ def annotation_at(key: Key) -> Any:
 
 
 def parse_word(word: str, annotation: Any) -> Any:
-    """What ``word``, from a variable or a flag, means for a setting of this type.
+    """Return what ``word``, from a variable or a flag, means for a setting of this type.
 
     Text stays text; lists and tables are JSON or TOML. A word that does not fit stays as it is: validation tells.
     """

@@ -1,4 +1,4 @@
-"""What every table of ``config.toml`` is, and the numbers that stand in them."""
+"""Base of every table of ``config.toml``, and the numbers that stand in them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class TrustStore:
         self._file = VibePaths(home).trusted_file
 
     def is_trusted(self, folder: Path) -> bool:
-        """Whether ``folder`` or an ancestor is trusted.
+        """Return whether ``folder`` or an ancestor is trusted.
 
         Raises:
             ConfigError: The list is not valid.
@@ -46,7 +46,7 @@ class TrustStore:
         return False
 
     def untrusted_reason(self, workdir: Path) -> str | None:
-        """Why what the project around ``workdir`` would teach is not loaded; None if there is nothing to explain.
+        """Return why the settings of the project around ``workdir`` are not loaded; None if nothing needs explaining.
 
         Raises:
             ConfigError: The list is not valid.
@@ -65,7 +65,7 @@ class TrustStore:
         )
 
     def _teaching(self, workdir: Path) -> list[Path]:
-        """What would be loaded of the project if it were trusted: each lies in the folder whose trust decides."""
+        """Return the files of the project that trust would load: each lies in the folder whose trust decides."""
         project = find_project_dir(workdir, home=self._home, user_home=self._user_home)
         lineage = project_lineage(workdir, self._user_home)
         named = [folder / name for folder in lineage for name in TEACHING if _teaches(folder / name)]

@@ -1,4 +1,4 @@
-"""What a validation error says, in words a user can act on."""
+"""Words for validation errors that a user can act on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConfigWriter: changes one settings file, and only where it must: comments and order stay, a bad value goes nowhere."""
+"""ConfigWriter: changes one settings file only where it must; comments and order stay, a bad value is refused."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class ConfigWriter:
             self._put(text)
 
     def text(self) -> str:
-        """What the file holds; nothing where there is none.
+        """Return what the file holds; nothing where there is none.
 
         Raises:
             ConfigError: it can't be read.

@@ -1,4 +1,4 @@
-"""What a hook is: an event, the tools it is about, and a command."""
+"""Hooks: an event, the tools it is about, and a command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_RETRIES = 3
 
 
 class HookEvent(StrEnum):
-    """When a hook runs."""
+    """Moment at which a hook runs."""
 
     BEFORE_TOOL = "before_tool"
     AFTER_TOOL = "after_tool"
@@ -66,7 +66,7 @@ class Hook:
     strict: bool = True
 
     def is_about(self, tool: str) -> bool:
-        """Whether it wants to know about calls of a tool."""
+        """Return whether it wants to know about calls of a tool."""
         return self.matcher is None or self.matcher.matches(tool)
 
 
@@ -94,7 +94,7 @@ class HookCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookAnswer:
-    """What the hooks before a call came to: why it may not be (None: it may), else the call, which some have ``changed``.
+    """Outcome of the hooks before a call: ``objection`` says why it may not run, else the ``call``.
 
     ``changed`` are the names of those hooks, as a phrase; empty: it is as it was.
     """

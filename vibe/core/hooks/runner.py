@@ -54,7 +54,7 @@ class HookRunner:
         self._about = dict(about)
 
     async def before_tool(self, call: HookCall) -> HookAnswer:
-        """What comes of the call: the first hook that is against it ends that; each sees what those before it changed."""
+        """Return the outcome of the hooks before a call; the first that refuses ends it, each sees earlier changes."""
         changed: list[str] = []
         for hook in self._of(HookEvent.BEFORE_TOOL, call.tool):
             try:
@@ -74,7 +74,7 @@ class HookRunner:
         return HookAnswer(call=call, changed=" and ".join(changed))
 
     async def after_tool(self, call: HookCall, *, status: str, result: str) -> tuple[str, ...]:
-        """What hooks want the model to know of a call that was run."""
+        """Return what hooks want the model to know of a call that was run."""
         extra = {"status": status, "result": result[:MAX_RESULT], "tool_response": result[:MAX_RESULT]}
         notices: list[str] = []
         for hook in self._of(HookEvent.AFTER_TOOL, call.tool):
@@ -85,7 +85,7 @@ class HookRunner:
         return tuple(notices)
 
     async def post_agent_turn(self, answer: str, *, again: int) -> str | None:
-        """What hooks send back to an agent that believes it is done; ``again`` counts how often they did before."""
+        """Return what hooks tell an agent that believes it is done; ``again`` counts how often they did before."""
         extra = {"result": answer[:MAX_RESULT], "stop_hook_active": again > 0, "again": again}
         notices: list[str] = []
         for hook in self._of(HookEvent.POST_AGENT_TURN):

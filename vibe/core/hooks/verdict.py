@@ -1,4 +1,4 @@
-"""What a hook that has run said: pure reading of its exit code and output."""
+"""Verdict of a hook that has run, read from its exit code and output. Pure."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def read_verdict(run: HookRun) -> HookVerdict:
 
 
 def _specific(said: dict[str, Any]) -> dict[str, Any]:
-    """What is about the one event, in the spelling of either tool."""
+    """Return what is about the one event, in the spelling of either tool."""
     return _table(said.get("hookSpecificOutput")) | _table(said.get("hook_specific_output"))
 
 

@@ -1,3 +1,3 @@
-"""What an agent is told about its user, project and workspace."""
+"""Instructions an agent gets about its user, project and workspace."""
 
 from __future__ import annotations

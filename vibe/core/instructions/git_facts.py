@@ -1,4 +1,4 @@
-"""What git says of a workspace at the start of a conversation, asked so that nothing of the repository's own runs."""
+"""Facts from git about a workspace at the start of a conversation; nothing of the repository's own runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LIST = ("ls-files", "-z", "--cached", "--deduplicate")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitQuestion:
-    """Where to ask, how many commits to tell of, and for how long to wait, in seconds.
+    """Folder to ask in, number of commits to tell of, and seconds to wait.
 
     ``keep`` is for the settings that git goes by instead of the repository's own (see ``take_shelter``).
     """
@@ -44,7 +44,7 @@ class GitQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitView:
-    """What git tells of a folder. ``facts``: branch, main branch, state and recent commits, as lines.
+    """Git's view of a folder. ``facts``: branch, main branch, state and recent commits, as lines.
 
     ``paths`` are relative to the folder: what git keeps and has not seen deleted, and what is new and not ignored;
     new folders end with a slash. None: it did not say in time.
@@ -105,7 +105,7 @@ def _paths(listed: str, entries: Sequence[str], prefix: str) -> tuple[str, ...]:
 
 
 def _git(question: GitQuestion, shelter: Shelter, deadline: float, words: Sequence[str]) -> str | None:
-    """What a git command printed; None where it failed or took too long."""
+    """Return what a git command printed; None where it failed or took too long."""
     if not words:
         return ""
     seconds = max(deadline - time.monotonic(), 0.01)

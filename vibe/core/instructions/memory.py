@@ -42,7 +42,7 @@ MAX_SECTION = 6_000
 
 
 class MemoryScope(StrEnum):
-    """What an entry is about."""
+    """Subject of an entry."""
 
     PROJECT = "project"
     GLOBAL = "global"
@@ -137,7 +137,7 @@ class MemoryStore:
         raise NoSuchMemoryError(entry_id)
 
     def prompt_section(self) -> str:
-        """What a system prompt tells of them, bounded; empty without entries.
+        """Return what a system prompt tells of them, bounded; empty without entries.
 
         Raises:
             MemoryFileError: a file can't be read.

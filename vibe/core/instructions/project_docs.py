@@ -53,8 +53,8 @@ class ProjectDocs:
     def load(cls, home: Path, lineage: Sequence[Path], trusts: Trusts) -> ProjectDocs:
         """Read the user's own file and those of the trusted folders of ``lineage``; blocks.
 
-        Each file has an equal share of the room, and what some leave of theirs goes to the others. The nearest come last,
-        where they weigh most.
+        Each file has an equal share of the room, and what some leave of theirs goes to the others. The nearest come
+        last, where they weigh most.
         """
         warnings: list[str] = []
         files = [_file_in(folder, trusts, warnings) for folder in lineage if trusts(folder)]
@@ -63,7 +63,7 @@ class ProjectDocs:
         return cls(docs=tuple(reversed(docs)), lineage=tuple(lineage), warnings=tuple(warnings))
 
     def prompt_section(self) -> str:
-        """What a system prompt tells of them; empty without any."""
+        """Return what a system prompt tells of them; empty without any."""
         return "\n\n".join([_HEAD, *(doc.framed() for doc in self.docs)]) if self.docs else ""
 
 
@@ -81,7 +81,7 @@ class NestedDocs:
     _room: int = MAX_BYTES
 
     def notices(self, paths: Iterable[Path]) -> tuple[str, ...]:
-        """What the agent should know now that it has touched ``paths`` (resolved); each file is told once. Blocks."""
+        """Return instructions for ``paths`` (resolved) the agent has touched; each file is told once. Blocks."""
         told: list[str] = []
         for path in paths:
             for folder in self._new_folders(path):
@@ -164,7 +164,7 @@ def _read_all(files: Sequence[Path], room: int, warnings: list[str]) -> list[Pro
 
 
 def _shares(sizes: Mapping[Path, int], room: int) -> dict[Path, int]:
-    """How much of ``room`` each gets: what the small leave goes to the large."""
+    """Return how much of ``room`` each gets: what the small leave goes to the large."""
     shares: dict[Path, int] = {}
     for path in sorted(sizes, key=sizes.__getitem__):
         shares[path] = min(sizes[path], room // (len(sizes) - len(shares)))

@@ -28,7 +28,7 @@ LEAST_ROOM = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeLimits:
-    """``chars`` of text, ``files`` in all, ``folders`` of one folder, ``depth`` in levels, ``seconds`` for reading the disk."""
+    """``chars`` of text, ``files`` in all, ``folders`` of a folder, ``depth`` in levels, ``seconds`` for the disk."""
 
     chars: int
     files: int
@@ -39,7 +39,7 @@ class TreeLimits:
 
 @dataclass(frozen=True, slots=True)
 class ProjectTree:
-    """What was drawn, and whether something was left out."""
+    """A drawn tree, and whether something was left out."""
 
     text: str
     cut: bool
@@ -113,7 +113,7 @@ class _Drawing:
         return ProjectTree("\n".join([*lines, *([CUT] if self._cut else [])]) or "(no files)", self._cut)
 
     def _choose(self, folder: _Folder, depth: int, room: int) -> None:
-        """What of a folder is drawn: its folders first, since they tell more."""
+        """The part of a folder that is drawn: its folders first, since they tell more."""
         names = sorted(folder.inside, key=lambda name: (folder.inside[name] is None, name))
         chosen: list[str] = []
         folders = 0
@@ -175,7 +175,7 @@ def _is_generated(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What ignore files leave out, the innermost first, each with its folder."""
+    """Rules of ignore files, the innermost first, each with its folder."""
 
     specs: tuple[tuple[Path, GitIgnoreSpec], ...]
 
@@ -198,12 +198,12 @@ class _Rules:
         return _Rules((*own, *self.specs)) if own else self
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
-        """Whether a path is left out that is relative to the one folder whose files these are."""
+        """Return whether a path is left out that is relative to the one folder whose files these are."""
         word = f"{path}/" if is_folder else path
         return any(spec.check_file(word).include for _, spec in self.specs)
 
     def ignores_path(self, path: Path, *, is_folder: bool) -> bool:
-        """Whether a path is left out; the innermost file that speaks of it counts."""
+        """Return whether a path is left out; the innermost file that speaks of it counts."""
         for base, spec in self.specs:
             relative = path.relative_to(base).as_posix()
             found = spec.check_file(f"{relative}/" if is_folder else relative).include

@@ -88,7 +88,7 @@ def load_base_prompt(prompt_id: str = DEFAULT_PROMPT) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptParts:
-    """What a prompt is made of, in this order but for ``workspace``; what is empty is left out.
+    """Parts of a prompt, in this order but for ``workspace``; what is empty is left out.
 
     ``role`` is a mode's guidance. ``model`` is said where it is not empty. ``detail`` brings system, shell, tool
     prompts, skills and subagents (name to description). ``context``, ``docs`` and ``memory`` are whole sections.

@@ -31,7 +31,8 @@ class CallAnnouncer:
             WarningEvent(
                 code="model.retry",
                 message=(
-                    f"model call: retrying in {notice.wait_seconds:.1f} s (attempt {notice.attempt + 1}; Ctrl-C stops): "
+                    f"model call: retrying in {notice.wait_seconds:.1f} s (attempt {notice.attempt + 1}; Ctrl-C "
+                    f"stops): "
                     f"{notice.reason}"
                 ),
                 wait_seconds=notice.wait_seconds,
@@ -43,7 +44,8 @@ class CallAnnouncer:
         if notice.waited_seconds is None:
             code = WAIT
             message = (
-                f"a model call waits for its turn at provider {notice.provider!r}: max_concurrency calls are under way, or it "
+                f"a model call waits for its turn at provider {notice.provider!r}: max_concurrency calls are under "
+                f"way, or it "
                 "asked for a pause"
             )
         else:

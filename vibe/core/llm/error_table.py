@@ -235,7 +235,7 @@ class ErrorMapper:
 
 
 def error_words(body: str) -> str:
-    """What an error body says: its message where it is JSON of a known shape, else the body itself."""
+    """Return what an error body says: its message where it is JSON of a known shape, else the body itself."""
     try:
         node: object = msgspec.json.decode(body)
     except INVALID_JSON:

@@ -1,4 +1,4 @@
-"""What can go wrong with a model, in one tree.
+"""Errors of a model, in one tree.
 
 ModelError                     base; ``retryable`` says whether trying again can help
 ├── ModelTransportError        refused, DNS, TLS, timeouts, cut or silent streams      retryable

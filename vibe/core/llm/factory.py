@@ -29,8 +29,8 @@ _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 class ModelCatalog:
     """The models of a configuration. Backends are shared: one a provider, however many agents use it.
 
-    ``environ`` is where keys are looked up. ``limiter_of`` a provider's name is what lets its calls begin, where that is
-    not this catalog's own doing. ``retries`` is the usual policy, for what a provider's settings leave open.
+    ``environ`` is where keys are looked up. ``limiter_of`` a provider's name is what lets its calls begin, where that
+    is not this catalog's own doing. ``retries`` is the usual policy, for what a provider's settings leave open.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ModelCatalog:
         raise UsageError(f"no model {wanted!r} ({where}): {hint}; models are the [[models]] tables of {CONFIG_FILE}")
 
     def _with_threshold(self, model: ModelConfig) -> ModelConfig:
-        """The model with the setting of all models where it has none of its own, and that share of it which may be used."""
+        """Return the model, with the setting of all models where it has none of its own."""
         wanted = model.auto_compact_threshold
         threshold = self._config.auto_compact_threshold if wanted is None else wanted
         if threshold:
@@ -84,7 +84,7 @@ class ModelCatalog:
 
     @property
     def warns_of_context(self) -> bool:
-        """Whether agents are told once half of the room for a conversation is used."""
+        """True if agents are told once half of the room for a conversation is used."""
         return self._config.context_warnings
 
     def resolve_priced(self, alias: str | None) -> ModelConfig:
@@ -103,7 +103,7 @@ class ModelCatalog:
         return model.model_copy(update={"input_price": found[0], "output_price": found[1]})
 
     def provider(self, model: ModelConfig) -> ProviderConfig:
-        """Who serves a model.
+        """Return who serves a model.
 
         Raises:
             ConfigError: no provider has that name.
@@ -118,7 +118,7 @@ class ModelCatalog:
         )
 
     def backend(self, model: ModelConfig) -> ModelBackend:
-        """What reaches the model: retried, limited and priced.
+        """Return what reaches the model: retried, limited and priced.
 
         Raises:
             MissingKeyError: its provider needs a key that is not set.
@@ -130,7 +130,7 @@ class ModelCatalog:
         return self._backends[provider.name]
 
     def limiter(self, provider_name: str) -> CallLimiter:
-        """What lets calls to a provider begin, one for all who call it.
+        """Return what lets calls to a provider begin, one for all who call it.
 
         Raises:
             KeyError: no provider has that name.

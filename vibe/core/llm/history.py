@@ -20,8 +20,8 @@ def normalised(messages: Iterable[Message]) -> list[Message]:
     """The same conversation in a form that no provider refuses.
 
     Calls without a result get one that says so, results without a call are dropped, a system message after the start
-    becomes a user message, images move behind the results they came with, and an empty answer says that it is one. What a model said is kept as it said it; backends
-    word arguments that are no JSON.
+    becomes a user message, images move behind the results they came with, and an empty answer says that it is one. What
+    a model said is kept as it said it; backends word arguments that are no JSON.
     """
     source = list(messages)
     result: list[Message] = []
@@ -57,7 +57,7 @@ def _answered(message: AssistantMessage, answers: dict[str, ToolMessage]) -> Ite
 
 
 class PromptHistory:
-    """What ``normalised`` makes of a system prompt and a conversation; each turn costs what the turn added."""
+    """A system prompt and a conversation as ``normalised`` makes them; each turn costs what the turn added."""
 
     def __init__(self, system_prompt: str) -> None:
         self._system = SystemMessage(system_prompt)
@@ -76,7 +76,7 @@ class PromptHistory:
         return self._result + normalised([self._system, *conversation[border:]])[1:]
 
     def _border(self, conversation: list[Message]) -> int:
-        """Where the last answer stands: what comes before it can't change any more."""
+        """Return where the last answer stands: what comes before it can't change any more."""
         for index in range(len(conversation) - 1, self._settled - 1, -1):
             if isinstance(conversation[index], AssistantMessage):
                 return index

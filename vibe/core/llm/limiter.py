@@ -92,7 +92,7 @@ class LimitedBackend:
         observer.wait(WaitNotice(provider=provider, waited_seconds=anyio.current_time() - started))
 
     async def count_tokens(self, request: ModelRequest) -> int:
-        """What the inner backend says."""
+        """Return what the inner backend says."""
         return await self._inner.count_tokens(request)
 
     async def aclose(self) -> None:

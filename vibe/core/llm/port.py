@@ -12,7 +12,7 @@ from vibe.core.messages import AssistantMessage, Message, Usage
 
 
 class FinishReason(StrEnum):
-    """Why the model stopped."""
+    """Reason why the model stopped."""
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
@@ -115,7 +115,7 @@ class ModelBackend(Protocol):
         ...
 
     async def count_tokens(self, request: ModelRequest) -> int:
-        """How many tokens the prompt takes; an estimate where the provider offers no count."""
+        """Return how many tokens the prompt takes; an estimate where the provider offers no count."""
         ...
 
     async def aclose(self) -> None:

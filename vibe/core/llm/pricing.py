@@ -1,4 +1,4 @@
-"""What a call costs: from the configured prices, else from a price list that comes with the program."""
+"""Prices of calls: from the configuration, else from a price list that comes with the program."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", ""}
 
 
 def configured_cost(model: ModelConfig, usage: Usage) -> float | None:
-    """USD by the model's own prices; None unless both are set. Cached tokens cost what others cost: no price is known."""
+    """USD by the model's own prices; None unless both are set.
+
+    Cached tokens cost what others cost: no price is known.
+    """
     if model.input_price is None or model.output_price is None:
         return None
     return (usage.prompt_tokens * model.input_price + usage.completion_tokens * model.output_price) / MILLION
 
 
 def is_listed(provider: ProviderConfig) -> bool:
-    """Whether a public price list can know the provider: never one on this machine."""
+    """Return whether a public price list can know the provider: never one on this machine."""
     if provider.backend is BackendKind.SCRIPTED:
         return False
     try:
@@ -97,7 +100,7 @@ class PricedBackend:
         self._loaded = True
 
     async def count_tokens(self, request: ModelRequest) -> int:
-        """What the inner backend says."""
+        """Return what the inner backend says."""
         return await self._inner.count_tokens(request)
 
     async def aclose(self) -> None:

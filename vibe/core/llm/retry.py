@@ -14,11 +14,12 @@ from vibe.core.llm.port import Completion, Delta, ModelBackend, ModelObserver, M
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How long to wait and when to give up; times in seconds.
+    """Waits between tries and when to give up; times in seconds.
 
     ``max_total_seconds`` counts from the first failure, so that a call which failed by a long silence still gets
-    another try; 0 means that nothing is repeated. Where nobody was ever reached, ``unreached_seconds`` from the first try on
-    are enough: more likely the address is wrong than that a server is about to start there. ``jitter`` is the share by which a wait may be longer or shorter.
+    another try; 0 means that nothing is repeated. Where nobody was ever reached, ``unreached_seconds`` from the first
+    try on are enough: more likely the address is wrong than that a server is about to start there. ``jitter`` is the
+    share by which a wait may be longer or shorter.
     """
 
     initial_seconds: float = 0.5
@@ -108,14 +109,14 @@ class RetryingBackend:
             attempt += 1
 
     def _unheeded(self, failure: ModelError) -> str:
-        """What the provider asked for that would take too long; empty if it asked for nothing."""
+        """Return what the provider asked for that would take too long; empty if it asked for nothing."""
         if failure.retry_after is None:
             return ""
         longest = self._policy.max_total_seconds
         return f"; it asks to wait {failure.retry_after:g} s, and retry_max_seconds allows {longest:g} s in all"
 
     async def count_tokens(self, request: ModelRequest) -> int:
-        """What the inner backend says."""
+        """Return what the inner backend says."""
         return await self._inner.count_tokens(request)
 
     async def aclose(self) -> None:

@@ -42,7 +42,7 @@ Reminders: TypeAlias = Callable[[], Sequence[str]]
 
 
 def summary_instructions() -> str:
-    """What comes with the program; reads a file."""
+    """Return what comes with the program; reads a file."""
     return resources.files("vibe.core.prompts").joinpath(f"{SUMMARY_PROMPT}.md").read_text(encoding="utf-8")
 
 
@@ -52,7 +52,7 @@ def no_reminders() -> Sequence[str]:
 
 
 class Fork(Protocol):
-    """Where a summarised conversation goes on."""
+    """Place where a summarised conversation goes on."""
 
     async def __call__(self, restart: Callable[[Path | None], None]) -> None:
         """Call ``restart``, not on the event loop, with the file it goes on in; None: where it is.
@@ -97,7 +97,7 @@ class Compactor:
     caller: str = "main"
 
     async def compact(self, context_tokens: int, threshold: int) -> bool:
-        """Whether it worked; if not, the conversation is as it was and a warning said why."""
+        """Return whether it worked; if not, the conversation is as it was and a warning said why."""
         self.sink.publish(CompactStartEvent(context_tokens=context_tokens, threshold=threshold))
         try:
             saved = await self._replace(threshold)

@@ -1,4 +1,4 @@
-"""How full a conversation is: a warning at half, shortened when it nears what the model takes."""
+"""Room for a conversation: a warning at half, a summary when it nears what the model takes."""
 
 from __future__ import annotations
 

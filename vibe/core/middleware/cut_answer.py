@@ -11,11 +11,13 @@ from vibe.core.middleware.port import HOST_NOTICE
 MAX_CUTS: Final = 5
 """So many answers in a row that were cut off end the work."""
 CONTINUE: Final = (
-    f"{HOST_NOTICE}your last answer was cut off at the output limit. Continue it exactly where it stopped: repeat nothing "
+    f"{HOST_NOTICE}your last answer was cut off at the output limit. Continue it exactly where it stopped: repeat "
+    f"nothing "
     "of it, and do not comment on the cut."
 )
 SPEAK: Final = (
-    f"{HOST_NOTICE}your last turn reached the output limit before it said anything. Think less and go on with the work in "
+    f"{HOST_NOTICE}your last turn reached the output limit before it said anything. Think less and go on with the "
+    f"work in "
     "smaller steps."
 )
 
@@ -40,7 +42,7 @@ class CutAnswer:
 
     @property
     def too_often(self) -> bool:
-        """Whether it is no use to go on."""
+        """True if it is no use to go on."""
         return self.cuts >= MAX_CUTS
 
     def renew(self) -> None:
@@ -71,7 +73,7 @@ class CutAnswer:
 
 
 def go_on(message: AssistantMessage) -> UserMessage:
-    """What the model is told after a turn without calls that was cut off."""
+    """Return what the model is told after a turn without calls that was cut off."""
     return UserMessage(CONTINUE if message.content.strip() else SPEAK)
 
 

@@ -1,4 +1,4 @@
-"""What of a conversation is kept word for word, and what of the rest a summary is made from."""
+"""The part of a conversation that is kept word for word, and the part that is summarised."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REQUEST = re.compile(r"<request>\n(.*?)\n</request>", re.DOTALL)
 
 
 def split_recent(messages: Sequence[Message], keep_tokens: int) -> int:
-    """Where the recent turns begin that fit into ``keep_tokens``; a call is never parted from its results."""
+    """Return where the recent turns begin that fit into ``keep_tokens``; a call is never parted from its results."""
     start = len(messages)
     tokens = 0
     for index in range(len(messages) - 1, -1, -1):
@@ -43,7 +43,7 @@ def record_of(messages: Sequence[Message], max_tokens: int) -> str:
 
 
 def last_request(prompts: Sequence[UserMessage], messages: Sequence[Message]) -> str:
-    """What the user asked last; where only a summary is left of it, what that has word for word; else empty."""
+    """Return what the user asked last; where only a summary is left of it, what that has word for word; else empty."""
     for prompt in reversed(prompts):
         if not prompt.content.startswith(HOST_NOTICE):
             return clipped(prompt.content, REQUEST_LENGTH)

@@ -87,7 +87,7 @@ def _begun(record: Callable[[], str]) -> Future[str]:
 
 
 def _last_prompt(moment: Moment) -> int | None:
-    """Where the last prompt stands that is no notice of ours."""
+    """Return where the last prompt stands that is no notice of ours."""
     messages = moment.transcript.messages
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]

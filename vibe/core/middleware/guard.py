@@ -78,7 +78,10 @@ def _object(arguments: str) -> dict[str, object] | None:
 
 
 class ReadOnly(Middleware):
-    """``refused`` are the tools there are for others. They are not offered; a model that asks all the same is denied."""
+    """``refused`` are the tools there are for others. They are not offered.
+
+    A model that asks all the same is denied.
+    """
 
     def __init__(self, agent: str, refused: Iterable[str]) -> None:
         self._agent = agent

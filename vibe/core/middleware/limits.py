@@ -13,7 +13,7 @@ from vibe.core.tools.builtins.background import STILL_RUNNING
 
 
 class TurnLimit(Middleware):
-    """Counts model calls over the whole transcript but the ``before`` first ones, so that a resume brings no new allowance."""
+    """Counts model calls over the transcript except the ``before`` first ones: a resume brings no new allowance."""
 
     def __init__(self, max_turns: int, before: int = 0) -> None:
         self._max_turns = max_turns
@@ -49,7 +49,10 @@ class SpendingNotice(Middleware):
         self._said = False
 
     async def before_turn(self, moment: Moment) -> Sequence[Verdict]:
-        """Say it at 80 % of the tightest limit of tokens, price and turns, once; an agent that goes on is not told again."""
+        """Say it at 80 % of the tightest limit of tokens, price and turns, once.
+
+        An agent that goes on is not told again.
+        """
         if self._said or max(moment.budget.used_share(), self._used_turns(moment)) < WRAP_UP_SHARE:
             return ()
         self._said = True
@@ -91,8 +94,10 @@ class LoopDetection(Middleware):
             if alike == WARN_AFTER * length:
                 return (
                     Notice(
-                        f"you called {tools} {WARN_AFTER} times in a row with the same arguments, and the result was the "
-                        "same each time. Calling it again will not change it: try something else, or say what stands in "
+                        f"you called {tools} {WARN_AFTER} times in a row with the same arguments, and the result was "
+                        f"the "
+                        "same each time. Calling it again will not change it: try something else, or say what stands "
+                        "in "
                         f"the way. After {END_AFTER} times the work is ended."
                     ),
                     Warn(code="loop", message=f"{tools} was called {WARN_AFTER} times in a row with the same result"),
@@ -101,7 +106,7 @@ class LoopDetection(Middleware):
 
 
 def _alike(turns: Sequence[_Turn], length: int) -> int:
-    """How many of the last turns, the last first, repeat a round of so many."""
+    """Return how many of the last turns, the last first, repeat a round of so many."""
     count = min(length, len(turns))
     while count < len(turns) and turns[count] == turns[count - length]:
         count += 1

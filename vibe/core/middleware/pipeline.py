@@ -15,7 +15,7 @@ class MiddlewarePipeline:
         self._members = tuple(members)
 
     async def before_turn(self, moment: Moment) -> list[Verdict]:
-        """What they say before a model call, in order."""
+        """Return what they say before a model call, in order."""
         verdicts: list[Verdict] = []
         for member in self._members:
             verdicts += await member.before_turn(moment)
@@ -28,15 +28,15 @@ class MiddlewarePipeline:
         return next((why for member in self._members if (why := member.refusal(call)) is not None), None)
 
     async def before_tools(self, moment: Moment, calls: Sequence[ToolCall]) -> list[Warn]:
-        """What they warn of before calls are run, in order."""
+        """Return what they warn of before calls are run, in order."""
         return [verdict for member in self._members for verdict in await member.before_tools(moment, calls)]
 
     async def before_end(self, moment: Moment, answer: str) -> list[Verdict]:
-        """What they say of an answer that would end the work, in order."""
+        """Return what they say of an answer that would end the work, in order."""
         return [verdict for member in self._members for verdict in await member.before_end(moment, answer)]
 
     async def after_turn(self, moment: Moment) -> list[Verdict]:
-        """What they say after a turn, in order."""
+        """Return what they say after a turn, in order."""
         verdicts: list[Verdict] = []
         for member in self._members:
             verdicts += await member.after_turn(moment)

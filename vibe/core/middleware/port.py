@@ -69,7 +69,7 @@ class Middleware:
         return ()
 
     def refusal(self, call: ToolCall) -> str | None:  # noqa: ARG002  for those who look
-        """Why a call the model asked for is against the rules; None: it is not."""
+        """Return why a call the model asked for is against the rules; None: it is not."""
         return None
 
     async def before_tools(self, moment: Moment, calls: Sequence[ToolCall]) -> Sequence[Warn]:  # noqa: ARG002  as above

@@ -1,4 +1,4 @@
-"""What an agent must not lose when its conversation is shortened or taken up again: its list of things to do."""
+"""Reminders an agent gets when its conversation is shortened or continued: its list of things to do."""
 
 from __future__ import annotations
 

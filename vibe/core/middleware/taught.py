@@ -25,11 +25,11 @@ class Taught(Middleware):
         self._returns = 0
 
     async def before_turn(self, moment: Moment) -> Sequence[Verdict]:  # noqa: ARG002  the interface
-        """What was said about the calls of the turn before."""
+        """Return what was said about the calls of the turn before."""
         return [Notice(text) for text in self._guidance.take_notices()]
 
     async def before_end(self, moment: Moment, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002  the interface
-        """What hooks send back to an agent that believes it is done."""
+        """Return what hooks send back to an agent that believes it is done."""
         hooks = self._guidance.hooks
         text = await hooks.post_agent_turn(answer, again=self._returns) if hooks is not None else None
         if text is None:

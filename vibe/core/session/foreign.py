@@ -1,4 +1,4 @@
-"""Reads what Mistral Vibe 2.x kept of a session: other names in ``meta.json``, the wire's form of tool calls in messages."""
+"""Reads sessions of Mistral Vibe 2.x: other names in ``meta.json``, the wire's form of tool calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ORIGIN = "mistral-vibe"
 
 
 def is_foreign_meta(document: dict[str, Any]) -> bool:
-    """Whether Mistral Vibe wrote it: it gives no version and says where it ran in ``environment``."""
+    """Return whether Mistral Vibe wrote it: it gives no version and says where it ran in ``environment``."""
     return "version" not in document and isinstance(document.get("environment"), dict)
 
 

@@ -100,7 +100,7 @@ class SessionLoader:
 
 
 def _updated(folder: Path) -> float:
-    """When something was last said, else when the session began."""
+    """Return when something was last said, else when the session began."""
     for name in ("messages.jsonl", META_FILE):
         try:
             return (folder / name).stat().st_mtime

@@ -23,8 +23,8 @@ META_FILE = "meta.json"
 class SessionMeta(Struct, frozen=True, kw_only=True):
     """A session. Times in unix seconds; ``ended`` and ``outcome`` are None while it runs or if it was killed.
 
-    ``parent_id`` is the session this one was forked from. ``cost_usd`` None: unknown. ``usage`` counts the parents' too.
-    ``origin`` is the program that wrote it, if that was not this one.
+    ``parent_id`` is the session this one was forked from. ``cost_usd`` None: unknown. ``usage`` counts the parents'
+    too. ``origin`` is the program that wrote it, if that was not this one.
     """
 
     version: int

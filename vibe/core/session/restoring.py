@@ -24,7 +24,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blame:
-    """Who changed what since the snapshot: ``mine`` goes back, and is kept aside first where it is of ``others``, too."""
+    """Changes since the snapshot: ``mine`` go back, kept aside first where they are of ``others``, too."""
 
     mine: AbstractSet[str]
     others: AbstractSet[str]
@@ -32,7 +32,7 @@ class Blame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What was done to the files. Paths are relative to ``Snapshots.top``.
+    """Changes made to the files. Paths are relative to ``Snapshots.top``.
 
     ``skipped`` could not be restored because a git filter stands before them.
     """
@@ -100,7 +100,7 @@ class Restoration:
 
 
 def aside_folder(folder: Path, now: float) -> Path:
-    """Where what others wrote is kept by a way back that is gone now (unix seconds)."""
+    """Return where what others wrote is kept by a way back that is gone now (unix seconds)."""
     return folder / SET_ASIDE / time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
 
 

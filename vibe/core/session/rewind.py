@@ -22,7 +22,7 @@ from vibe.core.session.transcript import Transcript
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindReport:
-    """What a rewind did. Paths are relative to the workspace's repository, else to the workspace.
+    """Result of a rewind. Paths are relative to the workspace's repository, else to the workspace.
 
     ``session_id`` goes on from the message; the session it was forked from is untouched. ``skipped`` are files that
     could not be restored because a git filter stands before them.
@@ -72,7 +72,7 @@ class RewindManager:
         )
 
     def _restoring(self, session: SavedSession, message_index: int) -> Restoration | None:
-        """What has to be done to the files; None: nothing, since no call changed any after that."""
+        """Return what has to be done to the files; None: nothing, since no call changed any after that."""
         snapshots = Snapshots(Path(session.meta.workspace), session.folder.path, self._environ)
         taken = snapshots.taken()
         target = _snapshot_at(taken, message_index)
@@ -106,7 +106,7 @@ class RewindManager:
 
 
 def turn_starts(messages: Sequence[Message]) -> list[int]:
-    """Where a conversation can be cut: before a prompt or an answer, and at its end."""
+    """Return where a conversation can be cut: before a prompt or an answer, and at its end."""
     return [index for index, message in enumerate(messages) if not isinstance(message, ToolMessage)] + [len(messages)]
 
 

@@ -1,4 +1,4 @@
-"""Snapshots: the files of a workspace as they were at points of a conversation, kept as git trees of a private repository.
+"""Snapshots of a workspace's files during a conversation, kept as git trees of a private repository.
 
 The user's repository, if there is one, is only read: its objects are borrowed and a copy of its index makes the first
 snapshot cheap. Ignored files, files over 10 MB and repositories inside the workspace are left out.
@@ -131,7 +131,7 @@ class Snapshots:
         return self._known
 
     def changes(self, before: str, after: str) -> list[FileChange]:
-        """What differs between two trees, inside the workspace."""
+        """Return what differs between two trees, inside the workspace."""
         self._prepare()
         words = self._git("diff-tree", "-r", "-z", "--no-renames", "--name-status", before, after).split(b"\0")
         pairs = zip(words[0::2], words[1::2], strict=False)
@@ -158,7 +158,8 @@ class Snapshots:
         names = [os.fsdecode(word) for word in dict.fromkeys(words) if word and not word.endswith(b"/")]
         if len(names) > MOST_FILES:
             raise SnapshotError(
-                f"the files of {self.workspace} are not recorded for rewind: more than {MOST_FILES} are new or changed; "
+                f"the files of {self.workspace} are not recorded for rewind: more than {MOST_FILES} are new or "
+                f"changed; "
                 "list what is generated in .gitignore"
             )
         return [name for name in names if _is_recordable(self.workspace / name)]
@@ -234,7 +235,7 @@ class Snapshots:
 
 
 def _is_recordable(path: Path) -> bool:
-    """Whether it is a file or a link of a fair size, or gone."""
+    """Return whether it is a file or a link of a fair size, or gone."""
     try:
         found = path.lstat()
     except OSError:
@@ -250,7 +251,7 @@ def _text(path: Path) -> str:
 
 
 def _object_format(user: Located | None) -> str:
-    """How a repository names its objects."""
+    """Return how a repository names its objects."""
     try:
         settings = list(read_settings(_text(user.common_dir / "config"))) if user is not None else []
     except GitConfigError:

@@ -69,8 +69,8 @@ class Transcript:
 
     ``messages`` is another list once the conversation was restarted. ``path`` None keeps them in memory only.
     ``dropped_bytes`` is the length of a torn tail cut at opening; ``prompts`` are what was ever said to the
-    agent, whatever was shortened since. ``remembered`` is what tools knew when that was last done, ``memories`` what they
-    know now (None: nobody can tell).
+    agent, whatever was shortened since. ``remembered`` is what tools knew when that was last done, ``memories`` what
+    they know now (None: nobody can tell).
     """
 
     def __init__(self, records: Sequence[Record] = (), *, path: Path | None = None, dropped_bytes: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""What the skills an agent has loaded leave it of its tools: pure matching of calls against ``allowed-tools``."""
+"""Tools that loaded skills leave an agent: pure matching of calls against ``allowed-tools``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHELL_SYNTAX = frozenset(";&|<>()$`\n\\{}")
 
 
 def permits(allowed: tuple[str, ...], tool: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether one of the entries covers the call; names and globs of either vocabulary, ``Bash(git:*)`` included."""
+    """Return whether an entry covers the call; names and globs of either vocabulary, ``Bash(git:*)`` included."""
     return tool in ALWAYS_ALLOWED or any(_covers(entry, tool, arguments) for entry in allowed)
 
 
@@ -38,7 +38,7 @@ def _covers(entry: str, tool: str, arguments: Mapping[str, Any]) -> bool:
 
 
 def _covers_command(pattern: str, command: str) -> bool:
-    """Whether a single command begins with the words of ``git add:*``; anything compound is not covered."""
+    """Return whether a single command begins with the words of ``git add:*``; anything compound is not covered."""
     if _SHELL_SYNTAX.intersection(command):
         return False
     open_ended = pattern.endswith((":*", " *"))

@@ -56,7 +56,7 @@ class SkillDesk:
         )
 
     def refusal(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
-        """Why the loaded skills don't allow a call; None if they do."""
+        """Return why the loaded skills don't allow a call; None if they do."""
         for name, allowed in self._loaded.items():
             if allowed is not None and not permits(allowed, tool, arguments):
                 return f"the skill {name!r} restricts this agent to {', '.join(allowed) or 'no tools'}"
@@ -70,7 +70,7 @@ class SkillDesk:
                 self._restrict(info)
 
     def reminder(self) -> str:
-        """What an agent must still know of its skills when its conversation is shortened; empty if it loaded none."""
+        """Return what an agent must still know of its loaded skills when its conversation is shortened."""
         if not self._loaded:
             return ""
         return f"{LOADED}{json.dumps(list(self._loaded))}\nCall `skill` again where you need their instructions."

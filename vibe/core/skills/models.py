@@ -1,4 +1,4 @@
-"""What is known of a skill, and what can be wrong with one.
+"""Skills, and their errors.
 
 VibeError
 └── UsageError

@@ -26,8 +26,9 @@ def replace_file(
 ) -> None:
     """Put ``data`` at ``path`` as a whole: a reader, or the next process, sees the old file or the new. Blocks.
 
-    With ``sync`` it survives a power failure, too: it is on disk before it gets its name. ``mode`` holds whatever the umask
-    is, None leaves it to the umask. ``check`` is given the draft's path and may raise. A link at ``path`` is replaced.
+    With ``sync`` it survives a power failure, too: it is on disk before it gets its name. ``mode`` holds whatever the
+    umask is, None leaves it to the umask. ``check`` is given the draft's path and may raise. A link at ``path`` is
+    replaced.
 
     Raises:
         OSError: the disk is full or refuses, or the folder is missing; the old file stays.
@@ -63,9 +64,10 @@ def _drafted(folder: int, name: str, data: bytes, *, sync: bool, mode: int | Non
 
 
 class Draft:
-    """A file that is being written, in the folder of the one it will be; where the system can do that it has no name yet.
+    """A file that is being written, in the folder of the one it will be.
 
-    So a process that is killed leaves nothing behind. ``folder`` and ``descriptor`` are the caller's to close.
+    Where the system can do that it has no name yet. So a process that is killed leaves nothing behind. ``folder`` and
+    ``descriptor`` are the caller's to close.
     """
 
     def __init__(self, folder: int, name: str) -> None:

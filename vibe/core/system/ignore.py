@@ -1,4 +1,4 @@
-"""What searches leave out: default excludes, ``.vibeignore``, ``.ignore`` and ``.gitignore``."""
+"""Rules of what searches leave out: default excludes, ``.vibeignore``, ``.ignore`` and ``.gitignore``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ DEFAULT_IGNORES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ignores:
-    """What is passed over besides what ``.gitignore`` and its like say: ``names``, and what the workspace's ``file`` lists."""
+    """Rules besides those of ``.gitignore`` and its like: ``names``, and what the workspace's ``file`` lists."""
 
     names: tuple[str, ...] = DEFAULT_IGNORES
     file: str = IGNORE_FILE
@@ -87,7 +87,7 @@ def walk_files(root: Path, start: Path, *, use_ignores: bool, ignores: Ignores |
 
 
 def list_entries(root: Path, folder: Path, *, use_ignores: bool) -> list[Path]:
-    """What stands in a folder, folders and links too, sorted by name, by the rules of ``walk_files``. Blocks.
+    """Return what stands in a folder, folders and links too, sorted by name, by the rules of ``walk_files``. Blocks.
 
     Raises:
         OSError: the folder can't be read.

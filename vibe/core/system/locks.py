@@ -1,4 +1,7 @@
-"""Locks of the kernel's: it releases them when their holder ends, however that ends. Child processes don't inherit them."""
+"""Locks of the kernel's: it releases them when their holder ends, however that ends.
+
+Child processes don't inherit them.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,10 @@ class FileLock:
             time.sleep(POLL_SECONDS)
 
     def release(self) -> None:
-        """Give it back; a second call does nothing. A file that is not brief stays: two processes could hold it else."""
+        """Give it back; a second call does nothing.
+
+        A file that is not brief stays: two processes could hold it else.
+        """
         if self.descriptor < 0:
             return
         descriptor, self.descriptor = self.descriptor, -1
@@ -101,7 +107,7 @@ def holder_of(path: Path) -> int | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is a process of that number, anybody's."""
+    """Return whether there is a process of that number, anybody's."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -118,7 +124,7 @@ def _name_holder(descriptor: int) -> None:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether the locked file is the one at ``path``: its last holder may have removed it."""
+    """Return whether the locked file is the one at ``path``: its last holder may have removed it."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:

@@ -62,7 +62,7 @@ class AnswerBuilder:
 
     @property
     def finished(self) -> bool:
-        """Whether the provider has said why it stopped, or that it did."""
+        """True once the provider has said why it stopped, or that it did."""
         return bool(self._finish) or self._done
 
     def add_text(self, text: str) -> None:
@@ -151,7 +151,7 @@ class AnswerBuilder:
         )
 
     def _is_whole(self) -> bool:
-        """Whether an answer without a reason is one: its end was told, it says something, and no call in it is torn."""
+        """Return whether an answer without a reason is whole: its end was told, it says something, no call is torn."""
         said = any(text.strip() for text in self._text) or bool(self._calls)
         return self._done and said and all(call.name and is_json_object(call.text) for call in self._calls)
 
@@ -183,7 +183,7 @@ def read_usage(fields: Mapping[str, Any]) -> Usage:
 
 
 def is_json_object(text: str) -> bool:
-    """Whether ``text`` is one whole JSON object."""
+    """Return whether ``text`` is one whole JSON object."""
     try:
         msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     except INVALID_JSON:

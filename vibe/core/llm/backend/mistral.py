@@ -153,7 +153,7 @@ class _BodyClient:
 
 
 def server_url(api_base: str) -> str:
-    """What the SDK wants: ``api_base`` without the version path that it adds itself."""
+    """Return what the SDK wants: ``api_base`` without the version path that it adds itself."""
     return api_base.rstrip("/").removesuffix("/v1").rstrip("/")
 
 

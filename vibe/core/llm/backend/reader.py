@@ -27,7 +27,7 @@ AFTER_DONE_SECONDS: Final = 1.0
 
 
 class ByteResponse(Protocol):
-    """What httpx and httpx2 have in common."""
+    """The part of a response that httpx and httpx2 have in common."""
 
     @property
     def status_code(self) -> int:
@@ -36,7 +36,7 @@ class ByteResponse(Protocol):
 
     @property
     def is_success(self) -> bool:
-        """Whether the status is 2xx."""
+        """True if the status is 2xx."""
         ...
 
     @property
@@ -89,7 +89,7 @@ _KNOWN_FIELDS: Final = frozenset({"", "reasoning_content", "reasoning"})
 
 
 def _chunk_with(reasoning_field: str) -> Callable[[str], str]:
-    """What reads the thoughts of an event that tells them in a field of this name."""
+    """Return what reads the thoughts of an event that tells them in a field of this name."""
     delta = msgspec.defstruct("Delta", [("thoughts", Any, None)], rename={"thoughts": reasoning_field})
     choice = msgspec.defstruct("Choice", [("delta", delta | None, None)])
     decoder = msgspec.json.Decoder(msgspec.defstruct("Chunk", [("choices", list[choice] | None, None)]))

@@ -25,7 +25,7 @@ class _Part(BaseModel):
 
 
 class FaultKind(StrEnum):
-    """What a scripted turn can do instead of answering: one for each class of model error, and silence."""
+    """Faults a scripted turn can show instead of answering: one for each class of model error, and silence."""
 
     OVERLOADED = "overloaded"
     TRANSPORT = "transport"
@@ -59,7 +59,7 @@ class ScriptedCall(_Part):
 
 
 class ScriptedUsage(_Part):
-    """What the turn is said to have used, in tokens."""
+    """Tokens the turn is said to have used."""
 
     prompt_tokens: Count = 0
     completion_tokens: Count = 0

@@ -143,7 +143,7 @@ class ScriptFileBackend:
 
 
 def turn_index(messages: Sequence[Message]) -> int:
-    """How many turns are behind: answers in the history, except those whose tool calls were interrupted.
+    """Return how many turns are behind: answers in the history, except those whose tool calls were interrupted.
 
     An interrupted turn is asked again, so it does not count.
     """

@@ -1,4 +1,4 @@
-"""What the HTTP backends share: patience, trust, and a cheap way to import httpx."""
+"""Basics of the HTTP backends: timeouts, trust, and a cheap way to import httpx."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONNECT_SECONDS: Final = 30.0
 
 
 def headers_of(provider: ProviderConfig, request: ModelRequest) -> dict[str, str]:
-    """What goes into the head of a request besides what the protocol wants; names in lower case, the user's win."""
+    """Return a request's headers besides those of the protocol; names in lower case, the user's win."""
     own = {"user-agent": USER_AGENT, **request.extra_headers}
     return own | {name.lower(): value for name, value in provider.extra_headers.items()}
 

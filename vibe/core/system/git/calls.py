@@ -30,7 +30,7 @@ _KEPT = re.compile(r"GIT_(CONFIG_.*|(AUTHOR|COMMITTER)_(NAME|EMAIL)|EXEC_PATH|CE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a command printed, and how it ended."""
+    """Output of a git command, and how it ended."""
 
     code: int
     out: bytes
@@ -48,7 +48,7 @@ class Answer:
 
     @property
     def problem(self) -> str:
-        """What went wrong, in one line."""
+        """The error in one line."""
         said = [line for line in self.err.decode("utf-8", "replace").splitlines() if line.strip()]
         wrong = next((line for line in said if line.startswith(("fatal:", "error:"))), said[0] if said else "")
         return wrong.partition(": ")[2] if wrong.startswith(("fatal:", "error:")) else wrong or f"exit code {self.code}"

@@ -88,7 +88,7 @@ def _value(text: str, at: int) -> tuple[str, int]:
 
 
 def _escaped(char: str) -> str:
-    """What a backslash makes of the next character; nothing of a line break."""
+    """Return what a backslash makes of the next character; nothing of a line break."""
     if char in {"", "\n"}:
         return ""
     if char not in ESCAPES:

@@ -29,7 +29,7 @@ class OddRepositoryError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located:
-    """A working tree at ``top``, git's folder of it, and the folder it shares with its other worktrees, mostly the same."""
+    """A working tree at ``top``, its git folder, and the folder shared with its other worktrees, mostly the same."""
 
     top: Path
     git_dir: Path
@@ -85,7 +85,7 @@ def located_at(top: Path) -> Located | None:
 
 
 def small_text(path: Path) -> str:
-    """What a small file holds.
+    """Return what a small file holds.
 
     Raises:
         OddRepositoryError: it is no plain file, or too large.
@@ -124,7 +124,7 @@ def _check(git_dir: Path, common_dir: Path) -> None:
 
 
 def _looks_bare(place: Path) -> bool:
-    """Whether git may take a folder itself for a repository's."""
+    """Return whether git may take a folder itself for a repository's."""
     return os.path.lexists(place / "HEAD") and any(
         os.path.lexists(place / name) for name in ("objects", "refs", "commondir")
     )

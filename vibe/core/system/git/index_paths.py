@@ -14,7 +14,7 @@ def gone_and_there(top: Path, paths: Iterable[str]) -> tuple[list[str], list[str
 
     @cache
     def is_reached(parent: Path) -> bool:
-        """Whether the way there leads through folders alone."""
+        """Return whether the way there leads through folders alone."""
         return parent == top or (is_reached(parent.parent) and not parent.is_symlink())
 
     gone: list[str] = []

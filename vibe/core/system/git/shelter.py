@@ -1,4 +1,4 @@
-"""Shelters git from a repository's own configuration: it reads one of ours, with what of the other can start no program."""
+"""Shelters git from a repository's configuration: it reads a copy without what could start a program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ LFS_VALUE = re.compile(r"git-lfs [\w %-]+|true")
 
 _HARMLESS = re.compile(
     r"core\.(filemode|symlinks|ignorecase|precomposeunicode|protecthfs|protectntfs|autocrlf|eol|checkroundtripencoding|"
-    r"bigfilethreshold|compression|loosecompression|logallrefupdates|abbrev|trustctime|checkstat|quotepath|excludesfile|"
+    r"bigfilethreshold|compression|loosecompression|logallrefupdates|abbrev|trustctime|checkstat|quotepath|"
+    r"excludesfile|"
     r"attributesfile|sharedrepository|sparsecheckout|sparsecheckoutcone|longpaths|fscache|repositoryformatversion)|"
     r"extensions\.(objectformat|refstorage|partialclone|preciousobjects)|index\.(sparse|version|threads)|i18n\..*|"
     r"(user|author|committer)\.(name|email)|merge\.(renames|renamelimit|renormalize)|diff\.(renames|renamelimit)|"
@@ -46,7 +47,7 @@ class RepositorySetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shelter:
-    """Git's surroundings for a repository: ``environ`` without ``GIT_DIR`` and the like, and the folder it reads settings from.
+    """Environment of git for a repository: ``environ`` without ``GIT_DIR`` and the like, and its settings folder.
 
     ``left_out``: settings that would have git run programs when it checks out and merges, and do not count here.
     """
