@@ -1,4 +1,7 @@
-"""The words between a run and the process of a step, and how they travel: JSON, one message a line, over a socket.
+"""The messages between a run and the process of a step: JSON, one message a line, whatever carries the lines.
+
+Each end says ``Hello`` first, and talks no further to one of another version. Then the run sends ``Prepare`` and, once it
+has the process's hello, ``Begin``.
 
 A step's process asks for what must be one for the whole run: room in the ledger, a provider's slot, the turn to ask a
 person, a place for a subagent. Each is a lease: ``Asked`` opens it, ``Granted`` or ``Refused`` answers, ``Returned``
@@ -7,28 +10,83 @@ ends it. Whatever a process still holds when it is gone goes back by itself.
 
 from __future__ import annotations
 
-import socket
-from collections import deque
+import platform
+import sys
+from collections.abc import Collection, Iterable
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
-from anyio import wait_readable
 from msgspec import Raw, Struct
 
 from ipc.errors import INVALID_JSON
 from subagents.executor import StepResult, StepTask
+from vibe import __version__
 from vibe.core.messages import Usage
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
 
-CHUNK_BYTES = 256 * 1024
-LONGEST_LINE = 64 * 1024 * 1024
-"""Bytes; a longer message is none of ours."""
+PROTOCOL_VERSION = 1
+"""Counts up with every change that one end cannot understand of the other."""
+
+AGENTS = "agents"
+"""The capability of a process: it makes attempts of agents."""
+APPROVALS = "approvals"
+"""The capability of a run: a person can approve calls."""
+QUESTIONS = "questions"
+"""The capability of a run: a person can answer agents."""
 
 M = TypeVar("M")
 
 
 class LinkError(Exception):
     """What came over the link is no message."""
+
+
+class MismatchError(LinkError):
+    """The two ends cannot work together."""
+
+
+# --- both ways ------------------------------------------------------------------------------------------------
+
+
+class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
+    """Who an end is, and what it can do for the other: its first message."""
+
+    version: int
+    """``PROTOCOL_VERSION``."""
+    vibe: str = ""
+    python: str = ""
+    platform: str = ""
+    capabilities: tuple[str, ...] = ()
+
+    @classmethod
+    def own(cls, capabilities: Iterable[str]) -> Hello:
+        """Return the hello of this process."""
+        return cls(
+            version=PROTOCOL_VERSION,
+            vibe=__version__,
+            python=platform.python_version(),
+            platform=sys.platform,
+            capabilities=tuple(capabilities),
+        )
+
+    def check(self, other: Hello, needed: Collection[str] = ()) -> None:
+        """See that this process, whose hello this is, can work with the other end.
+
+        Raises:
+            MismatchError: the other is of another version, or lacks a capability that is ``needed``.
+        """
+        if (other.version, other.vibe) != (self.version, self.vibe):
+            raise MismatchError(
+                f"the two ends of a step are of different versions, vibe {self.vibe} (protocol {self.version}) here and vibe "
+                f"{other.vibe or 'unknown'} (protocol {other.version}) there: install one version for both, or start the run "
+                "again if vibe was updated meanwhile"
+            )
+        missing = [name for name in needed if name not in other.capabilities]
+        if missing:
+            raise MismatchError(
+                f"the other end of a step (vibe {other.vibe}, Python {other.python} on {other.platform}) cannot do "
+                f"{', '.join(missing)}: use one that can"
+            )
 
 
 # --- what a process may lease ---------------------------------------------------------------------------------
@@ -119,7 +177,7 @@ class Ended(Struct, frozen=True, tag="ended"):
     result: StepResult
 
 
-FromStep: TypeAlias = Announced | Asked | Returned | Paused | Ended
+FromStep: TypeAlias = Hello | Announced | Asked | Returned | Paused | Ended
 
 
 # --- to the step's process ------------------------------------------------------------------------------------
@@ -175,7 +233,7 @@ class Cancel(Struct, frozen=True, tag="cancel"):
     """Stop now: end what was started, and leave."""
 
 
-ToStep: TypeAlias = Prepare | Begin | Granted | Refused | Stop | Cancel
+ToStep: TypeAlias = Hello | Prepare | Begin | Granted | Refused | Stop | Cancel
 
 _encoder = msgspec.json.Encoder()
 _from_step = msgspec.json.Decoder(FromStep)
@@ -207,58 +265,6 @@ def to_step(line: bytes) -> ToStep:
         LinkError: there is none.
     """
     return _decoded(_to_step, line)
-
-
-class Lines:
-    """Cuts what arrives into lines. One that is torn off by the end never comes out."""
-
-    def __init__(self) -> None:
-        self._pending = bytearray()
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """The lines that are whole by now.
-
-        Raises:
-            LinkError: one of them has no end.
-        """
-        *whole, rest = data.split(b"\n")
-        lines: list[bytes] = []
-        for line in whole:
-            self._pending += line
-            lines.append(bytes(self._pending))
-            self._pending.clear()
-        self._pending += rest
-        if len(self._pending) > LONGEST_LINE:
-            raise LinkError(f"a message of more than {LONGEST_LINE} bytes")
-        return lines
-
-
-class IncomingLines:
-    """The lines that come over one end of the link, whether its socket blocks or not."""
-
-    def __init__(self, link: socket.socket) -> None:
-        self._link = link
-        self._lines = Lines()
-        self._arrived: deque[bytes] = deque()
-
-    async def next(self) -> bytes | None:
-        """The next line; None once the other end is gone and there will be no other.
-
-        Raises:
-            LinkError: a line comes without an end.
-        """
-        while not self._arrived:
-            await wait_readable(self._link)
-            try:
-                data = self._link.recv(CHUNK_BYTES, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                continue
-            except OSError:
-                return None
-            if not data:
-                return None
-            self._arrived += self._lines.feed(data)
-        return self._arrived.popleft()
 
 
 def _decoded(decoder: msgspec.json.Decoder[M], line: bytes) -> M:

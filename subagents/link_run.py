@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 import anyio
 from anyio import CancelScope
@@ -16,13 +16,17 @@ from ipc.sink import EventSink
 from subagents.budget import Account, CallReservation
 from subagents.executor import StepResult
 from subagents.link import (
+    AGENTS,
     Announced,
     Asked,
     ClaimsBeside,
     Ended,
+    FromStep,
     Granted,
+    Hello,
     LedgerRoom,
     LinkError,
+    MismatchError,
     Paused,
     PersonsAnswer,
     PersonsReplies,
@@ -33,8 +37,10 @@ from subagents.link import (
     ToStep,
     TurnToAsk,
     Want,
+    encode,
     from_step,
 )
+from subagents.process.transport import Transport
 from subagents.spawner import SpawnError, SpawnPool
 from subagents.verification import Neighbours
 from vibe.core.budget import BudgetExhaustedError
@@ -44,10 +50,6 @@ from vibe.core.llm.pricing import configured_cost
 from vibe.core.messages import Usage
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.questions import Question, UserInput
-
-Send: TypeAlias = Callable[[ToStep], Awaitable[None]]
-NextLine: TypeAlias = Callable[[], Awaitable[bytes | None]]
-"""The next line a process sends; None: there will be no other."""
 
 
 class NotLentError(Exception):
@@ -84,15 +86,35 @@ class StepDesk:
     booked with all the room they had. ``others`` tells what the step's neighbours claimed to write.
     """
 
-    def __init__(self, shared: Shared, send: Send, others: Callable[[], Sequence[str]]) -> None:
+    def __init__(self, shared: Shared, transport: Transport, others: Callable[[], Sequence[str]]) -> None:
         self.result: StepResult | None = None
         self.lost: list[tuple[Usage, float | None]] = []
         self._shared = shared
-        self._send = send
+        self._transport = transport
         self._others = others
         self._leases: dict[int, _Lease] = {}
 
-    async def serve(self, next_line: NextLine, *, leaving: bool = False) -> None:
+    async def meet(self) -> bool:
+        """Hear who the process is; False if it is gone without a word. Only then may it be told to begin.
+
+        Raises:
+            MismatchError: it is of another version, or makes no attempts.
+            LinkError: it says something else first.
+        """
+        line = await self._transport.receive()
+        if line is None:
+            return False
+        hello = from_step(line)
+        if not isinstance(hello, Hello):
+            raise MismatchError("the step's process does not say hello: it is of another version than this run")
+        Hello.own(()).check(hello, needed=(AGENTS,))
+        return True
+
+    async def send(self, message: ToStep) -> None:
+        """Send a message; one that the process is not there to read any more is lost."""
+        await self._transport.send(encode(message))
+
+    async def serve(self, *, leaving: bool = False) -> None:
         """Do what the messages say until there are no more; what is still lent by then goes back.
 
         ``leaving``: the process was told to leave, so that its calls were cut off, not lost.
@@ -103,7 +125,7 @@ class StepDesk:
         flaw: LinkError | None = None
         async with anyio.create_task_group() as group:
             try:
-                while (line := await next_line()) is not None:
+                while (line := await self._transport.receive()) is not None:
                     self._take(from_step(line), group.start_soon)
             except LinkError as error:
                 flaw = error
@@ -113,7 +135,7 @@ class StepDesk:
         if flaw is not None:
             raise flaw
 
-    def _take(self, message: Announced | Asked | Returned | Paused | Ended, start: Callable[..., object]) -> None:
+    def _take(self, message: FromStep, start: Callable[..., object]) -> None:
         match message:
             case Announced(event):
                 self._announce(bytes(event))
@@ -126,6 +148,8 @@ class StepDesk:
                 self._limiter(provider).pause(seconds)
             case Ended(result):
                 self.result = result
+            case Hello():
+                pass  # one that is told to leave may not have said it before
             case _:
                 assert_never(message)
 
@@ -160,12 +184,12 @@ class StepDesk:
         try:
             with lease.scope:
                 async with self._service(number, want, lease) as granted:
-                    await self._send(granted)
+                    await self.send(granted)
                     await anyio.sleep_forever()
         except BudgetExhaustedError as error:
-            await self._send(Refused(number, str(error), account=error.account, limit=error.limit, spent=error.spent))
+            await self.send(Refused(number, str(error), account=error.account, limit=error.limit, spent=error.spent))
         except (SpawnError, NotLentError) as error:
-            await self._send(Refused(number, str(error)))
+            await self.send(Refused(number, str(error)))
         finally:
             self._leases.pop(number, None)
 

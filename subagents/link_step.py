@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
@@ -22,8 +21,10 @@ from subagents.link import (
     Ended,
     FromStep,
     Granted,
-    IncomingLines,
+    Hello,
     LedgerRoom,
+    LinkError,
+    MismatchError,
     Paused,
     PersonsAnswer,
     PersonsReplies,
@@ -38,6 +39,7 @@ from subagents.link import (
     encode,
     to_step,
 )
+from subagents.process.transport import Transport
 from subagents.spawner import SpawnError, SpawnPool
 from vibe.core.agents.manager import AgentManager
 from vibe.core.budget import BudgetExhaustedError
@@ -71,12 +73,34 @@ class StepLink:
     where the run does not keep up, the process waits.
     """
 
-    def __init__(self, link: socket.socket) -> None:
+    def __init__(self, transport: Transport) -> None:
         self.requested = False
-        self._link = link
-        self._incoming = IncomingLines(link)
+        self._transport = transport
+        self._capabilities: tuple[str, ...] = ()
         self._leases = 0
         self._waiting: dict[int, _Waiting] = {}
+
+    async def greet(self, capabilities: Sequence[str]) -> None:
+        """Say hello with what this process can do, and hear who the run is.
+
+        Raises:
+            MismatchError: it is of another version.
+            LinkError: its words make no sense.
+        """
+        own = Hello.own(capabilities)
+        self._send(own)
+        match await self.receive():
+            case Hello() as hello:
+                own.check(hello)
+                self._capabilities = hello.capabilities
+            case None:
+                raise LinkError("the run is gone")
+            case _:
+                raise MismatchError("the run does not say hello: it is of another version than this process")
+
+    def can(self, capability: str) -> bool:
+        """Return whether the run said that it can do this."""
+        return capability in self._capabilities
 
     def publish(self, event: Event) -> None:
         """Hand an event to the run."""
@@ -125,7 +149,7 @@ class StepLink:
         Raises:
             LinkError: the run's words make no sense.
         """
-        line = await self._incoming.next()
+        line = await self._transport.receive()
         return None if line is None else to_step(line)
 
     async def attend(self) -> bool:
@@ -150,11 +174,7 @@ class StepLink:
         return False
 
     def _send(self, message: FromStep) -> None:
-        line = encode(message)
-        try:
-            self._link.sendall(line)
-        except OSError:
-            return  # the run is gone: `attend` finds out
+        self._transport.post(encode(message))
 
 
 class LinkedLedger:

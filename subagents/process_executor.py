@@ -17,7 +17,7 @@ from msgspec import structs
 
 from subagents.attempt_spending import attempt_spending
 from subagents.executor import ENVIRONMENT_REASON, StepExecutor, StepResult, StepTask, StopSignal, unserved
-from subagents.link import Begin, Cancel, LinkError, Stop
+from subagents.link import Begin, Cancel, LinkError, MismatchError, Stop
 from subagents.link_run import Shared, StepDesk
 from subagents.loose_ends import LooseEnds
 from subagents.process_pool import ProcessPool
@@ -99,11 +99,12 @@ class _Attempt:
         self._process = process
         self._account = shared.account
         self._ends = LooseEnds(shared.sink)
-        self.desk = StepDesk(replace(shared, sink=self._ends), process.send, others)
+        self.desk = StepDesk(replace(shared, sink=self._ends), process.link, others)
         self._flaw: LinkError | None = None
         self._hung_up = False
         self._stopped = False
         self._late = False
+        self._begun = anyio.Event()
 
     async def work(self, task: StepTask, stop: StopSignal) -> None:
         """Have the process do it, until it is done, gone, or far too late."""
@@ -135,12 +136,16 @@ class _Attempt:
             return StepResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
         if self._stopped:
             return StepResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the end")
+        if isinstance(self._flaw, MismatchError):
+            return StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(self._flaw))
         return StepResult(outcome=Outcome.FAILED, reason=CRASHED, detail=self._cause())
 
     async def _serve(self, task: StepTask) -> None:
         try:
-            await self._process.send(Begin(task, self._account.usage, self._account.cost_usd))
-            await self.desk.serve(self._process.next_line)
+            if await self.desk.meet():
+                await self.desk.send(Begin(task, self._account.usage, self._account.cost_usd))
+                self._begun.set()
+                await self.desk.serve()
             self._hung_up = True
         except LinkError as error:
             self._flaw = error
@@ -153,17 +158,18 @@ class _Attempt:
     async def _let_leave(self) -> None:
         """Hear its last words after a call to leave."""
         try:
-            await self._process.send(Cancel())
-            await self.desk.serve(self._process.next_line, leaving=True)
+            await self.desk.send(Cancel())
+            await self.desk.serve(leaving=True)
             self._hung_up = True
         except LinkError as error:
             self._flaw = error
 
     async def _pass_on(self, stop: StopSignal) -> None:
         """Tell the process when to stop at the end of its turn."""
+        await self._begun.wait()
         while not stop.requested:  # noqa: ASYNC110  the signal of a run is looked at, it can't be waited for
             await anyio.sleep(STOP_POLL_SECONDS)
-        await self._process.send(Stop())
+        await self.desk.send(Stop())
 
     def _cause(self) -> str:
         if self._flaw is not None:

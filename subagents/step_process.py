@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 import anyio
-from anyio import CancelScope, move_on_after, wait_readable, wait_writable
+from anyio import CancelScope, move_on_after, wait_readable
 from anyio.abc import Process
 from msgspec import Raw
 
-from subagents.link import IncomingLines, Prepare, ToStep, encode
+from subagents.link import Hello, Prepare, encode
 from subagents.marked_processes import MARK, end_marked
+from subagents.process.transport import SocketTransport
 from vibe.core.errors import EnvironmentFailure
 
 CHUNK_BYTES = 64 * 1024
@@ -41,28 +42,28 @@ class ProcessStartError(EnvironmentFailure):
 class StepProgram:
     """What processes of steps run: ``argv``, to which the link's descriptor and our pid are added.
 
-    ``environ`` is all they get. ``document`` is the JSON they are sent first, about this run.
+    ``environ`` is all they get. ``document`` is the JSON they are sent first, about this run, after a hello with what it
+    can do for them.
     """
 
     argv: tuple[str, ...]
     environ: Mapping[str, str]
     document: bytes
+    capabilities: tuple[str, ...] = ()
 
 
 class StepProcess:
     """A process under way. Whoever starts it must ``end`` it, whatever happens.
 
     It has a session of its own and a mark in its environment, which whatever it starts inherits, in whatever session.
-    What it prints goes nowhere; only the end of it is kept.
+    What it prints goes nowhere; only the end of it is kept. ``link`` is the run's end of its link.
     """
 
-    def __init__(self, process: Process, link: socket.socket, output: int, mark: str) -> None:
+    def __init__(self, process: Process, link: SocketTransport, output: int, mark: str) -> None:
+        self.link = link
         self._process = process
-        self._link = link
         self._output = output
         self._mark = mark
-        self._incoming = IncomingLines(link)
-        self._sending = anyio.Lock()
         self._tail = b""
 
     @classmethod
@@ -78,7 +79,6 @@ class StepProcess:
             printed, output = os.pipe()
         except OSError as error:
             raise ProcessStartError(error) from error
-        ours.settimeout(0)
         os.set_blocking(printed, False)
         try:
             with theirs:
@@ -95,9 +95,10 @@ class StepProcess:
             raise
         finally:
             os.close(output)
-        started = cls(process, ours, printed, mark)
+        started = cls(process, SocketTransport(ours), printed, mark)
         try:
-            await started.send(Prepare(Raw(program.document)))
+            await started.link.send(encode(Hello.own(program.capabilities)))
+            await started.link.send(encode(Prepare(Raw(program.document))))
         except BaseException:
             await started.end()
             raise
@@ -117,26 +118,6 @@ class StepProcess:
     def printed(self) -> str:
         """The end of what it printed."""
         return self._tail.decode("utf-8", "replace").strip()
-
-    async def send(self, message: ToStep) -> None:
-        """Send a message; one that nobody is there to read any more is lost."""
-        view = memoryview(encode(message))
-        async with self._sending:
-            while view:
-                try:
-                    view = view[self._link.send(view) :]
-                except BlockingIOError:
-                    await wait_writable(self._link)
-                except OSError:
-                    return
-
-    async def next_line(self) -> bytes | None:
-        """The next line it sends; None once there will be no other.
-
-        Raises:
-            LinkError: it sends a line without an end.
-        """
-        return await self._incoming.next()
 
     async def listen(self) -> None:
         """Take what it prints, so that it never waits for anybody to read."""
@@ -161,7 +142,7 @@ class StepProcess:
                 await end_marked(self._mark)
             with move_on_after(LAST_OUTPUT_SECONDS):
                 await self.listen()
-            self._link.close()
+            self.link.close()
             os.close(self._output)
             if self._process.returncode is not None:
                 await self._process.aclose()

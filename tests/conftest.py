@@ -29,8 +29,9 @@ MAY_BLOCK = (
     # A line in the log, where something went wrong; and the events that --output-dir keeps, on their way to the disk.
     ("vibe/cli/log_file.py", {"emit", "_make_room"}),
     ("vibe/cli/output_folder.py", {"publish"}),
-    # What a step's process says is with the run before it goes on: it may die the moment after.
-    ("subagents/link_step.py", {"_send", "receive"}),
+    # What a step's process says is with the run before it goes on: it may die the moment after. The other two tell the
+    # system not to wait.
+    ("subagents/process/transport.py", {"post", "send", "receive"}),
 )
 
 LOOKUPS = frozenset({

@@ -1,25 +1,23 @@
-"""A run and the processes of its steps, in one event loop: both ends of the link over a real socket."""
+"""A run and the processes of its steps, in one event loop: both ends of the link in memory, or over a real socket."""
 
 from __future__ import annotations
 
-import socket
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
-from anyio import wait_readable
 
 from ipc.sink import MemorySink
 from subagents.budget import Account, Limits
 from subagents.executor import StepTask
-from subagents.link import Lines, ToStep, encode
 from subagents.link_run import Shared, StepDesk
 from subagents.link_step import StepLink
+from subagents.process.transport import Transport
 from subagents.spawner import SpawnPool
+from tests.fakes.memory_link import memory_link
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.models import SubagentsConfig
 from vibe.core.llm.limiter import ProviderLimiter
@@ -96,51 +94,32 @@ def shared_of_a_run(
 
 @dataclass
 class LinkedStep:
-    """A step's process as both ends see it; ``link`` is its own, ``desk`` the run's."""
+    """A step's process as both ends see it; ``link`` is its own, ``desk`` the run's, ``theirs`` what carries its words."""
 
     link: StepLink
     desk: StepDesk
-    ours: socket.socket
-    theirs: socket.socket
-    lines: Lines = field(default_factory=Lines)
-    arrived: deque[bytes] = field(default_factory=deque[bytes])
+    theirs: Transport
 
     def die(self) -> None:
         """As a process that is killed."""
         self.theirs.close()
 
-    async def next_line(self) -> bytes | None:
-        """The next line for the desk."""
-        while not self.arrived:
-            await wait_readable(self.ours)
-            data = self.ours.recv(65536)
-            if not data:
-                return None
-            self.arrived += self.lines.feed(data)
-        return self.arrived.popleft()
-
 
 @asynccontextmanager
-async def linked_step(shared: Shared, *neighbours: str) -> AsyncGenerator[LinkedStep]:
+async def linked_step(
+    shared: Shared, *neighbours: str, ends: tuple[Transport, Transport] | None = None
+) -> AsyncGenerator[LinkedStep]:
     """A step that is served; its process is gone, and everything given back, when the block ends.
 
-    ``neighbours`` is what the steps beside it claimed to write.
+    ``neighbours`` is what the steps beside it claimed to write; ``ends`` are the run's and the step's of what carries the
+    link (None: in memory).
     """
-    ours, theirs = socket.socketpair()
-    ours.settimeout(0)
-
-    async def send(message: ToStep) -> None:
-        try:
-            ours.send(encode(message))
-        except BrokenPipeError:
-            return
-
-    desk = StepDesk(shared, send, lambda: neighbours)
-    step = LinkedStep(link=StepLink(theirs), desk=desk, ours=ours, theirs=theirs)
-    with ours, theirs:
-        async with anyio.create_task_group() as served, anyio.create_task_group() as process:
-            served.start_soon(step.desk.serve, step.next_line)
-            process.start_soon(step.link.attend)
-            yield step
-            process.cancel_scope.cancel()
-            theirs.shutdown(socket.SHUT_RDWR)
+    ours, theirs = ends or memory_link()
+    step = LinkedStep(link=StepLink(theirs), desk=StepDesk(shared, ours, lambda: neighbours), theirs=theirs)
+    async with anyio.create_task_group() as served, anyio.create_task_group() as process:
+        served.start_soon(step.desk.serve)
+        process.start_soon(step.link.attend)
+        yield step
+        process.cancel_scope.cancel()
+        theirs.close()
+    ours.close()

@@ -23,9 +23,9 @@ class Peer:
         self._lines = self._link.makefile("rb")
         self._leases = 0
 
-    def say(self, kind: str, **fields: Any) -> None:
+    def say(self, kind: str, /, **fields: Any) -> None:
         """Send a message."""
-        self.write(json.dumps({"type": kind, **fields}).encode() + b"\n")
+        self.write(json.dumps({**fields, "type": kind}).encode() + b"\n")
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
@@ -141,10 +141,22 @@ def spend(peer: Peer, calls: int) -> str:
     return f"spent {granted}"
 
 
+CHANGES: dict[str, dict[str, Any]] = {
+    "well": {"capabilities": ["agents"]},
+    "protocol": {"version": 99, "capabilities": ["agents"], "unheard_of": True},
+    "version": {"vibe": "9.9.9", "capabilities": ["agents"]},
+    "unable": {"platform": "plan9", "capabilities": ["washing-up"]},
+}
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "stillborn":
         sys.exit(4)
     run = Peer(int(sys.argv[-2]))
+    run_is = run.hear()
+    if sys.argv[1] == "silent":
+        run.done()
+    run.say("hello", **{**run_is, **CHANGES.get(sys.argv[1], {})})
     about = run.hear()["document"]
     task = run.hear()["task"]
     STEP = task["step_id"]

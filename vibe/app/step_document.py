@@ -18,8 +18,8 @@ class StepDocument(Struct, frozen=True, kw_only=True):
     """Everything a step's process builds its engine from; paths as text.
 
     ``workdir``, ``flags``, ``trust`` and ``replay`` are those of ``EngineRequest``, ``workspace``, ``model``, ``sample``
-    and ``session_id`` those of ``StepPlace``. ``steps`` is the folder of the steps' folders. ``asks`` and ``answers``:
-    somebody can say yes to calls, and answer agents. ``max_tokens`` and ``max_price`` are the plan's.
+    and ``session_id`` those of ``StepPlace``. ``steps`` is the folder of the steps' folders. ``max_tokens``
+    and ``max_price`` are the plan's.
     """
 
     home: str
@@ -33,8 +33,6 @@ class StepDocument(Struct, frozen=True, kw_only=True):
     model: str | None = None
     sample: bool = False
     session_id: str = ""
-    asks: bool = False
-    answers: bool = False
     accepted_writes: frozenset[str] = frozenset()
     max_tokens: int | None = None
     max_price: float | None = None

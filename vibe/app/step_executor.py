@@ -58,6 +58,7 @@ async def step_executor(crew: Crew, store: PlanStore, plan: Plan, host: Host) ->
             argv=(sys.executable, "-P", "-m", STEP_PROGRAM),
             environ=host.environ,
             document=_document(crew, store, plan, host),
+            capabilities=_capabilities(services),
         ),
         spares=min(MOST_SPARES, store.settings.max_parallel),
         expected=_agents_to_come(plan, store),
@@ -73,6 +74,14 @@ async def step_executor(crew: Crew, store: PlanStore, plan: Plan, host: Host) ->
     )
     async with process_executor(settings, shared, local, store.step_folder) as executor:
         yield executor
+
+
+def _capabilities(services: StepServices) -> tuple[str, ...]:
+    """What the run can do for the processes of steps."""
+    from subagents.link import APPROVALS, QUESTIONS  # noqa: PLC0415  only for processes
+
+    asked = {APPROVALS: services.approvals.approver, QUESTIONS: services.user_input}
+    return tuple(name for name, person in asked.items() if person is not None)
 
 
 def _document(crew: Crew, store: PlanStore, plan: Plan, host: Host) -> bytes:
@@ -93,9 +102,7 @@ def _document(crew: Crew, store: PlanStore, plan: Plan, host: Host) -> bytes:
             model=place.model,
             sample=place.sample,
             session_id=place.session_id,
-            asks=services.approvals.approver is not None,
             accepted_writes=place.accepted_writes,
-            answers=services.user_input is not None,
             max_tokens=limits.max_tokens,
             max_price=limits.max_price,
         )

@@ -23,7 +23,7 @@ import anyio.to_thread
 
 from ipc.events import Event, ToolServerEvent
 from subagents.executor import ENVIRONMENT_REASON, StepResult, unserved
-from subagents.link import Begin, Ended, LinkError, Prepare
+from subagents.link import AGENTS, APPROVALS, QUESTIONS, Begin, Ended, LinkError, MismatchError, Prepare
 from subagents.link_step import (
     LinkedApprover,
     LinkedInput,
@@ -35,6 +35,7 @@ from subagents.link_step import (
     ask_in_turn,
 )
 from subagents.local import LocalExecutor
+from subagents.process.transport import SocketTransport
 from vibe.app.build import Engine, build_engine
 from vibe.app.host import Host
 from vibe.app.step_document import StepDocument, decode_document
@@ -49,6 +50,7 @@ PR_SET_PDEATHSIG = 1
 ORPHAN_SECONDS = 5
 """How long a process has to leave whose run is gone, where the kernel does not end it."""
 ORPHANED = 1
+MISMATCH = 3
 
 
 class _QuietServers:
@@ -68,7 +70,11 @@ def main(arguments: Sequence[str]) -> int:
     descriptor, parent = map(int, arguments)
     _die_with(parent)
     with socket.socket(fileno=descriptor) as link:
-        anyio.run(_serve, StepLink(link))
+        try:
+            anyio.run(_serve, StepLink(SocketTransport(link)))
+        except MismatchError as error:
+            sys.stderr.write(f"{error}\n")
+            return MISMATCH
     return 0
 
 
@@ -81,6 +87,7 @@ def _die_with(parent: int) -> None:
 
 
 async def _serve(link: StepLink) -> None:
+    await link.greet((AGENTS,))
     prepare = await link.receive()
     if not isinstance(prepare, Prepare):
         return
@@ -148,14 +155,14 @@ async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: Beg
         stack.push_async_callback(engine.models.aclose)
         servers = await stack.enter_async_context(tool_servers(engine, _host(document), place.workspace))
         engine = await servers.equip(_QuietServers(link))
-        approvals = engine.approvals(document.approvals, LinkedApprover(link) if document.asks else None)
+        approvals = engine.approvals(document.approvals, LinkedApprover(link) if link.can(APPROVALS) else None)
         ask_in_turn(link, approvals)
         services = StepServices(
             sink=link,
             account=LinkedLedger(link, document.limits, begin.usage, begin.cost_usd).account,
             approvals=approvals,
             spawning=LinkedSpawnPool(link, engine.agents, engine.config.subagents),
-            user_input=LinkedInput(link) if document.answers else None,
+            user_input=LinkedInput(link) if link.can(QUESTIONS) else None,
         )
         around = step_surroundings(engine, place, services)
         local = LocalExecutor(around, lambda step_id: _folder(document, step_id), LinkedNeighbours(link))

@@ -148,6 +148,27 @@ async def test_a_process_that_cannot_be_started_is_a_failed_step(tmp_path: Path)
     assert "--executor local" in result.detail
 
 
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("protocol", "(protocol 99) there: install one version for both, or start the run again if vibe was updated"),
+        ("version", "and vibe 9.9.9 (protocol 1) there"),
+        ("unable", "on plan9) cannot do agents: use one that can"),
+        ("silent", "the step's process does not say hello"),
+    ],
+)
+async def test_a_process_of_another_version_begins_nothing_and_is_a_failed_step(
+    tmp_path: Path, how: str, sentence: str
+) -> None:
+    shared = shared_of_a_run()
+    async with executor(shared, tmp_path, ProcessSettings(program=program(how))) as made:
+        result = await made.run(step_task(prompt="complete"), NEVER)
+
+    assert (result.outcome, result.reason) == (Outcome.FAILED, "environment")
+    assert sentence in result.detail
+    assert said(shared) == []
+
+
 async def test_cancelling_ends_a_process_that_heeds_nothing_and_all_it_started(tmp_path: Path) -> None:
     shared = shared_of_a_run()
     pids: list[int] = []

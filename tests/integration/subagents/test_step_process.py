@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from msgspec import structs
 
 from ipc.events import (
     ApprovalDecisionEvent,
@@ -24,6 +26,7 @@ from ipc.sink import MemorySink
 from planner.loader import load_plan
 from planner.model import PlanStatus
 from planner.records import Approvals
+from subagents.link import Hello, encode
 from tests.fakes.mcp_peers import PEN, left_over
 from tests.fakes.step_links import Person
 from vibe.app.host import Host
@@ -75,6 +78,17 @@ def test_the_program_loads_nothing_that_plans() -> None:
 
     assert "'subagents'" in loaded
     assert not any(f"'{name}'" in loaded for name in ("planner", "networkx", "rich", "httpx", "mcp", "tomlkit"))
+
+
+def test_the_program_leaves_a_run_of_another_version_with_a_sentence() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(encode(structs.replace(Hello.own(()), version=99)))
+        argv = [sys.executable, "-P", "-m", "vibe.app.step_process", str(theirs.fileno()), str(os.getpid())]
+        ended = subprocess.run(argv, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (ended.returncode, ended.stderr.count("\n")) == (3, 1)
+    assert "of different versions" in ended.stderr
 
 
 async def test_a_person_is_asked_through_the_run_one_step_at_a_time_and_a_lasting_yes_holds_for_all(

@@ -3,17 +3,16 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from subagents import link
 from subagents.executor import StepInput, StepResult
 from subagents.link import (
-    Announced,
     Asked,
     Begin,
     Ended,
     Granted,
+    Hello,
     LedgerRoom,
-    Lines,
     LinkError,
+    MismatchError,
     PersonsAnswer,
     Prepare,
     Refused,
@@ -77,27 +76,17 @@ def test_a_document_goes_through_as_it_is() -> None:
     assert bytes(message.document) == b'{"a": "\xc3\xbc"}'
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 1000])
-def test_lines_come_out_whole_however_they_arrive(size: int) -> None:
-    sent = [encode(Announced(Raw(b'"%d"' % number))) for number in range(20)]
-    stream, lines = b"".join(sent), Lines()
-
-    cut = [line for start in range(0, len(stream), size) for line in lines.feed(stream[start : start + size])]
-
-    assert [line + b"\n" for line in cut] == sent
+def test_a_hello_of_any_version_is_understood() -> None:
+    assert from_step(b'{"type":"hello","version":7,"vibe":"8.1","gpus":2}') == Hello(version=7, vibe="8.1")
+    assert from_step(b'{"type":"hello","version":0}') == Hello(version=0)
 
 
-def test_a_line_torn_off_by_a_death_never_comes_out() -> None:
-    assert Lines().feed(b'{"type":"ended"}\n{"type":"end') == [b'{"type":"ended"}']
+def test_an_end_that_lacks_what_is_needed_is_told_what() -> None:
+    ours, theirs = Hello.own(()), Hello.own(("agents", "git"))
+    ours.check(theirs, needed=("agents",))
 
-
-def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "LONGEST_LINE", 1000)
-    lines = Lines()
-    lines.feed(b"x" * 1000)
-
-    with pytest.raises(LinkError, match="more than 1000 bytes"):
-        lines.feed(b"x")
+    with pytest.raises(MismatchError, match="cannot do gpus, bwrap: use one that can"):
+        ours.check(theirs, needed=("gpus", "agents", "bwrap"))
 
 
 @pytest.mark.parametrize(

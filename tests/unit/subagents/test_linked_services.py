@@ -1,15 +1,33 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
+from msgspec import structs
 
 from ipc.events import Event, WarningEvent
 from ipc.sink import MemorySink
 from subagents.budget import Limits
 from subagents.executor import StepResult
-from subagents.link import Ended, Granted, LinkError, ProviderSlot, Returned, TurnToAsk
+from subagents.link import (
+    AGENTS,
+    Begin,
+    Ended,
+    Granted,
+    Hello,
+    LinkError,
+    MismatchError,
+    ProviderSlot,
+    Returned,
+    ToStep,
+    TurnToAsk,
+    encode,
+    from_step,
+)
+from subagents.link_run import StepDesk
 from subagents.link_step import (
     LeaseRefusedError,
     LinkedApprover,
@@ -18,9 +36,12 @@ from subagents.link_step import (
     LinkedLimiter,
     LinkedNeighbours,
     LinkedSpawnPool,
+    StepLink,
     ask_in_turn,
 )
+from subagents.process.transport import Transport
 from subagents.spawner import SpawnError
+from tests.fakes.memory_link import memory_link, socket_link
 from tests.fakes.step_links import NO_AGENTS, LinkedStep, Person, linked_step, shared_of_a_run, step_task, until
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig, SubagentsConfig
@@ -44,13 +65,16 @@ def request(number: int = 0) -> ApprovalRequest:
     )  # fmt: skip
 
 
-async def test_events_come_in_order_and_once_even_if_the_process_dies_right_after() -> None:
+@pytest.mark.parametrize("ends_of", [memory_link, socket_link])
+async def test_events_come_in_order_and_once_even_if_the_process_dies_right_after(
+    ends_of: Callable[[], tuple[Transport, Transport]],
+) -> None:
     shared = shared_of_a_run()
     events: list[Event] = [
         WarningEvent(code=str(number), message="x" * number, subagent_id="a") for number in range(300)
     ]
 
-    async with linked_step(shared) as step:
+    async with linked_step(shared, ends=ends_of()) as step:
         for event in events:
             step.link.publish(event)
             await anyio.lowlevel.checkpoint()
@@ -248,7 +272,7 @@ async def test_words_that_make_no_sense_end_the_service() -> None:
     async def talk() -> None:
         async with linked_step(shared) as step:
             await ledger_of(step).reserve(MODEL, 100, 300)
-            step.theirs.sendall(b"hello\n")
+            step.theirs.post(b"hello\n")
             await anyio.sleep_forever()
 
     with pytest.raises(ExceptionGroup) as caught:
@@ -266,3 +290,44 @@ async def test_giving_back_twice_does_nothing() -> None:
         await step.link.lease(TurnToAsk())
 
     assert shared.account.usage == Usage()
+
+
+async def test_both_ends_say_hello_and_know_what_the_other_can_do() -> None:
+    ours, theirs = memory_link()
+    desk, step = StepDesk(shared_of_a_run(), ours, tuple), StepLink(theirs)
+    await desk.send(Hello.own(("approvals",)))
+
+    await step.greet((AGENTS,))
+
+    assert await desk.meet()
+    assert (step.can("approvals"), step.can("questions")) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            Hello(version=99, vibe="9.9.9"),
+            r"of different versions, vibe \S+ \(protocol 1\) here and vibe 9.9.9 \(protocol 99\)",
+        ),
+        (structs.replace(Hello.own(()), vibe=""), "and vibe unknown"),
+        (Begin(step_task()), "the run does not say hello"),
+    ],
+)
+async def test_a_process_does_not_work_for_a_run_of_another_version(said: ToStep, sentence: str) -> None:
+    ours, theirs = memory_link()
+    await ours.send(encode(said))
+
+    with pytest.raises(MismatchError, match=sentence):
+        await StepLink(theirs).greet((AGENTS,))
+
+    heard = await ours.receive()
+    assert heard is not None
+    assert from_step(heard) == Hello.own((AGENTS,)), "the run is told all the same"
+
+
+async def test_a_process_that_is_gone_without_a_word_is_no_mismatch() -> None:
+    ours, theirs = memory_link()
+    theirs.close()
+
+    assert not await StepDesk(shared_of_a_run(), ours, tuple).meet()

@@ -1,0 +1,3 @@
+"""Attempts in a process of their own."""
+
+from __future__ import annotations

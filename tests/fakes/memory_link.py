@@ -1,0 +1,78 @@
+"""Links without a process: both ends in one event loop."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+
+import anyio
+import anyio.lowlevel
+
+from subagents.process.transport import SocketTransport
+
+
+class MemoryTransport:
+    """One end; see ``subagents.process.transport.Transport``."""
+
+    def __init__(self) -> None:
+        self.other: MemoryTransport = self
+        self._arrived: deque[bytes] = deque()
+        self._changed = anyio.Event()
+        self._closed = False
+
+    def post(self, line: bytes) -> None:
+        """Put a line into the other end."""
+        if not self._closed:
+            self.other.arrive(line)
+
+    async def send(self, line: bytes) -> None:
+        """Put a line into the other end."""
+        await anyio.lowlevel.checkpoint()
+        self.post(line)
+
+    async def receive(self) -> bytes | None:
+        """The next line; None once the other end is closed."""
+        await anyio.lowlevel.checkpoint()
+        while not self._arrived:
+            if self.other.is_closed or self._closed:
+                return None
+            await self._changed.wait()
+        return self._arrived.popleft()
+
+    def close(self) -> None:
+        """Leave; the other end hears of it."""
+        self._closed = True
+        self._wake()
+        self.other.notice()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether this end has left."""
+        return self._closed
+
+    def arrive(self, data: bytes) -> None:
+        """Take what the other end sent: whole lines."""
+        if not self._closed:
+            self._arrived += data.removesuffix(b"\n").split(b"\n")
+            self._wake()
+
+    def notice(self) -> None:
+        """Look whether the other end has left."""
+        self._wake()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+
+def memory_link() -> tuple[MemoryTransport, MemoryTransport]:
+    """Both ends of a link."""
+    one, other = MemoryTransport(), MemoryTransport()
+    one.other, other.other = other, one
+    return one, other
+
+
+def socket_link() -> tuple[SocketTransport, SocketTransport]:
+    """Both ends of a link over a real socket."""
+    one, other = socket.socketpair()
+    return SocketTransport(one), SocketTransport(other)

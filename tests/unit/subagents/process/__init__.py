@@ -1,0 +1,3 @@
+"""Tests of subagents."""
+
+from __future__ import annotations
