@@ -30,7 +30,7 @@ class RunSettings(BaseModel):
     """How a plan is run, kept so that a resume runs it the same way (``run.json``).
 
     ``plan_id`` blank: the store chooses one. ``created`` is in unix seconds. ``origin`` says where the plan came from
-    (a file, ``-``, a goal). ``executor``: whether steps run in this process or in one of their own. ``allow_dirty``: a
+    (a file, ``-``, a goal). ``executor``: the name of what does the steps. ``allow_dirty``: a
     worktree's base takes the user's uncommitted changes with it. ``network``: confined commands reach everything. ``accept_writes``: a person accepted that steps
     edit the files they name. ``only``: the steps to run (none: all). ``reused_from``:
     the plan whose results were taken over. ``base_commit``: the commit its content keys stand on (None: no repository), see
@@ -51,7 +51,7 @@ class RunSettings(BaseModel):
     max_parallel: Annotated[int, Field(ge=1)] = 4
     decisions: dict[Slug, tuple[Slug, ...]] = {}
     fail_fast: bool = False
-    executor: Literal["local", "process"] = "local"
+    executor: str = "local"
     allow_dirty: bool = False
     network: bool = False
     accept_writes: bool = False

@@ -202,6 +202,32 @@ def test_a_frozen_process_is_ended_for_being_idle(vibe: VibeCommand, write_plan:
     assert step_processes(vibe) == set()
 
 
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_an_executor_that_is_not_there_is_refused_before_anything_is_written(
+    vibe: VibeCommand, write_plan: WritePlan, more: list[str]
+) -> None:
+    ended = vibe("plan", "run", "--executor", "moon", *more, write_plan(agent_step("s")))
+
+    sentence = "--executor 'moon': there is no such executor; choose one of local, process"
+    assert (ended.code, ended.err) == (2, f"vibe: {sentence}\n")
+    assert vibe.plan_ids() == []
+
+
+def test_a_run_whose_executor_is_gone_is_resumed_with_another(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    vibe.replay({"agents": {"s": {"turns": [{"text": "done"}]}}})
+    vibe("plan", "run", write_plan({"id": "d", "title": "D", "mode": "run", "command": "true", "decision": "go"}, decisions=[
+        {"id": "go", "question": "Go?", "options": [{"id": "y", "label": "Yes"}, {"id": "n", "label": "No"}]}
+    ]))  # fmt: skip
+    settings = vibe.home / "plans" / vibe.plan_ids()[0] / "run.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "executor": "moon"}))
+
+    refused = vibe("plan", "resume", "latest", "--decide", "go=y")
+    resumed = vibe("plan", "resume", "latest", "--decide", "go=y", "--executor", "local")
+
+    assert (refused.code, resumed.code) == (2, 0)
+    assert "choose one of local, process" in refused.err
+
+
 def test_nothing_outlives_a_run_that_is_killed_and_a_resume_goes_on_in_processes(
     vibe: VibeCommand, write_plan: WritePlan
 ) -> None:

@@ -21,6 +21,7 @@ from vibe.app.plan_reuse import Start
 from vibe.app.plan_start import PlanRunOptions, choose_start, replay_of
 from vibe.app.plan_worktrees import check_worktrees
 from vibe.app.planner_settings import check_replans, step_limits_of
+from vibe.app.step_executor import DEFAULT_EXECUTOR, check_executor
 from vibe.core.errors import EnvironmentFailure, VibeError
 from vibe.core.modes import ExecutionMode
 from vibe.core.tools.manager import ToolManager
@@ -105,6 +106,7 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
         UsageError: a flag or the configuration is wrong.
     """
     plan = loaded.plan
+    check_executor(options.executor or DEFAULT_EXECUTOR)
     check_decisions(plan, options.decisions)
     replay = replay_of(plan, options)
     engine = build_engine(host, EngineRequest(workdir=options.workdir, trust=options.trust, replay=replay))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
 from ipc.registry import Registry
 from planner.effective import effective_plan
@@ -25,6 +24,7 @@ from vibe.app.plan_reuse import Start, Wanted, starting_point, workspace_of, wri
 from vibe.app.plan_worktrees import check_worktrees, check_worktrees_again
 from vibe.app.planner_settings import check_replans, with_decision_timeout
 from vibe.app.sample_project import copy_sample, remove_sample_copy, sample_copy
+from vibe.app.step_executor import DEFAULT_EXECUTOR, check_executor
 from vibe.core.errors import UsageError
 from vibe.core.sandbox.confinement import remove_abandoned_placeholders
 from vibe.core.sandbox.temporary import remove_abandoned
@@ -70,7 +70,7 @@ class PlanRunOptions:
     fail_fast: bool = False
     trust: bool = False
     bus_address: str | None = None
-    executor: Literal["local", "process"] | None = None
+    executor: str | None = None
     only: tuple[str, ...] = ()
     reuse: str | None = None
     allow_dirty: bool = False
@@ -96,6 +96,8 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
         EnvironmentFailure: a provider's key is missing.
     """
     plan, sample = loaded.plan, loaded.plan.sample
+    executor = options.executor or DEFAULT_EXECUTOR
+    check_executor(executor)
     check_decisions(plan, options.decisions)
     replay = replay_of(plan, options)
     flags = network_flags(on=options.network)
@@ -121,7 +123,7 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
             max_parallel=options.max_parallel or plan.max_parallel_steps or engine.config.planner.max_parallel_steps,
             decisions=dict(options.decisions),
             fail_fast=options.fail_fast,
-            executor=options.executor or "local",
+            executor=executor,
             allow_dirty=options.allow_dirty,
             accept_writes=_is_accepted(options, engine) or not is_by_model(plan),
             network=options.network,
@@ -193,6 +195,7 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
         raise PlanOverError(folder.plan_id, restored.status)
     given_before = folder.settings().decisions
     settings = _resumed_settings(folder.settings(), options)
+    check_executor(settings.executor)
     loaded = effective_plan(folder, restored, where=settings.origin or "plan.json")
     answers = check_answers(loaded.plan, restored, options.decisions, earlier=given_before)
     replay = Path(settings.script) if settings.script and options.model is None else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 from planner.model import Plan
@@ -17,6 +17,7 @@ from subagents.verification import Neighbours
 from vibe.app.build import Engine
 from vibe.app.host import Host
 from vibe.app.step_surroundings import StepPlace, StepServices, step_surroundings
+from vibe.core.errors import UsageError
 from vibe.core.tools.permissions import ApprovalMode
 
 STEP_PROGRAM = "vibe.app.step_process"
@@ -38,30 +39,61 @@ class Crew:
     services: StepServices
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSteps:
+    """The steps an executor is for. ``local`` does them in this process, ``neighbours`` knows which are at work."""
+
+    crew: Crew
+    store: PlanStore
+    plan: Plan
+    host: Host
+    local: LocalExecutor
+    neighbours: Neighbours
+
+
+def check_executor(name: str) -> None:
+    """See that there is an executor of this name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in EXECUTORS:
+        raise UsageError(f"--executor {name!r}: there is no such executor; choose one of {', '.join(EXECUTORS)}")
+
+
 @asynccontextmanager
 async def step_executor(crew: Crew, store: PlanStore, plan: Plan, host: Host) -> AsyncGenerator[StepExecutor]:
-    """The executor that the run's settings ask for; what it started is gone when the block ends."""
-    surroundings = step_surroundings(crew.engine, crew.place, crew.services)
+    """Yield the executor that the run's settings ask for; what it started is gone when the block ends."""
     neighbours = Neighbours()
-    local = LocalExecutor(surroundings, store.step_folder, neighbours)
-    if store.settings.executor == "local":
-        yield local
-        return
+    local = LocalExecutor(step_surroundings(crew.engine, crew.place, crew.services), store.step_folder, neighbours)
+    steps = PlanSteps(crew=crew, store=store, plan=plan, host=host, local=local, neighbours=neighbours)
+    async with EXECUTORS[store.settings.executor](steps) as executor:
+        yield executor
+
+
+@asynccontextmanager
+async def _in_this_process(steps: PlanSteps) -> AsyncGenerator[StepExecutor]:
+    yield steps.local
+
+
+@asynccontextmanager
+async def _in_processes(steps: PlanSteps) -> AsyncGenerator[StepExecutor]:
     from subagents.link_run import Shared  # noqa: PLC0415  most runs have no processes
     from subagents.process_executor import ProcessSettings, process_executor  # noqa: PLC0415  as above
     from subagents.step_process import StepProgram  # noqa: PLC0415  as above
 
+    crew, store = steps.crew, steps.store
     services = crew.services
     settings = ProcessSettings(
         # -P: the folder it starts in may hold modules of any name.
         program=StepProgram(
             argv=(sys.executable, "-P", "-m", STEP_PROGRAM),
-            environ=host.environ,
-            document=_document(crew, store, plan, host),
+            environ=steps.host.environ,
+            document=_document(crew, store, steps.plan, steps.host),
             capabilities=_capabilities(services),
         ),
         spares=min(MOST_SPARES, store.settings.max_parallel),
-        expected=_agents_to_come(plan, store),
+        expected=_agents_to_come(steps.plan, store),
     )
     shared = Shared(
         account=services.account,
@@ -70,10 +102,18 @@ async def step_executor(crew: Crew, store: PlanStore, plan: Plan, host: Host) ->
         limiter_of=crew.engine.models.limiter,
         sink=services.sink,
         user_input=services.user_input,
-        neighbours=neighbours,
+        neighbours=steps.neighbours,
     )
-    async with process_executor(settings, shared, local, store.step_folder) as executor:
+    async with process_executor(settings, shared, steps.local, store.step_folder) as executor:
         yield executor
+
+
+EXECUTORS: Mapping[str, Callable[[PlanSteps], AbstractAsyncContextManager[StepExecutor]]] = {
+    "local": _in_this_process,
+    "process": _in_processes,
+}
+"""The executors there are, by the name that ``--executor`` and a run's settings know them by."""
+DEFAULT_EXECUTOR = "local"
 
 
 def _capabilities(services: StepServices) -> tuple[str, ...]:

@@ -202,8 +202,8 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fail-fast", action="store_true", help="start nothing more once a step has failed")
     parser.add_argument(
         "--executor",
-        choices=("local", "process"),
-        help="where agents work: all in this process, or each step in its own (default: local; resume: as before)",
+        metavar="NAME",
+        help="where agents work: 'local', in this process, or 'process', each in its own (default: local; resume: as before)",
     )
     parser.add_argument("--model", metavar="ALIAS", help="model of the steps that name none")
     parser.add_argument("--bus", metavar="ADDRESS", help="publish events here, e.g. tcp://127.0.0.1:5555")
