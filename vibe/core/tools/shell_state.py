@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vibe.core.sandbox.secrets import AGENT_SOCKETS
-from vibe.core.tools._words import LOCAL_NAME, Place
+from vibe.core.tools._words import Place
 from vibe.core.tools.process import MOST_REPORTED
 from vibe.core.tools.workspace import Workspace
 
@@ -27,6 +27,8 @@ OF_THE_SHELL = re.compile(r"_|PWD|OLDPWD|SHLVL|__vibe")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 STEERING = re.compile(r"(?:LD|DYLD|GIT|BASH)_.*|ENV|IFS|PS4|PROMPT_COMMAND")
 """Variables of the loader, of git and of the shell."""
+UNHEEDED = re.compile(r"[a-z][a-z0-9]{0,30}")
+"""Exported or not, no program heeds these; with an underscore some do (``https_proxy``, ``pnpm_config_shell``)."""
 SHOWN_NAMES = 5
 
 
@@ -40,7 +42,7 @@ class ShellState:
     @property
     def heeded(self) -> tuple[str, ...]:
         """The variables that a program may heed: a line does no more than its words say only without them."""
-        return tuple(sorted(name for name in self.variables if not LOCAL_NAME.fullmatch(name)))
+        return tuple(sorted(name for name in self.variables if not UNHEEDED.fullmatch(name)))
 
     @property
     def place(self) -> Place:

@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import Annotated, BinaryIO, ClassVar
 
 from anyio import to_thread
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from vibe.core.messages import Image
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolPermission
@@ -27,7 +27,7 @@ class ReadFileArgs(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    path: str
+    path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path"))]
     offset: Annotated[int, Field(ge=0, description="lines to skip")] = 0
     limit: Annotated[int | None, Field(ge=1, description="most lines to return")] = None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, cast
 
 from anyio import to_thread
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
@@ -39,7 +39,7 @@ class SearchReplaceArgs(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    file_path: str
+    file_path: Annotated[str, Field(validation_alias=AliasChoices("file_path", "path"))]
     content: Annotated[str, Field(min_length=1, description="SEARCH/REPLACE blocks")]
     edits: SkipJsonSchema[tuple[Edit, ...]] = ()
 
@@ -103,7 +103,8 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, SearchRepla
     def format_result(self, result: SearchReplaceResult) -> str:
         """One line, and a line for each warning."""
         blocks = "1 block" if result.blocks_applied == 1 else f"{result.blocks_applied} blocks"
-        first = f"edited {result.file}: {blocks}, {result.lines_changed} lines changed"
+        lines = "1 line" if result.lines_changed == 1 else f"{result.lines_changed} lines"
+        first = f"edited {result.file}: {blocks}, {lines} changed"
         return "\n".join([first, *(f"[{warning}]" for warning in result.warnings)])
 
     def preview(self, args: SearchReplaceArgs, workspace: Workspace) -> str:

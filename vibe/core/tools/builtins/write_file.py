@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from anyio import to_thread
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
 from vibe.core.tools.diffs import diff_of
@@ -24,7 +24,7 @@ class WriteFileArgs(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    path: str
+    path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path"))]
     content: str
     overwrite: bool = False
     append: bool = False

@@ -3,11 +3,14 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.unit.core.tools.builtins.calling import Caller, make
+from vibe.core.tools.base import BaseTool
 from vibe.core.tools.builtins.read_file import ReadFile
+from vibe.core.tools.builtins.search_replace import SearchReplace
 from vibe.core.tools.builtins.write_file import WriteFile
 from vibe.core.tools.errors import PathNotClaimedError, PathOutsideError, ToolArgumentsError, ToolError
 from vibe.core.tools.text_files import BinaryFileError, FileAccessError, create_file, open_file, replace_file
@@ -336,3 +339,24 @@ async def test_the_files_read_last_are_remembered(tmp_path: Path) -> None:
         (tmp_path / name).write_text(name)
         await Caller(root=tmp_path).call(tool, path=name)
     assert tool.state.recently_read_files == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        (ReadFile, {"file_path": "a.txt"}),
+        (WriteFile, {"file_path": "a.txt", "content": "x"}),
+        (SearchReplace, {"path": "a.txt", "old_string": "a", "new_string": "b"}),
+    ],
+)
+def test_the_name_that_others_have_for_the_path_is_understood_and_not_offered(
+    kind: type[BaseTool[Any, Any, Any, Any]], arguments: dict[str, Any]
+) -> None:
+    tool = make(kind)
+    (access,) = tool.accesses(tool.parse(arguments))
+    assert access.path == "a.txt"
+    offered = kind.get_parameters()
+    assert not {"path", "file_path"} <= offered["properties"].keys()
+    assert {"path", "file_path"} & set(offered["required"])
+    with pytest.raises(ToolArgumentsError, match="path"):
+        tool.parse({name: value for name, value in arguments.items() if "path" not in name})

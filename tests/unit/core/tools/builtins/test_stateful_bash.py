@@ -195,7 +195,9 @@ async def test_variables_that_a_program_may_heed_have_a_line_asked_about(root: P
     tool, caller = stateful_bash(), Caller(root=root)
     await caller.call(tool, command="export mine=1")
     assert (await judged(tool, root, "ls")).permission is ToolPermission.ALWAYS
-    await caller.call(tool, command="export PATH=$PWD/bin:$PATH")
+    await caller.call(tool, command="export pnpm_config_shell=x")
+    assert (await judged(tool, root, "ls")).permission is None
+    await caller.call(tool, command="unset pnpm_config_shell; export PATH=$PWD/bin:$PATH")
     found = await judged(tool, root, "ls")
     assert (found.permission, found.read_only) == (None, False)
     assert found.reason == "it runs with variables that an earlier call has set: PATH"
