@@ -61,7 +61,19 @@ class Revise(BaseCommand, frozen=True, kw_only=True, tag="revise"):
     reason: str = ""
 
 
-Wish: TypeAlias = Pause | Cancel | Decide | Revise
+class Approve(BaseCommand, frozen=True, kw_only=True, tag="approve"):
+    """Answer an ``approval.requested`` for this once; ``reason`` is for the model. The first answer holds, whoever gives it.
+
+    ``request_id`` may be cut to its first characters, four at least. The same answer again changes nothing; another one is
+    refused with who answered first.
+    """
+
+    request_id: str
+    allow: bool
+    reason: str = ""
+
+
+Wish: TypeAlias = Pause | Cancel | Decide | Revise | Approve
 """What a run carries out, or says why not."""
 
 Command: TypeAlias = Ping | Wish
@@ -91,7 +103,7 @@ class Envelope(Struct, frozen=True):
     version: int = COMMAND_VERSION
 
 
-KINDS: tuple[type[BaseCommand], ...] = (Ping, Pause, Cancel, Decide, Revise)
+KINDS: tuple[type[BaseCommand], ...] = (Ping, Pause, Cancel, Decide, Revise, Approve)
 
 _encoder = msgspec.json.Encoder()
 _envelope_decoder = msgspec.json.Decoder(Envelope)

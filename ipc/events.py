@@ -120,12 +120,16 @@ class ApprovalRequestEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.r
 
 
 class ApprovalDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.decided"):
-    """A request was answered. ``decision``: ``allow`` or ``deny``; ``scope``: ``once``, ``session`` or ``always``."""
+    """A request was answered. ``decision``: ``allow`` or ``deny``; ``scope``: ``once``, ``session`` or ``always``.
+
+    ``by``: ``user`` (at the run's terminal), ``control`` (a program, at its control address), ``timeout`` or ``nobody``.
+    """
 
     request_id: str
     decision: str
     scope: str = "once"
     reason: str = ""
+    by: str = "nobody"
 
 
 class QuestionEvent(BaseEvent, frozen=True, kw_only=True, tag="question.asked"):

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from ipc.commands import Cancel, Decide, Pause, Reply, Revise, Wish
+from ipc.commands import Approve, Cancel, Decide, Pause, Reply, Revise, Wish
 from ipc.control import send_command
 from ipc.registry import Entry, Registry
 from planner import edits
@@ -64,10 +64,10 @@ class NoAnswerError(EnvironmentFailure):
 class NotRunningError(UsageError):
     """Nobody runs the plan, and only a run can do this."""
 
-    def __init__(self, plan_id: str, status: PlanStatus) -> None:
+    def __init__(self, plan_id: str, status: PlanStatus, what: str) -> None:
         on = f"`vibe plan resume {plan_id}` continues it" if status in RESUMABLE else "it has ended"
         standing = "interrupted" if status is PlanStatus.ACTIVE else status.value
-        super().__init__(f"plan {plan_id} is not being run ({standing}): there is nothing to pause; {on}")
+        super().__init__(f"plan {plan_id} is not being run ({standing}): there is nothing to {what}; {on}")
         self.plan_id = plan_id
 
 
@@ -90,7 +90,7 @@ async def pause(host: Host, reference: str, *, grace_seconds: float | None = Non
     """
 
     def not_running(store: PlanStore) -> Done:
-        raise NotRunningError(store.plan_id, store.replay().status)
+        raise NotRunningError(store.plan_id, store.replay().status, "pause")
 
     return await _wish(host, reference, Pause(grace_seconds=grace_seconds), not_running)
 
@@ -136,6 +136,20 @@ async def decide(host: Host, reference: str, decision_id: str, selections: Seque
         return Done(plan_id=store.plan_id, message=message, running=False, data=data)
 
     return await _wish(host, reference, Decide(decision_id=decision_id, selections=tuple(selections)), in_folder)
+
+
+async def approve(host: Host, reference: str, answer: Approve) -> Done:
+    """Answer an approval that a running plan waits for.
+
+    Raises:
+        UsageError: no such plan, nobody runs it, or the request is not open.
+        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached.
+    """
+
+    def not_running(store: PlanStore) -> Done:
+        raise NotRunningError(store.plan_id, store.replay().status, "approve")
+
+    return await _wish(host, reference, answer, not_running)
 
 
 async def retry(host: Host, reference: str, step_id: str) -> Done:

@@ -47,6 +47,7 @@ from vibe.app.plan_start import PlanRunOptions, PreparedRun, prepare_new, prepar
 from vibe.app.plan_worktrees import clear_worktrees, worktree_executor
 from vibe.app.planner_settings import replan_policy, step_limits_of
 from vibe.app.publishing import Publishing, publishing
+from vibe.app.request_board import RequestBoard
 from vibe.app.result_record import RunRecord
 from vibe.app.served_wishes import PlanWishes
 from vibe.app.signals import handled_signals
@@ -68,7 +69,7 @@ class Audience:
     """Who watches a run from this process: ``listeners`` get every event.
 
     ``approver`` can say yes, ``user_input`` answers agents and ``decider`` takes the plan's decisions (None: nobody).
-    ``waits``: decisions are waited for in any case; somebody takes them over the control address.
+    ``waits``: decisions and approvals are waited for in any case; somebody answers them over the control address.
     """
 
     listeners: Sequence[EventSink] = ()
@@ -129,10 +130,15 @@ class _Attached:
 async def _carry_out(run: PreparedRun, host: Host, audience: Audience) -> PlanRun:
     """Open the bus, then the plan's folder (an address in use leaves nothing behind), and dispatch."""
     control = PlanControl()
+    if audience.approver is None and not audience.waits:
+        board = None
+    else:
+        board = RequestBoard(audience.approver)
+        audience = replace(audience, approver=board)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(run.engine.models.aclose)
         opened = await stack.enter_async_context(
-            publishing(host, audience.listeners, address=run.bus_address, wishes=PlanWishes(control))
+            publishing(host, audience.listeners, address=run.bus_address, wishes=PlanWishes(control, board))
         )
         signals = await stack.enter_async_context(handled_signals(host, _pausing(control, opened.sink)))
         store = stack.enter_context(await anyio.to_thread.run_sync(run.open_store))

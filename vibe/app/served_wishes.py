@@ -6,24 +6,29 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
-from ipc.commands import Cancel, Decide, Pause, Reply, Revise, Wish
+from ipc.commands import Approve, Cancel, Decide, Pause, Reply, Revise, Wish
 from ipc.control import refusal
 from planner.control import TOO_LATE, OnVerdict, PlanControl
 from planner.operations import operation_text, read_operations
 from planner.problems import PlanInvalidError
+from vibe.app.request_board import RequestBoard
 
 VERDICT_SECONDS = 10.0
 """How long a wish may wait for its turn in the run; askers wait a little longer."""
 
 PAUSING = "pausing: running steps finish their turn first"
+NOT_ASKED = "this run asks nobody: what needs approval is denied; --wait has it wait for an answer"
 STOPPING = "pausing: running steps are stopped and go on with the resume"
 
 
 class PlanWishes:
-    """Hands wishes to the PlanControl of a plan's run; called from the control server's thread."""
+    """Hands wishes to the PlanControl of a plan's run, and answers to its ``board`` (None: nobody is asked); called from the control server's thread."""
 
-    def __init__(self, control: PlanControl, *, patience_s: float = VERDICT_SECONDS) -> None:
+    def __init__(
+        self, control: PlanControl, board: RequestBoard | None = None, *, patience_s: float = VERDICT_SECONDS
+    ) -> None:
         self._control = control
+        self._board = board
         self._patience_s = patience_s
 
     def __call__(self, wish: Wish) -> Reply:
@@ -39,6 +44,8 @@ class PlanWishes:
                 return self._decide(wish)
             case Revise():
                 return self._revise(wish)
+            case Approve():
+                return refusal("refused", NOT_ASKED) if self._board is None else self._board.answer(wish)
             case _:
                 assert_never(wish)
 

@@ -117,7 +117,9 @@ def _requests(event: _Requests) -> str:
         case e.ApprovalRequestEvent():
             return f"approval wanted for {event.tool} ({event.rule}): {event.arguments}{_because(event.reason)}"
         case e.ApprovalDecisionEvent():
-            return f"approval {event.request_id}: {event.decision} ({event.scope}){_because(event.reason)}"
+            return (
+                f"approval {event.request_id}: {event.decision} by {event.by} ({event.scope}){_because(event.reason)}"
+            )
         case e.QuestionEvent():
             return "question: " + " / ".join(str(item.get("question", "")) for item in event.questions)
         case e.AnswerEvent():

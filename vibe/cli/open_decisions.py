@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from ipc.events import Event, PlanDecisionEvent
+from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent
 from planner.model import Decision
 from vibe.cli.describe import one_line
 
 QUESTION_LENGTH = 400
+ID_LENGTH = 8
 
 
 def decide_command(plan_id: str, decision: Decision) -> str:
@@ -37,14 +39,23 @@ def decision_documents(plan_id: str, decisions: Sequence[Decision]) -> list[dict
     ]
 
 
-class DecisionHints:
-    """An EventSink that writes, beneath each decision that opens, what takes it from another terminal."""
+class Hints:
+    """An EventSink that writes what a run waits for, and what answers it from another terminal."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
 
     def publish(self, event: Event) -> None:
-        """Write a line if a decision opened."""
-        if isinstance(event, PlanDecisionEvent) and not event.selections:
-            self._out.write(f"  decide with: vibe plan decide {event.plan_id} {one_line(event.decision_id)} OPTION\n")
-            self._out.flush()
+        """Write a line or two if a decision or a request opened."""
+        match event:
+            case PlanDecisionEvent(selections=()):
+                text = f"  decide with: vibe plan decide {event.plan_id} {one_line(event.decision_id)} OPTION\n"
+            case ApprovalRequestEvent():
+                step = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
+                call = one_line(f"{event.tool} {json.dumps(event.arguments, ensure_ascii=False)}", QUESTION_LENGTH)
+                answer = f"vibe plan approve {event.plan_id} {event.request_id[:ID_LENGTH]}"
+                text = f"{step}needs your approval: {call}\n  answer with: {answer} [--deny]\n"
+            case _:
+                return
+        self._out.write(text)
+        self._out.flush()

@@ -14,6 +14,7 @@ from ipc.commands import (
     KINDS,
     MAX_DEPTH,
     MAX_REQUEST_BYTES,
+    Approve,
     Cancel,
     Command,
     Decide,
@@ -38,6 +39,7 @@ EXAMPLES: tuple[Command, ...] = (
     Cancel(),
     Decide(decision_id="ship", selections=("yes",)),
     Revise(operations=({"op": "remove_step", "id": "a"},), reason="too much"),
+    Approve(request_id="abcdef", allow=False, reason="use make"),
 )
 
 

@@ -28,6 +28,7 @@ SERVED_BY = {
     "pause": "vibe.cli.commands.plan_wishes",
     "cancel": "vibe.cli.commands.plan_wishes",
     "decide": "vibe.cli.commands.plan_wishes",
+    "approve": "vibe.cli.commands.plan_wishes",
     "retry": "vibe.cli.commands.plan_wishes",
     "rewind": "vibe.cli.commands.plan_rewind",
     "edit": "vibe.cli.commands.plan_edit",
@@ -106,6 +107,7 @@ def _add_wishes(commands: Any) -> None:
         "pause": "have a running plan paused: its steps stop at the end of their turn",
         "cancel": "end a plan for good; what runs is stopped",
         "decide": "decide something that a plan waits for",
+        "approve": "say yes, or no, to a tool call that a running plan asks about",
         "retry": "have a step, and what depends on it, done again by the next resume",
         "rewind": "as retry, on the files as they were before the step",
         "edit": "change a plan's steps or budget, while it runs or between two runs; default: in an editor",
@@ -118,6 +120,10 @@ def _add_wishes(commands: Any) -> None:
     )
     parsers["decide"].add_argument("decision", metavar="DECISION", help="as `vibe plan status ID` lists it")
     parsers["decide"].add_argument("options", metavar="OPTION", nargs="+", help="what to choose")
+    approve = parsers["approve"]
+    approve.add_argument("request", metavar="REQUEST", help="the request's id or its beginning, as the run prints it")
+    approve.add_argument("--deny", action="store_true", help="say no")
+    approve.add_argument("--reason", default="", metavar="TEXT", help="what the model is told")
     for name in ("retry", "rewind"):
         parsers[name].add_argument("step", metavar="STEP", help="its id")
     source = parsers["edit"].add_mutually_exclusive_group()
@@ -197,7 +203,9 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         "--network", action="store_true", help="confined commands reach the network, not only localhost"
     )
     parser.add_argument(
-        "--wait", action="store_true", help="wait for decisions: `vibe plan decide` takes them from another terminal"
+        "--wait",
+        action="store_true",
+        help="wait for decisions and approvals: `vibe plan decide` and `approve` give them from another terminal",
     )
     parser.add_argument("--fail-fast", action="store_true", help="start nothing more once a step has failed")
     parser.add_argument(

@@ -22,7 +22,7 @@ from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.examples import quickstart_file
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.open_decisions import DecisionHints
+from vibe.cli.open_decisions import Hints
 from vibe.cli.output import TROUBLE, JsonLinesSink, LineSink, write_record
 from vibe.cli.parser import CommandLineError
 from vibe.cli.plan_summary import write_summary
@@ -171,7 +171,8 @@ def _audience(args: argparse.Namespace, env: CliEnvironment) -> Generator[Audien
     if args.output == "streaming":
         yield Audience(listeners=[JsonLinesSink(env.stdout)], waits=args.wait)
     elif args.output == "json":
-        yield Audience(listeners=[LineSink(env.stderr, TROUBLE)], waits=args.wait)
+        hints = [Hints(env.stderr)] if args.wait else []
+        yield Audience(listeners=[LineSink(env.stderr, TROUBLE), *hints], waits=args.wait)
     elif (
         not args.show_output
         and env.stdout.isatty()
@@ -183,7 +184,7 @@ def _audience(args: argparse.Namespace, env: CliEnvironment) -> Generator[Audien
         with attended(env) as audience:
             yield audience
     else:
-        hints = [DecisionHints(env.stdout)] if args.wait else []
+        hints = [Hints(env.stdout)] if args.wait else []
         yield Audience(listeners=[ProgressLines(env.stdout, output=args.show_output), *hints], waits=args.wait)
 
 

@@ -1,4 +1,4 @@
-"""``vibe plan pause|cancel|decide|retry``: what becomes of a plan that was begun."""
+"""``vibe plan pause|cancel|decide|approve|retry``: what becomes of a plan that was begun."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 
 import anyio
 
+from ipc.commands import Approve
 from planner.plan_folder import find_plan
 from vibe.app import plan_wishes as wishes
 from vibe.app.plan_start import RESUMABLE
@@ -29,6 +30,9 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
             wish = partial(wishes.cancel, host, args.plan)
         case "decide":
             wish = partial(wishes.decide, host, args.plan, args.decision, args.options)
+        case "approve":
+            answer = Approve(request_id=args.request, allow=not args.deny, reason=args.reason)
+            wish = partial(wishes.approve, host, args.plan, answer)
         case _:
             wish = partial(wishes.retry, host, args.plan, args.step)
     done = anyio.run(wish)

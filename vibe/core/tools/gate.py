@@ -121,7 +121,7 @@ class Gate:
                 diff=request.diff,
             )
         )
-        answer = ApprovalAnswer(allow=False, reason="the question was withdrawn")
+        answer = ApprovalAnswer(allow=False, reason="the question was withdrawn", by="nobody")
         try:
             answer = await approver.approve(request)
         finally:
@@ -131,6 +131,7 @@ class Gate:
                     decision="allow" if answer.allow else "deny",
                     scope=answer.scope.value,
                     reason=answer.reason,
+                    by=answer.by,
                 )
             )
         if not answer.allow:

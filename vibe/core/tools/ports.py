@@ -41,11 +41,12 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalAnswer:
-    """Yes or no; ``reason`` is what the person wants the model to know."""
+    """Yes or no; ``reason`` is what the person wants the model to know, ``by`` who it was (see ``approval.decided``)."""
 
     allow: bool
     scope: ApprovalScope = ApprovalScope.ONCE
     reason: str = ""
+    by: str = "user"
 
 
 class Approver(Protocol):
