@@ -16,6 +16,8 @@ with that, rather than in an interpreter that is started for it.
 
 from __future__ import annotations
 
+import errno
+import gc
 import json
 import os
 import signal
@@ -48,6 +50,7 @@ def main(descriptor: int, prefix: list[str]) -> int:
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     os.set_inheritable(descriptor, False)  # noqa: FBT003  the library's own parameter
+    gc.freeze()  # a fork then copies less of what it does not change
     with socket.socket(fileno=descriptor) as link:
         Service(link, prefix).watch.keep()
     return 0
@@ -70,8 +73,8 @@ class Service:
         kept: list[int] = []
         try:
             kept = self._start(wanted, descriptors)
-        except OSError as error:
-            tell(descriptors[2], f"error {error.errno}")
+        except (OSError, ValueError) as error:
+            tell(descriptors[2], f"error {getattr(error, 'errno', errno.EINVAL)}")
         finally:
             for one in descriptors:
                 if one not in kept:
@@ -91,6 +94,11 @@ class Service:
                 child = _spawn(wanted, descriptors, setsid=True) if is_box else self._fork(wanted, descriptors)
             except NotImplementedError:  # no session of its own that way
                 child = self._fork(wanted, descriptors)
+            except OSError as error:
+                if error.errno in {errno.EAGAIN, errno.ENOMEM}:
+                    raise
+                _complain(descriptors[1], wanted, error)
+                child = 0
         finally:
             os.chdir("/")  # noqa: TID251  as above: no folder is held
         if child:
@@ -111,9 +119,10 @@ class Service:
             os.setsid()
             # A group is all that is known of it elsewhere than on Linux: then it is the same.
             child = _spawn(wanted, descriptors, **({"setpgroup": 0} if ON_LINUX else {}))
-            if child:
-                _, ended = os.waitpid(child, 0)
-                code = os.waitstatus_to_exitcode(ended)
+            _, ended = os.waitpid(child, 0)
+            code = os.waitstatus_to_exitcode(ended)
+        except OSError as error:
+            _complain(descriptors[1], wanted, error)
         finally:
             os._exit(code if code >= 0 else 128 - code)
 
@@ -167,7 +176,7 @@ def _receive(link: socket.socket) -> tuple[Wanted, list[int]] | None:
 
 
 def _spawn(wanted: Wanted, descriptors: list[int], **where: Any) -> int:
-    """Start a command without a copy of this process; 0: it can't be, and that is said where it would say something itself."""
+    """Start a command without a copy of this process."""
     stdout, stderr, _, _, *report = descriptors
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -176,13 +185,9 @@ def _spawn(wanted: Wanted, descriptors: list[int], **where: Any) -> int:
         *((os.POSIX_SPAWN_DUP2, source, REPORT) for source in report),
     ]
     signals = (*RESTORED, *IGNORED)
-    try:
-        return os.posix_spawn(
-            _program(wanted), wanted.argv, wanted.environ, file_actions=actions, setsigdef=signals, **where
-        )
-    except OSError as error:
-        _complain(stderr, wanted, error)
-        return 0
+    return os.posix_spawn(
+        _program(wanted), wanted.argv, wanted.environ, file_actions=actions, setsigdef=signals, **where
+    )
 
 
 def _program(wanted: Wanted) -> str:

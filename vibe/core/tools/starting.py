@@ -209,7 +209,11 @@ async def start(
 
     Raises:
         OSError: it can't be started.
+        ValueError: no command can have such words, variables or folder.
     """
+    text = "".join((*argv, str(cwd), *environ, *environ.values()))
+    if b"\0" in os.fsencode(text):
+        raise ValueError("a null character")
     watched, line = os.pipe()
     status, told = os.pipe()
     os.set_blocking(status, False)

@@ -58,6 +58,32 @@ async def test_a_command_that_kills_its_parent_harms_no_other(tmp_path: Path) ->
     assert sorted(codes) == [3, 137]
 
 
+@pytest.mark.parametrize("line", ["echo a\0b", "echo \ud800"])
+async def test_what_no_command_can_be_is_refused_and_harms_no_other(line: str, tmp_path: Path) -> None:
+    running = await RunningCommand.start("sleep 0.2; exit 3", cwd=tmp_path, environ=ENVIRON)
+    try:
+        with pytest.raises(CommandStartError):
+            await run_command(line, cwd=tmp_path, environ=ENVIRON)
+        while await running.next_output() is not None:
+            pass
+    finally:
+        await running.stop()
+    assert running.result().exit_code == 3
+
+
+async def test_a_variable_that_cannot_be_is_refused_and_harms_no_other(tmp_path: Path) -> None:
+    running = await RunningCommand.start("sleep 0.2; exit 3", cwd=tmp_path, environ=ENVIRON)
+    try:
+        await run_command(["bwrap"], cwd=tmp_path, environ={**ENVIRON, "A=B": "C"})
+    except CommandStartError:
+        pass
+    finally:
+        while await running.next_output() is not None:
+            pass
+        await running.stop()
+    assert running.result().exit_code == 3
+
+
 async def test_a_command_leads_a_group_that_it_may_end(tmp_path: Path) -> None:
     result = await run_command("trap 'exit 4' TERM; (sleep 600) & kill -- -$$; wait", cwd=tmp_path, environ=ENVIRON)
 
