@@ -63,6 +63,10 @@ CASES = {
     "unknown plan id": Case(words=("plan", "status", "20200101-000000"), says="no plan '20200101-000000'"),
     "unknown subcommand": Case(words=("plan", "rnu", "x"), says="did you mean 'run'"),
     "unknown flag": Case(words=("plan", "run", "--fail-fsat", "x"), says="did you mean '--fail-fast'"),
+    "flag of Mistral Vibe": Case(
+        words=("--setup",), says="there is no --setup: nothing need be set up; `vibe doctor` says"
+    ),
+    "another flag of Mistral Vibe": Case(words=("-v",), says="there is no -v: use `vibe --version`"),
     "unknown flag of a prompt": Case(words=("-p", "x", "--auto-aprove"), says="did you mean '--auto-approve'"),
     "unknown output": Case(words=("-p", "x", "--output", "xml"), says="unknown --output 'xml'"),
     "unknown model": Case(words=(*RUN, "--model", "devstrl-2"), plan=plan_of(MODEL_STEP), says="devstral-2"),

@@ -96,10 +96,21 @@ class Parser(argparse.ArgumentParser):
         return words
 
 
+ELSEWHERE = {
+    "--check-config": "`vibe doctor` checks the settings",
+    "--check-upgrade": "update it with the program that installed it",
+    "--setup": "nothing need be set up; `vibe doctor` says what is missing",
+    "-v": "use `vibe --version`",
+}
+"""Options of Mistral Vibe, and what to do here."""
+
+
 def _with_hint(message: str, options: Sequence[str]) -> str:
     unknown = re.match(r"unrecognized arguments: (\S+)", message)
     if unknown:
         word = unknown.group(1).partition("=")[0]
+        if word in ELSEWHERE:
+            return f"there is no {word}: {ELSEWHERE[word]}"
         return _closest(f"unknown argument {unknown.group(1)!r}", word, options)
     choice = re.match(r"argument (?P<what>\S+): invalid choice: '(?P<word>.*?)' \(choose from (?P<known>.*)\)", message)
     if choice:

@@ -70,5 +70,8 @@ def foreign_note(where: str, key: str) -> str:
 
 def foreign_summary(notes: int) -> str:
     """The one line that a run says about all of them."""
-    settings = "1 setting" if notes == 1 else f"{notes} settings"
-    return f"{settings} of Mistral Vibe have no effect here: `vibe doctor` lists them, `vibe migrate` removes them"
+    if notes == 1:
+        return "1 setting of Mistral Vibe has no effect here: `vibe doctor` names it, `vibe migrate` removes it"
+    return (
+        f"{notes} settings of Mistral Vibe have no effect here: `vibe doctor` lists them, `vibe migrate` removes them"
+    )

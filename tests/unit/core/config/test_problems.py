@@ -261,6 +261,12 @@ def test_an_unknown_key_is_warned_about_and_dropped(surroundings: Surroundings, 
     assert surroundings.load(environ=case.environ).warnings == case.told
 
 
+def test_one_setting_of_mistral_vibe_is_named_as_one(surroundings: Surroundings) -> None:
+    surroundings.user_file("vim_keybindings = true\n")
+    (warning,) = surroundings.load().warnings
+    assert warning.startswith("1 setting of Mistral Vibe has no effect here: `vibe doctor` names it")
+
+
 def test_settings_of_mistral_vibe_are_one_line_and_each_can_be_asked_for(surroundings: Surroundings) -> None:
     surroundings.user_file(
         "".join(f"{name} = true\n" for name in sorted(FOREIGN_KEYS[""]))
