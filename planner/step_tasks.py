@@ -8,35 +8,18 @@ from pathlib import Path
 from planner.model import Plan, Step, StepStatus
 from planner.step_limits import StepLimits
 from subagents.executor import StepInput, StepResult, StepTask
-from vibe.core.config.models import Network
 
 
 def build_task(plan: Plan, step: Step, attempt: int, inputs: tuple[StepInput, ...], limits: StepLimits) -> StepTask:
     """Everything one attempt at ``step`` needs to know."""
     return StepTask(
-        step_id=step.id,
-        title=step.title,
-        mode=step.mode,
+        step=step,
         goal=plan.goal,
         context=plan.context,
-        prompt=step.prompt or step.title,
-        command=step.command,
-        verify=tuple(step.verify),
-        max_repairs=step.max_repairs,
-        writes=None if step.writes is None else tuple(step.writes),
-        allowed_tools=None if step.allowed_tools is None else tuple(step.allowed_tools),
-        denied_tools=tuple(step.denied_tools),
-        agent=step.agent,
-        model=step.model,
         max_tokens=limits.max_tokens,
         max_turns=limits.max_turns,
-        max_price=step.max_price,
-        timeout_seconds=step.timeout_seconds,
         attempt=attempt,
         inputs=inputs,
-        output_schema=step.output_schema,
-        workspace=step.workspace,
-        network=None if step.network is None else Network(step.network),
     )
 
 

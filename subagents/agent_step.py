@@ -62,7 +62,7 @@ class AgentStep:
             return  # by an earlier attempt: not worth a token
         prompt, left = first_message(self._task), await self._steered()
         self._take(await self.agent.execute(f"{prompt}\n\n{left.prompt}" if left else prompt, stop))
-        while self._task.verify and self._acted.outcome in CHECKABLE:
+        while self._task.step.verify and self._acted.outcome in CHECKABLE:
             finding = await self._finding()
             if await self._tampered():
                 return
@@ -71,7 +71,7 @@ class AgentStep:
                 return
             if self._acted.outcome is Outcome.BLOCKED:
                 return  # a repair could do no more than the work: what it needs is an approval
-            if self._repairs() >= self._task.max_repairs:
+            if self._repairs() >= self._task.step.max_repairs:
                 self._settle(Outcome.FAILED, "verify", finding.detail)
                 self._printed = finding.printed
                 return
@@ -103,7 +103,7 @@ class AgentStep:
 
     async def _finding(self) -> _Finding | None:
         """The first check that fails; none is run once a file they consist of, or are steered by, was changed."""
-        for command in self._task.verify:
+        for command in self._task.step.verify:
             if await self._tampered():
                 return None
             if (steered := await self._steered()) is not None:

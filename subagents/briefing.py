@@ -44,11 +44,11 @@ def first_message(task: StepTask) -> str:
     if task.inputs:
         told = _inputs(task.inputs, _room(task, INPUTS_SHARE, MAX_INPUTS))
         parts.append(f"# What the steps before this one report\n{told}")
-    parts.append(f"# Your step: {task.title}\n{task.prompt}")
-    if task.writes is not None:
-        parts.append("You may write only these files: " + (", ".join(task.writes) or "none") + ".")
-    if task.verify:
-        checks = "\n".join(f"- `{command}`" for command in task.verify)
+    parts.append(f"# Your step: {task.step.title}\n{task.step.instructions}")
+    if task.step.writes is not None:
+        parts.append("You may write only these files: " + (", ".join(task.step.writes) or "none") + ".")
+    if task.step.verify:
+        checks = "\n".join(f"- `{command}`" for command in task.step.verify)
         parts.append(
             f"When you are done, the host runs these checks; each must exit with 0:\n{checks}\n"
             "Leave the files they name as they are, unless you are told to write them. Neither add nor change files that "
@@ -85,7 +85,7 @@ def result_files(task: StepTask) -> tuple[str, ...]:
 
 
 def _ending(task: StepTask) -> str:
-    if task.output_schema is None:
+    if task.step.output_schema is None:
         return "End with a short summary that the steps after you can work from."
     return (
         f"End by calling `{HAND_IN}` with your result as `value`, which must fit its schema, and with a short `summary`: "
@@ -94,7 +94,7 @@ def _ending(task: StepTask) -> str:
 
 
 def _ending_again(task: StepTask) -> str:
-    return "When it is mended, hand in the result again." if task.output_schema is not None else _ending(task)
+    return "When it is mended, hand in the result again." if task.step.output_schema is not None else _ending(task)
 
 
 def _room(task: StepTask, share: float, most: int) -> int:

@@ -19,7 +19,7 @@ class CommandStep:
     def __init__(self, task: StepTask, commands: HostCommands) -> None:
         self._task = task
         self._commands = commands
-        what = f"`{task.command}`" if task.command else "checking it"
+        what = "checking it" if task.only_checks else f"`{task.step.command}`"
         self.result = StepResult(outcome=Outcome.LIMIT, reason="timeout", detail=f"{what} ran out of time")
 
     async def do(self) -> None:
@@ -42,7 +42,7 @@ class CommandStep:
         self.result = StepResult(outcome=Outcome.COMPLETED, summary=summary)
 
     def _lines(self) -> Iterator[tuple[Purpose, str]]:
-        if self._task.command:
-            yield Purpose.STEP, self._task.command
-        for line in self._task.verify:
+        if self._task.step.command is not None and not self._task.only_checks:
+            yield Purpose.STEP, self._task.step.command
+        for line in self._task.step.verify:
             yield Purpose.VERIFY, line

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from vibe.core.config.models import Network
+from subagents.step_model import Step
 from vibe.core.errors import shortage
 from vibe.core.messages import Usage
-from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
 from vibe.core.stop import StopSignal
 from vibe.core.tools.permissions import Denial
@@ -85,40 +84,40 @@ class StepInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTask:
-    """Everything one attempt at a step needs to know. Times in seconds, price in USD, None: no limit.
+    """One attempt at a step of a plan: the step, as the plan has it, and what is this attempt's."""
 
-    ``writes`` None means unknown: the step may write anything. ``network`` is how far its confined commands reach (None:
-    as the settings say). ``attempt`` counts from 1. ``output_schema`` is what the
-    value it must hand in has to fit. ``workdir`` is the root to work in; None: the run's own workspace. ``conversation``
-    names one that the attempt has besides its own (blank), as for resolving a conflict. A blank ``command``: there is
-    nothing to do but ``verify``.
-    """
-
-    step_id: str
-    title: str
-    mode: ExecutionMode
+    step: Step
     goal: str
+    """The whole plan's."""
     context: str
-    prompt: str
-    command: str | None = None
-    verify: tuple[str, ...] = ()
-    max_repairs: int = 2
-    writes: tuple[str, ...] | None = None
-    allowed_tools: tuple[str, ...] | None = None
-    denied_tools: tuple[str, ...] = ()
-    agent: str | None = None
-    model: str | None = None
+    """The whole plan's."""
     max_tokens: int = 50_000
+    """What this attempt may use: what the step says, or the usual."""
     max_turns: int = 10
-    max_price: float | None = None
-    timeout_seconds: float | None = None
+    """As ``max_tokens``."""
     attempt: int = 1
+    """Counts from 1."""
     inputs: tuple[StepInput, ...] = ()
-    output_schema: dict[str, Any] | None = None
-    workspace: Literal["shared", "worktree"] = "shared"
-    network: Network | None = None
     workdir: str | None = None
+    """The root to work in; None: the run's own workspace."""
     conversation: str = ""
+    """The name of one that the attempt has besides its own (blank), as for resolving a conflict."""
+    only_checks: bool = False
+    """Nothing is done but the step's checks."""
+
+    @property
+    def step_id(self) -> str:
+        """The step's id."""
+        return self.step.id
+
+    @property
+    def has_agent(self) -> bool:
+        """Whether an agent does it, not only commands."""
+        return self.step.command is None and not self.only_checks
+
+    def with_step(self, **changes: Any) -> StepTask:
+        """Return the task with some fields of its step changed."""
+        return replace(self, step=self.step.model_copy(update=changes))
 
 
 class StepExecutor(Protocol):

@@ -20,6 +20,7 @@ from msgspec import Raw, Struct
 
 from ipc.errors import INVALID_JSON
 from subagents.executor import StepResult, StepTask
+from subagents.step_model import Step
 from vibe import __version__
 from vibe.core.messages import Usage
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
@@ -235,9 +236,20 @@ class Cancel(Struct, frozen=True, tag="cancel"):
 
 ToStep: TypeAlias = Hello | Prepare | Begin | Granted | Refused | Stop | Cancel
 
-_encoder = msgspec.json.Encoder()
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Step):
+        return value.model_dump(mode="json", exclude_unset=True)
+    raise NotImplementedError(f"{type(value).__name__} is no part of a message")
+
+
+def _restored(kind: type, value: object) -> Any:
+    return kind.model_validate(value) if issubclass(kind, Step) else value
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain)
 _from_step = msgspec.json.Decoder(FromStep)
-_to_step = msgspec.json.Decoder(ToStep)
+_to_step = msgspec.json.Decoder(ToStep, dec_hook=_restored)
 
 
 def encode(message: FromStep | ToStep) -> bytes:

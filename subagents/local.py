@@ -24,6 +24,7 @@ from subagents.surroundings import Surroundings
 from subagents.verification import NeighbourClaims, Neighbours, Verification, record_name
 from vibe.core.agents.errors import UnknownAgentError
 from vibe.core.agents.profiles import AgentProfile
+from vibe.core.config.models import Network
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.background import BackgroundCommands, background_commands
 from vibe.core.tools.hand_in import HandIn
@@ -55,10 +56,10 @@ class LocalExecutor:
         around = replace(self._around, environ={**self._around.environ, ATTEMPT_MARK: mark})
         try:
             with self._neighbours.beside(task) as others:
-                if task.command is not None:
-                    ended = await ended_soon(partial(self._run_command, around, task), mark)
-                else:
+                if task.has_agent:
                     ended = await ended_soon(partial(self._run_agent, around, task, stop, others), mark)
+                else:
+                    ended = await ended_soon(partial(self._run_command, around, task), mark)
         except Exception as error:
             if (ended := unserved(error)) is None:
                 raise
@@ -66,7 +67,7 @@ class LocalExecutor:
 
     async def _run_command(self, around: Surroundings, task: StepTask) -> StepResult:
         step = CommandStep(task, self._commands(around, task))
-        with anyio.move_on_after(task.timeout_seconds):
+        with anyio.move_on_after(task.step.timeout_seconds):
             await step.do()
         return step.result
 
@@ -97,7 +98,7 @@ class LocalExecutor:
             around.environ,
             sink,
             around.confinement,
-            network=task.network,
+            network=_network(task),
             verify_seconds=around.verify_seconds,
             kept=KeptOutput(file=lambda: self._step_folder(task.step_id) / LOG_FILE, attempt=task.attempt),
         )
@@ -111,43 +112,50 @@ class LocalExecutor:
             around.workspace,
             root=self._root(task),
             stands_for=around.workspace.root if task.workdir is not None else None,
-            writes=task.writes,
+            writes=None if task.step.writes is None else tuple(task.step.writes),
             held=verification.held,
             steering=verification.steering,
         ).granting([Path(file) for file in result_files(task)], write=False)
-        accepted = task.writes is not None and around.accepted_writes.issuperset(task.writes)
+        accepted = task.step.writes is not None and around.accepted_writes.issuperset(task.step.writes)
         approvals = around.approvals.at_least(ApprovalMode.EDITS) if accepted else around.approvals
-        return replace(around, workspace=workspace, approvals=approvals, network=task.network)
+        return replace(around, workspace=workspace, approvals=approvals, network=_network(task))
 
     def _profile(self, task: StepTask) -> AgentProfile | None:
         """The profile the step names. A plan that names one was checked before it started."""
-        if task.agent is None:
+        if task.step.agent is None:
             return None
         if self._around.agents is None:
-            raise UnknownAgentError(task.agent, ())
-        return self._around.agents.delegated(task.agent)
+            raise UnknownAgentError(task.step.agent, ())
+        return self._around.agents.delegated(task.step.agent)
 
     def _config(self, task: StepTask) -> SubAgentConfig:
         return SubAgentConfig(
             step_id=task.step_id,
-            title=task.title,
-            mode=task.mode,
-            allowed_tools=task.allowed_tools,
-            denied_tools=task.denied_tools,
+            title=task.step.title,
+            mode=task.step.mode,
+            allowed_tools=None if task.step.allowed_tools is None else tuple(task.step.allowed_tools),
+            denied_tools=tuple(task.step.denied_tools),
             max_tokens=task.max_tokens,
             max_turns=task.max_turns,
-            max_price=task.max_price,
-            model=task.model,
+            max_price=task.step.max_price,
+            model=task.step.model,
             profile=self._profile(task),
             caller=f"{task.step_id}:{task.conversation}" if task.conversation else "",
-            hand_in=None if task.output_schema is None else HandIn(schema=task.output_schema, description=HAND_IN_TEXT),
+            hand_in=None
+            if task.step.output_schema is None
+            else HandIn(schema=task.step.output_schema, description=HAND_IN_TEXT),
         )
+
+
+def _network(task: StepTask) -> Network | None:
+    """How far the step's confined commands reach; None: as the settings say."""
+    return None if task.step.network is None else Network(task.step.network)
 
 
 async def _ended(step: AgentStep, task: StepTask, stop: StopSignal) -> StepResult:
     """What an agent's step comes to within its time; its end is announced whatever happens."""
     try:
-        with anyio.move_on_after(task.timeout_seconds):
+        with anyio.move_on_after(task.step.timeout_seconds):
             await step.do(stop)
     finally:
         step.agent.finish(step.result.outcome.value, step.result.reason)

@@ -60,7 +60,7 @@ class ProcessExecutor:
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do one attempt at a step; see ``StepExecutor``."""
-        if task.command is not None:
+        if not task.has_agent:
             return await self._commands.run(task, stop)
         started = time.monotonic()
         with self._shared.neighbours.beside(task) as others:
@@ -108,7 +108,7 @@ class _Attempt:
 
     async def work(self, task: StepTask, stop: StopSignal) -> None:
         """Have the process do it, until it is done, gone, or far too late."""
-        limit = math.inf if task.timeout_seconds is None else task.timeout_seconds + LATE_SECONDS
+        limit = math.inf if task.step.timeout_seconds is None else task.step.timeout_seconds + LATE_SECONDS
         with anyio.move_on_after(limit) as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._process.listen)

@@ -175,7 +175,7 @@ class RecordingExecutor:
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do the step; see ``StepExecutor``."""
-        if task.workspace == "shared":
+        if task.step.workspace == "shared":
             await self._files.begin(task.step_id)
         try:
             result = await self._inner.run(task, stop)

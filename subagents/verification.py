@@ -77,7 +77,7 @@ class Verification:
         self._path = record
         self._others = others
         self._known = _Record(files={})
-        if task.verify:
+        if task.step.verify:
             self._known = _read(record) or self._first_seen()
 
     @property
@@ -136,15 +136,17 @@ class Verification:
         return tuple(one for one in found if one.name not in forgiven)
 
     def _steering_now(self) -> Digests:
-        names = steering_files(self._root, module_folders(self._task.verify, self._root))
-        return {_text(name): _digest(self._root / name) for name in names if not names_file(name, self._task.writes)}
+        names = steering_files(self._root, module_folders(self._task.step.verify, self._root))
+        return {
+            _text(name): _digest(self._root / name) for name in names if not names_file(name, self._task.step.writes)
+        }
 
     def _first_seen(self) -> _Record:
         task, root = self._task, self._root
         names = (path.relative_to(root).as_posix() for path in islice(checked_files(task, root), MAX_FILES))
         self._known = _Record(
             files={name: _digest(root / name) for name in names if name == _text(name)},
-            steering=None if only_looks(task.verify) else self._steering_now(),
+            steering=None if only_looks(task.step.verify) else self._steering_now(),
         )
         self._write()
         return self._known
@@ -168,9 +170,9 @@ class _SteeringPaths:
         if not isinstance(path, Path) or not path.is_relative_to(self._root):
             return False
         name = path.relative_to(self._root).as_posix()
-        return not names_file(name, self._task.writes) and (
+        return not names_file(name, self._task.step.writes) and (
             (steers(name) and is_looked_at(name))
-            or (not path.exists() and hides_module(path, module_folders(self._task.verify, self._root)))
+            or (not path.exists() and hides_module(path, module_folders(self._task.step.verify, self._root)))
         )
 
 
@@ -182,16 +184,16 @@ def record_name(task: StepTask) -> str:
 def checked_files(task: StepTask, root: Path) -> Iterator[Path]:
     """The files the ``verify`` lines of a step consist of, each once. Reads the file system."""
     seen: set[Path] = set()
-    for path in (path for line in task.verify for path in _named(line, task, root)):
+    for path in (path for line in task.step.verify for path in _named(line, task, root)):
         name = path.relative_to(root).as_posix()
-        if path not in seen and not (task.writes is not None and matches_any(name, task.writes)):
+        if path not in seen and not (task.step.writes is not None and matches_any(name, task.step.writes)):
             seen.add(path)
             yield path
 
 
 def _named(line: str, task: StepTask, root: Path) -> Iterator[Path]:
     words, folders = words_of(line, root)
-    strict = task.writes is not None
+    strict = task.step.writes is not None
     for word in words:
         for path in paths_of(word.text, folders):
             if not path.is_relative_to(root) or path == root:
@@ -200,7 +202,7 @@ def _named(line: str, task: StepTask, root: Path) -> Iterator[Path]:
             is_test = looks_like_test(name) or (path.is_dir() and path.name.lower() in TEST_FOLDERS)
             if path.is_file() and (strict or is_test or word.runs):
                 yield path
-            elif path.is_dir() and (strict or (is_test and task.mode is not ExecutionMode.TEST)):
+            elif path.is_dir() and (strict or (is_test and task.step.mode is not ExecutionMode.TEST)):
                 yield from walk_files(root, path, use_ignores=True)
         for path in modules_of(word.text, folders):
             if path.is_relative_to(root) and looks_like_test(path.relative_to(root).as_posix()):
@@ -284,6 +286,6 @@ class Neighbours:
 
 
 def _claimed(task: StepTask) -> tuple[str, ...]:
-    if task.writes is None and task.workdir is not None:
+    if task.step.writes is None and task.workdir is not None:
         return ("**",)
-    return task.writes or ()
+    return tuple(task.step.writes or ())

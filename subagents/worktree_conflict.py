@@ -48,20 +48,21 @@ class Resolving:
         ``problem`` is what the try before left.
         """
         spent, cost = so_far.usage.total_tokens, so_far.cost_usd or 0.0
-        price = None if task.max_price is None else task.max_price - cost
+        price = None if task.step.max_price is None else task.step.max_price - cost
         if spent >= task.max_tokens or (price is not None and price <= 0):
             return None
         return replace(
-            task,
-            title=f"Resolve the conflicts of: {task.title}",
-            mode=ExecutionMode.CODE,
-            prompt=self._prompt(task, so_far, problem),
-            command=None,
-            verify=(),
+            task.with_step(
+                title=f"Resolve the conflicts of: {task.step.title}",
+                mode=ExecutionMode.CODE,
+                prompt=self._prompt(task, so_far, problem),
+                command=None,
+                verify=[],
+                max_price=price,
+                output_schema=None,
+            ),
             max_tokens=task.max_tokens - spent,
-            max_price=price,
             inputs=(),
-            output_schema=None,
             conversation=f"merge{self.round}" if tries == 1 else f"merge{self.round}-{tries}",
         )
 
@@ -70,19 +71,21 @@ class Resolving:
             step_id=task.step_id,
             files="\n".join(f"- {path!r}" for path in self.conflict.paths),
             label=OUR_LABEL,
-            ours=f"{task.title}\n{so_far.summary[:MOST_SUMMARY]}".strip(),
+            ours=f"{task.step.title}\n{so_far.summary[:MOST_SUMMARY]}".strip(),
             onto=self.conflict.onto,
             theirs="\n".join(f"- {line}" for line in self.theirs),
             marks="<<<<<<<, |||||||, =======, >>>>>>>",
         )
-        if task.verify:
-            prompt += "\nThen the host runs these checks:\n" + "\n".join(f"- `{line}`" for line in task.verify) + "\n"
+        if task.step.verify:
+            prompt += (
+                "\nThen the host runs these checks:\n" + "\n".join(f"- `{line}`" for line in task.step.verify) + "\n"
+            )
         return f"{prompt}\nAn earlier try was not good enough: {problem}\n" if problem else prompt
 
 
 def check_task(task: StepTask) -> StepTask:
     """Runs the step's checks, and nothing else."""
-    return replace(task, title=f"Check the merge of: {task.title}", command="")
+    return replace(task.with_step(title=f"Check the merge of: {task.step.title}"), only_checks=True)
 
 
 def other_side(repository: Repository, base: Base, conflict: Conflict) -> tuple[str, ...]:

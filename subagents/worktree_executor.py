@@ -95,7 +95,7 @@ class WorktreeExecutor:
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do one attempt at a step, and merge its work if it completes."""
-        if task.workspace != "worktree":
+        if task.step.workspace != "worktree":
             return await self._inner.run(task, stop)
         try:
             return await self._run(task, stop)
@@ -103,7 +103,7 @@ class WorktreeExecutor:
             return StepResult(outcome=Outcome.FAILED, reason="workspace", detail=str(error))
 
     async def _run(self, task: StepTask, stop: StopSignal) -> StepResult:
-        step = await self._worktree(task.step_id, task.attempt, task.title)
+        step = await self._worktree(task.step_id, task.attempt, task.step.title)
         record = await self._alone(step.open)
         if record.phase is Phase.WORKING:
             result = await self._set_up(task, stop, step, record)
@@ -242,7 +242,7 @@ class WorktreeExecutor:
                 problem = done.detail or done.reason or done.outcome.value
                 break
             problem = await to_thread.run_sync(step.unresolved, conflict, checks)
-            if not problem and task.verify:
+            if not problem and task.step.verify:
                 checked = await self._inner.run(check_task(task), stop)
                 if _goes_on(checked):
                     return _paused(so_far, checked)
@@ -304,8 +304,9 @@ async def _shielded(act: Callable[[], T]) -> T:
 
 
 def _in_worktree(task: StepTask, step: StepWorktree) -> StepTask:
-    prompt = task.prompt if task.command is not None else f"{task.prompt}\n\n{OWN_TREE}"
-    return replace(task, workdir=str(step.folder.workdir), prompt=prompt)
+    if task.has_agent:
+        task = task.with_step(prompt=f"{task.step.instructions}\n\n{OWN_TREE}")
+    return replace(task, workdir=str(step.folder.workdir))
 
 
 def _goes_on(result: StepResult) -> bool:

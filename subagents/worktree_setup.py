@@ -19,9 +19,9 @@ class WorktreeSetup:
 
     def tasks(self, task: StepTask) -> list[tuple[str, StepTask]]:
         """The commands, each with the task that runs it in place of the step's own work."""
-        plain = replace(task, verify=(), output_schema=None, inputs=(), max_repairs=0)
+        plain = replace(task.with_step(title=f"Set up: {task.step.title}", verify=[], output_schema=None), inputs=())
         return [
-            (command, replace(plain, title=f"Set up: {task.title}", command=command, conversation=f"setup{number}"))
+            (command, replace(plain.with_step(command=command), conversation=f"setup{number}"))
             for number, command in enumerate(self.commands, start=1)
         ]
 

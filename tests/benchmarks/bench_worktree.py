@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -26,7 +25,7 @@ from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.worktree_executor import WorktreeExecutor, WorktreePlace
 from subagents.worktree_git import Git
 from subagents.worktree_repository import open_repository
-from vibe.core.modes import ExecutionMode
+from tests.fakes.tasks import task_of
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop
 
@@ -94,11 +93,7 @@ async def _run(executor: WorktreeExecutor, workspace: str) -> tuple[list[float],
 
 
 async def _time(executor: WorktreeExecutor, workspace: str, number: int) -> float:
-    task = StepTask(
-        step_id=f"{workspace}{number}", title="t", mode=ExecutionMode.CODE, goal="g", context="", prompt="p"
-    )
-    if workspace == "worktree":
-        task = replace(task, workspace="worktree")
+    task = task_of(f"{workspace}{number}", workspace=workspace)
     started = time.perf_counter()
     result = await executor.run(task, NeverStop())
     assert result.outcome is Outcome.COMPLETED, result

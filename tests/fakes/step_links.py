@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import anyio
 
 from ipc.sink import MemorySink
 from subagents.budget import Account, Limits
-from subagents.executor import StepTask
 from subagents.link_run import Shared, StepDesk
 from subagents.link_step import StepLink
 from subagents.process.transport import Transport
@@ -21,18 +19,11 @@ from tests.fakes.memory_link import memory_link
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.models import SubagentsConfig
 from vibe.core.llm.limiter import ProviderLimiter
-from vibe.core.modes import ExecutionMode
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
 from vibe.core.tools.questions import Answer, Question
 
 NO_AGENTS = AgentManager(AgentSources(user_home=Path("/nobody")))
-
-
-def step_task(step_id: str = "s", **fields: Any) -> StepTask:
-    """A task for an agent."""
-    task = StepTask(step_id=step_id, title="A step", mode=ExecutionMode.CODE, goal="", context="", prompt="Go.")
-    return replace(task, **fields)
 
 
 async def until(condition: Callable[[], object]) -> None:

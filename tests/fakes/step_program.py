@@ -159,6 +159,6 @@ if __name__ == "__main__":
     run.say("hello", **{**run_is, **CHANGES.get(sys.argv[1], {})})
     about = run.hear()["document"]
     task = run.hear()["task"]
-    STEP = task["step_id"]
-    first, _, others = task["prompt"].partition(" ")
+    STEP = task["step"]["id"]
+    first, _, others = task["step"]["prompt"].partition(" ")
     well(run, first, others, about["name"])

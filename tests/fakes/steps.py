@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from ipc.events import Event
 from ipc.sink import MemorySink
@@ -21,7 +20,6 @@ from vibe.core.config.models import ModelConfig, VibeConfig
 from vibe.core.llm.errors import ModelError
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.port import Completion, ModelBackend
-from vibe.core.modes import ExecutionMode
 from vibe.core.stop import NeverStop
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.permissions import ApprovalMode
@@ -100,15 +98,3 @@ class StepBench:
     def events(self, kind: type[Event]) -> list[Event]:
         """What was announced, of one kind."""
         return [event for event in self.sink.events if isinstance(event, kind)]
-
-
-def task_of(step_id: str = "step", **fields: Any) -> StepTask:
-    """A step in mode code with room enough."""
-    common: Mapping[str, Any] = {
-        "title": f"Step {step_id}",
-        "mode": ExecutionMode.CODE,
-        "goal": "a goal",
-        "context": "",
-        "prompt": "Do it.",
-    }
-    return StepTask(step_id=step_id, **{**common, **fields})

@@ -14,7 +14,8 @@ from subagents.budget import Limits
 from subagents.local import LocalExecutor
 from subagents.spawner import SpawnPool
 from tests.fakes.models import MODEL
-from tests.fakes.steps import FakeCatalog, StepBench, task_of
+from tests.fakes.steps import FakeCatalog, StepBench
+from tests.fakes.tasks import task_of
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.models import SubagentsConfig
 from vibe.core.llm.port import Completion, FinishReason, ModelObserver, ModelRequest

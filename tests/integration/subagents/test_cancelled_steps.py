@@ -11,7 +11,8 @@ import pytest
 
 from subagents.executor import StepTask
 from tests.fakes.models import answer, calling
-from tests.fakes.steps import StepBench, task_of
+from tests.fakes.steps import StepBench
+from tests.fakes.tasks import task_of
 from vibe.core.llm.port import Completion
 from vibe.core.tools import _session
 

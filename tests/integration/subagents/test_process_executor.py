@@ -21,7 +21,8 @@ from subagents.link_run import Shared
 from subagents.process_executor import ProcessExecutor, ProcessSettings, process_executor
 from subagents.step_process import StepProgram
 from tests.fakes.executor import ScriptedExecutor
-from tests.fakes.step_links import shared_of_a_run, step_task, until
+from tests.fakes.step_links import shared_of_a_run, until
+from tests.fakes.tasks import task_of
 from vibe.core.config.models import ModelConfig
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
@@ -53,10 +54,10 @@ async def executor(
 
 async def run_one(shared: Shared, folder: Path, prompt: str, **fields: Any) -> StepResult:
     async with executor(shared, folder) as made:
-        return await made.run(step_task(prompt=prompt, **fields), NEVER)
+        return await made.run(task_of(prompt=prompt, **fields), NEVER)
 
 
-def said(shared: Shared, step_id: str = "s") -> list[str]:
+def said(shared: Shared, step_id: str = "step") -> list[str]:
     assert isinstance(shared.sink, MemorySink)
     events = [event for event in shared.sink.events if isinstance(event, WarningEvent)]
     return [event.message for event in events if event.subagent_step_id == step_id]
@@ -85,7 +86,7 @@ async def test_every_event_arrives_once_in_order_and_before_the_result(tmp_path:
     shared = shared_of_a_run()
     async with executor(shared, tmp_path) as made, anyio.create_task_group() as group:
         for step_id in ("a", "b", "c"):
-            group.start_soon(made.run, step_task(step_id, prompt="events 400"), NEVER)
+            group.start_soon(made.run, task_of(step_id, prompt="events 400"), NEVER)
 
     expected = [str(number) for number in range(400)]
     assert [said(shared, step_id) for step_id in ("a", "b", "c")] == [expected] * 3
@@ -108,8 +109,8 @@ async def test_a_killed_process_fails_its_step_and_no_other(tmp_path: Path) -> N
 
     stop = Stopping()
     async with executor(shared, tmp_path) as made, anyio.create_task_group() as group:
-        group.start_soon(do, made, step_task("victim", prompt="wait"), NEVER)
-        group.start_soon(do, made, step_task("other", prompt="stop"), stop)
+        group.start_soon(do, made, task_of("victim", prompt="wait"), NEVER)
+        group.start_soon(do, made, task_of("other", prompt="stop"), stop)
         await until(lambda: said(shared, "victim") and said(shared, "other"))
         os.kill(int(said(shared, "victim")[0]), signal.SIGKILL)
         await until(lambda: "victim" in results)
@@ -142,7 +143,7 @@ async def test_a_process_that_goes_wrong_is_a_crash_that_says_why(tmp_path: Path
 async def test_a_process_that_cannot_be_started_is_a_failed_step(tmp_path: Path) -> None:
     settings = ProcessSettings(program=program(python=str(tmp_path / "nothing")), expected=3)
     async with executor(shared_of_a_run(), tmp_path, settings) as made:
-        result = await made.run(step_task(prompt="complete"), NEVER)
+        result = await made.run(task_of(prompt="complete"), NEVER)
 
     assert (result.outcome, result.reason) == (Outcome.FAILED, "environment")
     assert "--executor local" in result.detail
@@ -162,7 +163,7 @@ async def test_a_process_of_another_version_begins_nothing_and_is_a_failed_step(
 ) -> None:
     shared = shared_of_a_run()
     async with executor(shared, tmp_path, ProcessSettings(program=program(how))) as made:
-        result = await made.run(step_task(prompt="complete"), NEVER)
+        result = await made.run(task_of(prompt="complete"), NEVER)
 
     assert (result.outcome, result.reason) == (Outcome.FAILED, "environment")
     assert sentence in result.detail
@@ -175,7 +176,7 @@ async def test_cancelling_ends_a_process_that_heeds_nothing_and_all_it_started(t
     began = time.monotonic()
     async with executor(shared, tmp_path) as made:
         async with anyio.create_task_group() as group:
-            group.start_soon(made.run, step_task(prompt="hang"), NEVER)
+            group.start_soon(made.run, task_of(prompt="hang"), NEVER)
             await until(lambda: said(shared))
             pids += map(int, said(shared)[0].split())
             assert all(map(is_alive, pids))
@@ -189,7 +190,7 @@ async def test_cancelling_ends_a_process_that_heeds_nothing_and_all_it_started(t
 async def test_the_last_events_of_a_cancelled_process_are_heard(tmp_path: Path) -> None:
     shared = shared_of_a_run()
     async with executor(shared, tmp_path) as made, anyio.create_task_group() as group:
-        group.start_soon(made.run, step_task(prompt="leave"), NEVER)
+        group.start_soon(made.run, task_of(prompt="leave"), NEVER)
         await until(lambda: said(shared))
         group.cancel_scope.cancel()
 
@@ -211,7 +212,7 @@ async def test_a_wish_to_stop_reaches_the_process(tmp_path: Path) -> None:
     shared, stop = shared_of_a_run(), Stopping()
     stop.requested = True
     async with executor(shared, tmp_path) as made:
-        result = await made.run(step_task(prompt="stop"), stop)
+        result = await made.run(task_of(prompt="stop"), stop)
 
     assert result.summary == "stop"
 
@@ -221,7 +222,7 @@ async def test_eight_processes_never_pass_the_plans_budget(tmp_path: Path) -> No
     summaries: list[str] = []
 
     async def do(made: ProcessExecutor, number: int) -> None:
-        summaries.append((await made.run(step_task(f"s{number}", prompt="spend 100"), NEVER)).summary)
+        summaries.append((await made.run(task_of(f"s{number}", prompt="spend 100"), NEVER)).summary)
 
     async with executor(shared, tmp_path) as made, anyio.create_task_group() as group:
         for number in range(8):
@@ -246,7 +247,7 @@ async def test_a_call_under_way_in_a_crash_counts_for_step_and_plan(tmp_path: Pa
 async def test_a_command_is_done_without_a_process_of_ours(tmp_path: Path) -> None:
     settings = ProcessSettings(program=program(python=str(tmp_path / "nothing")), spares=0)
     async with executor(shared_of_a_run(), tmp_path, settings) as made:
-        result = await made.run(step_task(command="true"), NEVER)
+        result = await made.run(task_of(command="true"), NEVER)
 
     assert result.outcome is Outcome.COMPLETED
 
@@ -262,7 +263,7 @@ async def test_spares_are_used_replaced_as_far_as_expected_and_never_left_behind
     settings = ProcessSettings(program=program(), spares=2, expected=3)
     async with executor(shared, tmp_path, settings) as made:
         first = children()
-        used = [int((await made.run(step_task(prompt="complete"), NEVER)).summary.split()[-1]) for _ in range(2)]
+        used = [int((await made.run(task_of(prompt="complete"), NEVER)).summary.split()[-1]) for _ in range(2)]
         later = children()
 
     assert len(first) == 2
@@ -277,7 +278,7 @@ async def test_a_spare_that_did_not_survive_is_not_given_out(tmp_path: Path) -> 
         (spare,) = children()
         os.kill(spare, signal.SIGKILL)
         await until(lambda: made._pool._spares[0].exit_code is not None)  # pyright: ignore[reportPrivateUsage]
-        result = await made.run(step_task(prompt="complete"), NEVER)
+        result = await made.run(task_of(prompt="complete"), NEVER)
 
     assert result.outcome is Outcome.COMPLETED
 
@@ -285,7 +286,7 @@ async def test_a_spare_that_did_not_survive_is_not_given_out(tmp_path: Path) -> 
 async def test_a_program_that_never_starts_properly_is_a_crash(tmp_path: Path) -> None:
     settings = ProcessSettings(program=program("stillborn"), spares=1, expected=1)
     async with executor(shared_of_a_run(), tmp_path, settings) as made:
-        result = await made.run(step_task(prompt="complete"), NEVER)
+        result = await made.run(task_of(prompt="complete"), NEVER)
 
     assert (result.reason, "exit code 4" in result.detail) == ("crashed", True)
 

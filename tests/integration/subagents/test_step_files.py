@@ -12,8 +12,8 @@ from ipc.events import WarningEvent
 from ipc.sink import MemorySink
 from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.step_files import Point, RecordingExecutor, StepFiles, StepFilesLog, left_busy
+from tests.fakes.tasks import task_of
 from tests.integration.session.repository import ENVIRON, repository, write
-from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop
 
@@ -24,15 +24,7 @@ def log(tmp_path: Path) -> StepFilesLog:
 
 
 def task(step_id: str, *, worktree: bool = False) -> StepTask:
-    return StepTask(
-        step_id=step_id,
-        title=step_id,
-        mode=ExecutionMode.CODE,
-        goal="",
-        context="",
-        prompt="",
-        workspace="worktree" if worktree else "shared",
-    )
+    return task_of(step_id, workspace="worktree" if worktree else "shared")
 
 
 class Writer:

@@ -115,10 +115,14 @@ async def test_a_conflict_is_resolved_on_what_is_left_of_the_steps_budget(rig: R
     result = await rig.executor(inner).run(task, NeverStop())
 
     asked = inner.tasks[1]
-    assert (asked.max_tokens, asked.max_price, asked.mode) == (200, 1.5, ExecutionMode.CODE)
-    assert (asked.writes, asked.denied_tools, asked.workdir) == (("a.txt",), ("bash",), inner.tasks[0].workdir)
-    assert "It is ours." in asked.prompt
-    assert "- meanwhile" in asked.prompt
+    assert (asked.max_tokens, asked.step.max_price, asked.step.mode) == (200, 1.5, ExecutionMode.CODE)
+    assert (asked.step.writes, asked.step.denied_tools, asked.workdir) == (
+        ["a.txt"],
+        ["bash"],
+        inner.tasks[0].workdir,
+    )
+    assert "It is ours." in asked.step.instructions
+    assert "- meanwhile" in asked.step.instructions
     assert (result.usage.total_tokens, result.usage.calls, result.cost_usd, result.turns) == (850, 4, 0.75, 6)
     assert (result.outcome, result.summary, rig.read("a.txt")) == (Outcome.COMPLETED, "It is ours.", line(3, "both"))
 

@@ -25,7 +25,7 @@ class RunningExecutor(EditingExecutor):
         if not task.conversation.startswith("setup"):
             return await super().run(task, stop)
         self.tasks.append(task)
-        name, _, text = (task.command or "").partition("=")
+        name, _, text = (task.step.command or "").partition("=")
         if name == "stop" and self.stops:
             self.stops -= 1
             return StepResult(outcome=Outcome.INTERRUPTED)
@@ -85,10 +85,10 @@ async def test_commands_run_before_the_step_in_its_worktree(rig: Rig) -> None:
     result = await work(rig, inner).run(worktree_task("s", verify=("true",)), NeverStop())
 
     assert (result.outcome, rig.read("c.txt"), rig.read("b.txt")) == (Outcome.COMPLETED, "made", "b")
-    assert [(task.command, task.verify) for task in inner.tasks] == [
-        ("out=made", ()),
-        ("b.txt=b", ()),
-        (None, ("true",)),
+    assert [(task.step.command, task.step.verify) for task in inner.tasks] == [
+        ("out=made", []),
+        ("b.txt=b", []),
+        (None, ["true"]),
     ]
     assert all(task.workdir == str(rig.home / "worktrees" / "s") for task in inner.tasks)
 
@@ -112,4 +112,4 @@ async def test_commands_are_not_repeated_where_an_attempt_goes_on(rig: Rig) -> N
     outcomes = [(await executor.run(worktree_task("s"), NeverStop())).outcome for _ in range(3)]
 
     assert outcomes == [Outcome.INTERRUPTED, Outcome.INTERRUPTED, Outcome.COMPLETED]
-    assert [task.command for task in inner.tasks] == ["out=made", "stop", "out=made", "stop", None, None]
+    assert [task.step.command for task in inner.tasks] == ["out=made", "stop", "out=made", "stop", None, None]

@@ -16,7 +16,7 @@ from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.worktree_executor import WorktreeExecutor, WorktreePlace
 from subagents.worktree_repository import Repository, open_repository
 from subagents.worktree_setup import WorktreeSetup
-from vibe.core.modes import ExecutionMode
+from tests.fakes.tasks import task_of
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop
 
@@ -48,7 +48,7 @@ class EditingExecutor:
         self.tasks.append(task)
         name = f"{task.step_id}:{task.conversation}" if task.conversation else task.step_id
         done = StepResult(outcome=Outcome.COMPLETED, summary=f"{name} is done")
-        if task.command is not None or task.workdir is None:
+        if not task.has_agent or task.workdir is None:
             return done
         return await to_thread.run_sync(self._edits[name], Path(task.workdir)) or done
 
@@ -138,17 +138,7 @@ class Rig:
 
 def worktree_task(step_id: str, attempt: int = 1, **fields: Any) -> StepTask:
     """A step with a worktree."""
-    return StepTask(
-        step_id=step_id,
-        title=f"Step {step_id}",
-        mode=ExecutionMode.CODE,
-        goal="try",
-        context="",
-        prompt="Do it.",
-        workspace="worktree",
-        attempt=attempt,
-        **fields,
-    )
+    return task_of(step_id, workspace="worktree", attempt=attempt, **fields)
 
 
 LINES = "".join(f"{number}\n" for number in range(1, 21))

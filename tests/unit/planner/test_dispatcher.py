@@ -67,15 +67,15 @@ async def test_a_step_gets_its_definition_and_the_results_of_its_direct_dependen
     executor = ScriptedExecutor({"a": result, "b": failed(detail="no luck")})
     outcome = await Bench(tmp_path, plan_of(steps)).run(executor)
     task = executor.task("c")
-    assert (task.goal, task.context, task.prompt, task.max_turns) == ("a goal", "some context", "Do it", 3)
-    assert (task.verify, task.denied_tools, task.writes, task.attempt) == (("make",), ("x",), ("c.txt",), 1)
+    assert (task.goal, task.context, task.step.instructions, task.max_turns) == ("a goal", "some context", "Do it", 3)
+    assert (task.step.verify, task.step.denied_tools, task.step.writes, task.attempt) == (["make"], ["x"], ["c.txt"], 1)
     assert tuple(replace(given, result_file=None) for given in task.inputs) == (
         StepInput(step_id="b", title="Step b", status="failed", summary="no luck"),
         StepInput(
             step_id="a", title="Step a", status="completed", summary="made", output={"n": 1}, files_changed=("f",)
         ),
     )
-    assert executor.task("b").prompt == "Step b"
+    assert executor.task("b").step.instructions == "Step b"
     assert outcome.outcome is Outcome.COMPLETED
     assert outcome.warnings == ("step 'b' failed (no luck); continued because on_failure is \"continue\"",)
 

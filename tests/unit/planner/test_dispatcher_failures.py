@@ -216,7 +216,7 @@ async def test_a_mended_step_is_a_new_attempt_with_its_new_definition(tmp_path: 
     executor = ScriptedExecutor({"a": [failed(), completed()]})
     outcome = await bench.run(executor)
     assert outcome.outcome is Outcome.COMPLETED
-    assert (executor.task("a").attempt, executor.task("a").title) == (2, "better")
+    assert (executor.task("a").attempt, executor.task("a").step.title) == (2, "better")
     assert (outcome.steps[0].attempts, outcome.steps[0].title) == (2, "better")
 
 

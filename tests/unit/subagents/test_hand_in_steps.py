@@ -9,7 +9,8 @@ import pytest
 
 from subagents.executor import StepInput
 from tests.fakes.models import answer, calling
-from tests.fakes.steps import StepBench, task_of
+from tests.fakes.steps import StepBench
+from tests.fakes.tasks import task_of
 from vibe.core.messages import UserMessage
 from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript

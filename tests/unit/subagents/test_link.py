@@ -22,7 +22,7 @@ from subagents.link import (
     from_step,
     to_step,
 )
-from tests.fakes.step_links import step_task
+from tests.fakes.tasks import task_of
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
 from vibe.core.tools.permissions import Denial
@@ -36,7 +36,7 @@ RESULT = StepResult(
     outcome=Outcome.BLOCKED, reason="blocked", output={"a": [1, None]}, usage=Usage(1, 2, 3, 4), cost_usd=0.5,
     denied=(Denial("bash", "ls", "no", "headless"),), files_changed=("a.py",),
 )  # fmt: skip
-TASK = step_task(
+TASK = task_of(
     verify=("true",),
     output_schema={"type": "object"},
     workdir="/w",

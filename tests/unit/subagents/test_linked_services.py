@@ -42,7 +42,8 @@ from subagents.link_step import (
 from subagents.process.transport import Transport
 from subagents.spawner import SpawnError
 from tests.fakes.memory_link import memory_link, socket_link
-from tests.fakes.step_links import NO_AGENTS, LinkedStep, Person, linked_step, shared_of_a_run, step_task, until
+from tests.fakes.step_links import NO_AGENTS, LinkedStep, Person, linked_step, shared_of_a_run, until
+from tests.fakes.tasks import task_of
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig, SubagentsConfig
 from vibe.core.messages import Usage
@@ -260,7 +261,7 @@ async def test_subagents_are_counted_over_all_steps() -> None:
 
 async def test_what_neighbours_claimed_is_asked_for_from_a_thread() -> None:
     async with linked_step(shared_of_a_run(), "tests/**", "docs/a.md") as step:
-        with LinkedNeighbours(step.link).beside(step_task()) as others, anyio.fail_after(60):
+        with LinkedNeighbours(step.link).beside(task_of()) as others, anyio.fail_after(60):
             claimed = await anyio.to_thread.run_sync(others)
 
     assert tuple(claimed) == ("tests/**", "docs/a.md")
@@ -311,7 +312,7 @@ async def test_both_ends_say_hello_and_know_what_the_other_can_do() -> None:
             r"of different versions, vibe \S+ \(protocol 1\) here and vibe 9.9.9 \(protocol 99\)",
         ),
         (structs.replace(Hello.own(()), vibe=""), "and vibe unknown"),
-        (Begin(step_task()), "the run does not say hello"),
+        (Begin(task_of()), "the run does not say hello"),
     ],
 )
 async def test_a_process_does_not_work_for_a_run_of_another_version(said: ToStep, sentence: str) -> None:

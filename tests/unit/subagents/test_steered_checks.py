@@ -10,7 +10,8 @@ import pytest
 
 from ipc.events import ToolResultEvent
 from tests.fakes.models import answer, calling
-from tests.fakes.steps import StepBench, task_of
+from tests.fakes.steps import StepBench
+from tests.fakes.tasks import task_of
 from vibe.core.outcome import Outcome
 
 FAILING_TEST = "def test_made():\n    assert open('made').read() == 'made'\n"

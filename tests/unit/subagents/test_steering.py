@@ -10,7 +10,7 @@ import pytest
 from subagents.check_lines import only_looks
 from subagents.steering import names_file, steers
 from subagents.verification import Verification, record_name
-from tests.fakes.steps import task_of
+from tests.fakes.tasks import task_of
 from vibe.core.tools.errors import PathSteersError
 from vibe.core.tools.workspace import Workspace
 

@@ -7,7 +7,8 @@ import pytest
 
 from ipc.events import ToolCallEvent, ToolResultEvent
 from tests.fakes.models import answer
-from tests.fakes.steps import StepBench, task_of
+from tests.fakes.steps import StepBench
+from tests.fakes.tasks import task_of
 from vibe.core.outcome import Outcome
 
 
@@ -77,7 +78,7 @@ async def test_a_command_steps_check_has_the_limit_its_command_has_not(tmp_path:
 async def test_a_step_without_a_command_of_its_own_is_nothing_but_its_checks(tmp_path: Path) -> None:
     bench = StepBench(home=tmp_path)
 
-    result = await bench.run(task_of(command="", verify=("echo one", "echo two; exit 3")))
+    result = await bench.run(task_of(only_checks=True, verify=("echo one", "echo two; exit 3")))
 
     assert (result.outcome, result.reason, result.summary) == (Outcome.FAILED, "verify", "two")
     called = [event.arguments for event in bench.sink.events if isinstance(event, ToolCallEvent)]

@@ -9,7 +9,8 @@ import pytest
 from ipc.events import ToolResultEvent
 from subagents.verification import Neighbours, Verification, checked_files, record_name
 from tests.fakes.models import answer, calling
-from tests.fakes.steps import StepBench, task_of
+from tests.fakes.steps import StepBench
+from tests.fakes.tasks import task_of
 from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
 
