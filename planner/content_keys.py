@@ -16,19 +16,7 @@ from typing import Any
 
 from planner.dag import Dag
 from planner.model import Plan, Step
-
-LIMITS = frozenset({
-    "idle_seconds",
-    "max_price",
-    "max_repairs",
-    "max_tokens",
-    "max_turns",
-    "on_failure",
-    "priority",
-    "retries",
-    "timeout_seconds",
-})
-"""Fields that decide when and how long a step is tried, not what it does."""
+from subagents.step_model import LIMITS
 
 _EDGES = "depends_on"
 

@@ -107,9 +107,13 @@ def _placed(problems: Sequence[Problem], text: str, form: Form | None) -> list[P
 
 def plan_json_schema() -> dict[str, Any]:
     """The JSON Schema of the plan format, for editors; what only the loader can check is not in it."""
-    from planner.plan_schema import described  # noqa: PLC0415  only `vibe plan schema` needs the descriptions
-
-    return described(Plan.model_json_schema())
+    return {
+        **Plan.model_json_schema(),
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "vibe plan",
+        "description": "A plan that `vibe plan run` executes: steps, the edges between them and the decisions they wait for. "
+        f"Format version {FORMAT_VERSION}.",
+    }
 
 
 def _object(document: object) -> dict[str, object]:

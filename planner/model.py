@@ -136,27 +136,39 @@ class Option(PlanModel):
     """One way a decision can fall."""
 
     id: Slug
+    """Unique in its decision."""
     label: NonBlank
+    """What a person reads."""
     description: str = ""
+    """More about it."""
 
 
 class Decision(PlanModel):
     """A choice a person (or a flag) must make. ``timeout_seconds`` 0: wait for ever."""
 
     id: Slug
+    """Unique among the decisions."""
     question: NonBlank
+    """What is asked."""
     options: Annotated[list[Option], Field(min_length=2, max_length=8)]
+    """The answers to choose from."""
     multi_select: bool = False
+    """Whether several may be chosen."""
     default: list[Slug] | Slug | None = None
+    """The option, or options, taken when nobody answers in time."""
     timeout_seconds: Annotated[float, Field(ge=0, le=MAX_NUMBER)] = 0
+    """How long to wait for an answer; 0: for ever."""
 
 
 class PlanBudget(PlanModel):
     """Limits of the whole plan: tokens (prompt plus completion), USD, seconds."""
 
     max_tokens: PositiveInt | None = None
+    """Prompt and completion tokens of all steps together."""
     max_price: PositiveNumber | None = None
+    """USD, all steps together."""
     max_seconds: PositiveNumber | None = None
+    """From the first step's start."""
 
 
 class Sample(PlanModel):
@@ -167,22 +179,34 @@ class Sample(PlanModel):
     """
 
     project: NonBlank
+    """A folder below the plan's; the plan runs on a fresh copy of it."""
     replay: NonBlank | None = None
+    """A script of model turns that are replayed unless the user names a model."""
 
 
 class Plan(PlanModel):
     """A whole plan document."""
 
     version: Literal[1]
+    """The format's version."""
     goal: NonBlank
+    """What the whole plan must achieve."""
     context: str = ""
+    """Background that every step's subagent is given."""
     steps: Annotated[list[Step], Field(min_length=1, max_length=MAX_STEPS)]
+    """The work, as a directed acyclic graph."""
     decisions: list[Decision] = Field(default=[])
+    """Choices a person or a flag must make."""
     max_parallel_steps: PositiveInt | None = None
+    """How many steps may run side by side."""
     budget: PlanBudget | None = None
+    """Limits of the whole plan."""
     defaults: StepSettings | None = None
+    """Fields for every step that does not set them itself."""
     sample: Sample | None = None
+    """A demonstration's surroundings."""
     metadata: dict[str, Any] = Field(default={})
+    """Anything; carried through untouched."""
 
     def resolved(self) -> Plan:
         """The same plan with ``defaults``, which are kept, written into every step that does not set the field itself."""

@@ -7,7 +7,6 @@ from typing import Any, cast
 
 from planner.model import Decision, Dependency, Option, Plan, Step
 from planner.operations import Operation, read_operations
-from planner.plan_schema import DESCRIPTIONS
 from planner.problems import PlanInvalidError
 from planner.repair import Repaired, repaired_plan
 from vibe.core.tools.hand_in import HandIn
@@ -115,11 +114,11 @@ def plan_schema() -> dict[str, Any]:
     whole = Plan.model_json_schema()
     definitions = whole["$defs"]
     return {
-        **_object(whole, "Plan", _PLAN_FIELDS),
+        **_object(whole, _PLAN_FIELDS),
         "$defs": {
-            "Step": _object(definitions["Step"], "Step", _STEP_FIELDS),
+            "Step": _object(definitions["Step"], _STEP_FIELDS),
             **{
-                model.__name__: _object(definitions[model.__name__], model.__name__, tuple(model.model_fields))
+                model.__name__: _object(definitions[model.__name__], tuple(model.model_fields))
                 for model in (Dependency, Decision, Option)
             },
             "ExecutionMode": _plain(definitions["ExecutionMode"]),
@@ -130,8 +129,8 @@ def plan_schema() -> dict[str, Any]:
 def revision_schema() -> dict[str, Any]:
     """Operations as a planner writes them, and why."""
     whole = Step.model_json_schema()
-    dependency = _object(whole["$defs"]["Dependency"], "Dependency", tuple(Dependency.model_fields))
-    changes: dict[str, Any] = {**_object(whole, "Step", CHANGED_FIELDS), "required": [], "minProperties": 1}
+    dependency = _object(whole["$defs"]["Dependency"], tuple(Dependency.model_fields))
+    changes: dict[str, Any] = {**_object(whole, CHANGED_FIELDS), "required": [], "minProperties": 1}
     text = {"type": "string"}
     operations = [
         _operation("add_step", {"step": {"$ref": "#/$defs/Step"}}),
@@ -149,7 +148,7 @@ def revision_schema() -> dict[str, Any]:
         "required": ["operations", "reason"],
         "additionalProperties": False,
         "$defs": {
-            "Step": _object(whole, "Step", ADDED_STEP_FIELDS),
+            "Step": _object(whole, ADDED_STEP_FIELDS),
             "Dependency": dependency,
             "ExecutionMode": _plain(whole["$defs"]["ExecutionMode"]),
         },
@@ -165,13 +164,10 @@ def _operation(name: str, fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _object(schema: Mapping[str, Any], model: str, fields: Sequence[str]) -> dict[str, Any]:
+def _object(schema: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
     """Some fields of an object, with what they mean."""
-    words = DESCRIPTIONS[model]
-    properties = {
-        name: {**_plain(schema["properties"][name]), "description": words[name]} if name in words else _plain(schema["properties"][name])
-        for name in fields
-    }  # fmt: skip
+    given = schema["properties"]
+    properties = {name: {**_plain(given[name]), "description": given[name]["description"]} for name in fields}
     return {
         "type": "object",
         "properties": properties,

@@ -20,54 +20,111 @@ PositiveInt = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 PositiveNumber = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
 
 
-class PlanModel(BaseModel):
-    """What every part of a plan document shares: immutable, and no unknown fields."""
+def _with_one_line_descriptions(schema: dict[str, Any]) -> None:
+    for field in schema.get("properties", {}).values():
+        if "description" in field:
+            field["description"] = " ".join(field["description"].split())
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+
+class PlanModel(BaseModel):
+    """What every part of a plan document shares: immutable, no unknown fields, and the words of the published schema."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        json_schema_extra=_with_one_line_descriptions,
+    )
 
 
 class Dependency(PlanModel):
     """An edge. ``on`` says which end of the other step lets this one go on."""
 
     step: Slug
+    """The other step."""
     on: Literal["completed", "finished", "failed"] = "completed"
+    """How it must have ended: finished is any end."""
 
 
 class StepSettings(PlanModel):
     """The fields a step may set and ``defaults`` may set for all steps. Times in seconds, prices in USD."""
 
     command: NonBlank | None = None
+    """Modes run and test only: run this shell command, with no model at all."""
     decision: Slug | None = None
+    """The decision this step waits for."""
     when: dict[Slug, list[Slug]] | None = None
+    """Run only if these decisions fell so, else the step is skipped: decision id to option ids."""
     verify: list[NonBlank] = []
+    """Commands that must exit 0 after the subagent says it is done; it may not change the files they consist of or
+    are steered by."""
     max_repairs: Count = 2
+    """How often a failing verification goes back to the same subagent."""
     output_schema: dict[str, Any] | None = None
+    """A JSON Schema: the step must end by handing in a value that fits; what depends on it gets the value."""
     writes: list[NonBlank] | None = None
+    """Globs below the workspace's root that this step may write; null: unknown, so it writes alone."""
     workspace: Literal["shared", "worktree"] = "shared"
+    """Where the step works: in the user's own files, or in a git worktree of its own that is merged back."""
     network: Literal["loopback", "on"] | None = None
+    """How far its confined commands reach: servers of their own on localhost, or everything; null: as the settings
+    say."""
     allowed_tools: list[NonBlank] | None = None
+    """The tools it may use: names, globs or re: patterns; null: those of its mode."""
     denied_tools: list[NonBlank] = []
+    """Tools it may not use: names, globs or re: patterns."""
     agent: NonBlank | None = None
+    """The agent profile."""
     model: NonBlank | None = None
+    """The model."""
     max_tokens: PositiveInt | None = None
+    """Budget of the step, prompt and completion tokens together; not set: what is configured for its mode."""
     max_turns: PositiveInt | None = None
+    """Budget of the step in model calls; not set: what is configured for its mode."""
     max_price: PositiveNumber | None = None
+    """Budget of the step in USD."""
     timeout_seconds: PositiveNumber | None = None
+    """How long one attempt may take."""
     retries: Count = 0
+    """Fresh attempts after a failure, with growing pauses between."""
     on_failure: Literal["stop", "continue", "replan", "ask"] = "stop"
+    """stop: what depends on the step stays blocked; continue: it runs, told of the failure; ask: somebody decides
+    (retry, skip or stop); replan: a model changes the plan, else as stop."""
     idle_seconds: PositiveNumber = 300
+    """Without any event for so long, the step is stuck and fails."""
     side_effects: bool = False
+    """It acts outside the workspace (deploys, sends): never run again by itself."""
     priority: Annotated[int, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)] = 0
+    """The higher, the earlier, among steps that could start."""
+
+
+LIMITS = frozenset({
+    "idle_seconds",
+    "max_price",
+    "max_repairs",
+    "max_tokens",
+    "max_turns",
+    "on_failure",
+    "priority",
+    "retries",
+    "timeout_seconds",
+})
+"""Fields that decide when and how long a step is tried, not what it does: its result stands if they change."""
 
 
 class Step(StepSettings):
     """One node of the DAG."""
 
     id: Slug
+    """Unique in the plan."""
     title: OneLine
+    """One line for people."""
     mode: ExecutionMode
+    """What kind of work it is: picks guidance, tools and icon."""
     prompt: NonBlank | None = None
+    """What the subagent is told to do; the title if left out."""
     depends_on: list[Slug | Dependency] = []
+    """Steps that come first; `on` says how they must have ended, completed if left out."""
 
     @property
     def instructions(self) -> str:

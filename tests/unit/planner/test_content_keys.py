@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.content_keys import LIMITS, KeyedPlan
+from planner.content_keys import KeyedPlan
 from planner.dag import Dag
 from planner.instructions import RestoredStep
 from planner.model import Plan, PlanStatus, StepSettings, StepStatus
@@ -18,6 +18,7 @@ from planner.problems import UnknownStepError
 from planner.replay import RestoredPlan, StepReason
 from planner.reuse import ONLY_REASON, Earlier, Selection, answers_taken_over, note_of, reuse, same_base, select
 from subagents.executor import StepResult
+from subagents.step_model import LIMITS
 from tests.unit.planner.scripted_run import choice, make_plan, step
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
