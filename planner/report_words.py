@@ -100,7 +100,7 @@ def other_spending(report: PlanReport) -> Iterator[tuple[str, str]]:
     """What was spent on other things than the steps there are: on what, and what it took."""
     for each in report.other_spending:
         times = f"{each.attempts} time{'s' if each.attempts > 1 else ''}"
-        what = "begun" if each.what == "removed" else "failed, and a better plan was looked for"
+        what = "begun" if each.what == "removed" else "failed, replanned"
         removed = ", then removed by a revision" if each.what == "removed" else ""
         yield f"{each.step_id}: {what} {times}{removed}", spending(each.spent) or "no model was called"
 

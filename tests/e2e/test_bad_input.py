@@ -61,6 +61,8 @@ CASES = {
         words=RUN, plan=plan_of({**GOOD, "workspace": "worktree"}), says="it is no git repository"
     ),
     "unknown plan id": Case(words=("plan", "status", "20200101-000000"), says="no plan '20200101-000000'"),
+    "no subcommand": Case(words=("agents",), says="a command is missing: choose from list; see `vibe agents --help`"),
+    "no key": Case(words=("config", "get"), says="KEY is missing: add it; see `vibe config get --help`"),
     "unknown subcommand": Case(words=("plan", "rnu", "x"), says="did you mean 'run'"),
     "unknown flag": Case(words=("plan", "run", "--fail-fsat", "x"), says="did you mean '--fail-fast'"),
     "flag of Mistral Vibe": Case(

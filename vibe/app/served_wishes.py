@@ -18,7 +18,7 @@ VERDICT_SECONDS = 10.0
 
 PAUSING = "pausing: running steps finish their turn first"
 NOT_ASKED = "this run asks nobody: what needs approval is denied; --wait has it wait for an answer"
-STOPPING = "pausing: running steps are stopped and go on with the resume"
+STOPPING = "pausing: running steps are stopped, and continue on resume"
 
 
 class PlanWishes:

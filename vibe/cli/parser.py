@@ -61,7 +61,17 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would have printed, with the closest word where one was unknown."""
+        missing = message.removeprefix("the following arguments are required: ")
+        if missing != message:
+            message = self._missing(missing)
         raise CommandLineError(f"{_with_hint(message, self.options())}; see `{self.prog} --help`")
+
+    def _missing(self, names: str) -> str:
+        """What has to be added to the words; where it is a command, those there are."""
+        if names != "COMMAND":
+            return f"{names} is missing: add it"
+        commands = [word for word in self.own_words() if not word.startswith("-")]
+        return f"a command is missing: choose from {', '.join(commands)}"
 
     def parsers_below(self) -> Iterator[Parser]:
         """The parser of each command of this one, and of theirs."""

@@ -305,7 +305,7 @@ def test_what_removed_steps_and_mending_took_explains_the_total() -> None:
     assert report.spent.cost_usd == pytest.approx(sum(row.spent.cost_usd or 0 for row in rows))
     for text in (report_markdown(report, plan), report_html(report, plan, Dag.build(plan.steps))):
         assert "a: begun 2 times, then removed by a revision" in text
-        assert "a: failed, and a better plan was looked for 1 time" in text
+        assert "a: failed, replanned 1 time" in text
         assert "450 tokens in 1 call" in text
 
 
