@@ -41,13 +41,13 @@ class StampingSink:
 
 
 class TaggingSink:
-    """Marks each event with whose it is; what an inner sink marked already stays."""
+    """Marks each event with whose it is; what an inner sink marked already stays. A ``session_id`` that may change is asked for."""
 
     def __init__(
         self,
         sink: EventSink,
         *,
-        session_id: str = "",
+        session_id: str | Callable[[], str] = "",
         plan_id: str | None = None,
         subagent_id: str | None = None,
         subagent_step_id: str | None = None,
@@ -63,7 +63,11 @@ class TaggingSink:
 
     def publish(self, event: Event) -> None:
         """Tag and hand on."""
-        missing = {name: value for name, value in self._tags.items() if not getattr(event, name)}
+        missing = {
+            name: value() if callable(value) else value
+            for name, value in self._tags.items()
+            if not getattr(event, name)
+        }
         self._sink.publish(structs.replace(event, **missing) if missing else event)
 
 

@@ -61,10 +61,6 @@ class Dag:
             depth=depth,
         )
 
-    def in_degrees(self) -> dict[str, int]:
-        """How many steps each step depends on."""
-        return {step_id: len(needed) for step_id, needed in self.dependencies.items()}
-
     def critical_path(self) -> tuple[str, ...]:
         """One longest chain of steps, source to sink; the plan's earliest steps win a tie."""
         path: list[str] = []

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
 from planner.field_errors import field_problems
 from planner.model import Dependency, PlanBudget, PlanModel, Slug, Step
@@ -140,11 +140,6 @@ def _operation(entry: object) -> Operation:
 def plain_operations(operations: Sequence[Operation]) -> tuple[dict[str, Any], ...]:
     """The operations as plain dicts, for a journal or an event; ``read_operations`` reads them back."""
     return tuple({"op": op.op, **op.model_dump(mode="json", exclude_unset=True)} for op in operations)
-
-
-def operations_schema() -> dict[str, Any]:
-    """The JSON Schema of one list of operations."""
-    return TypeAdapter(list[Operation]).json_schema()
 
 
 def operation_text(operation: Operation) -> str:

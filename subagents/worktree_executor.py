@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 import anyio
-from anyio import CancelScope, to_thread
+from anyio import to_thread
 from anyio.abc import TaskGroup
 from msgspec import structs
 
@@ -30,6 +30,7 @@ from subagents.worktree_setup import WorktreeSetup
 from subagents.worktree_steps import ENDED, Attempt, StepWorktree, steps_with_worktrees
 from vibe.core.outcome import Outcome
 from vibe.core.system.locks import FileLock
+from vibe.core.system.shield import shielded
 
 T = TypeVar("T")
 
@@ -297,10 +298,7 @@ def _locked(repository: Repository, lock: FileLock, act: Callable[[Repository], 
 
 async def _shielded(act: Callable[[], T]) -> T:
     """Do something short in a thread, to its end even if the step is cancelled meanwhile."""
-    scope = CancelScope(shield=True)
-    with scope:
-        return await to_thread.run_sync(act)
-    raise AssertionError(f"{scope} has no deadline")
+    return await shielded(partial(to_thread.run_sync, act))
 
 
 def _in_worktree(task: StepTask, step: StepWorktree) -> StepTask:

@@ -305,7 +305,7 @@ def _makespan_row(what: str, took: Sequence[float], shortest: float) -> Row:
 async def bare_queue(plan: Plan, seconds: Mapping[str, float]) -> float:
     """Seconds of the least that can be done: counters, a heap, a task a step, no record and no events."""
     dag = Dag.build(plan.steps)
-    waiting = dag.in_degrees()
+    waiting = {step_id: len(needed) for step_id, needed in dag.dependencies.items()}
     ready: list[tuple[int, str]] = []
     free = PARALLEL
 

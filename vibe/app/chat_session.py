@@ -13,8 +13,6 @@ from uuid import uuid4
 import anyio.to_thread
 from msgspec import structs
 
-from ipc.events import Event
-from ipc.sink import EventSink
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.outcome import Outcome
@@ -220,19 +218,6 @@ class ChatSession:
             write_meta(saved.folder.path, meta)
         session.repaired = _repairs(transcript.dropped_bytes, closed)
         return session
-
-
-class SessionSink:
-    """Marks events with the id their session has at the time."""
-
-    def __init__(self, sink: EventSink, session: ChatSession) -> None:
-        self._sink = sink
-        self._session = session
-
-    def publish(self, event: Event) -> None:
-        """Tag and hand on."""
-        tagged = event if event.session_id else structs.replace(event, session_id=self._session.session_id)
-        self._sink.publish(tagged)
 
 
 def _saved(loader: SessionLoader, opening: SessionOpening) -> SavedSession:

@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 
 from ipc.events import SessionEndedEvent, SessionStartedEvent, WarningEvent
-from ipc.sink import EventSink
+from ipc.sink import EventSink, TaggingSink
 from subagents.budget import Account, Limits
 from subagents.executor import AgentUsage, total_usage
 from subagents.kit import AgentParts, agent_kit
@@ -22,7 +22,7 @@ from subagents.spawner import Spawner, SpawnPool
 from subagents.surroundings import Parent, Surroundings
 from vibe import __version__
 from vibe.app.build import Engine, EngineRequest, build_engine
-from vibe.app.chat_session import ChatSession, SessionOpening, SessionSink
+from vibe.app.chat_session import ChatSession, SessionOpening
 from vibe.app.chat_wishes import ChatWishes
 from vibe.app.host import Host
 from vibe.app.mentions import with_mentioned_files
@@ -194,7 +194,7 @@ class _Chat:
         self._account = Account("this run", Limits(max_tokens=request.max_tokens, max_price=request.max_price))
         self._channel = channel
         self._servers = servers
-        self._sink = SessionSink(channel.sink, parts.session)
+        self._sink = TaggingSink(channel.sink, session_id=lambda: parts.session.session_id)
         self._taught = self._guidance()
         self._started = time.monotonic()
         self._environment_failed = False

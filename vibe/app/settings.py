@@ -16,7 +16,6 @@ from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
 from vibe.core.config.models import VibeConfig
 from vibe.core.config.paths import CONFIG_FILE, PROJECT_DIRECTORY, VibePaths, find_project_dir, shown, user_home_of
 from vibe.core.config.schema import Key, annotation_at, entry_of, leaves, parse_word, section_of, suggestion, written
-from vibe.core.config.toml_source import read_toml
 from vibe.core.config.writer import ConfigWriter, parse_key
 from vibe.core.errors import ConfigError, UsageError
 from vibe.core.tools.errors import ToolConfigError
@@ -224,9 +223,3 @@ def _masked(key: Key, value: Any, environ: Mapping[str, str]) -> Any:
     if key[-1] not in _NAMES_A_VARIABLE and _SECRET_KEY.search(key[-1]) and not value.startswith("${"):
         return MASK
     return redact(value, environ)
-
-
-def is_set_in(path: Path, label: str, key: str) -> bool:
-    """Whether a file itself sets a key."""
-    source = read_toml(path, label)
-    return source is not None and parse_key(key) in source.lines

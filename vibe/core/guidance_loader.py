@@ -13,7 +13,7 @@ from vibe.core.config.trust import trusting
 from vibe.core.guidance import Guidance, PromptLayers
 from vibe.core.hooks.loader import HOOKS_FILE, HookFile, load_hooks
 from vibe.core.instructions.memory import MemoryFileError, MemoryStore
-from vibe.core.instructions.project_context import ContextLimits, ContextRequest, project_context
+from vibe.core.instructions.project_context import ContextRequest, project_context
 from vibe.core.instructions.project_docs import ProjectDocs
 from vibe.core.instructions.system_prompt import PromptLibrary
 from vibe.core.skills.command_files import CommandFiles
@@ -157,7 +157,7 @@ def _context(request: GuidanceRequest, library: PromptLibrary, trusts: Callable[
             workdir=request.workdir,
             user_home=request.user_home,
             environ=request.environ,
-            limits=ContextLimits(**request.config.project_context.model_dump()),
+            limits=request.config.project_context,
             library=library,
             trusted=trusts(request.workdir.resolve()),
         )

@@ -103,18 +103,8 @@ Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessag
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Message)
 
 
 def encode_message(message: Message) -> bytes:
     """One line of ``messages.jsonl``, without the newline."""
     return _encoder.encode(message)
-
-
-def decode_message(line: bytes) -> Message:
-    """The message of one line.
-
-    Raises:
-        msgspec.DecodeError: the line is torn or no message.
-    """
-    return _decoder.decode(line)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from functools import partial
 
 import anyio
 
-from vibe.app.mcp_status import McpStatus, ServerReport, mcp_status
+from vibe.app.mcp_status import McpStatus, mcp_status
 from vibe.cli.arguments import existing_folder
 from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.core.tools.mcp.servers import ServerState
 
 PROBLEM_LENGTH = 600
 
@@ -25,7 +27,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     for warning in status.warnings:
         env.stderr.write(f"vibe: warning: {one_line(warning, PROBLEM_LENGTH)}\n")
     if args.output == "json":
-        servers = [server.as_document() for server in status.servers]
+        servers = [asdict(server) for server in status.servers]
         env.stdout.write(json.dumps({"servers": servers}, indent=2, ensure_ascii=False) + "\n")
     else:
         _print(status, env)
@@ -40,7 +42,7 @@ def _print(status: McpStatus, env: CliEnvironment) -> None:
         env.stdout.write("\n".join(_lines(server)) + "\n")
 
 
-def _lines(server: ServerReport) -> list[str]:
+def _lines(server: ServerState) -> list[str]:
     count = f", {len(server.tools)} tools" if server.status == "ready" else ""
     lines = [one_line(f"{server.name} {server.transport} {server.status}{count}")]
     if server.problem:

@@ -81,11 +81,6 @@ def builtin_prompts() -> tuple[str, ...]:
     return tuple(sorted(name.removesuffix(".md") for name in names if name.endswith(".md")))
 
 
-def load_base_prompt(prompt_id: str = DEFAULT_PROMPT) -> str:
-    """A prompt that comes with the program; reads a file, so do it before the event loop or in a thread."""
-    return PromptLibrary().load(prompt_id)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptParts:
     """Parts of a prompt, in this order but for ``workspace``; what is empty is left out.

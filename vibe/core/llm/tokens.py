@@ -17,11 +17,6 @@ IMAGE_TOKENS: Final = 1_500
 """What a picture of a screen takes with most providers, about."""
 
 
-def estimate_text(text: str) -> int:
-    """Tokens of ``text``: a quarter of its characters, rounded up."""
-    return -(-len(text) // CHARS_PER_TOKEN)
-
-
 def estimate_messages(messages: Iterable[Message]) -> int:
     """Tokens of messages in a prompt."""
     characters = count = 0

@@ -188,11 +188,6 @@ class Transcript:
         return []
 
 
-def encode_records(records: Sequence[Record]) -> bytes:
-    """The lines of a ``messages.jsonl``."""
-    return b"".join(_encoder.encode(record) + b"\n" for record in records)
-
-
 def _decode_lines(path: Path, data: bytes) -> tuple[list[Record], int]:
     """Every whole record, and how many bytes of ``data`` they take."""
     records: list[Record] = []

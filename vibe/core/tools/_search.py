@@ -10,6 +10,7 @@ import stat
 import sysconfig
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 
@@ -17,6 +18,7 @@ from anyio import CancelScope, EndOfStream, create_task_group, open_process, sle
 from anyio.abc import Process
 
 from vibe.core.system.ignore import Ignores, walk_files
+from vibe.core.system.shield import shielded
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.text_files import BinaryFileError, decode
 
@@ -170,10 +172,9 @@ def _open_pipes(query: Query) -> None:
 
 async def _start(argv: list[str], query: Query) -> Process:
     """Shielded, for a process that is just being started could not be ended."""
-    with CancelScope(shield=True):
-        environ = {"LC_ALL": "C.UTF-8"}
-        return await open_process(argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, cwd=query.root, env=environ)
-    raise AssertionError
+    environ = {"LC_ALL": "C.UTF-8"}
+    start = partial(open_process, argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, cwd=query.root, env=environ)
+    return await shielded(start)
 
 
 def _kill(process: Process) -> None:

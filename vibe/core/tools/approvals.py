@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 
 import anyio
 
@@ -14,6 +15,16 @@ MODES = (ApprovalMode.ASK, ApprovalMode.EDITS, ApprovalMode.ALL)
 """From the narrowest to the widest."""
 ALL_EDITS = "all edits"
 """The lasting yes that has every file edit pass that a mode could let pass."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Tree:
+    """What all views of one tree share."""
+
+    approver: Approver | None
+    yeses: set[str]
+    keep: Callable[[Sequence[str]], None] | None
+    queue: AbstractAsyncContextManager[object]
 
 
 class Approvals:
@@ -31,46 +42,47 @@ class Approvals:
         *,
         remembered: Iterable[str] = (),
         keep: Callable[[Sequence[str]], None] | None = None,
+        tree: _Tree | None = None,
     ) -> None:
         self._mode = mode
-        self._most = ApprovalMode.ALL
-        self.approver = approver
-        self._yeses = set(remembered)
-        self._keep = keep
-        self.queue: AbstractAsyncContextManager[object] = anyio.Lock()
+        self._tree = tree or _Tree(approver=approver, yeses=set(remembered), keep=keep, queue=anyio.Lock())
+
+    @property
+    def approver(self) -> Approver | None:
+        """Who is asked."""
+        return self._tree.approver
+
+    @property
+    def queue(self) -> AbstractAsyncContextManager[object]:
+        """What is held while a question is open."""
+        return self._tree.queue
+
+    @queue.setter
+    def queue(self, queue: AbstractAsyncContextManager[object]) -> None:
+        self._tree.queue = queue
 
     @property
     def mode(self) -> ApprovalMode:
         """How much passes unasked, a person's yes to all edits included."""
-        wanted = self._mode if ALL_EDITS not in self._yeses else max(self._mode, ApprovalMode.EDITS, key=MODES.index)
-        return min(wanted, self._most, key=MODES.index)
+        return self._mode if ALL_EDITS not in self._tree.yeses else max(self._mode, ApprovalMode.EDITS, key=MODES.index)
 
     def at_least(self, mode: ApprovalMode) -> Approvals:
-        """The same approvals for work that was accepted beforehand; what limits these limits those."""
-        return self._view(max(self._mode, mode, key=MODES.index), self._most)
-
-    def at_most(self, mode: ApprovalMode) -> Approvals:
-        """The same approvals for a subagent, with a mode no wider than this one's."""
-        return self._view(self._mode, min(self._most, mode, key=MODES.index))
-
-    def _view(self, mode: ApprovalMode, most: ApprovalMode) -> Approvals:
-        view = Approvals(mode, self.approver, keep=self._keep)
-        view._most, view._yeses, view.queue = most, self._yeses, self.queue
-        return view
+        """The same approvals for work that was accepted beforehand."""
+        return Approvals(max(self._mode, mode, key=MODES.index), tree=self._tree)
 
     def remembers(self, keys: Iterable[str]) -> bool:
         """Whether lasting yeses cover all of ``keys`` (and there are any)."""
         wanted = set(keys)
-        return bool(wanted) and wanted <= self._yeses
+        return bool(wanted) and wanted <= self._tree.yeses
 
     @property
     def yeses(self) -> tuple[str, ...]:
         """Everything a lasting yes was given to, sorted."""
-        return tuple(sorted(self._yeses))
+        return tuple(sorted(self._tree.yeses))
 
     def remember(self, keys: Iterable[str]) -> None:
         """Say yes to ``keys`` from now on."""
-        self._yeses.update(keys)
+        self._tree.yeses.update(keys)
 
     def keep(self, keys: Sequence[str]) -> None:
         """Write ``keys`` down for later runs, where there is a place for it; blocks.
@@ -78,5 +90,5 @@ class Approvals:
         Raises:
             VibeError: they can't be written.
         """
-        if self._keep is not None:
-            self._keep(keys)
+        if self._tree.keep is not None:
+            self._tree.keep(keys)

@@ -49,6 +49,14 @@ class ToolSurvey:
     warnings: tuple[ToolWarning, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _View:
+    """What a view is made of: ``derive`` makes what it has of what its ``parent`` has."""
+
+    parent: ToolManager
+    derive: Callable[[_Holding], _Holding]
+
+
 class ToolManager:
     """One agent's view of the tools.
 
@@ -62,17 +70,18 @@ class ToolManager:
         ConfigError: a pattern is not valid.
     """
 
-    def __init__(self, sources: ToolSources, config: VibeConfig) -> None:
+    def __init__(self, sources: ToolSources, config: VibeConfig, *, view_of: _View | None = None) -> None:
         self._sources = sources
         self.config = config
-        self._parent: ToolManager | None = None
-        self._derive: Callable[[_Holding], _Holding] = _as_it_is
-        self._seen: _Holding | None = None
+        self._view_of = view_of
         self._offered: tuple[_Holding, tuple[ToolSchema, ...]] | None = None
         self._instances: dict[str, BaseTool[Any, Any, Any, Any]] = {}
-        survey = self.survey(sources.extra)
-        self._holding = survey.holding
-        self.warnings = survey.warnings
+        self.warnings: tuple[ToolWarning, ...] = ()
+        if view_of is None:
+            self.adopt(self.survey(sources.extra))
+        else:
+            self._seen = view_of.parent.held
+            self._holding = view_of.derive(self._seen)
 
     def survey(self, extra: Iterable[ToolClass]) -> ToolSurvey:
         """What there is to be had with ``extra`` in place of the tools made elsewhere; reads files, changes nothing.
@@ -105,10 +114,10 @@ class ToolManager:
     @property
     def held(self) -> _Holding:
         """What the view has now, which is derived anew when what it was made of has changed."""
-        if self._parent is not None:
-            base = self._parent.held
+        if self._view_of is not None:
+            base = self._view_of.parent.held
             if base is not self._seen:
-                self._seen, self._holding = base, self._derive(base)
+                self._seen, self._holding = base, self._view_of.derive(base)
         return self._holding
 
     @property
@@ -230,15 +239,7 @@ class ToolManager:
         return MappingProxyType({name: text for text, name in sorted(first.items(), key=lambda item: item[1])})
 
     def _view(self, derive: Callable[[_Holding], _Holding]) -> ToolManager:
-        view = object.__new__(ToolManager)
-        view._sources, view.config = self._sources, self.config
-        view._parent, view._derive = self, derive
-        view._seen = view._offered = None
-        view._instances = {}
-        view.warnings = ()
-        view._holding = self.held
-        view._holding = view.held
-        return view
+        return ToolManager(self._sources, self.config, view_of=_View(parent=self, derive=derive))
 
     def _known(self, name: str) -> str:
         for spelling in (name, canonical_tool_name(name)):
@@ -255,10 +256,6 @@ def unknown_tools(tools: ToolManager, patterns: Iterable[str]) -> Iterator[tuple
         may_come = bool(servers) and name.startswith(servers)
         if re.fullmatch(r"[\w.-]+", name) and canonical_tool_name(name) not in known and not may_come:
             yield name, _hint(name, known)
-
-
-def _as_it_is(base: _Holding) -> _Holding:
-    return base
 
 
 def _schemas(holding: _Holding) -> tuple[ToolSchema, ...]:

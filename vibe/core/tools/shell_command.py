@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from anyio import CancelScope, to_thread
+from anyio import to_thread
 
 from vibe.core.sandbox.confinement import Confinement, Guard, Place
 from vibe.core.sandbox.port import Confined, ReadOnlyUnavailableError
 from vibe.core.sandbox.secrets import secrets_below
+from vibe.core.system.shield import shielded
 from vibe.core.tools.permissions import is_sensitive
 from vibe.core.tools.process import CommandResult, shell_argv
 from vibe.core.tools.shell_state import stateful_argv
@@ -32,9 +34,7 @@ class ShellCommand:
         """Rename what it made and may not make, and say so; mostly nothing."""
         if self.guard is None:
             return ""
-        with CancelScope(shield=True):
-            return await to_thread.run_sync(self.guard.end)
-        raise AssertionError
+        return await shielded(partial(to_thread.run_sync, self.guard.end))
 
     def note(self, result: CommandResult) -> str:
         """What to tell where the sandbox may have refused something; mostly nothing."""

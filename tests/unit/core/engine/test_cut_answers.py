@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ipc.events import WarningEvent
@@ -17,7 +18,6 @@ from vibe.core.messages import (
     ToolMessage,
     Usage,
     UserMessage,
-    decode_message,
     encode_message,
 )
 from vibe.core.middleware.cut_answer import CONTINUE, MAX_CUTS, SPEAK
@@ -138,7 +138,7 @@ async def test_a_cut_answer_is_gone_on_with_by_another_process(tmp_path: Path) -
         UserMessage(CONTINUE),
         AssistantMessage("two, ", cut=True),
     ]
-    kept = [decode_message(encode_message(message)) for message in said]
+    kept = [msgspec.json.decode(encode_message(message), type=Message) for message in said]
 
     bench = Bench(root=tmp_path, answers=[answer("three")], transcript=Transcript(kept))
     result = await bench.loop.resume()

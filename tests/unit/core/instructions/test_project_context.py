@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.instructions.project_context import ContextLimits, ContextRequest, project_context
+from vibe.core.config.models import ProjectContextConfig
+from vibe.core.instructions.project_context import ContextRequest, project_context
 from vibe.core.instructions.system_prompt import PromptLibrary
 
 ENVIRON = {
@@ -29,7 +30,7 @@ def request_of(tmp_path: Path) -> ContextRequest:
         workdir=workdir,
         user_home=tmp_path,
         environ=ENVIRON,
-        limits=ContextLimits(timeout_seconds=120),
+        limits=ProjectContextConfig(timeout_seconds=120),
         library=PromptLibrary(),
         trusted=True,
     )
@@ -54,7 +55,7 @@ def repository(folder: Path) -> None:
 
 
 def limited(request: ContextRequest, **limits: int) -> ContextRequest:
-    return replace(request, limits=replace(request.limits, **limits))
+    return replace(request, limits=request.limits.model_copy(update=limits))
 
 
 def test_folders_and_files_are_drawn(request_of: ContextRequest) -> None:

@@ -443,7 +443,7 @@ async def test_a_lasting_yes_reaches_the_whole_tree_and_no_rule_is_moved_by_it(t
     approver = ScriptedApprover([FOR_THE_SESSION])
     approvals = Approvals(approver=approver)
     parent = await rig(tmp_path, Save, approvals=approvals)
-    child = await rig(tmp_path, Save, approvals=approvals.at_most(ApprovalMode.ALL))
+    child = await rig(tmp_path, Save, approvals=approvals.at_least(ApprovalMode.ASK))
     strict = await rig(tmp_path, Save, approvals=approvals, tables={"save": {"denylist": ["a.txt"]}})
     statuses = [
         (await one.executor.run_all([call("c", "save", path="a.txt")], one.record)).messages[0].status
@@ -452,20 +452,15 @@ async def test_a_lasting_yes_reaches_the_whole_tree_and_no_rule_is_moved_by_it(t
     assert statuses == ["ok", "ok", "denied"]
 
 
-async def test_a_child_gets_no_wider_mode_than_its_parent() -> None:
-    assert Approvals(ApprovalMode.EDITS).at_most(ApprovalMode.ALL).mode is ApprovalMode.EDITS
-    assert Approvals(ApprovalMode.ALL).at_most(ApprovalMode.ASK).mode is ApprovalMode.ASK
-
-
-async def test_a_yes_to_all_edits_reaches_the_tree_but_no_child_that_must_ask() -> None:
+async def test_a_yes_to_all_edits_reaches_the_whole_tree() -> None:
     approvals = Approvals()
-    child, strict = approvals.at_most(ApprovalMode.ALL), approvals.at_most(ApprovalMode.ASK)
+    accepted = approvals.at_least(ApprovalMode.ASK)
 
-    child.remember([ALL_EDITS])
+    accepted.remember([ALL_EDITS])
 
-    assert (approvals.mode, child.mode, strict.mode) == (ApprovalMode.EDITS, ApprovalMode.EDITS, ApprovalMode.ASK)
-    assert strict.at_least(ApprovalMode.EDITS).mode is ApprovalMode.ASK
+    assert (approvals.mode, accepted.mode) == (ApprovalMode.EDITS, ApprovalMode.EDITS)
     assert Approvals().at_least(ApprovalMode.EDITS).mode is ApprovalMode.EDITS
+    assert Approvals(ApprovalMode.ALL).at_least(ApprovalMode.EDITS).mode is ApprovalMode.ALL
 
 
 async def test_one_question_is_open_at_a_time(tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ class ServerStatus(StrEnum):
     STARTING = "starting"
     READY = "ready"
     FAILED = "failed"
+    DISABLED = "disabled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,8 @@ CLOSE_SECONDS = 6.0
 class ServerState:
     """How a server stands. ``tools`` are the names its tools are offered under; ``problem`` says why it failed.
 
-    ``unusable`` are tools it lists that can't be offered, each with the reason.
+    ``unusable`` are tools it lists that can't be offered, each with the reason; ``origin`` says where it is configured, if that
+    was asked.
     """
 
     name: str
@@ -33,6 +34,8 @@ class ServerState:
     tools: tuple[str, ...] = ()
     problem: str = ""
     unusable: tuple[str, ...] = ()
+    required: bool = False
+    origin: str = ""
 
 
 class McpServers:
@@ -88,6 +91,7 @@ class McpServers:
                 tools=tuple(names[connection.name, tool.name] for tool in connection.tools),
                 problem=connection.problem,
                 unusable=connection.unusable,
+                required=connection.config.required,
             )
             for connection in self._connections
         )

@@ -1,0 +1,17 @@
+"""Awaiting what must come to its end even if whoever wants it is cancelled meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from anyio import CancelScope
+
+T = TypeVar("T")
+
+
+async def shielded(act: Callable[[], Awaitable[T]]) -> T:
+    """Await something short; a cancellation counts from its end on."""
+    with CancelScope(shield=True):
+        return await act()
+    raise AssertionError("the scope has no deadline")  # for the type checker
