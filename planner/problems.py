@@ -93,6 +93,15 @@ class UnknownStepError(UsageError):
         self.step_id = step_id
 
 
+class UnknownTagError(UsageError):
+    """No step of the plan has such a tag."""
+
+    def __init__(self, tag: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        otherwise = f"its steps have the tags {listed(known)}" if known else "its steps have no tags at all"
+        super().__init__(f"no step of the plan has the tag {quoted(tag)}; {Suggester().fix(tag, known, otherwise)}")
+
+
 class PlanEndedError(UsageError):
     """The plan has ended, so this can't be done to it any more."""
 

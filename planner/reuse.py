@@ -10,7 +10,7 @@ from planner.dag import Dag
 from planner.instructions import WAIVED_REASON
 from planner.model import Plan, StepStatus
 from planner.plan_diff import change_of
-from planner.problems import UnknownStepError
+from planner.problems import UnknownStepError, UnknownTagError
 from planner.replay import RestoredPlan, StepReason
 from subagents.executor import StepResult
 from vibe.core.outcome import Outcome
@@ -20,6 +20,8 @@ REUSED_BY = "reuse"
 """Who took a decision whose answer was taken over."""
 SHOWN = 8
 SHORT_COMMIT = 10
+TAG = "tag:"
+"""What a tag begins with where a step's id could stand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,24 @@ class Selection:
     taken: Mapping[str, StepResult] = field(default_factory=dict[str, StepResult])
     runs: Mapping[str, str]
     left_out: tuple[str, ...] = ()
+
+
+def steps_named(plan: Plan, only: Iterable[str]) -> tuple[str, ...]:
+    """Return the ids of the steps that ``only`` names, by their ids or, with ``tag:NAME``, by a tag.
+
+    Raises:
+        UnknownTagError: no step has such a tag.
+    """
+    found: dict[str, None] = {}
+    for name in only:
+        tag = name.removeprefix(TAG)
+        if tag == name:
+            found[name] = None
+        elif tagged := [step.id for step in plan.steps if tag in step.tags]:
+            found.update(dict.fromkeys(tagged))
+        else:
+            raise UnknownTagError(tag, {known for step in plan.steps for known in step.tags})
+    return tuple(found)
 
 
 def select(plan: Plan, dag: Dag, only: Collection[str]) -> Selection:

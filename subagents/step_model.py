@@ -96,6 +96,8 @@ class StepSettings(PlanModel):
     """It acts outside the workspace (deploys, sends): never run again by itself."""
     priority: Annotated[int, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)] = 0
     """The higher, the earlier, among steps that could start."""
+    tags: list[Slug] = []
+    """Names to choose steps by, as with `vibe plan run --only tag:NAME`."""
 
 
 LIMITS = frozenset({
@@ -107,6 +109,7 @@ LIMITS = frozenset({
     "on_failure",
     "priority",
     "retries",
+    "tags",
     "timeout_seconds",
 })
 """Fields that decide when and how long a step is tried, not what it does: its result stands if they change."""

@@ -73,6 +73,30 @@ def test_a_plan_taken_over_in_part_can_be_resumed(vibe: VibeCommand, write_plan:
     assert reasons(resumed) == {"a": "reused", "b": "reused", "c": None}
 
 
+def test_steps_are_chosen_by_their_tags(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    first, second, third = chain()
+    plan = write_plan(first, second | {"tags": ["quick", "unit"]}, third, command_step("d", "true", tags=["quick"]))
+
+    ended = vibe("plan", "run", "--only", "tag:unit", plan, "--output", "json")
+    dry = vibe("plan", "run", "--dry-run", "--only", "tag:quick,a", plan)
+    unknown = vibe("plan", "run", "--only", "tag:quik", plan)
+    tagless = vibe("plan", "run", "--only", "tag:unit", write_plan(*chain()))
+
+    assert reasons(ended) == {"a": None, "b": None, "c": "only", "d": "only"}
+    assert dry.code == 0
+    assert (unknown.code, unknown.err) == (2, "vibe: no step of the plan has the tag 'quik'; did you mean 'quick'?\n")
+    assert "its steps have no tags at all" in tagless.err
+    shown = vibe("plan", "show", ended.document["plan_id"]).out
+    assert [line for line in shown.splitlines() if "tags" in line] == ["    tags: quick, unit", "    tags: quick"]
+
+
+def test_a_tag_is_a_short_name(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    refused = vibe("plan", "validate", write_plan(chain()[0] | {"tags": ["Two words"]}))
+
+    assert refused.code == 2
+    assert "tags[0]" in refused.err
+
+
 def test_only_some_steps_run_and_the_others_are_skipped_by_name(vibe: VibeCommand, write_plan: WritePlan) -> None:
     plan = write_plan(*chain(), command_step("d", "echo d >> log"))
 

@@ -14,6 +14,7 @@ from planner.plan_folder import find_plan
 from planner.records import Approvals as ApprovalSetting
 from planner.records import RunSettings
 from planner.replay import RestoredPlan
+from planner.reuse import steps_named
 from planner.store import PlanStore
 from vibe.app.base_commit import head_commit
 from vibe.app.build import Engine, EngineRequest, build_engine, network_flags
@@ -128,7 +129,7 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
             accept_writes=_is_accepted(options, engine) or not is_by_model(plan),
             network=options.network,
             origin=loaded.where,
-            only=options.only,
+            only=steps_named(plan, options.only),
             reused_from=start.reused_from,
             base_commit=start.base_commit,
             note=start.note,
@@ -174,7 +175,9 @@ def choose_start(loaded: LoadedPlan, options: PlanRunOptions, host: Host, engine
     earlier = find_plan(host.home, options.reuse) if options.reuse else None
     workspace = workspace_of(earlier, options.workdir, is_sample=is_sample) if earlier else options.workdir
     head = None if is_sample and earlier is None else head_commit(workspace, engine.environ)
-    wanted = Wanted(workspace=workspace, environ=engine.environ, only=options.only, earlier=earlier)
+    wanted = Wanted(
+        workspace=workspace, environ=engine.environ, only=steps_named(loaded.plan, options.only), earlier=earlier
+    )
     return starting_point(loaded, wanted, options.decisions, head=head)
 
 

@@ -52,7 +52,7 @@ def add_arguments(subparsers: Any) -> None:
         action="append",
         default=[],
         metavar="STEP",
-        help="run this step and what it depends on; repeatable, or A,B",
+        help="run this step, or the steps with a tag (tag:NAME), and what they depend on; repeatable, or A,B",
     )
     run.add_argument(
         "--resume", action="store_true", help="continue the last run of this file here, if it has not ended"

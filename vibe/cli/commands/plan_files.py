@@ -176,6 +176,7 @@ def _details(step: Step, after: str) -> list[tuple[str, str]]:
         ("denied tools", ", ".join(step.denied_tools)),
         ("limits", _limits(step)),
         ("retries", str(step.retries or "")),
+        ("tags", ", ".join(step.tags)),
         ("on failure", step.on_failure if step.on_failure != "stop" else ""),
         ("side effects", "yes" if step.side_effects else ""),
     ]
