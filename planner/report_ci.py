@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from xml.etree import ElementTree as ET
 
-from planner.plain_text import plain
 from planner.report import PlanReport, StepReportLine
+from vibe.core.plain_text import plain
 
 Mask = Callable[[str], str]
 """Takes the secrets out of a text."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from planner.graph_text import mermaid
 from planner.model import Plan, StepStatus
-from planner.plain_text import markdown_line, plain
+from planner.plain_text import markdown_line
 from planner.report import PlanReport, StepReportLine
 from planner.report_words import (
     amount,
@@ -22,6 +22,7 @@ from planner.report_words import (
     when,
 )
 from planner.status_marks import MARKS, REUSED_MARK
+from vibe.core.plain_text import plain
 
 MERMAID_STEPS = 200
 """Programs that draw Mermaid give up soon after."""

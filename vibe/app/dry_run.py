@@ -21,13 +21,14 @@ from vibe.app.plan_reuse import Start
 from vibe.app.plan_start import PlanRunOptions, choose_start, replay_of
 from vibe.app.plan_worktrees import check_worktrees
 from vibe.app.planner_settings import check_replans, step_limits_of
+from vibe.app.result_record import ENVIRONMENT_EXIT
 from vibe.app.step_executor import DEFAULT_EXECUTOR, check_executor
 from vibe.core.errors import EnvironmentFailure, VibeError
 from vibe.core.modes import ExecutionMode
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.profile_view import profile_view
 
-USAGE_EXIT, ENVIRONMENT_EXIT = 2, 3
+USAGE_EXIT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

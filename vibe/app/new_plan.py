@@ -22,7 +22,7 @@ from vibe.app.build import Engine, EngineRequest, build_engine
 from vibe.app.host import Host
 from vibe.app.planner_settings import check_enabled, limits_of, step_limits_of
 from vibe.app.publishing import Publishing, publishing
-from vibe.app.result_record import EXIT_CODES, AgentRecord, RunRecord
+from vibe.app.result_record import AgentRecord, RunRecord, exit_code_of
 from vibe.app.signals import handled_signals
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.errors import ModelAccessError
@@ -31,7 +31,6 @@ from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.questions import UserInput
 
 TITLE_LENGTH = 80
-ENVIRONMENT_EXIT = 3
 """The provider refuses the key, or events could not be recorded: the environment can't serve."""
 
 
@@ -140,18 +139,14 @@ def _record(
 ) -> RunRecord:
     acted = draft.acted if draft else None
     outcome = acted.outcome if acted else Outcome.INTERRUPTED
-    exit_code = EXIT_CODES[outcome]
-    if outcome is Outcome.INTERRUPTED and signal_exit is not None:
-        exit_code = signal_exit
-    elif channel.bus.failed or (acted and isinstance(acted.error, ModelAccessError) and outcome is Outcome.FAILED):
-        exit_code = ENVIRONMENT_EXIT
+    refused = acted is not None and isinstance(acted.error, ModelAccessError) and outcome is Outcome.FAILED
     agent = AgentRecord(
         agent_id=channel.session_id, parent_id=None, step_id=None, usage=account.usage, cost_usd=account.cost_usd
     )
     repairs = draft.plan.repairs if draft and draft.plan else ()
     return RunRecord(
         outcome=outcome,
-        exit_code=exit_code,
+        exit_code=exit_code_of(outcome, signal_exit, unserved=refused or channel.bus.failed),
         reason=acted.reason if acted else "stopped",
         detail=acted.detail if acted else "stopped before there was a plan",
         session_id=channel.session_id,

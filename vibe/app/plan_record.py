@@ -10,13 +10,9 @@ from planner.removed_steps import RemovedStep
 from planner.replay import Spending
 from subagents.executor import ENVIRONMENT_REASON, AgentUsage, StepResult
 from vibe.app.publishing import Publishing
-from vibe.app.result_record import EXIT_CODES, AgentRecord, RemovedRecord, RunRecord, StepRecord
+from vibe.app.result_record import ENVIRONMENT_EXIT, AgentRecord, RemovedRecord, RunRecord, StepRecord, exit_code_of
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.outcome import Outcome
-
-ENVIRONMENT_EXIT = 3
-"""The provider refuses the key; or an event could not be recorded (the disk is full): whatever the steps came to, the
-record of it is not whole."""
 
 
 def plan_record(
@@ -31,18 +27,11 @@ def plan_record(
 
     ``mended``: who revised the plan after which step had failed; ``removed``: what revisions took out of it.
     """
-    exit_code = EXIT_CODES[outcome.outcome]
-    if outcome.outcome is Outcome.INTERRUPTED and signal_exit is not None:
-        exit_code = signal_exit
-    is_unserved = (
-        outcome.status is PlanStatus.PAUSED and outcome.outcome is Outcome.FAILED
-    )  # by a provider or the system
-    if is_unserved or channel.bus.failed:
-        exit_code = ENVIRONMENT_EXIT
+    refused = outcome.status is PlanStatus.PAUSED and outcome.outcome is Outcome.FAILED  # by a provider or the system
     results = [step.result for step in outcome.steps if step.result is not None]
     return RunRecord(
         outcome=outcome.outcome,
-        exit_code=exit_code,
+        exit_code=exit_code_of(outcome.outcome, signal_exit, unserved=refused or channel.bus.failed),
         reason=outcome.reason,
         session_id=channel.session_id,
         plan_id=outcome.plan_id,

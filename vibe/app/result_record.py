@@ -20,6 +20,18 @@ EXIT_CODES = {
     Outcome.BLOCKED: 5,
     Outcome.INTERRUPTED: 130,
 }
+ENVIRONMENT_EXIT = 3
+
+
+def exit_code_of(outcome: Outcome, signal_exit: int | None, *, unserved: bool) -> int:
+    """The exit code of a run; a signal's stands for an interruption only.
+
+    ``unserved``: the provider refuses the key, or an event could not be recorded (the disk is full), so that whatever was
+    done, the record of it is not whole.
+    """
+    if unserved:
+        return ENVIRONMENT_EXIT
+    return signal_exit if outcome is Outcome.INTERRUPTED and signal_exit is not None else EXIT_CODES[outcome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from vibe.app.chat_wishes import ChatWishes
 from vibe.app.host import Host
 from vibe.app.mentions import with_mentioned_files
 from vibe.app.publishing import Publishing, publishing
-from vibe.app.result_record import EXIT_CODES, AgentRecord, RunRecord
+from vibe.app.result_record import AgentRecord, RunRecord, exit_code_of
 from vibe.app.signals import handled_signals
 from vibe.app.tool_servers import ToolServers, tool_servers
 from vibe.core.agent_loop import ActResult, AgentLoop
@@ -52,7 +52,6 @@ from vibe.core.tools.workspace import Workspace
 from vibe.core.turn import AgentKit
 
 TITLE_LENGTH = 80
-ENVIRONMENT_EXIT = 3
 """The provider refuses the key, or events could not be recorded: the environment can't serve."""
 
 
@@ -366,18 +365,11 @@ class _Chat:
 
     def _record(self, acted: ActResult, signal_exit: int | None) -> RunRecord:
         bus = self._channel.bus
-        exit_code = EXIT_CODES[acted.outcome]
-        if acted.outcome is Outcome.INTERRUPTED and signal_exit is not None:
-            exit_code = signal_exit
-        elif (
-            bus.failed
-            or self._environment_failed
-            or (isinstance(acted.error, ModelAccessError) and acted.outcome is Outcome.FAILED)
-        ):
-            exit_code = ENVIRONMENT_EXIT
+        refused = isinstance(acted.error, ModelAccessError) and acted.outcome is Outcome.FAILED
+        unserved = refused or bus.failed or self._environment_failed
         return RunRecord(
             outcome=acted.outcome,
-            exit_code=exit_code,
+            exit_code=exit_code_of(acted.outcome, signal_exit, unserved=unserved),
             reason=acted.reason,
             session_id=self._session.session_id,
             result=acted.text,

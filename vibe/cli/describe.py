@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from typing import TypeAlias, assert_never
 
 from ipc import events as e
+from vibe.core.plain_text import plain_line
 
 LINE_LENGTH = 160
-
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
-_UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 _Conversation: TypeAlias = e.UserMessageEvent | e.AssistantDeltaEvent | e.ReasoningDeltaEvent | e.AssistantEvent
 _Tools: TypeAlias = e.ToolCallEvent | e.ToolStreamEvent | e.ToolResultEvent
@@ -68,20 +64,13 @@ def one_line(text: str, limit: int = LINE_LENGTH) -> str:
     """Text without escape sequences, control and direction characters or line breaks, cut to ``limit`` characters."""
     if len(text) > limit * 8:
         text = text[: limit * 8]
-    plain = " ".join(_ESCAPES.sub("", text).split())
-    shown = "".join(char for char in plain if unicodedata.category(char) not in _UNPRINTABLE)
+    shown = plain_line(text)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
 def counted(number: int, noun: str) -> str:
     """A number and what it counts: ``1 call``, ``1,200 calls``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def harmless(text: str) -> str:
-    """Text of several lines without escape sequences, control and direction characters; indentation stays."""
-    plain = _ESCAPES.sub("", text.replace("\r\n", "\n"))
-    return "".join(char for char in plain if char in "\n\t" or unicodedata.category(char) not in _UNPRINTABLE)
 
 
 def _conversation(event: _Conversation) -> str:

@@ -20,9 +20,10 @@ from ipc.events import (
     WarningEvent,
 )
 from subagents.failing_lines import failing_line
-from vibe.cli.describe import LINE_LENGTH, counted, describe, harmless, one_line
+from vibe.cli.describe import LINE_LENGTH, counted, describe, one_line
 from vibe.cli.output import SENTENCE_LENGTH, TROUBLE
 from vibe.cli.step_view import CHECK, HOST_TOOL, PASSING, SUMMARISED
+from vibe.core.plain_text import plain
 
 
 class ProgressLines:
@@ -56,7 +57,7 @@ class ProgressLines:
     def _stream(self, event: ToolStreamEvent) -> None:
         if self._output:
             prefix = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
-            self._out.writelines(f"{prefix}| {harmless(line)}\n" for line in event.text.splitlines())
+            self._out.writelines(f"{prefix}| {plain(line)}\n" for line in event.text.splitlines())
             self._out.flush()
 
     def _line(self, event: Event) -> str:

@@ -13,6 +13,7 @@ from vibe.cli.parser import Shown
 from vibe.cli.streams import problem_of, settle, unwritten
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import EnvironmentFailure, UsageError, VibeError, innermost
+from vibe.core.plain_text import plain
 
 STOPPED = frozenset({ExitCode.INTERRUPTED, ExitCode.TERMINATED})
 SECONDS_FOR_READER = 2.0
@@ -95,9 +96,8 @@ def _report(error: BaseException, code: ExitCode, env: CliEnvironment, *, debug:
 
         traceback.print_exception(error, file=env.stderr)
     sentence = str(error) if isinstance(error, _told()) else _internal(error)
-    from vibe.cli.describe import harmless  # noqa: PLC0415  most commands end without an error
 
-    env.stderr.write(f"vibe: {harmless(sentence)}\n")
+    env.stderr.write(f"vibe: {plain(sentence)}\n")
     return code
 
 

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shlex
-import subprocess
 import tempfile
 from pathlib import Path
 
 from vibe.app.settings import Setting, Settings
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import harmless, one_line
+from vibe.cli.describe import one_line
+from vibe.cli.editor import open_editor
 from vibe.cli.environment import CliEnvironment
-from vibe.core.errors import ConfigError, EnvironmentFailure, UsageError
+from vibe.core.errors import ConfigError, UsageError
+from vibe.core.plain_text import plain
 
-EDITORS = ("VISUAL", "EDITOR")
 LONGEST = 400
-
-
-class EditorError(EnvironmentFailure):
-    """No editor can be had."""
 
 
 class RefusedEditError(UsageError):
@@ -68,7 +62,7 @@ def _get(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> N
         only = found[0].value if len(found) == 1 else document
         env.stdout.write(json.dumps(only, indent=2, ensure_ascii=False) + "\n")
     elif len(found) == 1 and isinstance(found[0].value, str):
-        env.stdout.write(harmless(found[0].value) + "\n")
+        env.stdout.write(plain(found[0].value) + "\n")
     elif len(found) == 1:
         env.stdout.write(json.dumps(found[0].value, ensure_ascii=False) + "\n")
     else:
@@ -109,7 +103,7 @@ def _edit(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> 
     folder = Path(tempfile.mkdtemp(prefix="vibe-config-", dir=env.environ.get("TMPDIR")))
     draft = folder / "config.toml"
     draft.write_text(before, encoding="utf-8")
-    _open_editor(draft, env)
+    open_editor(draft, env)
     after = draft.read_text(encoding="utf-8", errors="replace")
     try:
         if after != before:
@@ -118,17 +112,3 @@ def _edit(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> 
         raise RefusedEditError(error, draft) from error
     draft.unlink()
     folder.rmdir()
-
-
-def _open_editor(draft: Path, env: CliEnvironment) -> None:
-    chosen = next((env.environ[name] for name in EDITORS if env.environ.get(name)), "")
-    if not chosen:
-        raise EditorError("there is no editor: set EDITOR to one, such as EDITOR=nano")
-    try:
-        ended = subprocess.run(  # noqa: S603  the user's own editor
-            [*shlex.split(chosen), os.fspath(draft)], cwd=env.cwd, env=dict(env.environ), check=False
-        )
-    except (OSError, ValueError) as error:
-        raise EditorError(f"the editor {chosen!r} can't be started ({error}): set EDITOR to another") from error
-    if ended.returncode:
-        raise EditorError(f"the editor {chosen!r} ended with exit code {ended.returncode}; nothing was changed")

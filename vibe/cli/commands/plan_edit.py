@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from functools import partial
@@ -23,22 +21,15 @@ from vibe.app import plan_wishes as wishes
 from vibe.app.host import Host
 from vibe.app.plan_wishes import WishRefusedError
 from vibe.cli.commands.plan_wishes import write_done
-from vibe.cli.describe import harmless, one_line
+from vibe.cli.describe import one_line
+from vibe.cli.editor import open_editor
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.core.errors import UsageError
+from vibe.core.plain_text import plain
 
 OPERATION_LENGTH = 400
-
-
-class EditorError(EnvironmentFailure):
-    """The editor could not be used."""
-
-    def __init__(self, command: str, problem: str) -> None:
-        super().__init__(
-            f"the editor {command!r} {problem}: set VISUAL or EDITOR to another, or give --operations or --file"
-        )
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
@@ -95,11 +86,11 @@ def _edit(host: Host, args: argparse.Namespace, current: LoadedPlan, env: CliEnv
         path = Path(folder) / "plan.json"
         path.write_text(text, encoding="utf-8")
         while True:
-            _open_editor(path, env)
+            open_editor(path, env, instead=", or give --operations or --file")
             problem = _apply_file(host, args, path, current, env)
             if problem is None:
                 return ExitCode.DONE
-            env.stderr.write(f"{harmless(problem)}\n")
+            env.stderr.write(f"{plain(problem)}\n")
             if not _wants_another_try(env):
                 raise UsageError(f"plan {args.plan} was not changed")
 
@@ -113,20 +104,6 @@ def _apply_file(
     except (PlanInvalidError, WishRefusedError) as error:
         return str(error)
     return None
-
-
-def _open_editor(path: Path, env: CliEnvironment) -> None:
-    command = env.environ.get("VISUAL") or env.environ.get("EDITOR") or "vi"
-    env.stdout.flush()
-    try:
-        words = shlex.split(command)
-        code = subprocess.run([*words, str(path)], cwd=env.cwd, env=dict(env.environ), check=False).returncode  # noqa: S603  the user's own editor
-    except ValueError as error:
-        raise EditorError(command, f"is no command ({error})") from error
-    except OSError as error:
-        raise EditorError(command, f"can't be started ({error.strerror})") from error
-    if code != 0:
-        raise EditorError(command, f"ended with exit code {code}, so nothing was changed")
 
 
 def _wants_another_try(env: CliEnvironment) -> bool:

@@ -17,12 +17,13 @@ from planner.replay import RestoredPlan
 from planner.standing import standing_of
 from planner.status_marks import MARKS, REUSED_MARK
 from vibe.cli.commands.plan_run import read_plan
-from vibe.cli.describe import counted, harmless, one_line
+from vibe.cli.describe import counted, one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.open_decisions import decision_documents, decision_lines
 from vibe.cli.plan_reference import folder_of
 from vibe.cli.revision_text import revision_documents, revision_lines
+from vibe.core.plain_text import plain
 
 WHERE_LENGTH = 1_000
 
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
             return _validate(args, env)
         case "graph":
             found = _find(args.plan, env)
-            env.stdout.write(harmless(_draw(args.format, found)).rstrip("\n") + "\n")
+            env.stdout.write(plain(_draw(args.format, found)).rstrip("\n") + "\n")
         case _:
             _show(_find(args.plan, env), args.output, env)
     return ExitCode.DONE

@@ -10,11 +10,12 @@ from pathlib import Path
 from planner.effective import effective_plan
 from planner.plan_folder import PlanFolder, find_plan
 from subagents.host_commands import LOG_FILE
-from vibe.cli.describe import harmless, one_line
+from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.core.errors import UsageError
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
+from vibe.core.plain_text import plain
 from vibe.core.session.transcript import Transcript, TranscriptError
 from vibe.core.tools.redaction import redact
 
@@ -135,6 +136,4 @@ def _said(message: Message) -> str:
 
 def _safe(text: str) -> str:
     """Without escape sequences and what is invisible; lines that need no look are not looked at."""
-    return "".join(
-        line if line.rstrip("\n").isprintable() else harmless(line) for line in text.splitlines(keepends=True)
-    )
+    return "".join(line if line.rstrip("\n").isprintable() else plain(line) for line in text.splitlines(keepends=True))

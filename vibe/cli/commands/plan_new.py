@@ -18,12 +18,13 @@ from vibe.app.new_plan import NewPlan, NewPlanRequest, new_plan
 from vibe.app.plan_acceptance import model_commands
 from vibe.app.result_record import RunRecord
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import counted, harmless, one_line
+from vibe.cli.describe import counted, one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.output import TROUBLE, LineSink
 from vibe.cli.parser import CommandLineError
 from vibe.cli.streams import forgive
+from vibe.core.plain_text import plain
 from vibe.core.tools.questions import UserInput
 
 REASON_LENGTH = 1_000
@@ -130,7 +131,7 @@ def _write_text(made: NewPlan, target: Path | None, env: CliEnvironment) -> None
     about = [*(f"note: {one_line(note, NOTE_LENGTH)}" for note in made.notes), _spent(made.record)]
     if target is None:
         text = loaded.source_bytes.decode()
-        env.stdout.write(harmless(text) if env.stdout.isatty() else text)
+        env.stdout.write(plain(text) if env.stdout.isatty() else text)
         env.stderr.write("\n".join(about) + "\n")
         return
     env.stdout.write("\n".join(_picture(loaded, target)) + "\n")
@@ -140,7 +141,7 @@ def _write_text(made: NewPlan, target: Path | None, env: CliEnvironment) -> None
 
 def _picture(loaded: LoadedPlan, target: Path) -> list[str]:
     """The steps, and the commands they would run, which a person should read before they do."""
-    lines = [harmless(tree(loaded.plan, loaded.dag))]
+    lines = [plain(tree(loaded.plan, loaded.dag))]
     commands = model_commands(loaded.plan)
     if commands:
         lines += ["", "Commands it would run:"]

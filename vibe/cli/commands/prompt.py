@@ -17,7 +17,7 @@ from vibe.app.build import network_flags
 from vibe.app.result_record import RunRecord
 from vibe.app.run_chat import ChatRequest, Person, run_chat
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import harmless, one_line
+from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.output import TROUBLE, JsonLinesSink, LineSink, write_record
 from vibe.cli.output_folder import OutputFolder
@@ -26,6 +26,7 @@ from vibe.cli.streams import forgive
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import UsageError
 from vibe.core.outcome import Outcome
+from vibe.core.plain_text import plain
 from vibe.core.session.folder import SessionFolder
 
 REASON_LENGTH = 1_000
@@ -139,7 +140,7 @@ def _print(record: RunRecord, output: str, env: CliEnvironment) -> None:
         write_record(record, env.stdout, indent=2 if output == "json" else None)
         return
     if record.result:
-        answer = harmless(record.result) if env.stdout.isatty() else record.result
+        answer = plain(record.result) if env.stdout.isatty() else record.result
         env.stdout.write(answer.rstrip("\n") + "\n")
     if record.exit_code:
         why = record.detail or record.reason or "; ".join(record.warnings) or "no reason given"

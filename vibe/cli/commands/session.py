@@ -11,11 +11,12 @@ from typing import Any
 
 import msgspec
 
-from vibe.cli.describe import harmless, one_line
+from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
+from vibe.core.plain_text import plain
 from vibe.core.session.loader import SavedSession, SessionLoader
 from vibe.core.session.transcript import Transcript
 
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         env.stdout.write("\n".join(_shown(saved, messages)) + "\n")
     elif args.session_command == "export" and args.format == "md":
         document = "\n".join(_markdown(saved, messages)) + "\n"
-        env.stdout.write(harmless(document) if env.stdout.isatty() else document)
+        env.stdout.write(plain(document) if env.stdout.isatty() else document)
     else:
         document = {**_document(saved), "messages": msgspec.to_builtins(messages)}
         env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")

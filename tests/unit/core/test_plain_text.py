@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import pytest
+
+from planner.plain_text import one_line as document_line
+from vibe.cli.describe import one_line as terminal_line
+from vibe.core.plain_text import plain
+
+HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\x9b\x00\u202ed\u2066e\ufeff\U000e0041\ud800\u0378f"
+
+
+def test_what_could_move_a_cursor_or_hide_is_gone_and_lines_stay() -> None:
+    assert plain(HOSTILE) == "abcdef"
+    assert plain("  one\r\n\ttwo\x85\u2028") == "  one\n\ttwo"
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "a\u2028b\x85c\rd\n e", "\x1b", "\u0378", "plain"])
+def test_a_terminal_and_a_document_show_the_same(text: str) -> None:
+    assert terminal_line(text) == document_line(text)
+    assert terminal_line("a\u2028b\x85c\rd\n e") == "a b c d e"

@@ -1,0 +1,35 @@
+"""The user's editor, on a file."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+from vibe.cli.environment import CliEnvironment
+from vibe.core.errors import EnvironmentFailure
+
+
+class EditorError(EnvironmentFailure):
+    """The editor could not be used."""
+
+
+def open_editor(path: Path, env: CliEnvironment, instead: str = "") -> None:
+    """Have the user edit a file; ``instead`` is what else they may do, for the error.
+
+    Raises:
+        EditorError: there is no editor, it can't be started, or it ended with an error.
+    """
+    command = env.environ.get("VISUAL") or env.environ.get("EDITOR") or ""
+    if not command:
+        raise EditorError(f"there is no editor: set EDITOR to one, such as EDITOR=nano{instead}")
+    env.stdout.flush()
+    try:
+        words = [*shlex.split(command), os.fspath(path)]
+        code = subprocess.run(words, cwd=env.cwd, env=dict(env.environ), check=False).returncode  # noqa: S603  the user's own
+        problem = f"ended with exit code {code}, so nothing was changed" if code else ""
+    except (OSError, ValueError) as error:
+        problem = f"can't be started ({error})"
+    if problem:
+        raise EditorError(f"the editor {command!r} {problem}: set VISUAL or EDITOR to another{instead}")
