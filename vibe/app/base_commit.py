@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from vibe.core.system.git.calls import Answer, GitCall, git_environ, run_git
+from vibe.core.system.git.calls import Answer, GitCall, git_environ, run_git, without_fetching
 from vibe.core.system.git.discovery import locate
 
 
@@ -29,7 +29,9 @@ def _asked(folder: Path, environ: Mapping[str, str], *words: str) -> Answer | No
         located = locate(folder)
         if located is None:
             return None
-        answer = run_git(GitCall(words=words, folder=located.top, environ=located.surroundings(git_environ(environ))))
+        # What a partial clone lacks would be fetched by a program that its settings name.
+        surroundings = located.surroundings(without_fetching(git_environ(environ)))
+        answer = run_git(GitCall(words=words, folder=located.top, environ=surroundings))
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
     return answer if answer.code == 0 else None
