@@ -49,7 +49,6 @@ HARMLESS_REDIRECT = re.compile(r"(?:[12]?>&[12]|(?:[12]|&)?>>?\s*/dev/null)")
 FILE_TESTS = frozenset(["-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "-nt", "-ot", "-ef"])
 TEXT_TESTS = frozenset(["-n", "-z", "=", "==", "!=", "=~", "<", ">"])
 NUMBER_TESTS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
-UNCHANGING = frozenset({("true",), (":",), ("false",), ("test",)})
 MAX_PLACES = 8
 
 
@@ -130,10 +129,10 @@ class Flow(Expansions):
         body = [child for child in node.children if child.type == "do_group"]
         started = len(self.commands)
         asked = self.in_order([child for child in node.children if child not in body], before, fed=fed)
-        programs = {command.argv[:1] for command in self.commands[started:]}
-        if programs <= UNCHANGING and "$" not in "".join(
-            text_of(child) for child in node.children if child not in body
-        ):
+        condition = "".join(text_of(child) for child in node.children if child not in body)
+        reads = any(command.argv[:1] == ("read",) for command in self.commands[started:])
+        set_within = {name for child in body for name in _assigned(child)}
+        if not reads and set_within.isdisjoint(re.findall(r"[A-Za-z_]\w*", condition)):
             self.surprise("it may never end", barred=True)
         self._loop(body, asked, fed=fed)
         return asked.without(changed)

@@ -154,6 +154,11 @@ FIND_WORDS = frozenset([
     ")",
     ",",
 ])
+PRINTF_WIDE = re.compile(r"%[^%A-Za-z]*(?:\*|\d{5})")
+HUGE = re.compile(
+    r"[+-]?(?:0x[\da-f.p+-]+|\d{8,}.*|\d*\.\d{5,}|[\d.]+e.*|inf\w*|nan\w*)|\d+-\d{8,}|-i\d+-\d{8,}|.*=\d+-\d{8,}",
+    re.IGNORECASE,
+)
 PRINTF_STORE = re.compile(r"%[^A-Za-z%]*[hlLjzt]*n")
 XXD_FLAGS = frozenset({"-a", "-b", "-C", "-d", "-e", "-E", "-i", "-p", "-ps", "-u"})
 XXD_VALUED = re.compile(r"-[cglos]")
@@ -215,9 +220,17 @@ def check_test(words: Sequence[str]) -> str:
 
 def check_printf(words: Sequence[str]) -> str:
     """``-v`` and ``%n`` store into a variable, whose subscript the shell evaluates."""
-    if words and (words[0].startswith("-") or PRINTF_STORE.search(words[0])):
+    if words and (words[0].startswith("-") or PRINTF_STORE.search(words[0]) or PRINTF_WIDE.search(words[0])):
         return f"'printf {words[0]}' may do more than print"
     return ""
+
+
+def check_counting(words: Sequence[str]) -> str:
+    """Numbers that nobody waits for, and steps of nothing."""
+    huge = next((word for word in words if HUGE.fullmatch(word)), None)
+    if huge is None and len(words) > 2 and re.fullmatch(r"[+-]?0*\.?0*", words[-2]):
+        huge = words[-2]
+    return "" if huge is None else f"counting with {huge!r} may never end"
 
 
 def check_strings(words: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from vibe.core.tools._reader_rules import (
     Operands,
     Reader,
     check_bat,
+    check_counting,
     check_jq,
     check_pager,
     check_printf,
@@ -210,7 +211,11 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     # saying something
     "echo": reader("", Operands.WORDS),
     "printf": Reader(options={}, operands=Operands.WORDS, check=check_printf, fixed_first=True),
-    "seq": reader("-w -s= -f= -# --equal-width --separator= --format=", Operands.TEXT),
+    "seq": Reader(
+        options=options_in("-w -s= -f= -# --equal-width --separator= --format="),
+        operands=Operands.TEXT,
+        check=check_counting,
+    ),
     "expr": reader("", Operands.WORDS),
     "true": reader("", Operands.WORDS),
     "false": reader("", Operands.WORDS),
@@ -231,7 +236,9 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "getconf": reader("", Operands.TEXT),
     "pgrep": reader("-alfcixno -u= -d=", Operands.TEXT),
     "pidof": reader("-s", Operands.TEXT),
-    "shuf": reader("-zer -n= -i= --head-count= --input-range= --repeat --zero-terminated --echo"),
+    "shuf": Reader(
+        options=options_in("-ze -n= -i= --head-count= --input-range= --zero-terminated --echo"), check=check_counting
+    ),
     "tsort": reader(""),
     "unexpand": reader("-a -t="),
     "numfmt": reader(

@@ -20,7 +20,8 @@ MAX_REPOSITORIES = 100
 
 PROGRAM_KEYS = frozenset({
     "alternaterefscommand", "askpass", "browser", "cccmd", "clean", "cmd", "command", "defaultkeycommand", "difffilter",
-    "driver", "editor", "external", "fsmonitor", "gitproxy", "headercmd", "helper", "hookspath", "httpd", "packobjectshook",
+    "driver", "editor", "external", "fsmonitor", "gitproxy", "headercmd", "helper", "hookspath", "httpd", "ignorerevsfile",
+    "packobjectshook",
     "pager", "process", "program", "receivepack", "recentobjectshook", "sendmailcmd", "smtpserver", "smudge", "sshcommand",
     "submodulesummary", "textconv", "tocmd", "tunnel", "uploadpack", "vcs", "worktree", "worktreeconfig",
 })  # fmt: skip

@@ -26,20 +26,26 @@ class _SedScript:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._depth = 0
+        self._advances = False
 
     def only_prints(self) -> bool:
-        depth = 0
         while self._skip(SED_BLANK) is not None and self._at < len(self._text):
             if self._text[self._at] == "}":
-                depth -= 1
+                self._depth -= 1
                 self._at += 1
-                if depth < 0 or not self._ends():
+                if self._depth < 0 or not self._ends():
                     return False
                 continue
-            if not self._address() or not self._command():
+            start = self._at
+            if not self._address():
                 return False
-            depth += self._text[self._at - 1] == "{"
-        return depth == 0
+            if self._text[self._at : self._at + 1] in {"N", "n"} and self._at == start and not self._depth:
+                self._advances = True
+            if not self._command():
+                return False
+            self._depth += self._text[self._at - 1] == "{"
+        return self._depth == 0
 
     def _skip(self, pattern: re.Pattern[str]) -> str | None:
         """Move over what matches here, and return it."""
@@ -96,8 +102,11 @@ class _SedScript:
             self._skip(re.compile(r"[ \t]*\d*"))
             return self._ends()
         if command in SED_BRANCHES and command:
-            return self._skip(SED_LABEL) is not None
+            # Back to a label only where each round takes a line; else it may never end.
+            label = self._skip(SED_LABEL)
+            return label is not None and (self._advances or not label.strip())
         if command == ":":
+            self._advances = False
             return bool((self._skip(SED_LABEL) or "").strip())
         if command == "s":
             return self._delimited(2) and self._skip(SED_FLAGS) is not None and self._ends()
@@ -130,9 +139,21 @@ AWK_STATEMENT_ENDS = frozenset({";", "}"})
 AWK_WORDS = frozenset({"do", "else", "in", "return", "exit", "print", "printf", "delete", "next", "nextfile", "case"})
 
 
+AWK_LOOPS = re.compile(r"\b(?:while|do|func(?:tion)?)\b|%[^%a-zA-Z]*(?:\*|\d{4})", re.IGNORECASE)
+AWK_FOR = re.compile(r"\bfor\b")
+AWK_COUNTED = re.compile(
+    r"\bfor\s*\(\s*\w+\s+in\s+\w+\s*\)"
+    r"|\bfor\s*\(\s*(\w+)\s*=\s*[\w$]+\s*;\s*\1\s*(?:<=?\s*(?:NF|NR|n|\d{1,7}|length\(\w*\))\s*;\s*(?:\1\+\+|\+\+\1)"
+    r"|>=?\s*\d+\s*;\s*(?:\1--|--\1))\s*\)"
+)
+"""Loops that end: over an array, or counting."""
+
+
 def check_awk(program: str) -> str:
     """What is wrong with an awk program: it may not write to files, pipe, run or read anything else than its input."""
-    if AWK_REACHES.search(program):
+    if AWK_REACHES.search(program) or AWK_LOOPS.search(program):
+        return NO_AWK
+    if len(AWK_FOR.findall(program)) != len(AWK_COUNTED.findall(program)):
         return NO_AWK
     at, before, printing = 0, "", False
     while at < len(program):
