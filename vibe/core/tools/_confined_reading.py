@@ -44,6 +44,16 @@ GIT_WHEN_CONFINED = frozenset({
     "check-attr", "check-mailmap", "cherry", "diff-files", "diff-index", "diff-tree", "fsck", "name-rev", "range-diff", "submodule",
     "symbolic-ref", "var", "verify-commit", "verify-tag", "whatchanged",
 })  # fmt: skip
+BEGINNINGS_WHEN_CONFINED = frozenset(
+    tuple(row.split())
+    for row in (
+        "cargo --list", "cargo --version", "cargo -V", "cargo metadata", "cargo tree", "go doc", "go env", "go help",
+        "go list", "go mod graph", "go version", "gofmt -d", "gofmt -l", "make --dry-run", "make -n", "make -p",
+        "ruff check", "rustc --version", "rustc -V", "rustc -vV", "rustfmt --version", "rustup show",
+        "rustup --version", "uv pip freeze", "uv pip list", "uv pip show", "uv pip tree", "uv python list", "uv tree",
+    )
+)  # fmt: skip
+"""Looks of build tools, which may take a program from the workspace, or write what they found out."""
 SINGLE = frozenset(row for row in READERS if " " not in row)
 
 
@@ -79,6 +89,8 @@ def _is_reader(words: Words) -> bool:
     if program in OF_THE_SHELL or program in PASSING_ON or program in SINGLE or program in READ_WHEN_CONFINED:
         return True
     argv = tuple(word for word in words[:3] if word is not None)
+    if any(argv[:length] in BEGINNINGS_WHEN_CONFINED for length in (2, 3)):
+        return True
     return find_reader(argv) is not None or (program == "git" and argv[1:2] != () and argv[1] in GIT_WHEN_CONFINED)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from vibe.core.tools._reader_rules import Operands, Reader, git_setting, options_in, reader, whole_words
+from vibe.core.tools._script_rules import check_repeats
 
 LIST_IMPLYING = frozenset({"--list", "-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at"})
 GIT_DIFF = (
@@ -95,6 +96,7 @@ GIT_READERS: Mapping[str, Reader] = MappingProxyType({
             "--max-depth= --and --or --not --all-match --show-function --function-context --only-matching"
         ),
         operands=Operands.PATTERN,
+        check=check_repeats,
         patterns=frozenset({"-e"}),
         recursive=frozenset({"--untracked"}),
     ),

@@ -19,6 +19,10 @@ PUBLIC = frozenset({
 """What may be read outside the workspace: it says what system this is, and nothing of who uses it."""
 
 
+HEEDS_NAMES = frozenset({"[", "bat", "batcat", "git", "less", "more", "seq", "shuf", "strings", "test", "xxd", "zcat"})
+"""Programs for which the name of a file may mean more than the file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """What is wrong with a command, or nothing; the paths it names, and whether it is git."""
@@ -34,7 +38,7 @@ def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
     if len(argv) < len(command.words):
         return Judged(f"an argument of {argv[0]!r} is only known by running it")
     words = argv[length:]
-    unsafe = next((w for w in command.words[length:] if w.pattern and _may_become_option(w, argv[0])), None)
+    unsafe = next((w for w in command.words[length:] if w.pattern and _may_become_option(w, argv[0], reader)), None)
     if unsafe is not None:
         return Judged(f"{unsafe.text!r} may become an option")
     doubt = reader.check(words) if reader.check else ""
@@ -60,10 +64,22 @@ def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
     )
 
 
-def _may_become_option(word: Word, program: str) -> bool:
-    """Whether a file named like an option could stand where the pattern stood, and that would matter."""
+def begins_with_pattern(command: ShellCommand) -> bool:
+    """Whether only a look at the files can tell that no word of it becomes an option."""
+    open_words = (word for word in command.words if word.pattern and (word.text or "")[:1] in {"*", "?"})
+    return command.argv[:1] != () and command.argv[0] not in PATTERN_SAFE and any(open_words)
+
+
+def _may_become_option(word: Word, program: str, reader: Reader) -> bool:
+    """Whether a file named like an option could stand where the pattern stood, and that would matter.
+
+    Where a program takes plain paths, the names that the pattern stands for are looked at instead.
+    """
     text = word.text or ""
-    return program not in PATTERN_SAFE and not re.match(r"[\w./@]|--[\w-]+=", text)
+    if program in PATTERN_SAFE or re.match(r"[\w./@]|--[\w-]+=", text):
+        return False
+    takes_paths = reader.operands in {Operands.PATHS, Operands.PATTERN} and reader.own is None
+    return not takes_paths or program in HEEDS_NAMES or text[:1] not in {"*", "?"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from vibe.core.tools._reader_rules import (
     reader,
     something,
 )
-from vibe.core.tools._script_rules import check_awk, check_sed
+from vibe.core.tools._script_rules import check_awk, check_repeats, check_sed
 
 HASH_OPTIONS = "-bt --binary --text --tag --zero"
 GREP_OPTIONS = (
@@ -45,6 +45,7 @@ GREP_OPTIONS = (
 FIXED_GREP = Reader(
     options=options_in(GREP_OPTIONS),
     operands=Operands.PATTERN,
+    check=check_repeats,
     patterns=frozenset({"-e", "--regexp"}),
     recursive=frozenset({"-r", "-R", "--recursive", "--dereference-recursive"}),
     follows=frozenset({"-R", "--dereference-recursive"}),
@@ -233,6 +234,12 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "times": reader("", Operands.NONE),
     "jobs": reader("-lp", Operands.NONE),
     "tty": reader("-s", Operands.NONE),
+    "history": reader("", Operands.NONE),
+    "tput": Reader(options={}, operands=Operands.WORDS, check=something(only("cols", "lines", "colors"))),
+    "lsb_release": Reader(options={}, operands=Operands.WORDS, check=matching(r"-[adrcsi]+")),
+    "ss": Reader(options={}, operands=Operands.WORDS, check=matching(r"-[atulnp46sxw]+")),
+    "netstat": Reader(options={}, operands=Operands.WORDS, check=matching(r"-[atulnpsr46]+")),
+    "whereis": Reader(options={}, operands=Operands.TEXT, check=matching(r"\w[\w.+-]*")),
     "getconf": reader("", Operands.TEXT),
     "pgrep": reader("-alfcixno -u= -d=", Operands.TEXT),
     "pidof": reader("-s", Operands.TEXT),
@@ -271,6 +278,7 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "java -version": reader("", Operands.NONE),
     "perl -v": reader("", Operands.NONE),
     "npm -v": reader("", Operands.NONE),
+    **{name: reader("", Operands.NONE) for name in ("npm root", "npm prefix", "npm run", "npx --version")},
     "npm ls": NPM_LIST,
     "npm list": NPM_LIST,
     "dpkg -l": reader("", Operands.TEXT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 NO_SED = "runs a script that may do more than print lines"
 NO_AWK = "runs a program that may do more than print"
@@ -17,9 +18,24 @@ SED_LABEL = re.compile(r"[ \t]*(\w*)[ \t]*(?=[;\n]|$)")
 SED_BLANK = re.compile(r"[ \t;\n]*")
 
 
+REPEATED = re.compile(r"\{(?:\d+,)?(\d+),?\\?\}")
+MOST_REPEATED = 10_000
+
+
+def check_repeats(words: Sequence[str]) -> str:
+    """Whether a pattern repeats so much that a program takes all memory to read it."""
+    for word in words:
+        times = 1
+        for count in REPEATED.findall(word):
+            times *= max(int(count[:9]), 1)
+            if times > MOST_REPEATED:
+                return "is given a pattern that repeats too often"
+    return ""
+
+
 def check_sed(script: str) -> str:
     """What is wrong with a sed script: anything but printing, replacing, deleting, branching and quitting."""
-    return "" if _SedScript(script).only_prints() else NO_SED
+    return "" if _SedScript(script).only_prints() and not check_repeats([script]) else NO_SED
 
 
 class _SedScript:
@@ -151,7 +167,7 @@ AWK_COUNTED = re.compile(
 
 def check_awk(program: str) -> str:
     """What is wrong with an awk program: it may not write to files, pipe, run or read anything else than its input."""
-    if AWK_REACHES.search(program) or AWK_LOOPS.search(program):
+    if AWK_REACHES.search(program) or AWK_LOOPS.search(program) or check_repeats([program]):
         return NO_AWK
     if len(AWK_FOR.findall(program)) != len(AWK_COUNTED.findall(program)):
         return NO_AWK

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from vibe.core.tools._confined_reading import may_read_confined
 from vibe.core.tools._denials import Inspection, inspect
 from vibe.core.tools._named_paths import NamedPath, lexical_doubt, resolved_doubt
-from vibe.core.tools._reader_words import Judged, judge_reader
+from vibe.core.tools._reader_words import Judged, begins_with_pattern, judge_reader
 from vibe.core.tools._readers import READERS, find_reader
 from vibe.core.tools._repository import repository_doubt
 from vibe.core.tools._runners import runs_others
@@ -172,6 +172,9 @@ def _first_doubt(line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace
     named = [(path, command.places) for command, one in judged for path in one.paths]
     named += [(NamedPath(text=text, fed=True), everywhere) for text in line.inputs]
     if workspace is None:
+        open_patterns = (command for command, _ in judged if begins_with_pattern(command))
+        if (command := next(open_patterns, None)) is not None:
+            return _Doubt(f"an argument of {command.argv[0]!r} may become an option")
         steps = [NamedPath(text=step) for place in everywhere for step in place]
         paths = [*steps, *(path for path, _ in named)]
         return next((_Doubt(doubt) for path in paths if (doubt := lexical_doubt(path))), None)

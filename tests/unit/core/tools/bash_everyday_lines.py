@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 LOOKING = (
+    "tput cols",
+    "whereis python3",
+    "ss -tln",
+    "lsb_release -a",
+    "history",
+    "npm root",
+    "npx --version",
     "git -C . log --oneline",
     "git log @{u}..",
     "git config user.name",
