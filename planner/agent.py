@@ -24,7 +24,7 @@ from planner.repair import Repaired
 from planner.revision import Proposal, ProviderRefused, RevisionRequest, already_tried, revise
 from planner.revision_policy import policy_problems, with_inheritance
 from subagents.reader import Reader, ReaderLimits
-from subagents.surroundings import Surroundings
+from subagents.surroundings import AgentContext
 from subagents.worktree_kept import KeptBy, KeptWork
 from vibe.core.agent_loop import ActResult
 from vibe.core.errors import UsageError, VibeError
@@ -65,15 +65,15 @@ class NoPlanStartedError(UsageError):
 class PlannerAgent:
     """Turns goals into plans, and mends plans; it has tools to read with and no other, whatever is configured.
 
-    ``surroundings`` are those of the run: its account pays, its sink is told, its person (if any) is asked, at most
-    once a plan. ``new_commands``: a revision may add command lines that nobody has read. ``folder`` is where the
+    ``context`` is that of the run's agents: its account pays, its sink is told, its person (if any) is asked, at most once
+    a plan. ``new_commands``: a revision may add command lines that nobody has read. ``folder`` is where the
     conversations of revisions are kept (None: nowhere), each as ``STEP.AGENT_ID.jsonl``. ``kept_by`` gives the work of a
     failed step that is not in the workspace.
     """
 
     def __init__(
         self,
-        surroundings: Surroundings,
+        context: AgentContext,
         limits: PlanningLimits | None = None,
         *,
         new_commands: bool = False,
@@ -82,7 +82,7 @@ class PlannerAgent:
     ) -> None:
         self._kept_by = kept_by or _nothing_kept
         self._folder = folder
-        self._around = surroundings
+        self._context = context
         self._limits = limits or PlanningLimits()
         self._new_commands = new_commands
         self._mended: Counter[str] = Counter()
@@ -94,13 +94,13 @@ class PlannerAgent:
         Raises:
             UsageError: the model can't be had.
         """
-        around = self._around
-        reader = Reader(CALLER, around, self._limits)
+        context = self._context
+        reader = Reader(CALLER, context, self._limits)
         offer = PlanOffer(goal, {"model": reader.model.key})
-        acted = await planned(reader, "plan", goal_prompt(goal, attended=around.user_input is not None), offer, stop)
+        acted = await planned(reader, "plan", goal_prompt(goal, attended=context.user_input is not None), offer, stop)
         plan = offer.plan if offer.accepted else None
         for repair in plan.repairs if plan else ():
-            around.sink.publish(WarningEvent(code="plan.repaired", message=repair))
+            context.sink.publish(WarningEvent(code="plan.repaired", message=repair))
         return Draft(acted=acted, plan=plan)
 
     async def start_plan(self, goal: str) -> PlanState:
@@ -156,17 +156,17 @@ class PlannerAgent:
     async def _mend(self, request: RevisionRequest, failed: Step, *, in_place: bool) -> Proposal | None:
         offer = RevisionOffer(lambda operations: self._checked(request, operations, in_place=in_place))
         agent_id = uuid4().hex
-        sink = TaggingSink(self._around.sink, subagent_id=agent_id, subagent_step_id=failed.id)
-        workspace = self._around.workspace
+        sink = TaggingSink(self._context.sink, subagent_id=agent_id, subagent_step_id=failed.id)
+        workspace = self._context.workspace
         if request.kept is not None:
             workspace = workspace.granting([request.kept.folder], write=False)
-        around = replace(self._around, sink=sink, user_input=None, workspace=workspace)
+        context = replace(self._context, sink=sink, user_input=None, workspace=workspace)
         conversation = await to_thread.run_sync(self._conversation, f"{failed.id}.{agent_id}.jsonl")
-        reader, started = Reader(CALLER, around, self._limits, conversation), around.clock()
+        reader, started = Reader(CALLER, context, self._limits, conversation), context.run.clock()
         self._announce(reader, sink, offer.name, f"Mend the plan after {failed.title}")
         told = revision_prompt(request, in_place=in_place, new_commands=self._new_commands)
         acted = await planned(reader, "revise", told, offer)
-        _announce_end(sink, acted, around.clock() - started)
+        _announce_end(sink, acted, context.run.clock() - started)
         if isinstance(acted.error, ModelAccessError):
             raise ProviderRefused(acted.detail, acted.outcome)
         if offer.accepted and offer.operations:

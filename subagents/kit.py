@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ipc.sink import EventSink
-from subagents.budget import Account
-from subagents.surroundings import Surroundings
+from subagents.surroundings import AgentContext
 from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.profiles import AgentProfile
 from vibe.core.config.models import ModelConfig
@@ -29,35 +27,44 @@ TASK_TOOL = "task"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentState:
+    """What one agent keeps: its conversation, and what it leaves on disk and in the background."""
+
+    agent_id: str = ""
+    """By this its provider may know the conversation."""
+    conversation: Transcript
+    outputs: Path | None = None
+    """For tool outputs that are too long for the conversation."""
+    subagents: Path | None = None
+    """For the folders of those it starts; None: it starts none."""
+    background: BackgroundCommands | None = None
+    """None: no command of it runs on after its call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
-    """What is one agent's own.
+    """What an agent is made of beside its context; see ``AgentKit`` for what is not explained here."""
 
-    ``conversation_id`` is what its provider may know it by. ``tools`` is its view, with what only it has; ``role`` is what its prompt says of its kind of work, and a ``lean``
-    prompt tells nothing of files and git. ``outputs`` keeps tool outputs that are too long for the conversation.
-    ``subagents`` None: it starts none; ``background`` None: no command of it runs on after its call. ``middleware``
-    comes before what it was taught; see ``AgentKit`` for the rest.
-    """
-
+    state: AgentState
     model: ModelConfig
     profile: AgentProfile | None
-    tools: ToolManager
     taught: AgentGuidance
-    transcript: Transcript
-    sink: EventSink
-    account: Account
     caller: str = "main"
-    conversation_id: str = ""
+    base_prompt: str | None = None
+    """What its system prompt begins with; None: as its profile or the run says."""
     role: str = ""
+    """What its prompt says of its kind of work."""
     lean: bool = False
-    outputs: Path | None = None
+    """Its prompt tells nothing of files and git."""
     subagents: SubagentSpawner | None = None
-    background: BackgroundCommands | None = None
+    """None: it starts none."""
     middleware: tuple[Middleware, ...] = ()
+    """Comes before what it was taught."""
     fork: Fork = in_place
     hand_in: HandIn | None = None
 
 
-def agent_kit(around: Surroundings, own: AgentParts) -> AgentKit:
+def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
     """What the agent works with; reads files.
 
     Raises:
@@ -65,55 +72,55 @@ def agent_kit(around: Surroundings, own: AgentParts) -> AgentKit:
     """
     return AgentKit(
         model=own.model,
-        backend=around.models.backend(own.model),
-        tools=_executor(around, own),
-        schemas=own.tools.schemas(),
-        offered=own.tools.schemas,
-        system_prompt=_system_prompt(around, own),
-        transcript=own.transcript,
-        sink=own.sink,
-        budget=own.account,
+        backend=context.models.backend(own.model),
+        tools=_executor(context, own),
+        schemas=context.tools.schemas(),
+        offered=context.tools.schemas,
+        system_prompt=_system_prompt(context, own),
+        transcript=own.state.conversation,
+        sink=context.sink,
+        budget=context.account,
         caller=own.caller,
-        session_id=own.conversation_id,
-        context_warnings=around.models.warns_of_context,
+        session_id=own.state.agent_id,
+        context_warnings=context.models.warns_of_context,
         middleware=(*own.middleware, *own.taught.middleware),
-        reminders=taught_reminders(own.taught.calls, todo_reminders(own.tools, own.transcript)),
+        reminders=taught_reminders(own.taught.calls, todo_reminders(context.tools, own.state.conversation)),
         fork=own.fork,
-        summarising=partial(around.guidance.library.load, SUMMARY_PROMPT),
+        summarising=partial(context.guidance.library.load, SUMMARY_PROMPT),
         hand_in=own.hand_in,
     )
 
 
-def _executor(around: Surroundings, own: AgentParts) -> ToolExecutor:
+def _executor(context: AgentContext, own: AgentParts) -> ToolExecutor:
     return ToolExecutor(
-        tools=own.tools,
-        workspace=around.workspace,
-        approvals=around.approvals,
-        sink=own.sink,
-        output_dir=own.outputs,
-        environ=around.environ,
+        tools=context.tools,
+        workspace=context.workspace,
+        approvals=context.approvals,
+        sink=context.sink,
+        output_dir=own.state.outputs,
+        environ=context.environ,
         callbacks=Callbacks(
-            user_input=around.user_input,
-            confinement=around.confinement,
-            network=around.network,
+            user_input=context.user_input,
+            confinement=context.run.confinement,
+            network=context.network,
             sees_images=own.model.sees_images,
-            agent_manager=around.agents,
+            agent_manager=context.agents,
             subagents=own.subagents,
-            background=own.background,
+            background=own.state.background,
             guidance=own.taught.calls,
         ),
     )
 
 
-def _system_prompt(around: Surroundings, own: AgentParts) -> str:
-    guidance = around.guidance
+def _system_prompt(context: AgentContext, own: AgentParts) -> str:
+    guidance = context.guidance
     return guidance.system_prompt(
-        guidance.base_prompt(own.profile and own.profile.system_prompt_id, around.base_prompt),
+        own.base_prompt or guidance.base_prompt(own.profile and own.profile.system_prompt_id, context.run.base_prompt),
         AgentPrompt(
-            workspace=around.workspace.root,
+            workspace=context.workspace.root,
             model=own.model.name,
-            tool_prompts=tuple(own.tools.prompts().values()),
-            subagents=_subagent_list(around.agents, own.tools),
+            tool_prompts=tuple(context.tools.prompts().values()),
+            subagents=_subagent_list(context.agents, context.tools),
             role=own.role,
             lean=own.lean,
         ),

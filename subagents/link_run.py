@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import assert_never
 
 import anyio
@@ -12,8 +12,7 @@ from anyio import CancelScope
 
 from ipc.codec import decode_event
 from ipc.errors import CodecError
-from ipc.sink import EventSink
-from subagents.budget import Account, CallReservation
+from subagents.budget import CallReservation
 from subagents.executor import StepResult
 from subagents.link import (
     AGENTS,
@@ -41,32 +40,18 @@ from subagents.link import (
     from_step,
 )
 from subagents.process.transport import Transport
-from subagents.spawner import SpawnError, SpawnPool
-from subagents.verification import Neighbours
+from subagents.run_services import RunServices
+from subagents.spawner import SpawnError
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.llm.pricing import configured_cost
 from vibe.core.messages import Usage
-from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.questions import Question, UserInput
+from vibe.core.tools.questions import Question
 
 
 class NotLentError(Exception):
     """There is no such thing to lend."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
-    """What is one for all steps of a run, in whatever process. ``limiter_of`` takes the name of a provider."""
-
-    account: Account
-    approvals: Approvals
-    spawning: SpawnPool
-    limiter_of: Callable[[str], CallLimiter]
-    sink: EventSink
-    user_input: UserInput | None = None
-    neighbours: Neighbours = field(default_factory=Neighbours)
 
 
 @dataclass(slots=True, eq=False)
@@ -86,10 +71,10 @@ class StepDesk:
     booked with all the room they had. ``others`` tells what the step's neighbours claimed to write.
     """
 
-    def __init__(self, shared: Shared, transport: Transport, others: Callable[[], Sequence[str]]) -> None:
+    def __init__(self, services: RunServices, transport: Transport, others: Callable[[], Sequence[str]]) -> None:
         self.result: StepResult | None = None
         self.lost: list[tuple[Usage, float | None]] = []
-        self._shared = shared
+        self._services = services
         self._transport = transport
         self._others = others
         self._leases: dict[int, _Lease] = {}
@@ -160,7 +145,7 @@ class StepDesk:
             raise LinkError(str(error)) from error
         if event is None:
             raise LinkError("an event of no known type")
-        self._shared.sink.publish(event)
+        self._services.sink.publish(event)
 
     def _take_back(self, returned: Returned) -> None:
         lease = self._leases.pop(returned.lease, None)
@@ -168,7 +153,7 @@ class StepDesk:
             return
         if lease.room is not None and returned.usage is not None:
             lease.room.settle(returned.usage, returned.cost_usd)
-        self._shared.approvals.remember(returned.yeses)
+        self._services.approvals.remember(returned.yeses)
         lease.scope.cancel()
 
     def _write_off(self) -> None:
@@ -214,7 +199,7 @@ class StepDesk:
 
     @asynccontextmanager
     async def _room(self, number: int, want: LedgerRoom, lease: _Lease) -> AsyncGenerator[Granted]:
-        account = self._shared.account
+        account = self._services.account
         model = ModelConfig(
             name=want.model, provider=want.provider, input_price=want.input_price, output_price=want.output_price
         )
@@ -233,27 +218,27 @@ class StepDesk:
 
     @asynccontextmanager
     async def _turn(self, number: int) -> AsyncGenerator[Granted]:
-        async with self._shared.approvals.queue:
-            yield Granted(number, yeses=self._shared.approvals.yeses)
+        async with self._services.approvals.queue:
+            yield Granted(number, yeses=self._services.approvals.yeses)
 
     @asynccontextmanager
     async def _answer(self, number: int, want: PersonsAnswer) -> AsyncGenerator[Granted]:
-        approver = self._shared.approvals.approver
+        approver = self._services.approvals.approver
         if approver is None:
             raise NotLentError("this run can ask no one")
         yield Granted(number, answer=await approver.approve(want.request))
 
     @asynccontextmanager
     async def _replies(self, number: int, want: PersonsReplies) -> AsyncGenerator[Granted]:
-        if self._shared.user_input is None:
+        if self._services.user_input is None:
             raise NotLentError("this run can ask no one")
-        answers = await self._shared.user_input([Question.model_validate(asked) for asked in want.questions])
+        answers = await self._services.user_input([Question.model_validate(asked) for asked in want.questions])
         given = None if answers is None else tuple(answer.model_dump(mode="json") for answer in answers)
         yield Granted(number, answers=given)
 
     @asynccontextmanager
     async def _place(self, number: int) -> AsyncGenerator[Granted]:
-        async with self._shared.spawning.place():
+        async with self._services.spawning.place():
             yield Granted(number)
 
     @asynccontextmanager
@@ -262,6 +247,6 @@ class StepDesk:
 
     def _limiter(self, provider: str) -> CallLimiter:
         try:
-            return self._shared.limiter_of(provider)
+            return self._services.limiter_of(provider)
         except KeyError as error:
             raise NotLentError(f"this run knows no provider {provider!r}: its settings have changed") from error

@@ -18,9 +18,10 @@ from subagents.briefing import result_files
 from subagents.command_step import CommandStep
 from subagents.executor import StepResult, StepTask, StopSignal, unserved
 from subagents.host_commands import LOG_FILE, HostCommands, KeptOutput
+from subagents.kit import AgentState
 from subagents.marked_processes import ATTEMPT_MARK, ended_soon
-from subagents.subagent import Belongings, SubAgent, SubAgentConfig
-from subagents.surroundings import Surroundings
+from subagents.subagent import SubAgent, SubAgentConfig
+from subagents.surroundings import AgentContext
 from subagents.verification import NeighbourClaims, Neighbours, Verification, record_name
 from vibe.core.agents.errors import UnknownAgentError
 from vibe.core.agents.profiles import AgentProfile
@@ -41,92 +42,94 @@ class LocalExecutor:
 
     def __init__(
         self,
-        surroundings: Surroundings,
+        context: AgentContext,
         step_folder: Callable[[str], Path],
         neighbours: NeighbourClaims | None = None,
     ) -> None:
-        self._around = surroundings
+        self._context = context
         self._step_folder = step_folder
         self._neighbours = neighbours or Neighbours()
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do one attempt at a step within its time; see ``StepExecutor``."""
-        started = self._around.clock()
+        started = self._context.run.clock()
         mark = uuid4().hex
-        around = replace(self._around, environ={**self._around.environ, ATTEMPT_MARK: mark})
+        context = replace(self._context, environ={**self._context.environ, ATTEMPT_MARK: mark})
         try:
             with self._neighbours.beside(task) as others:
                 if task.has_agent:
-                    ended = await ended_soon(partial(self._run_agent, around, task, stop, others), mark)
+                    ended = await ended_soon(partial(self._run_agent, context, task, stop, others), mark)
                 else:
-                    ended = await ended_soon(partial(self._run_command, around, task), mark)
+                    ended = await ended_soon(partial(self._run_command, context, task), mark)
         except Exception as error:
             if (ended := unserved(error)) is None:
                 raise
-        return structs.replace(ended, duration_s=self._around.clock() - started)
+        return structs.replace(ended, duration_s=self._context.run.clock() - started)
 
-    async def _run_command(self, around: Surroundings, task: StepTask) -> StepResult:
-        step = CommandStep(task, self._commands(around, task))
+    async def _run_command(self, context: AgentContext, task: StepTask) -> StepResult:
+        step = CommandStep(task, self._commands(context, task))
         with anyio.move_on_after(task.step.timeout_seconds):
             await step.do()
         return step.result
 
     async def _run_agent(
-        self, around: Surroundings, task: StepTask, stop: StopSignal, others: Callable[[], Sequence[str]]
+        self, context: AgentContext, task: StepTask, stop: StopSignal, others: Callable[[], Sequence[str]]
     ) -> StepResult:
         verification = await anyio.to_thread.run_sync(self._verification, task, others)
-        around = self._surroundings_of(around, task, verification)
+        context = self._context_of(context, task, verification)
         async with background_commands() as background:
-            agent = await anyio.to_thread.run_sync(self._agent, around, task, background)
-            return await _ended(AgentStep(task, agent, self._commands(around, task), verification), task, stop)
+            agent = await anyio.to_thread.run_sync(self._agent, context, task, background)
+            return await _ended(AgentStep(task, agent, self._commands(context, task), verification), task, stop)
 
     def _verification(self, task: StepTask, others: Callable[[], Sequence[str]]) -> Verification:
         return Verification(task, self._root(task), self._step_folder(task.step_id) / record_name(task), others)
 
-    def _agent(self, around: Surroundings, task: StepTask, background: BackgroundCommands) -> SubAgent:
+    def _agent(self, context: AgentContext, task: StepTask, background: BackgroundCommands) -> SubAgent:
         """The attempt's subagent, with the conversation it had if it was interrupted; reads and makes files."""
         folder = self._step_folder(task.step_id)
         conversation = Transcript.open(folder / transcript_name(task.attempt, task.conversation))
         subagents = folder / subagents_name(task.attempt, task.conversation)
-        belongings = Belongings(outputs=folder / "outputs", subagents=subagents, background=background)
-        return SubAgent(self._config(task), around, conversation, belongings)
+        state = AgentState(
+            conversation=conversation, outputs=folder / "outputs", subagents=subagents, background=background
+        )
+        return SubAgent(self._config(task), context, state)
 
-    def _commands(self, around: Surroundings, task: StepTask) -> HostCommands:
-        sink = TaggingSink(around.sink, subagent_step_id=task.step_id)
+    def _commands(self, context: AgentContext, task: StepTask) -> HostCommands:
+        sink = TaggingSink(context.sink, subagent_step_id=task.step_id)
         return HostCommands(
             self._root(task),
-            around.environ,
+            context.environ,
             sink,
-            around.confinement,
+            context.run.confinement,
             network=_network(task),
-            verify_seconds=around.verify_seconds,
+            verify_seconds=context.run.verify_seconds,
             kept=KeptOutput(file=lambda: self._step_folder(task.step_id) / LOG_FILE, attempt=task.attempt),
         )
 
     def _root(self, task: StepTask) -> Path:
-        return self._around.workspace.root if task.workdir is None else Path(task.workdir)
+        return self._context.workspace.root if task.workdir is None else Path(task.workdir)
 
-    def _surroundings_of(self, around: Surroundings, task: StepTask, verification: Verification) -> Surroundings:
-        """``around`` in the folder the step works in, with its own claim on files as its boundary."""
+    def _context_of(self, context: AgentContext, task: StepTask, verification: Verification) -> AgentContext:
+        """``context`` in the folder the step works in, with its own claim on files as its boundary."""
         workspace = replace(
-            around.workspace,
+            context.workspace,
             root=self._root(task),
-            stands_for=around.workspace.root if task.workdir is not None else None,
+            stands_for=context.workspace.root if task.workdir is not None else None,
             writes=None if task.step.writes is None else tuple(task.step.writes),
             held=verification.held,
             steering=verification.steering,
         ).granting([Path(file) for file in result_files(task)], write=False)
-        accepted = task.step.writes is not None and around.accepted_writes.issuperset(task.step.writes)
-        approvals = around.approvals.at_least(ApprovalMode.EDITS) if accepted else around.approvals
-        return replace(around, workspace=workspace, approvals=approvals, network=_network(task))
+        accepted = task.step.writes is not None and context.run.accepted_writes.issuperset(task.step.writes)
+        approvals = context.approvals.at_least(ApprovalMode.EDITS) if accepted else context.approvals
+        return replace(context, workspace=workspace, approvals=approvals, network=_network(task))
 
     def _profile(self, task: StepTask) -> AgentProfile | None:
         """The profile the step names. A plan that names one was checked before it started."""
         if task.step.agent is None:
             return None
-        if self._around.agents is None:
+        if self._context.agents is None:
             raise UnknownAgentError(task.step.agent, ())
-        return self._around.agents.delegated(task.step.agent)
+        return self._context.agents.delegated(task.step.agent)
 
     def _config(self, task: StepTask) -> SubAgentConfig:
         return SubAgentConfig(

@@ -18,10 +18,12 @@ from msgspec import structs
 from subagents.attempt_spending import attempt_spending
 from subagents.executor import ENVIRONMENT_REASON, StepExecutor, StepResult, StepTask, StopSignal, unserved
 from subagents.link import Begin, Cancel, LinkError, MismatchError, Stop
-from subagents.link_run import Shared, StepDesk
+from subagents.link_run import StepDesk
 from subagents.loose_ends import LooseEnds
 from subagents.process_pool import ProcessPool
+from subagents.run_services import RunServices
 from subagents.step_process import ProcessStartError, StepProcess, StepProgram
+from subagents.verification import Neighbours
 from vibe.core.outcome import Outcome
 
 logger = logging.getLogger(__name__)
@@ -51,10 +53,16 @@ class ProcessExecutor:
     """
 
     def __init__(
-        self, pool: ProcessPool, shared: Shared, commands: StepExecutor, step_folder: Callable[[str], Path]
+        self,
+        pool: ProcessPool,
+        services: RunServices,
+        neighbours: Neighbours,
+        commands: StepExecutor,
+        step_folder: Callable[[str], Path],
     ) -> None:
         self._pool = pool
-        self._shared = shared
+        self._services = services
+        self._neighbours = neighbours
         self._commands = commands
         self._step_folder = step_folder
 
@@ -63,7 +71,7 @@ class ProcessExecutor:
         if not task.has_agent:
             return await self._commands.run(task, stop)
         started = time.monotonic()
-        with self._shared.neighbours.beside(task) as others:
+        with self._neighbours.beside(task) as others:
             result = await self._run_agent(task, stop, others)
         return structs.replace(result, duration_s=time.monotonic() - started)
 
@@ -72,7 +80,7 @@ class ProcessExecutor:
             process = await self._pool.take()
         except ProcessStartError as error:
             return unserved(error) or StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
-        attempt = _Attempt(process, self._shared, others)
+        attempt = _Attempt(process, self._services, others)
         try:
             await attempt.work(task, stop)
         finally:
@@ -95,11 +103,11 @@ class ProcessExecutor:
 class _Attempt:
     """One attempt and its process."""
 
-    def __init__(self, process: StepProcess, shared: Shared, others: Callable[[], Sequence[str]]) -> None:
+    def __init__(self, process: StepProcess, services: RunServices, others: Callable[[], Sequence[str]]) -> None:
         self._process = process
-        self._account = shared.account
-        self._ends = LooseEnds(shared.sink)
-        self.desk = StepDesk(replace(shared, sink=self._ends), process.link, others)
+        self._account = services.account
+        self._ends = LooseEnds(services.sink)
+        self.desk = StepDesk(replace(services, sink=self._ends), process.link, others)
         self._flaw: LinkError | None = None
         self._hung_up = False
         self._stopped = False
@@ -187,13 +195,17 @@ class _Attempt:
 
 @asynccontextmanager
 async def process_executor(
-    settings: ProcessSettings, shared: Shared, commands: StepExecutor, step_folder: Callable[[str], Path]
+    settings: ProcessSettings,
+    services: RunServices,
+    neighbours: Neighbours,
+    commands: StepExecutor,
+    step_folder: Callable[[str], Path],
 ) -> AsyncGenerator[ProcessExecutor]:
     """An executor with its processes; those that wait are ended with the block."""
     pool = ProcessPool(settings.program, spares=settings.spares, expected=settings.expected)
     try:
         await pool.fill()
-        yield ProcessExecutor(pool, shared, commands, step_folder)
+        yield ProcessExecutor(pool, services, neighbours, commands, step_folder)
     finally:
         await pool.close()
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from anyio import to_thread
 
 from subagents.budget import Limits
-from subagents.kit import AgentParts, agent_kit
-from subagents.surroundings import Surroundings
+from subagents.kit import AgentParts, AgentState, agent_kit
+from subagents.surroundings import AgentContext
 from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.config.models import ModelConfig
 from vibe.core.guidance import AgentPlace
@@ -48,19 +48,19 @@ class Reader:
     """
 
     def __init__(
-        self, name: str, around: Surroundings, limits: ReaderLimits, conversation: Transcript | None = None
+        self, name: str, context: AgentContext, limits: ReaderLimits, conversation: Transcript | None = None
     ) -> None:
         self.conversation = conversation or Transcript()
         self._name = name
-        self._around = around
+        self._context = context
         self._limits = limits
-        priced = limits.max_price is not None or around.account.has_price_limit
-        models, alias = around.models, around.default_model
+        priced = limits.max_price is not None or context.account.has_price_limit
+        models, alias = context.models, context.default_model
         model = models.resolve_priced(alias) if priced else models.resolve(alias)
         self.model: ModelConfig = model.model_copy(
             update={"context_size": min(model.context_size, limits.max_context_tokens)}
         )
-        self.tools = reading_tools(around.tools, attended=around.user_input is not None)
+        self.tools = reading_tools(context.tools, attended=context.user_input is not None)
 
     async def read(self, orders: str, prompt: str, hand_in: HandIn, stop: StopSignal) -> ActResult:
         """Do the task; ``orders`` are what its system prompt begins with. What goes wrong is in the result."""
@@ -69,24 +69,30 @@ class Reader:
 
     def _kit(self, orders: str, hand_in: HandIn) -> AgentKit:
         """What it works with; reads files."""
-        around, limits = self._around, self._limits
+        context, limits = self._context, self._limits
         place = AgentPlace(
-            root=around.workspace.root, sink=around.sink, environ=around.environ, subagent={"id": self._name}
+            root=context.workspace.root, sink=context.sink, environ=context.environ, subagent={"id": self._name}
         )
-        asking = None if around.user_input is None else _Once(around.user_input)
+        asking = None if context.user_input is None else _Once(context.user_input)
+        account = context.account.open(
+            f"the {self._name}", Limits(max_tokens=limits.max_tokens, max_price=limits.max_price)
+        )
         return agent_kit(
-            replace(around, base_prompt=orders, user_input=asking, agents=None, spawning=None),
+            replace(
+                context,
+                tools=self.tools.with_tool(hand_in.tool_class()),
+                account=account,
+                user_input=asking,
+                agents=None,
+                spawning=None,
+            ),
             AgentParts(
+                state=AgentState(conversation=self.conversation),
                 model=self.model,
                 profile=None,
-                tools=self.tools.with_tool(hand_in.tool_class()),
-                taught=around.guidance.for_agent(place),
-                transcript=self.conversation,
-                sink=around.sink,
-                account=around.account.open(
-                    f"the {self._name}", Limits(max_tokens=limits.max_tokens, max_price=limits.max_price)
-                ),
+                taught=context.guidance.for_agent(place),
                 caller=self._name,
+                base_prompt=orders,
                 hand_in=hand_in,
             ),
         )

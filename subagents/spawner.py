@@ -12,9 +12,9 @@ import anyio
 import anyio.to_thread
 
 from subagents.executor import ENVIRONMENT_REASON, AgentUsage
-from subagents.kit import TASK_TOOL
-from subagents.subagent import Belongings, SubAgent, SubAgentConfig, SubAgentResult
-from subagents.surroundings import Parent
+from subagents.kit import TASK_TOOL, AgentState
+from subagents.subagent import SubAgent, SubAgentConfig, SubAgentResult
+from subagents.surroundings import AgentContext
 from vibe.core.agents.manager import AgentManager
 from vibe.core.agents.profiles import AgentProfile, AgentSafety
 from vibe.core.config.models import SubagentsConfig
@@ -51,9 +51,9 @@ class SpawnPool:
         self.slots = anyio.Semaphore(limits.max_parallel)
         self._spawned = spawned
 
-    def below(self, parent: Parent) -> Spawner:
-        """Who starts subagents for one agent."""
-        return Spawner(self, parent)
+    def below(self, agent_id: str, context: AgentContext, folder: Path) -> Spawner:
+        """Who starts subagents for one agent; see ``Spawning``."""
+        return Spawner(self, agent_id, context, folder)
 
     def earlier(self, folder: Path) -> tuple[AgentUsage, ...]:
         """What the subagents in a folder used; reads files."""
@@ -90,11 +90,13 @@ class Spawner:
     ``stop`` reaches them too. ``agents`` is what each has used so far, those of an interrupted run before included.
     """
 
-    def __init__(self, pool: SpawnPool, parent: Parent) -> None:
+    def __init__(self, pool: SpawnPool, agent_id: str, context: AgentContext, folder: Path) -> None:
         self.stop: StopSignal = NeverStop()
         self._pool = pool
-        self._parent = parent
-        self._earlier = tuple(earlier_subagents(parent.folder, parent.agent_id))
+        self._agent_id = agent_id
+        self._context = context
+        self._folder = folder
+        self._earlier = tuple(earlier_subagents(folder, agent_id))
         self._mine: list[SubAgent] = []
 
     @property
@@ -105,7 +107,7 @@ class Spawner:
     @property
     def started(self) -> tuple[AgentUsage, ...]:
         """The same of those this one started."""
-        parent_id = self._parent.agent_id
+        parent_id = self._agent_id
         return tuple(
             _usage(agent.subagent_id, agent.conversation, parent_id, agent.config.caller) for agent in self._mine
         )
@@ -139,7 +141,7 @@ class Spawner:
 
     def _make(self, order: SubagentOrder, profile: AgentProfile, background: BackgroundCommands) -> SubAgent:
         """A subagent with a folder of its own; makes files."""
-        limits, around = self._pool.limits, self._parent.surroundings
+        limits = self._pool.limits
         subagent_id = uuid4().hex
         folder = self._folder_of(profile.name, subagent_id)
         config = SubAgentConfig(
@@ -151,12 +153,17 @@ class Spawner:
             max_tokens=limits.max_tokens,
             max_turns=limits.max_turns,
             profile=profile,
-            parent_id=self._parent.agent_id,
+            parent_id=self._agent_id,
             caller=profile.name,
         )
-        belongings = Belongings(subagent_id=subagent_id, outputs=folder / "outputs", background=background)
+        state = AgentState(
+            agent_id=subagent_id,
+            conversation=Transcript(path=folder / TRANSCRIPT_FILE),
+            outputs=folder / "outputs",
+            background=background,
+        )
         try:
-            agent = SubAgent(config, around, Transcript(path=folder / TRANSCRIPT_FILE), belongings)
+            agent = SubAgent(config, self._context, state)
             folder.mkdir(parents=True, mode=0o700)
         except OSError as error:
             raise SpawnError(f"the subagent's folder can't be made ({error.strerror})") from error
@@ -165,13 +172,13 @@ class Spawner:
         return agent
 
     def _folder_of(self, agent_name: str, subagent_id: str) -> Path:
-        return self._parent.folder / f"{agent_name}-{subagent_id[:12]}"
+        return self._folder / f"{agent_name}-{subagent_id[:12]}"
 
     def _save(self, agent: SubAgent, order: SubagentOrder, acted: SubAgentResult) -> None:
         """Write the result as a whole, or not at all."""
         document = {
             "subagent_id": agent.subagent_id,
-            "parent_id": self._parent.agent_id,
+            "parent_id": self._agent_id,
             "tool_call_id": order.tool_call_id,
             "agent": order.agent,
             "task": order.task,

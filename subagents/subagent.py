@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from uuid import uuid4
 
 from ipc.events import SubAgentFinishedEvent, SubAgentStartedEvent, WarningEvent
 from ipc.sink import TaggingSink
 from subagents.budget import Limits
 from subagents.executor import AgentUsage, total_usage
-from subagents.kit import TASK_TOOL, AgentParts, agent_kit
-from subagents.surroundings import Brood, Parent, Surroundings
+from subagents.kit import TASK_TOOL, AgentParts, AgentState, agent_kit
+from subagents.surroundings import AgentContext, ChildSpawner
 from subagents.tool_policy import step_tools
 from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.agents.profiles import AgentProfile
@@ -19,9 +18,7 @@ from vibe.core.config.models import ModelConfig
 from vibe.core.guidance import AgentPlace
 from vibe.core.messages import AssistantMessage, Usage
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
-from vibe.core.session.transcript import Transcript
 from vibe.core.stop import NeverStop, StopSignal
-from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.profile_view import profile_view
@@ -51,20 +48,6 @@ class SubAgentConfig:
     hand_in: HandIn | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Belongings:
-    """What is one agent's alone.
-
-    ``outputs`` keeps tool outputs that are too long for the conversation; ``subagents`` is where those it starts have
-    their folders (None: it starts none); ``background`` None: no command of it runs on after its call.
-    """
-
-    subagent_id: str = ""
-    outputs: Path | None = None
-    subagents: Path | None = None
-    background: BackgroundCommands | None = None
-
-
 SubAgentResult = ActResult
 """What a subagent came to: an ``ActResult`` over its whole conversation."""
 
@@ -75,46 +58,41 @@ class SubAgent:
     ``conversation`` grows as it works; one that has begun already is gone on with.
     """
 
-    def __init__(
-        self,
-        config: SubAgentConfig,
-        surroundings: Surroundings,
-        conversation: Transcript,
-        belongings: Belongings | None = None,
-    ) -> None:
-        self._own = belongings or Belongings()
-        self.subagent_id = self._own.subagent_id or uuid4().hex
+    def __init__(self, config: SubAgentConfig, context: AgentContext, state: AgentState) -> None:
+        self.subagent_id = state.agent_id or uuid4().hex
         self.config = config
-        self.conversation = conversation
-        models = surroundings.models
+        self.conversation = state.conversation
+        self._state = replace(state, agent_id=self.subagent_id)
+        models = context.models
         own = models if config.profile is None else models.adjusted(config.profile.settings)
-        self._around = replace(surroundings, models=own)
-        self._sink = TaggingSink(surroundings.sink, subagent_id=self.subagent_id, subagent_step_id=config.step_id)
+        sink = TaggingSink(context.sink, subagent_id=self.subagent_id, subagent_step_id=config.step_id)
+        self._context = replace(context, models=own, sink=sink)
         self._model = self._resolve_model()
         self._tools = self._choose_tools()
         self._offered = self._tools if config.hand_in is None else self._tools.with_tool(config.hand_in.tool_class())
-        self._taught = surroundings.guidance.for_agent(self._place())
+        self._taught = context.guidance.for_agent(self._place())
         usage, cost_usd = self._spent_before()
-        self._account = surroundings.account.open(
+        account = context.account.open(
             f"step {config.step_id!r}" if config.step_id else f"subagent {config.caller!r}",
             Limits(max_tokens=config.max_tokens, max_price=config.max_price),
             spent=usage,
             cost_usd=cost_usd,
         )
-        self._brood = self._spawner()
+        self._context = replace(self._context, account=account, tools=self._tools)
+        self._spawner = self._spawner_of_its_own()
         self._loop = AgentLoop(self._kit(), max_turns=config.max_turns)
         self._started: float | None = None
 
     async def execute(self, prompt: str, stop: StopSignal | None = None) -> SubAgentResult:
         """Do the step, or go on with it where its conversation was cut off."""
         self._heed(stop)
-        self._started = self._around.clock()
+        self._started = self._context.run.clock()
         self._announce_start()
         if not self.conversation.messages:
             return await self._loop.act(prompt, stop)
         if self.conversation.dropped_bytes:
             dropped = f"{self.conversation.dropped_bytes} bytes of a torn message were dropped from the conversation"
-            self._sink.publish(WarningEvent(code="transcript.torn", message=dropped))
+            self._context.sink.publish(WarningEvent(code="transcript.torn", message=dropped))
         return await self._loop.resume(stop)
 
     async def continue_with(self, prompt: str, stop: StopSignal | None = None) -> SubAgentResult:
@@ -126,13 +104,13 @@ class SubAgent:
         """Announce the end, if it has begun; the caller knows the checks' verdict, the conversation does not."""
         if self._started is None:
             return
-        self._sink.publish(
+        self._context.sink.publish(
             SubAgentFinishedEvent(
                 outcome=outcome,
                 reason=reason,
                 tokens=self.conversation.usage.total_tokens,
                 turns=self.conversation.turns,
-                duration_s=self._around.clock() - self._started,
+                duration_s=self._context.run.clock() - self._started,
                 cost_usd=self.conversation.cost_usd,
             )
         )
@@ -147,7 +125,7 @@ class SubAgent:
             usage=self.conversation.usage,
             cost_usd=self.conversation.cost_usd,
         )
-        return (own, *(self._brood.agents if self._brood else ()))
+        return (own, *(self._spawner.agents if self._spawner else ()))
 
     @property
     def spent(self) -> tuple[Usage, float | None]:
@@ -162,23 +140,23 @@ class SubAgent:
         return next(said, "")
 
     def _heed(self, stop: StopSignal | None) -> None:
-        if self._brood is not None:
-            self._brood.stop = stop or NeverStop()
+        if self._spawner is not None:
+            self._spawner.stop = stop or NeverStop()
 
     def _choose_tools(self) -> ToolManager:
         """What it may use: no more than its profile has, and no subagents where it can start none."""
-        config, tools = self.config, self._around.tools
+        config, tools = self.config, self._context.tools
         if config.profile is not None:
             tools = profile_view(tools, config.profile, may_widen=False)
         patterns = step_tools(
-            config.mode, config.allowed_tools, config.denied_tools, attended=self._around.user_input is not None
+            config.mode, config.allowed_tools, config.denied_tools, attended=self._context.user_input is not None
         )
-        spawns = self._around.spawning is not None and self._own.subagents is not None
+        spawns = self._context.spawning is not None and self._state.subagents is not None
         chosen = tools.filtered(patterns.allowed, patterns.denied if spawns else (*patterns.denied, TASK_TOOL))
-        return self._around.guidance.tools(chosen)
+        return self._context.guidance.tools(chosen)
 
     def _place(self) -> AgentPlace:
-        config, around = self.config, self._around
+        config, context = self.config, self._context
         named = {
             "id": self.subagent_id,
             "step_id": config.step_id,
@@ -186,67 +164,55 @@ class SubAgent:
             "parent_id": config.parent_id,
         }
         return AgentPlace(
-            root=around.workspace.root,
-            sink=self._sink,
-            environ=around.environ,
+            root=context.workspace.root,
+            sink=self._context.sink,
+            environ=context.environ,
             subagent=named,
             conversation=self.conversation.messages,
         )
 
     def _spent_before(self) -> tuple[Usage, float | None]:
         """What an earlier run spent on the conversation so far, subagents included."""
-        around, folder = self._around, self._own.subagents
-        earlier = around.spawning.earlier(folder) if around.spawning and folder else ()
+        context, folder = self._context, self._state.subagents
+        earlier = context.spawning.earlier(folder) if context.spawning and folder else ()
         return total_usage((self.conversation, *earlier))
 
-    def _spawner(self) -> Brood | None:
-        around, folder = self._around, self._own.subagents
-        if around.spawning is None or folder is None or TASK_TOOL not in self._tools.available:
+    def _spawner_of_its_own(self) -> ChildSpawner | None:
+        context, folder = self._context, self._state.subagents
+        if context.spawning is None or folder is None or TASK_TOOL not in self._tools.available:
             return None
         inherited = replace(
-            around,
-            default_model=self._model.key,
-            tools=self._tools,
-            sink=self._sink,
-            account=self._account,
-            spawning=None,
-            guidance=around.guidance.below(self._taught),
+            context, default_model=self._model.key, spawning=None, guidance=context.guidance.below(self._taught)
         )
-        return around.spawning.below(Parent(agent_id=self.subagent_id, surroundings=inherited, folder=folder))
+        return context.spawning.below(self.subagent_id, inherited, folder)
 
     def _resolve_model(self) -> ModelConfig:
         """The step's model, with its prices where a limit depends on them."""
         profile = self.config.profile
-        models = self._around.models
-        alias = self.config.model or (profile and profile.active_model) or self._around.default_model
-        priced = self.config.max_price is not None or self._around.account.has_price_limit
+        models = self._context.models
+        alias = self.config.model or (profile and profile.active_model) or self._context.default_model
+        priced = self.config.max_price is not None or self._context.account.has_price_limit
         return models.resolve_priced(alias) if priced else models.resolve(alias)
 
     def _kit(self) -> AgentKit:
-        config, own = self.config, self._own
+        config = self.config
         return agent_kit(
-            self._around,
+            replace(self._context, tools=self._offered),
             AgentParts(
+                state=self._state,
                 model=self._model,
                 profile=config.profile,
-                tools=self._offered,
                 taught=self._taught,
-                conversation_id=self.subagent_id,
-                transcript=self.conversation,
-                sink=self._sink,
-                account=self._account,
                 caller=config.caller or config.step_id,
                 role=MODE_CATALOG[config.mode].subagent_guidance,
                 lean=True,
-                outputs=own.outputs,
-                subagents=self._brood,
-                background=own.background,
+                subagents=self._spawner,
                 hand_in=config.hand_in,
             ),
         )
 
     def _announce_start(self) -> None:
-        self._sink.publish(
+        self._context.sink.publish(
             SubAgentStartedEvent(
                 title=self.config.title,
                 mode=self.config.mode.value,

@@ -1,4 +1,4 @@
-"""What the agents of one run share, and how an agent starts others: the ports of the spawner."""
+"""What the agents of a run share, what one of them has, and how it starts others: the ports of the spawner."""
 
 from __future__ import annotations
 
@@ -26,46 +26,48 @@ from vibe.core.tools.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What all subagents of a run share.
+class RunContext:
+    """What is the same for all agents of a run."""
 
-    ``default_model`` is for those that name none (None: the configured one). ``account`` is the plan's; ``environ`` is
-    for the processes they start. ``agents`` are the profiles there are; ``spawning`` None: none of them may start others;
-    ``confinement`` None: nothing confines commands; ``network`` None: those it confines reach what the settings let them.
-    ``guidance`` is what the user and the project teach them. ``user_input`` asks a person (None: nobody is there).
-    ``accepted_writes`` are globs of files that steps which claim to write them may edit unasked.
-    """
-
-    models: ModelCatalog
-    default_model: str | None = None
-    tools: ToolManager
-    workspace: Workspace
-    approvals: Approvals
-    sink: EventSink
-    account: Account
     base_prompt: str
-    environ: Mapping[str, str] = field(default_factory=dict[str, str])
-    clock: Callable[[], float] = time.monotonic
-    agents: AgentManager | None = None
-    spawning: Spawning | None = None
     confinement: Confinement | None = None
-    network: Network | None = None
-    guidance: Guidance = field(default_factory=Guidance)
-    verify_seconds: float = VERIFY_SECONDS
-    user_input: UserInput | None = None
+    """None: nothing confines commands."""
     accepted_writes: frozenset[str] = frozenset()
+    """Globs of files that steps which claim to write them may edit unasked."""
+    verify_seconds: float = VERIFY_SECONDS
+    """How long a check may take."""
+    clock: Callable[[], float] = time.monotonic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parent:
-    """An agent that may start others: they get its ``surroundings``, and a folder each in ``folder``."""
+class AgentContext:
+    """What one agent has of the run, and the most that an agent which it starts can have."""
 
-    agent_id: str
-    surroundings: Surroundings
-    folder: Path
+    run: RunContext
+    models: ModelCatalog
+    default_model: str | None = None
+    """For an agent that names none; None: the configured one."""
+    tools: ToolManager
+    agents: AgentManager | None = None
+    """The profiles there are."""
+    guidance: Guidance = field(default_factory=Guidance)
+    """What the user and the project teach it."""
+    workspace: Workspace
+    approvals: Approvals
+    user_input: UserInput | None = None
+    """Asks a person; None: nobody is there."""
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    """For the processes it starts."""
+    network: Network | None = None
+    """How far its confined commands reach; None: as the settings let them."""
+    sink: EventSink
+    account: Account
+    """What pays for it."""
+    spawning: Spawning | None = None
+    """None: it may not start others."""
 
 
-class Brood(SubagentSpawner, Protocol):
+class ChildSpawner(SubagentSpawner, Protocol):
     """Starts the subagents of one agent. ``stop`` reaches them; ``agents`` is what each has used."""
 
     stop: StopSignal
@@ -79,8 +81,8 @@ class Brood(SubagentSpawner, Protocol):
 class Spawning(Protocol):
     """Lets the agents of one run start subagents."""
 
-    def below(self, parent: Parent) -> Brood:
-        """Who starts the subagents of one agent; reads files."""
+    def below(self, agent_id: str, context: AgentContext, folder: Path) -> ChildSpawner:
+        """Who starts the subagents of one agent: they get its context, and a folder each in ``folder``; reads files."""
         ...
 
     def earlier(self, folder: Path) -> tuple[AgentUsage, ...]:

@@ -11,9 +11,10 @@ import anyio
 
 from ipc.sink import MemorySink
 from subagents.budget import Account, Limits
-from subagents.link_run import Shared, StepDesk
+from subagents.link_run import StepDesk
 from subagents.link_step import StepLink
 from subagents.process.transport import Transport
+from subagents.run_services import RunServices
 from subagents.spawner import SpawnPool
 from tests.fakes.memory_link import memory_link
 from vibe.core.agents.manager import AgentManager, AgentSources
@@ -65,7 +66,7 @@ class Person:
 
 def shared_of_a_run(
     *, limits: Limits | None = None, person: Person | None = None, most_subagents: int = 20, slots: int = 4
-) -> Shared:
+) -> RunServices:
     """What is one for a run; every provider has ``slots``."""
     limiters: dict[str, ProviderLimiter] = {}
 
@@ -74,7 +75,7 @@ def shared_of_a_run(
             raise KeyError(provider)
         return limiters.setdefault(provider, ProviderLimiter(max_concurrency=slots, max_pause_seconds=60))
 
-    return Shared(
+    return RunServices(
         account=Account("the plan", limits or Limits()),
         approvals=Approvals(approver=person),
         spawning=SpawnPool(NO_AGENTS, SubagentsConfig(max_spawned=most_subagents)),
@@ -98,7 +99,7 @@ class LinkedStep:
 
 @asynccontextmanager
 async def linked_step(
-    shared: Shared, *neighbours: str, ends: tuple[Transport, Transport] | None = None
+    shared: RunServices, *neighbours: str, ends: tuple[Transport, Transport] | None = None
 ) -> AsyncGenerator[LinkedStep]:
     """A step that is served; its process is gone, and everything given back, when the block ends.
 

@@ -13,7 +13,7 @@ from ipc.sink import MemorySink
 from subagents.budget import Account, Limits
 from subagents.executor import StepResult, StepTask
 from subagents.local import LocalExecutor
-from subagents.surroundings import Surroundings
+from subagents.surroundings import AgentContext, RunContext
 from tests.fakes.engine import BUILTIN_TOOLS
 from tests.fakes.models import MODEL, FakeModel
 from vibe.core.config.models import ModelConfig, VibeConfig
@@ -61,18 +61,17 @@ class StepBench:
         self.sink = MemorySink()
         self.model = FakeModel(self.answers)
         self.account = Account("the plan", self.limits)
-        self.surroundings = Surroundings(
+        self.context = AgentContext(
+            run=RunContext(base_prompt="You are a test.", verify_seconds=self.verify_seconds),
             models=FakeCatalog(self.model),
             tools=BUILTIN_TOOLS,
             workspace=Workspace(root=self.root),
             approvals=Approvals(mode=self.mode),
             sink=self.sink,
             account=self.account,
-            base_prompt="You are a test.",
             environ={"PATH": f"{Path(sys.executable).parent}{os.pathsep}/usr/bin{os.pathsep}/bin"},
-            verify_seconds=self.verify_seconds,
         )
-        self.executor = LocalExecutor(self.surroundings, self.step_folder)
+        self.executor = LocalExecutor(self.context, self.step_folder)
 
     def step_folder(self, step_id: str) -> Path:
         """Where a step keeps its conversation."""

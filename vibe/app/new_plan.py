@@ -16,7 +16,7 @@ from planner.agent import CALLER, Draft, PlannerAgent, PlanningLimits
 from planner.estimate import estimate, notes
 from planner.repair import Repaired
 from subagents.budget import Account, Limits
-from subagents.surroundings import Surroundings
+from subagents.surroundings import AgentContext, RunContext
 from vibe import __version__
 from vibe.app.build import Engine, EngineRequest, build_engine
 from vibe.app.host import Host
@@ -79,12 +79,12 @@ async def new_plan(
             )
             for warning in engine.warnings:
                 channel.sink.publish(WarningEvent(code="start", message=warning))
-            around = _surroundings(request, engine, limits, channel, user_input)
+            context = _context(request, engine, limits, channel, user_input)
             started = time.monotonic()
             draft: Draft | None = None
             with scope:
-                draft = await PlannerAgent(around, limits).plan(request.goal)
-            record = _record(draft, engine, around.account, channel, signals.exit_code)
+                draft = await PlannerAgent(context, limits).plan(request.goal)
+            record = _record(draft, engine, context.account, channel, signals.exit_code)
             record = replace(record, duration_s=time.monotonic() - started)
             channel.sink.publish(SessionEndedEvent(outcome=record.outcome.value, exit_code=record.exit_code))
         return _made(draft, record, engine)
@@ -102,14 +102,15 @@ def _prepare(request: NewPlanRequest, host: Host) -> tuple[Engine, ModelConfig, 
     return engine, model, limits
 
 
-def _surroundings(
+def _context(
     request: NewPlanRequest,
     engine: Engine,
     limits: PlanningLimits,
     channel: Publishing,
     user_input: UserInput | None,
-) -> Surroundings:
-    return Surroundings(
+) -> AgentContext:
+    return AgentContext(
+        run=RunContext(base_prompt=engine.base_prompt),
         models=engine.models,
         default_model=request.model,
         tools=engine.tools,
@@ -117,7 +118,6 @@ def _surroundings(
         approvals=engine.approvals(ApprovalMode.ASK, None),
         sink=channel.sink,
         account=Account("this run", Limits(max_tokens=limits.max_tokens, max_price=limits.max_price)),
-        base_prompt=engine.base_prompt,
         environ=engine.environ,
         guidance=replace(engine.guidance, session_id=channel.session_id),
         user_input=user_input,

@@ -11,7 +11,7 @@ from planner.loader import LoadedPlan
 from planner.model import Plan
 from planner.revising import ReplanPolicy
 from planner.step_limits import StepLimits
-from subagents.surroundings import Surroundings
+from subagents.surroundings import AgentContext
 from subagents.worktree_kept import KeptBy
 from subagents.worktree_repository import find_repository
 from vibe.app.build import Engine
@@ -81,20 +81,20 @@ def limits_of(
 
 
 def replan_policy(
-    around: Surroundings, config: PlannerConfig, *, new_commands: bool, folder: Path, kept_by: KeptBy | None = None
+    context: AgentContext, config: PlannerConfig, *, new_commands: bool, folder: Path, kept_by: KeptBy | None = None
 ) -> ReplanPolicy:
     """Who mends the plan of a run, how often, and what no revision may ask for.
 
     ``new_commands``: with command lines that nobody has read. ``kept_by`` gives the work of failed steps.
     """
-    check = partial(check_revised, around, config)
+    check = partial(check_revised, context, config)
     if not config.enabled:
         return ReplanPolicy(max_replans=config.max_replans, check=check)
-    planner = PlannerAgent(around, limits_of(config), new_commands=new_commands, folder=folder, kept_by=kept_by)
+    planner = PlannerAgent(context, limits_of(config), new_commands=new_commands, folder=folder, kept_by=kept_by)
     return ReplanPolicy(reviser=planner, max_replans=config.max_replans, check=check)
 
 
-def check_revised(around: Surroundings, config: PlannerConfig, plan: Plan) -> None:
+def check_revised(context: AgentContext, config: PlannerConfig, plan: Plan) -> None:
     """See that every step of a plan that was changed while it runs could start; waits for git.
 
     Whether a merge is under way is not asked: it may be that of one of the plan's own steps.
@@ -104,12 +104,12 @@ def check_revised(around: Surroundings, config: PlannerConfig, plan: Plan) -> No
             repository for worktrees.
         EnvironmentFailure: a provider's key is missing.
     """
-    check_surroundings(plan, around, around.default_model)
+    check_surroundings(plan, context, context.default_model)
     wanted = "" if config.enabled else _wish_for_replans(plan)
     if wanted:
         raise PlannerDisabledError("the configuration", wanted)
     if wants_worktrees(plan):
-        find_repository(around.workspace.root, around.environ)
+        find_repository(context.workspace.root, context.environ)
 
 
 def with_decision_timeout(loaded: LoadedPlan, seconds: float) -> LoadedPlan:

@@ -17,9 +17,9 @@ from ipc.events import SessionEndedEvent, SessionStartedEvent, WarningEvent
 from ipc.sink import EventSink, TaggingSink
 from subagents.budget import Account, Limits
 from subagents.executor import AgentUsage, total_usage
-from subagents.kit import AgentParts, agent_kit
+from subagents.kit import AgentParts, AgentState, agent_kit
 from subagents.spawner import Spawner, SpawnPool
-from subagents.surroundings import Parent, Surroundings
+from subagents.surroundings import AgentContext, RunContext
 from vibe import __version__
 from vibe.app.build import Engine, EngineRequest, build_engine
 from vibe.app.chat_session import ChatSession, SessionOpening
@@ -197,7 +197,7 @@ class _Chat:
         self._taught = self._guidance()
         self._started = time.monotonic()
         self._environment_failed = False
-        self._brood: Spawner | None = None
+        self._spawner: Spawner | None = None
 
     async def run(self, wishes: ChatWishes) -> RunRecord:
         sink = self._sink
@@ -297,10 +297,11 @@ class _Chat:
         harmless = [name for name, tool in every.items() if tool.read_only and name != "task"]  # whose agent may write
         return (FileHistory(partial(self._session.snapshots, self._engine.environ), harmless),)
 
-    def _surroundings(self) -> Surroundings:
+    def _context(self) -> AgentContext:
         """What this agent has, and passes on to those it starts."""
         engine = self._engine
-        return Surroundings(
+        return AgentContext(
+            run=RunContext(base_prompt=engine.base_prompt, confinement=engine.confinement),
             models=engine.models,
             default_model=self._model.key,
             tools=self._tools,
@@ -308,34 +309,30 @@ class _Chat:
             approvals=engine.approvals(self._approval_mode(), self._person and self._person.approver),
             sink=self._sink,
             account=self._account,
-            base_prompt=engine.base_prompt,
             environ=engine.environ,
             agents=engine.agents,
             guidance=engine.guidance.below(self._taught),
-            confinement=engine.confinement,
             user_input=self._person and self._person.user_input,
         )
 
     def _kit(self, background: BackgroundCommands) -> AgentKit:
         """What the agent works with; reads files."""
         engine, session = self._engine, self._session
-        around = self._surroundings()
-        parent = Parent(agent_id=session.session_id, surroundings=around, folder=session.folder.path / "subagents")
-        self._brood = SpawnPool(engine.agents, engine.config.subagents).below(parent)
+        context, folder = self._context(), session.folder.path / "subagents"
+        self._spawner = SpawnPool(engine.agents, engine.config.subagents).below(session.session_id, context, folder)
         return agent_kit(
-            around,
+            context,
             AgentParts(
+                state=AgentState(
+                    agent_id=session.session_id,
+                    conversation=session.transcript,
+                    outputs=session.folder.outputs,
+                    background=background,
+                ),
                 model=self._model,
                 profile=self._profile,
-                tools=self._tools,
                 taught=self._taught,
-                conversation_id=session.session_id,
-                transcript=session.transcript,
-                sink=self._sink,
-                account=self._account,
-                outputs=session.folder.outputs,
-                subagents=self._brood,
-                background=background,
+                subagents=self._spawner,
                 middleware=self._middleware(),
                 fork=session.fork,
             ),
@@ -347,7 +344,7 @@ class _Chat:
 
     def _agents(self) -> list[AgentRecord]:
         """The agent and those it started, each with what it used by itself."""
-        started = self._brood.started if self._brood else ()
+        started = self._spawner.started if self._spawner else ()
         theirs, their_cost = total_usage(started)
         total, cost = self._account.usage, self._account.cost_usd
         own_cost = None if cost is None or their_cost is None else cost - their_cost

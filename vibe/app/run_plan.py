@@ -34,6 +34,7 @@ from planner.store import PlanStore
 from subagents.attempt_spending import attempt_spending
 from subagents.budget import Account
 from subagents.executor import StepExecutor
+from subagents.run_services import RunServices
 from subagents.spawner import SpawnPool, started_subagents
 from subagents.worktree_kept import KeptBy
 from vibe import __version__
@@ -51,8 +52,8 @@ from vibe.app.request_board import RequestBoard
 from vibe.app.result_record import RunRecord
 from vibe.app.served_wishes import PlanWishes
 from vibe.app.signals import handled_signals
-from vibe.app.step_executor import APPROVAL_MODES, Crew, plan_limits, step_executor
-from vibe.app.step_surroundings import StepPlace, StepServices, step_surroundings
+from vibe.app.step_executor import APPROVAL_MODES, PlanSteps, plan_limits, step_executor
+from vibe.app.step_surroundings import StepPlace, step_context
 from vibe.app.tool_servers import tool_servers
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.tools.ports import Approver
@@ -183,13 +184,13 @@ async def _dispatch(run: _Attached, control: PlanControl, stack: AsyncExitStack)
     prepared, store, sink = run.prepared, run.store, run.channel.sink
     engine, plan = prepared.engine, prepared.loaded.plan
     activity = ActivitySink(sink)
-    crew = await anyio.to_thread.run_sync(_crew, run, activity)
-    steps = await stack.enter_async_context(step_executor(crew, store, plan, run.host))
-    worktrees = await stack.enter_async_context(worktree_executor(steps, store, engine, run.host, activity))
+    steps = await anyio.to_thread.run_sync(_plan_steps, run, activity)
+    inner = await stack.enter_async_context(step_executor(steps))
+    worktrees = await stack.enter_async_context(worktree_executor(inner, store, engine, run.host, activity))
     await worktrees.recover()
     executor = recorded(worktrees, store, plan, engine.environ, sink)
     width = await _width(store.settings.max_parallel, run.channel.sink)
-    dispatcher = _dispatcher(run, executor, _dispatch_options(run, crew, activity, worktrees.kept), width)
+    dispatcher = _dispatcher(run, executor, _dispatch_options(run, steps, activity, worktrees.kept), width)
     if run.audience.decider is not None:
         await stack.enter_async_context(run.audience.decider.at_work(control))
     if run.host.owns_process:
@@ -200,25 +201,29 @@ async def _dispatch(run: _Attached, control: PlanControl, stack: AsyncExitStack)
     return outcome
 
 
-def _crew(run: _Attached, activity: ActivitySink) -> Crew:
+def _plan_steps(run: _Attached, activity: ActivitySink) -> PlanSteps:
     """What steps are done with; reads files."""
     store, engine = run.store, run.prepared.engine
     started = started_subagents(store.folder.path / STEPS_FOLDER)
     settings = store.settings
-    return Crew(
+    return PlanSteps(
+        plan=run.prepared.loaded.plan,
+        store=store,
+        host=run.host,
         engine=engine,
         place=StepPlace(
-            workspace=Path(settings.workspace),
+            workspace=settings.workspace,
             model=settings.model,
             sample=settings.sample,
             session_id=run.channel.session_id,
             accepted_writes=_accepted_writes(store),
         ),
-        services=StepServices(
+        services=RunServices(
             sink=activity,
             account=run.account,
             approvals=engine.approvals(APPROVAL_MODES[settings.approvals], run.audience.approver),
             spawning=SpawnPool(engine.agents, engine.config.subagents, spawned=started),
+            limiter_of=engine.models.limiter,
             user_input=run.audience.user_input,
         ),
     )
@@ -232,14 +237,14 @@ def _accepted_writes(store: PlanStore) -> frozenset[str]:
     return accepted_writes(accepted, store.replay().revisions)
 
 
-def _dispatch_options(run: _Attached, crew: Crew, activity: ActivitySink, kept_by: KeptBy) -> DispatchOptions:
+def _dispatch_options(run: _Attached, steps: PlanSteps, activity: ActivitySink, kept_by: KeptBy) -> DispatchOptions:
     store = run.store
     return DispatchOptions(
         activity=activity,
-        step_limits=step_limits_of(crew.engine.config),
+        step_limits=step_limits_of(steps.engine.config),
         attended=run.audience.waits or run.audience.decider is not None,
         version=__version__,
-        replanning=_replanning(crew, store, kept_by),
+        replanning=_replanning(steps, kept_by),
         sync_events=partial(_sync, run.channel.bus),
         spent_by=lambda step_id, attempt: attempt_spending(store.folder.step_folder(step_id), attempt),
     )
@@ -283,12 +288,12 @@ def _open_account(plan: Plan, store: PlanStore) -> Account:
     return account
 
 
-def _replanning(crew: Crew, store: PlanStore, kept_by: KeptBy) -> ReplanPolicy:
+def _replanning(steps: PlanSteps, kept_by: KeptBy) -> ReplanPolicy:
     """Who mends the plan; new commands run only where all that no rule denies does."""
-    around = step_surroundings(crew.engine, crew.place, crew.services)
-    unread = store.settings.approvals is ApprovalSetting.AUTO
-    folder = revisions_folder(store.folder)
-    return replan_policy(around, crew.engine.config.planner, new_commands=unread, folder=folder, kept_by=kept_by)
+    context = step_context(steps.engine, steps.place, steps.services)
+    unread = steps.store.settings.approvals is ApprovalSetting.AUTO
+    folder = revisions_folder(steps.store.folder)
+    return replan_policy(context, steps.engine.config.planner, new_commands=unread, folder=folder, kept_by=kept_by)
 
 
 async def _width(wanted: int, sink: EventSink) -> int:

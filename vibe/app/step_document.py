@@ -17,47 +17,25 @@ from vibe.core.tools.permissions import ApprovalMode
 class StepDocument(Struct, frozen=True, kw_only=True):
     """Everything a step's process builds its engine from; paths as text.
 
-    ``workdir``, ``flags``, ``trust`` and ``replay`` are those of ``EngineRequest``, ``workspace``, ``model``, ``sample``
-    and ``session_id`` those of ``StepPlace``. ``steps`` is the folder of the steps' folders. ``max_tokens``
-    and ``max_price`` are the plan's.
+    ``workdir``, ``flags``, ``trust`` and ``replay`` are those of ``EngineRequest``. ``steps`` is the folder of the steps'
+    folders. ``limits`` are the plan's.
     """
 
     home: str
     steps: str
     workdir: str
-    workspace: str
     approvals: ApprovalMode
+    place: StepPlace
+    limits: Limits = Limits()
     flags: dict[str, Any] = {}
     trust: bool = False
     replay: str | None = None
-    model: str | None = None
-    sample: bool = False
-    session_id: str = ""
-    accepted_writes: frozenset[str] = frozenset()
-    max_tokens: int | None = None
-    max_price: float | None = None
 
     @property
     def request(self) -> EngineRequest:
         """How the run's own engine was built."""
         replay = None if self.replay is None else Path(self.replay)
         return EngineRequest(workdir=Path(self.workdir), flags=self.flags, trust=self.trust, replay=replay)
-
-    @property
-    def place(self) -> StepPlace:
-        """Where the run's steps work."""
-        return StepPlace(
-            workspace=Path(self.workspace),
-            model=self.model,
-            sample=self.sample,
-            session_id=self.session_id,
-            accepted_writes=self.accepted_writes,
-        )
-
-    @property
-    def limits(self) -> Limits:
-        """The plan's."""
-        return Limits(max_tokens=self.max_tokens, max_price=self.max_price)
 
 
 def encode_document(document: StepDocument) -> bytes:

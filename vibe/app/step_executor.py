@@ -13,10 +13,11 @@ from planner.store import PlanStore
 from subagents.budget import Limits
 from subagents.executor import StepExecutor
 from subagents.local import LocalExecutor
+from subagents.run_services import RunServices
 from subagents.verification import Neighbours
 from vibe.app.build import Engine
 from vibe.app.host import Host
-from vibe.app.step_surroundings import StepPlace, StepServices, step_surroundings
+from vibe.app.step_surroundings import StepPlace, step_context
 from vibe.core.errors import UsageError
 from vibe.core.tools.permissions import ApprovalMode
 
@@ -31,24 +32,15 @@ APPROVAL_MODES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crew:
-    """What an executor is made of: the engine, where it works, and what is one for the whole run."""
+class PlanSteps:
+    """The steps of a plan that is run: how it stands, and what its agents work with."""
 
+    plan: Plan
+    store: PlanStore
+    host: Host
     engine: Engine
     place: StepPlace
-    services: StepServices
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSteps:
-    """The steps an executor is for. ``local`` does them in this process, ``neighbours`` knows which are at work."""
-
-    crew: Crew
-    store: PlanStore
-    plan: Plan
-    host: Host
-    local: LocalExecutor
-    neighbours: Neighbours
+    services: RunServices
 
 
 def check_executor(name: str) -> None:
@@ -62,53 +54,45 @@ def check_executor(name: str) -> None:
 
 
 @asynccontextmanager
-async def step_executor(crew: Crew, store: PlanStore, plan: Plan, host: Host) -> AsyncGenerator[StepExecutor]:
+async def step_executor(steps: PlanSteps) -> AsyncGenerator[StepExecutor]:
     """Yield the executor that the run's settings ask for; what it started is gone when the block ends."""
-    neighbours = Neighbours()
-    local = LocalExecutor(step_surroundings(crew.engine, crew.place, crew.services), store.step_folder, neighbours)
-    steps = PlanSteps(crew=crew, store=store, plan=plan, host=host, local=local, neighbours=neighbours)
-    async with EXECUTORS[store.settings.executor](steps) as executor:
+    async with EXECUTORS[steps.store.settings.executor](steps, Neighbours()) as executor:
         yield executor
 
 
-@asynccontextmanager
-async def _in_this_process(steps: PlanSteps) -> AsyncGenerator[StepExecutor]:
-    yield steps.local
+def _local(steps: PlanSteps, neighbours: Neighbours) -> LocalExecutor:
+    context = step_context(steps.engine, steps.place, steps.services)
+    return LocalExecutor(context, steps.store.step_folder, neighbours)
 
 
 @asynccontextmanager
-async def _in_processes(steps: PlanSteps) -> AsyncGenerator[StepExecutor]:
-    from subagents.link_run import Shared  # noqa: PLC0415  most runs have no processes
-    from subagents.process_executor import ProcessSettings, process_executor  # noqa: PLC0415  as above
+async def _in_this_process(steps: PlanSteps, neighbours: Neighbours) -> AsyncGenerator[StepExecutor]:
+    yield _local(steps, neighbours)
+
+
+@asynccontextmanager
+async def _in_processes(steps: PlanSteps, neighbours: Neighbours) -> AsyncGenerator[StepExecutor]:
+    from subagents.process_executor import ProcessSettings, process_executor  # noqa: PLC0415  most runs have no processes
     from subagents.step_process import StepProgram  # noqa: PLC0415  as above
 
-    crew, store = steps.crew, steps.store
-    services = crew.services
+    store = steps.store
     settings = ProcessSettings(
         # -P: the folder it starts in may hold modules of any name.
         program=StepProgram(
             argv=(sys.executable, "-P", "-m", STEP_PROGRAM),
             environ=steps.host.environ,
-            document=_document(crew, store, steps.plan, steps.host),
-            capabilities=_capabilities(services),
+            document=_document(steps),
+            capabilities=_capabilities(steps.services),
         ),
         spares=min(MOST_SPARES, store.settings.max_parallel),
         expected=_agents_to_come(steps.plan, store),
     )
-    shared = Shared(
-        account=services.account,
-        approvals=services.approvals,
-        spawning=services.spawning,
-        limiter_of=crew.engine.models.limiter,
-        sink=services.sink,
-        user_input=services.user_input,
-        neighbours=steps.neighbours,
-    )
-    async with process_executor(settings, shared, steps.local, store.step_folder) as executor:
+    local = _local(steps, neighbours)
+    async with process_executor(settings, steps.services, neighbours, local, store.step_folder) as executor:
         yield executor
 
 
-EXECUTORS: Mapping[str, Callable[[PlanSteps], AbstractAsyncContextManager[StepExecutor]]] = {
+EXECUTORS: Mapping[str, Callable[[PlanSteps, Neighbours], AbstractAsyncContextManager[StepExecutor]]] = {
     "local": _in_this_process,
     "process": _in_processes,
 }
@@ -116,7 +100,7 @@ EXECUTORS: Mapping[str, Callable[[PlanSteps], AbstractAsyncContextManager[StepEx
 DEFAULT_EXECUTOR = "local"
 
 
-def _capabilities(services: StepServices) -> tuple[str, ...]:
+def _capabilities(services: RunServices) -> tuple[str, ...]:
     """What the run can do for the processes of steps."""
     from subagents.link import APPROVALS, QUESTIONS  # noqa: PLC0415  only for processes
 
@@ -124,27 +108,21 @@ def _capabilities(services: StepServices) -> tuple[str, ...]:
     return tuple(name for name, person in asked.items() if person is not None)
 
 
-def _document(crew: Crew, store: PlanStore, plan: Plan, host: Host) -> bytes:
+def _document(steps: PlanSteps) -> bytes:
     from vibe.app.step_document import StepDocument, encode_document  # noqa: PLC0415  only for processes
 
-    request, place, services = crew.engine.request, crew.place, crew.services
-    limits = plan_limits(plan)
+    request = steps.engine.request
     return encode_document(
         StepDocument(
-            home=str(host.home),
-            steps=str(store.folder.step_folder("-").parent),
+            home=str(steps.host.home),
+            steps=str(steps.store.folder.step_folder("-").parent),
             workdir=str(request.workdir),
-            workspace=str(place.workspace),
-            approvals=services.approvals.mode,
+            approvals=steps.services.approvals.mode,
+            place=steps.place,
+            limits=plan_limits(steps.plan),
             flags=dict(request.flags),
             trust=request.trust,
             replay=None if request.replay is None else str(request.replay),
-            model=place.model,
-            sample=place.sample,
-            session_id=place.session_id,
-            accepted_writes=place.accepted_writes,
-            max_tokens=limits.max_tokens,
-            max_price=limits.max_price,
         )
     )
 

@@ -36,10 +36,11 @@ from subagents.link_step import (
 )
 from subagents.local import LocalExecutor
 from subagents.process.transport import SocketTransport
+from subagents.run_services import RunServices
 from vibe.app.build import Engine, build_engine
 from vibe.app.host import Host
 from vibe.app.step_document import StepDocument, decode_document
-from vibe.app.step_surroundings import StepServices, step_surroundings
+from vibe.app.step_surroundings import step_context
 from vibe.app.tool_servers import tool_servers
 from vibe.core.errors import VibeError, innermost
 from vibe.core.outcome import Outcome
@@ -153,19 +154,21 @@ async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: Beg
     place = document.place
     async with AsyncExitStack() as stack:
         stack.push_async_callback(engine.models.aclose)
-        servers = await stack.enter_async_context(tool_servers(engine, _host(document), place.workspace))
+        servers = await stack.enter_async_context(tool_servers(engine, _host(document), Path(place.workspace)))
         engine = await servers.equip(_QuietServers(link))
         approvals = engine.approvals(document.approvals, LinkedApprover(link) if link.can(APPROVALS) else None)
         ask_in_turn(link, approvals)
-        services = StepServices(
+        services = RunServices(
             sink=link,
             account=LinkedLedger(link, document.limits, begin.usage, begin.cost_usd).account,
             approvals=approvals,
             spawning=LinkedSpawnPool(link, engine.agents, engine.config.subagents),
+            limiter_of=engine.models.limiter,
             user_input=LinkedInput(link) if link.can(QUESTIONS) else None,
         )
-        around = step_surroundings(engine, place, services)
-        local = LocalExecutor(around, lambda step_id: _folder(document, step_id), LinkedNeighbours(link))
+        local = LocalExecutor(
+            step_context(engine, place, services), lambda step_id: _folder(document, step_id), LinkedNeighbours(link)
+        )
         return await local.run(begin.task, link)
 
 

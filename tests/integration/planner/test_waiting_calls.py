@@ -58,7 +58,7 @@ class Watched:
         """Run the plan; ``meanwhile`` is called in a task beside it."""
         steps = StepBench(home=self.home / "bench")
         executor = LocalExecutor(
-            replace(steps.surroundings, models=self.models, default_model="m", sink=self.activity), steps.step_folder
+            replace(steps.context, models=self.models, default_model="m", sink=self.activity), steps.step_folder
         )
         plan = plan_of({"a": {"idle_seconds": IDLE_SECONDS, "max_turns": 3}})
         bench = Bench(self.home, plan, options=DispatchOptions(activity=self.activity))

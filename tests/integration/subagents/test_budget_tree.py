@@ -86,7 +86,7 @@ async def test_a_tree_of_agents_passes_its_plans_limit_by_no_more_than_one_call(
         model, MODEL.model_copy(update={"max_output_tokens": ANSWER, "auto_compact_threshold": 3_500})
     )
     around = replace(
-        bench.surroundings,
+        bench.context,
         models=catalog,
         agents=agents,
         spawning=SpawnPool(agents, SubagentsConfig(max_spawned=60, max_parallel=20)),

@@ -17,9 +17,10 @@ from ipc.sink import MemorySink
 from subagents import process_executor as module
 from subagents.budget import Limits
 from subagents.executor import StepResult, StepTask, StopSignal
-from subagents.link_run import Shared
 from subagents.process_executor import ProcessExecutor, ProcessSettings, process_executor
+from subagents.run_services import RunServices
 from subagents.step_process import StepProgram
+from subagents.verification import Neighbours
 from tests.fakes.executor import ScriptedExecutor
 from tests.fakes.step_links import shared_of_a_run, until
 from tests.fakes.tasks import task_of
@@ -45,19 +46,21 @@ def program(how: str = "well", python: str = sys.executable) -> StepProgram:
 
 @asynccontextmanager
 async def executor(
-    shared: Shared, folder: Path, settings: ProcessSettings | None = None
+    shared: RunServices, folder: Path, settings: ProcessSettings | None = None
 ) -> AsyncGenerator[ProcessExecutor]:
     used = settings or ProcessSettings(program=program(), spares=0)
-    async with process_executor(used, shared, ScriptedExecutor(), lambda step_id: folder / step_id) as made:
+    async with process_executor(
+        used, shared, Neighbours(), ScriptedExecutor(), lambda step_id: folder / step_id
+    ) as made:
         yield made
 
 
-async def run_one(shared: Shared, folder: Path, prompt: str, **fields: Any) -> StepResult:
+async def run_one(shared: RunServices, folder: Path, prompt: str, **fields: Any) -> StepResult:
     async with executor(shared, folder) as made:
         return await made.run(task_of(prompt=prompt, **fields), NEVER)
 
 
-def said(shared: Shared, step_id: str = "step") -> list[str]:
+def said(shared: RunServices, step_id: str = "step") -> list[str]:
     assert isinstance(shared.sink, MemorySink)
     events = [event for event in shared.sink.events if isinstance(event, WarningEvent)]
     return [event.message for event in events if event.subagent_step_id == step_id]

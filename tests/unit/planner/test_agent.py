@@ -21,7 +21,7 @@ from planner.revision import ProviderRefused, RevisionRequest
 from subagents.budget import Account, Limits
 from subagents.executor import StepResult
 from subagents.reader import Reader
-from subagents.surroundings import Surroundings
+from subagents.surroundings import AgentContext, RunContext
 from subagents.worktree_kept import KeptBy, KeptWork
 from tests.fakes.engine import BUILTIN_TOOLS
 from tests.fakes.models import MODEL, FakeModel, answer, calling
@@ -77,21 +77,21 @@ class Desk:
         self.models = OneModel(answers)
         self.sink = MemorySink()
         self.account = Account("the run", Limits())
-        self.around = Surroundings(
+        self.context = AgentContext(
+            run=RunContext(base_prompt="You are a coding agent."),
             models=cast("ModelCatalog", self.models),
             tools=BUILTIN_TOOLS,
             workspace=Workspace(root=root),
             approvals=Approvals(mode=ApprovalMode.ALL),
             sink=self.sink,
             account=self.account,
-            base_prompt="You are a coding agent.",
             user_input=person,
         )
 
     def agent(
         self, limits: PlanningLimits | None = None, *, new_commands: bool = False, kept_by: KeptBy | None = None
     ) -> PlannerAgent:
-        return PlannerAgent(self.around, limits, new_commands=new_commands, kept_by=kept_by)
+        return PlannerAgent(self.context, limits, new_commands=new_commands, kept_by=kept_by)
 
     @property
     def tool_results(self) -> list[str]:
@@ -148,7 +148,7 @@ async def test_a_planner_that_tries_to_write_finds_no_tool_for_it(tmp_path: Path
         ("grep", {}),
     ]
     desk = Desk(tmp_path, calling(*tries), handing_in(GOOD))
-    desk.around = replace(desk.around, tools=BUILTIN_TOOLS.with_tool(Evil))
+    desk.context = replace(desk.context, tools=BUILTIN_TOOLS.with_tool(Evil))
     draft = await desk.agent().plan("Say hello")
     assert draft.plan is not None
     assert os.listdir(tmp_path) == []  # noqa: PTH208  pathlib blocks the loop
@@ -220,7 +220,7 @@ async def test_the_planner_stops_at_its_turns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("bound", "held"), [(5_000, 5_000), (10**9, MODEL.context_size)])
 def test_the_planner_holds_no_longer_conversation_than_it_may(tmp_path: Path, bound: int, held: int) -> None:
-    reader = Reader("planner", Desk(tmp_path).around, PlanningLimits(max_context_tokens=bound))
+    reader = Reader("planner", Desk(tmp_path).context, PlanningLimits(max_context_tokens=bound))
     assert reader.model.context_size == held
 
 
@@ -302,7 +302,7 @@ async def test_the_work_of_the_failed_step_can_be_read_where_it_is_kept(tmp_path
         yield work if is_kept else None
 
     desk = Desk(root, calling(("read_file", {"path": str(top / "b.txt")})), revising(*SPLIT))
-    desk.around = replace(desk.around, approvals=Approvals(mode=ApprovalMode.ASK))  # and nobody there to say yes
+    desk.context = replace(desk.context, approvals=Approvals(mode=ApprovalMode.ASK))  # and nobody there to say yes
     assert await desk.agent(kept_by=kept_by).revise(request()) is not None
 
     told = str(desk.models.model.requests[0].messages[1].content)
