@@ -84,4 +84,5 @@ def test_a_signal_ends_following_that_nobody_reads(vibe: VibeCommand, write_plan
 
     process.send_signal(signal.SIGTERM)
 
-    assert process.wait(timeout=60) == 143
+    # A shell calls both 143: it ends by itself, or dies of the signal where it has nothing left to do but wait.
+    assert process.wait(timeout=60) in {143, -signal.SIGTERM}
