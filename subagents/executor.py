@@ -15,7 +15,19 @@ from vibe.core.outcome import Outcome
 from vibe.core.stop import StopSignal
 from vibe.core.tools.permissions import Denial
 
-__all__ = ["AgentUsage", "StepExecutor", "StepInput", "StepResult", "StepTask", "StopSignal", "total_usage"]
+__all__ = [
+    "VERIFY_SECONDS",
+    "AgentUsage",
+    "StepExecutor",
+    "StepInput",
+    "StepResult",
+    "StepTask",
+    "StopSignal",
+    "total_usage",
+]
+
+VERIFY_SECONDS = 600.0
+"""Seconds a check may take, unless the settings say otherwise."""
 
 
 class AgentUsage(Struct, frozen=True, kw_only=True):

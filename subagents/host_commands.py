@@ -13,6 +13,7 @@ from anyio import CancelScope, to_thread
 
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from ipc.sink import EventSink
+from subagents.executor import VERIFY_SECONDS
 from subagents.failing_lines import failing_line
 from vibe.core.config.models import Network
 from vibe.core.sandbox.confinement import Confinement, Place
@@ -22,8 +23,6 @@ from vibe.core.tools.redaction import redact
 from vibe.core.tools.shell_command import shell_command
 
 TOOL_NAME = "command"
-VERIFY_SECONDS = 600.0
-"""How long a check may take, unless the settings say otherwise."""
 MAX_EVENT_OUTPUT = 16_000
 """Characters of output in the closing event: its end."""
 LOG_FILE = "output.log"

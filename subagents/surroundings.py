@@ -10,8 +10,7 @@ from typing import Protocol
 
 from ipc.sink import EventSink
 from subagents.budget import Account
-from subagents.executor import AgentUsage
-from subagents.host_commands import VERIFY_SECONDS
+from subagents.executor import VERIFY_SECONDS, AgentUsage
 from vibe.core.agents.manager import AgentManager
 from vibe.core.config.models import Network
 from vibe.core.guidance import Guidance

@@ -21,7 +21,7 @@ from vibe.core.tools._runners import runs_others
 from vibe.core.tools._shell import ShellCommand, ShellLine, parse_line
 from vibe.core.tools._shell_programs import bare, is_shell_word, with_stand_ins
 from vibe.core.tools._words import Place
-from vibe.core.tools.base import ToolPermission
+from vibe.core.tools.permissions import ToolPermission
 from vibe.core.tools.workspace import Workspace
 
 __all__ = [
