@@ -15,7 +15,7 @@ from vibe.core.stop import NeverStop
 
 INNER = (
     "mkdir inner; cd inner; git init -q .; echo '* filter=x' > .gitattributes; echo 1 > f; git add .; "
-    'git -c user.name=n -c user.email=n commit -qm 1; git config {} "$RUN"; touch f; cd ..; '
+    'git -c user.name=n -c user.email=n commit -qm 1; git config {} "$RUN"; touch -d yesterday f; cd ..; '
     "git -c advice.addEmbeddedRepo=false add inner"
 )
 FILTER = "echo '* filter=x merge=x diff=x' > .git/info/attributes; "
