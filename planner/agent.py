@@ -23,9 +23,9 @@ from planner.planning import planned
 from planner.repair import Repaired
 from planner.revision import Proposal, ProviderRefused, RevisionRequest, already_tried, revise
 from planner.revision_policy import policy_problems, with_inheritance
-from subagents.reader import Reader, ReaderLimits
-from subagents.surroundings import AgentContext
-from subagents.worktree_kept import KeptBy, KeptWork
+from subagents.agent.reader import Reader, ReaderLimits
+from subagents.agent.run_context import AgentContext
+from subagents.worktree.failed_work import KeptBy, KeptWork
 from vibe.core.agent_loop import ActResult
 from vibe.core.errors import UsageError, VibeError
 from vibe.core.llm.errors import ModelAccessError

@@ -17,7 +17,7 @@ from ipc.events import (
     WarningEvent,
 )
 from ipc.sink import EventSink
-from subagents.host_commands import TOOL_NAME
+from subagents.step.command_runner import TOOL_NAME
 from vibe.core.budget import WAITING
 from vibe.core.llm.announcing import WAIT
 

@@ -8,7 +8,7 @@ from importlib import resources
 
 from planner.model import Plan, Step
 from planner.revision import RevisionRequest
-from subagents.worktree_kept import KeptWork
+from subagents.worktree.failed_work import KeptWork
 from vibe.core.modes import MODE_CATALOG
 
 MAX_CONTEXT = 8_000

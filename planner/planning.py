@@ -10,7 +10,7 @@ from anyio import to_thread
 
 from planner.plan_offers import Offer
 from planner.planner_prompts import planner_prompt
-from subagents.reader import Reader
+from subagents.agent.reader import Reader
 from vibe.core.agent_loop import ActResult
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop, StopSignal

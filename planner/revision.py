@@ -28,7 +28,7 @@ from planner.operations import (
 )
 from planner.problems import Problem, listed, quoted
 from subagents.executor import StepResult
-from subagents.worktree_kept import KeptWork
+from subagents.worktree.failed_work import KeptWork
 from vibe.core.errors import VibeError
 from vibe.core.outcome import Outcome
 

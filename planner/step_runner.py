@@ -23,7 +23,7 @@ from planner.timers import Timer
 from subagents.executor import AgentUsage, StepExecutor, StepResult, StopSignal, unserved
 from vibe.core.errors import innermost
 from vibe.core.outcome import Outcome
-from vibe.core.tools.process import CommandStartError
+from vibe.core.tools.process.runner import CommandStartError
 
 logger = logging.getLogger(__name__)
 

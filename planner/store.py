@@ -45,7 +45,7 @@ from planner.replay import RestoredPlan, restore
 from planner.standing import standing_of
 from planner.store_errors import BrokenPlanError, PlanExistsError, PlanLockedError, StoreWriteError
 from subagents.executor import StepResult
-from subagents.verification import RECORD_FILES
+from subagents.step.tamper_guard import RECORD_FILES
 from vibe.core.system.files import replace_file, sync_folder
 from vibe.core.system.locks import FileLock
 

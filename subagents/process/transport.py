@@ -9,7 +9,7 @@ from typing import Protocol
 import anyio
 from anyio import wait_readable, wait_writable
 
-from subagents.link import LinkError
+from subagents.process.protocol import LinkError
 
 CHUNK_BYTES = 256 * 1024
 LONGEST_LINE = 64 * 1024 * 1024

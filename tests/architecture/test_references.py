@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from tests.architecture.project import ROOT, shown
-from vibe.app.result_record import AgentRecord, RunRecord, StepRecord
+from vibe.app.engine.result_record import AgentRecord, RunRecord, StepRecord
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import Shown
 from vibe.core.messages import Usage

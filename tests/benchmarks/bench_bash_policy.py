@@ -12,9 +12,9 @@ from pathlib import Path
 
 from tests.unit.core.tools import shell_lab
 from tests.unit.core.tools.bash_lines import EVASIONS, EVERYDAY
-from vibe.core.tools._denials import inspect
-from vibe.core.tools._shell import parse_line
-from vibe.core.tools.bash_policy import DEFAULT_ALLOWED, DEFAULT_DENIED, DEFAULT_DENIED_STANDALONE, classify
+from vibe.core.tools.shell.deny_rules import inspect
+from vibe.core.tools.shell.parser import parse_line
+from vibe.core.tools.shell.policy import DEFAULT_ALLOWED, DEFAULT_DENIED, DEFAULT_DENIED_STANDALONE, classify
 from vibe.core.tools.workspace import Workspace
 
 BOUND_MS = 1.0

@@ -179,7 +179,7 @@ def run(plan: Plan, executor: StepExecutor, setting: Setting) -> Took:
             dispatcher = Dispatcher(
                 plan=plan, scheduler=scheduler, executor=executor, store=store, sink=sink, options=options
             )
-            gc.freeze()  # as vibe.app.run_plan does
+            gc.freeze()  # as vibe.app.plan.run does
             outcome = await dispatcher.run(PlanControl())
             gc.unfreeze()
             if outcome.outcome is not Outcome.COMPLETED:

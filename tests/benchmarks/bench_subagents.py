@@ -30,9 +30,9 @@ from ipc.events import Event
 from planner.loader import load_plan
 from planner.records import Approvals
 from tests.integration.ipc.processes import numbers, start
-from vibe.app.host import Host
-from vibe.app.plan_start import PlanRunOptions
-from vibe.app.run_plan import Audience, PlanRun, run_new_plan
+from vibe.app.engine.host import Host
+from vibe.app.plan.prepare import PlanRunOptions
+from vibe.app.plan.run import Audience, PlanRun, run_new_plan
 
 PIECES = 100
 PIECES_PER_SECOND = 50.0

@@ -265,7 +265,7 @@ def test_a_run_without_servers_does_not_load_the_client(vibe: VibeCommand) -> No
 
     imported = {line.rpartition("|")[2].strip() for line in ended.err.splitlines() if "|" in line}
     assert ended.out == "hello\n"
-    assert "vibe.app.run_chat" in imported
+    assert "vibe.app.chat.run" in imported
     assert not {name for name in imported if name.partition(".")[0] in {"mcp", "mcp_types", "httpx2"}}
     assert "vibe.core.tools.mcp.servers" not in imported
 

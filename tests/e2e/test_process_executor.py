@@ -75,7 +75,7 @@ def step_processes(vibe: VibeCommand) -> set[int]:
     found: set[int] = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            ours = b"vibe.app.step_process" in (folder / "cmdline").read_bytes()
+            ours = b"vibe.app.plan.child_main" in (folder / "cmdline").read_bytes()
             if ours and f"VIBE_HOME={vibe.home}".encode() in (folder / "environ").read_bytes().split(b"\0"):
                 found.add(int(folder.name))
         except OSError:

@@ -61,7 +61,7 @@ HEAVY = (
     "pydantic",
     "pynng",
     "rich",
-    "vibe.app.run_chat",
+    "vibe.app.chat.run",
 )
 
 

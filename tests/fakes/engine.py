@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ipc.events import Event
 from ipc.sink import MemorySink
-from subagents.budget import Account, Limits
+from subagents.agent.budget import Account, Limits
 from tests.fakes.models import MODEL, FakeModel
 from vibe.core.agent_loop import AgentLoop
 from vibe.core.config.models import ModelConfig, VibeConfig

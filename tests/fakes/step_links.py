@@ -10,12 +10,12 @@ from pathlib import Path
 import anyio
 
 from ipc.sink import MemorySink
-from subagents.budget import Account, Limits
-from subagents.link_run import StepDesk
-from subagents.link_step import StepLink
+from subagents.agent.budget import Account, Limits
+from subagents.agent.run_services import RunServices
+from subagents.agent.spawner import SpawnPool
+from subagents.process.child import StepLink
+from subagents.process.parent import StepDesk
 from subagents.process.transport import Transport
-from subagents.run_services import RunServices
-from subagents.spawner import SpawnPool
 from tests.fakes.memory_link import memory_link
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.models import SubagentsConfig

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from ipc.events import Event
 from ipc.sink import MemorySink
-from subagents.budget import Account, Limits
+from subagents.agent.budget import Account, Limits
+from subagents.agent.run_context import AgentContext, RunContext
 from subagents.executor import StepResult, StepTask
-from subagents.local import LocalExecutor
-from subagents.surroundings import AgentContext, RunContext
+from subagents.step.local_executor import LocalExecutor
 from tests.fakes.engine import BUILTIN_TOOLS
 from tests.fakes.models import MODEL, FakeModel
 from vibe.core.config.models import ModelConfig, VibeConfig

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
-from vibe.app.host import Host
+from vibe.app.engine.host import Host
 from vibe.cli.streams import standard_streams
 from vibe.core.config.paths import absolute, in_utf8, user_home_of
 from vibe.core.errors import EnvironmentFailure

@@ -22,11 +22,11 @@ from planner.plan_folder import find_plan
 from planner.records import RunSettings
 from planner.store import PlanStore
 from planner.store_errors import PlanLockedError
-from vibe.app import plan_wishes
-from vibe.app.host import Host
-from vibe.app.plan_start import PlanChangedError, PlanOverError, PlanRunOptions, prepare_resumed
-from vibe.app.plan_wishes import NoAnswerError, WishRefusedError
-from vibe.app.served_wishes import PlanWishes
+from vibe.app.engine.host import Host
+from vibe.app.plan import commands as plan_wishes
+from vibe.app.plan.commands import NoAnswerError, WishRefusedError
+from vibe.app.plan.control_handler import PlanWishes
+from vibe.app.plan.prepare import PlanChangedError, PlanOverError, PlanRunOptions, prepare_resumed
 
 OPTIONS = [{"id": "yes", "label": "Yes"}, {"id": "no", "label": "No"}]
 PLAN = {

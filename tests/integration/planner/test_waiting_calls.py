@@ -15,7 +15,7 @@ from planner.control import PlanControl
 from planner.dispatch_options import DispatchOptions
 from planner.idle import ActivitySink
 from planner.plan_outcome import PlanOutcome
-from subagents.local import LocalExecutor
+from subagents.step.local_executor import LocalExecutor
 from tests.fakes.clock import ManualClock
 from tests.fakes.model_server import ModelServer, Reply
 from tests.fakes.steps import StepBench

@@ -11,8 +11,8 @@ import pytest
 
 from vibe.core.config.models import Network, SandboxConfig
 from vibe.core.sandbox.confinement import Confinement, Place
-from vibe.core.tools.process import CommandResult, child_environ, run_command
-from vibe.core.tools.shell_command import shell_command
+from vibe.core.tools.process.confined import shell_command
+from vibe.core.tools.process.runner import CommandResult, child_environ, run_command
 
 
 @dataclass

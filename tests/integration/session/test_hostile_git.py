@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.session.repository import ENVIRON
-from vibe.app.base_commit import changed_files, head_commit
+from vibe.app.engine.base_commit import changed_files, head_commit
 from vibe.core.instructions.git_facts import GitQuestion, git_view
 from vibe.core.session.git_head import git_head
 from vibe.core.session.snapshots import Snapshots

@@ -10,9 +10,9 @@ import anyio.to_thread
 import pytest
 
 from ipc.events import CompactStartEvent, SubAgentStartedEvent
-from subagents.budget import Limits
-from subagents.local import LocalExecutor
-from subagents.spawner import SpawnPool
+from subagents.agent.budget import Limits
+from subagents.agent.spawner import SpawnPool
+from subagents.step.local_executor import LocalExecutor
 from tests.fakes.models import MODEL
 from tests.fakes.steps import FakeCatalog, StepBench
 from tests.fakes.tasks import task_of

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from subagents.worktree_errors import WorktreeRefusedError
+from subagents.worktree.errors import WorktreeRefusedError
 from tests.integration.subagents.worktree_rig import EditingExecutor, Rig, environment, git, run, worktree_task, writes
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop

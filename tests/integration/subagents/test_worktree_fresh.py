@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
-from subagents.worktree_executor import WorktreeExecutor
+from subagents.worktree.executor import WorktreeExecutor
 from tests.e2e.test_plan_run import wait_for
 from tests.integration.subagents.worktree_rig import FILES, EditingExecutor, Rig, git, shell, worktree_task
 from vibe.core.outcome import Outcome

@@ -10,7 +10,7 @@ import pytest
 from anyio import to_thread
 
 from subagents.executor import StepResult
-from subagents.worktree_cleanup import Orphans, find_orphans
+from subagents.worktree.cleanup import Orphans, find_orphans
 from tests.integration.subagents.worktree_rig import FILES, EditingExecutor, Rig, git, worktree_task
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop

@@ -20,7 +20,7 @@ from pathlib import Path
 import anyio
 
 from subagents.executor import StepResult
-from subagents.worktree_cleanup import give_up_worktrees
+from subagents.worktree.cleanup import give_up_worktrees
 from tests.integration.subagents.worktree_rig import EditingExecutor, Rig, git, worktree_task
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop

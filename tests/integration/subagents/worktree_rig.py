@@ -13,9 +13,9 @@ from anyio import to_thread
 
 from ipc.sink import MemorySink
 from subagents.executor import StepResult, StepTask, StopSignal
-from subagents.worktree_executor import WorktreeExecutor, WorktreePlace
-from subagents.worktree_repository import Repository, open_repository
-from subagents.worktree_setup import WorktreeSetup
+from subagents.worktree.executor import WorktreeExecutor, WorktreePlace
+from subagents.worktree.repository import Repository, open_repository
+from subagents.worktree.setup import WorktreeSetup
 from tests.fakes.tasks import task_of
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop

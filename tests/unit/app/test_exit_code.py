@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from vibe.app.result_record import exit_code_of
+from vibe.app.engine.result_record import exit_code_of
 from vibe.core.outcome import Outcome
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ipc.events import Event, SessionStartedEvent
-from vibe.app.host import Host
-from vibe.app.run_chat import ChatRequest, run_chat
+from vibe.app.chat.run import ChatRequest, run_chat
+from vibe.app.engine.host import Host
 from vibe.core.outcome import Outcome
 
 

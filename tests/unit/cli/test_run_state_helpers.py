@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipc import events as e
-from vibe.cli.run_state import RunState
+from vibe.cli.render.run_state import RunState
 
 
 def test_a_helpers_turns_and_budget_are_not_taken_for_its_steps() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from subagents.step_files import SnapshotError
+from subagents.step.step_files import SnapshotError
 from vibe.core.errors import remedy
 from vibe.core.session.snapshots import Snapshots
 

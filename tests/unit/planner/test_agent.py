@@ -18,11 +18,11 @@ from ipc.sink import MemorySink
 from planner.agent import NoPlanError, NoPlanStartedError, PlannerAgent, PlanningLimits
 from planner.operations import plain_operations
 from planner.revision import ProviderRefused, RevisionRequest
-from subagents.budget import Account, Limits
+from subagents.agent.budget import Account, Limits
+from subagents.agent.reader import Reader
+from subagents.agent.run_context import AgentContext, RunContext
 from subagents.executor import StepResult
-from subagents.reader import Reader
-from subagents.surroundings import AgentContext, RunContext
-from subagents.worktree_kept import KeptBy, KeptWork
+from subagents.worktree.failed_work import KeptBy, KeptWork
 from tests.fakes.engine import BUILTIN_TOOLS
 from tests.fakes.models import MODEL, FakeModel, answer, calling
 from tests.unit.planner.scripted_run import make_plan, step

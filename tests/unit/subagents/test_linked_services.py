@@ -10,9 +10,22 @@ from msgspec import structs
 
 from ipc.events import Event, WarningEvent
 from ipc.sink import MemorySink
-from subagents.budget import Limits
+from subagents.agent.budget import Limits
+from subagents.agent.spawner import SpawnError
 from subagents.executor import StepResult
-from subagents.link import (
+from subagents.process.child import (
+    LeaseRefusedError,
+    LinkedApprover,
+    LinkedInput,
+    LinkedLedger,
+    LinkedLimiter,
+    LinkedNeighbours,
+    LinkedSpawnPool,
+    StepLink,
+    ask_in_turn,
+)
+from subagents.process.parent import StepDesk
+from subagents.process.protocol import (
     AGENTS,
     Begin,
     Ended,
@@ -27,20 +40,7 @@ from subagents.link import (
     encode,
     from_step,
 )
-from subagents.link_run import StepDesk
-from subagents.link_step import (
-    LeaseRefusedError,
-    LinkedApprover,
-    LinkedInput,
-    LinkedLedger,
-    LinkedLimiter,
-    LinkedNeighbours,
-    LinkedSpawnPool,
-    StepLink,
-    ask_in_turn,
-)
 from subagents.process.transport import Transport
-from subagents.spawner import SpawnError
 from tests.fakes.memory_link import memory_link, socket_link
 from tests.fakes.step_links import NO_AGENTS, LinkedStep, Person, linked_step, shared_of_a_run, until
 from tests.fakes.tasks import task_of

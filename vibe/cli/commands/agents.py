@@ -6,10 +6,10 @@ import argparse
 import json
 from typing import Any
 
-from vibe.app.build import load_agents
+from vibe.app.engine.build import load_agents
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
+from vibe.cli.render.event_text import one_line
 from vibe.core.agents.profiles import AgentProfile
 from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.paths import user_home_of

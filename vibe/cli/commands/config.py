@@ -7,11 +7,11 @@ import json
 import tempfile
 from pathlib import Path
 
-from vibe.app.settings import Setting, Settings
+from vibe.app.engine.settings import Setting, Settings
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import one_line
 from vibe.cli.editor import open_editor
 from vibe.cli.environment import CliEnvironment
+from vibe.cli.render.event_text import one_line
 from vibe.core.errors import ConfigError, UsageError
 from vibe.core.plain_text import plain
 

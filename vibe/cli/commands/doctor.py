@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 
-from vibe.app.diagnosis import Finding, State, diagnose
+from vibe.app.inspect.diagnosis import Finding, State, diagnose
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.render.event_text import one_line
 
 DETAIL_LENGTH = 600
 MARKS = {State.OK: "ok  ", State.WARNING: "warn", State.FAILED: "FAIL"}

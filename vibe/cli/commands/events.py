@@ -13,9 +13,9 @@ import msgspec
 
 from ipc.errors import EventsLostError, IpcError, JournalError, UnknownSourceError
 from ipc.registry import Entry, Registry
-from vibe.cli.describe import describe, one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.render.event_text import describe, one_line
 from vibe.cli.streams import forgive, has_failed, waiting
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ async def _follow(
     that for its own.
     """
     from ipc.subscriber import subscribe  # noqa: PLC0415  `events list` needs no wire
-    from vibe.app.signals import handled_signals  # noqa: PLC0415  as above
+    from vibe.app.engine.signals import handled_signals  # noqa: PLC0415  as above
 
     start = "now" if isinstance(after, str) else after
     token = env.environ.get(TOKEN_VARIABLE, "")

@@ -9,11 +9,11 @@ from functools import partial
 
 import anyio
 
-from vibe.app.mcp_status import McpStatus, mcp_status
+from vibe.app.inspect.mcp_status import McpStatus, mcp_status
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.render.event_text import one_line
 from vibe.core.tools.mcp.servers import ServerState
 
 PROBLEM_LENGTH = 600

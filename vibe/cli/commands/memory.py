@@ -9,9 +9,9 @@ import time
 import msgspec
 
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.render.event_text import one_line
 from vibe.core.config.paths import user_home_of
 from vibe.core.guidance_loader import memory_store
 from vibe.core.instructions.memory import MAX_TEXT, MemoryScope, MemoryStore

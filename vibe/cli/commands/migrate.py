@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from vibe.app.migrate import migrate
+from vibe.app.inspect.migrate import migrate
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.render.event_text import one_line
 
 LINE_LENGTH = 1_000
 

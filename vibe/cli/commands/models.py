@@ -7,19 +7,19 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.render.event_text import one_line
 
 if TYPE_CHECKING:
-    from vibe.app.model_listing import ConfiguredModel, ModelListing, Offer
+    from vibe.app.inspect.model_listing import ConfiguredModel, ModelListing, Offer
 
 LONGEST = 400
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """List them; exit code 3 if a provider could not be asked."""
-    from vibe.app.model_listing import list_models  # noqa: PLC0415  --help needs none of it
+    from vibe.app.inspect.model_listing import list_models  # noqa: PLC0415  --help needs none of it
 
     workdir = existing_folder("--workdir", args.workdir, env.cwd)
     listing = list_models(env.host, workdir, trust=args.trust, online=args.online)

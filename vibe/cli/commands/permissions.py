@@ -7,12 +7,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, TextIO, cast
 
-from vibe.app.permission_check import CheckRequest, PermissionCheck
+from vibe.app.inspect.permissions import CheckRequest, PermissionCheck
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
+from vibe.cli.render.event_text import one_line
 from vibe.core.tools.errors import ToolArgumentsError
 from vibe.core.tools.permissions import Decision, Verdict
 

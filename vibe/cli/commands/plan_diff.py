@@ -7,7 +7,7 @@ import json
 
 from planner.loader import LoadedPlan
 from planner.plan_diff import PlanDiff, diff
-from vibe.app.plan_reuse import Side, comparable
+from vibe.app.plan.reuse import Side, comparable
 from vibe.cli.commands.plan_run import read_plan
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode

@@ -17,15 +17,15 @@ from planner.operations import Operation, SetBudget, operation_text, read_operat
 from planner.problems import PlanInvalidError
 from planner.revision import operations_between
 from planner.strict_json import MAX_BYTES, JsonRefused, decode, parse
-from vibe.app import plan_wishes as wishes
-from vibe.app.host import Host
-from vibe.app.plan_wishes import WishRefusedError
+from vibe.app.engine.host import Host
+from vibe.app.plan import commands as wishes
+from vibe.app.plan.commands import WishRefusedError
 from vibe.cli.commands.plan_wishes import write_done
-from vibe.cli.describe import one_line
 from vibe.cli.editor import open_editor
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
+from vibe.cli.render.event_text import one_line
 from vibe.core.errors import UsageError
 from vibe.core.plain_text import plain
 

@@ -14,13 +14,13 @@ from planner.replay import RestoredPlan
 from planner.standing import standing_of
 from planner.status_marks import MARKS, paused_text
 from planner.store_errors import BrokenPlanError
-from vibe.app.result_record import RemovedRecord
-from vibe.cli.describe import one_line
+from vibe.app.engine.result_record import RemovedRecord
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.open_decisions import decision_documents, decision_lines
-from vibe.cli.revision_text import removed_lines
-from vibe.cli.way_on import try_again
+from vibe.cli.render.decision_hints import decision_documents, decision_lines
+from vibe.cli.render.event_text import one_line
+from vibe.cli.render.next_command import try_again
+from vibe.cli.render.revision_text import removed_lines
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
@@ -95,7 +95,7 @@ def _status(folder: PlanFolder, output: str, env: CliEnvironment) -> None:
 def _removed(folder: PlanFolder, plan: Plan, restored: RestoredPlan) -> list[RemovedRecord]:
     if not restored.revisions:
         return []
-    from vibe.app.plan_ledger import removed_from  # noqa: PLC0415  conversations are read for few plans
+    from vibe.app.plan.usage_history import removed_from  # noqa: PLC0415  conversations are read for few plans
 
     return [RemovedRecord.of(step) for step in removed_from(plan, restored, folder)]
 

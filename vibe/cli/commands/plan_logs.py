@@ -9,10 +9,10 @@ from pathlib import Path
 
 from planner.effective import effective_plan
 from planner.plan_folder import PlanFolder, find_plan
-from subagents.host_commands import LOG_FILE
-from vibe.cli.describe import one_line
+from subagents.step.command_runner import LOG_FILE
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.render.event_text import one_line
 from vibe.core.errors import UsageError
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.plain_text import plain

@@ -14,15 +14,15 @@ from planner.graph_text import tree
 from planner.loader import LoadedPlan
 from planner.plan_offers import PLAN_TOOL
 from planner.repair import Repaired
-from vibe.app.new_plan import NewPlan, NewPlanRequest, new_plan
-from vibe.app.plan_acceptance import model_commands
-from vibe.app.result_record import RunRecord
+from vibe.app.engine.result_record import RunRecord
+from vibe.app.plan.author import NewPlan, NewPlanRequest, new_plan
+from vibe.app.plan.command_consent import model_commands
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import counted, one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.output import TROUBLE, LineSink
 from vibe.cli.parser import CommandLineError
+from vibe.cli.render.event_text import counted, one_line
+from vibe.cli.render.output import TROUBLE, LineSink
 from vibe.cli.streams import forgive
 from vibe.core.plain_text import plain
 from vibe.core.tools.questions import UserInput
@@ -97,8 +97,8 @@ def _person(output: str, env: CliEnvironment) -> UserInput | None:
     """Who answers the planner's question: somebody at a terminal, if stdout is theirs, too."""
     if output != "text" or not (env.stdout.isatty() and env.stdin.isatty()):
         return None
-    from vibe.cli.terminal_desk import TerminalDesk  # noqa: PLC0415  only for a terminal
-    from vibe.cli.terminal_questions import TerminalUserInput  # noqa: PLC0415  as above
+    from vibe.cli.terminal.prompt_queue import TerminalDesk  # noqa: PLC0415  only for a terminal
+    from vibe.cli.terminal.questions import TerminalUserInput  # noqa: PLC0415  as above
 
     return TerminalUserInput(TerminalDesk(env))
 

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from planner.plan_folder import PlanFolder, find_plan
-from vibe.app.plan_report import ReportFormat, read_report, written
-from vibe.cli.ci_log import write_command
+from vibe.app.plan.report import ReportFormat, read_report, written
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
+from vibe.cli.render.ci_log import write_command
 from vibe.core.errors import EnvironmentFailure, UsageError
 from vibe.core.system.files import replace_file
 from vibe.core.tools.redaction import redact

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from vibe.app.plan_rewind import PlanRewind, rewind_plan
-from vibe.app.plan_wishes import Done
+from vibe.app.plan.commands import Done
+from vibe.app.plan.rewind import PlanRewind, rewind_plan
 from vibe.cli.commands.plan_wishes import write_done
-from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.render.event_text import one_line
 
 SHOWN_FILES = 20
 

@@ -14,20 +14,20 @@ import anyio
 from planner.loader import JSON, LoadedPlan, load_plan, read_plan_file
 from planner.plan_folder import find_plan
 from planner.records import Approvals
-from vibe.app.host import Host, allow_open_files
-from vibe.app.plan_acceptance import PlanNotAcceptedError
-from vibe.app.run_plan import Audience, PlanRun, PlanRunOptions, resume_plan, run_new_plan
-from vibe.cli.acceptance import accept_commands
+from vibe.app.engine.host import Host, allow_open_files
+from vibe.app.plan.command_consent import PlanNotAcceptedError
+from vibe.app.plan.run import Audience, PlanRun, PlanRunOptions, resume_plan, run_new_plan
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.examples import quickstart_file
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.open_decisions import Hints
-from vibe.cli.output import TROUBLE, JsonLinesSink, LineSink, write_record
 from vibe.cli.parser import CommandLineError
-from vibe.cli.plan_summary import write_summary
-from vibe.cli.progress import ProgressLines
+from vibe.cli.render.decision_hints import Hints
+from vibe.cli.render.output import TROUBLE, JsonLinesSink, LineSink, write_record
+from vibe.cli.render.plan_summary import write_summary
+from vibe.cli.render.progress import ProgressLines
 from vibe.cli.streams import forgive
+from vibe.cli.terminal.consent_prompt import accept_commands
 
 NO_PLAN = (
     "no plan is named: give its file (`vibe plan run plan.json`), have one written (`vibe plan new GOAL -o plan.json`), "
@@ -76,7 +76,7 @@ def _begun(args: argparse.Namespace, options: PlanRunOptions, env: CliEnvironmen
         raise CommandLineError(
             "--resume goes on with the last run of a FILE, and without --dry-run, --only and --reuse"
         )
-    from vibe.app.unfinished_plan import unfinished_run  # noqa: PLC0415  most runs are new
+    from vibe.app.plan.find_resumable import unfinished_run  # noqa: PLC0415  most runs are new
 
     return unfinished_run(env.home, read_plan(args.file, env), options.workdir)
 
@@ -109,8 +109,8 @@ def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
 
 
 def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host, output: str, env: CliEnvironment) -> int:
-    from vibe.app.dry_run import dry_run  # noqa: PLC0415  a run has no use for it
-    from vibe.cli.dry_run_text import dry_run_lines  # noqa: PLC0415  as above
+    from vibe.app.plan.dry_run import dry_run  # noqa: PLC0415  a run has no use for it
+    from vibe.cli.render.dry_run_text import dry_run_lines  # noqa: PLC0415  as above
 
     found = dry_run(loaded, options, host)
     if output == "text":
@@ -179,7 +179,7 @@ def _audience(args: argparse.Namespace, env: CliEnvironment) -> Generator[Audien
         and env.stdin.isatty()
         and env.environ.get("TERM", "dumb") != "dumb"
     ):
-        from vibe.cli.attendance import attended  # noqa: PLC0415  rich is only loaded for a terminal
+        from vibe.cli.terminal.interactive import attended  # noqa: PLC0415  rich is only loaded for a terminal
 
         with attended(env) as audience:
             yield audience

@@ -10,12 +10,12 @@ import anyio
 
 from ipc.commands import Approve
 from planner.plan_folder import find_plan
-from vibe.app import plan_wishes as wishes
-from vibe.app.plan_start import RESUMABLE
-from vibe.app.plan_wishes import Done
-from vibe.cli.describe import one_line
+from vibe.app.plan import commands as wishes
+from vibe.app.plan.commands import Done
+from vibe.app.plan.prepare import RESUMABLE
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.render.event_text import one_line
 
 MESSAGE_LENGTH = 2_000
 

@@ -13,15 +13,15 @@ import anyio
 
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
-from vibe.app.build import network_flags
-from vibe.app.result_record import RunRecord
-from vibe.app.run_chat import ChatRequest, Person, run_chat
+from vibe.app.chat.run import ChatRequest, Person, run_chat
+from vibe.app.engine.build import network_flags
+from vibe.app.engine.result_record import RunRecord
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
-from vibe.cli.output import TROUBLE, JsonLinesSink, LineSink, write_record
-from vibe.cli.output_folder import OutputFolder
 from vibe.cli.parser import CommandLineError
+from vibe.cli.render.event_text import one_line
+from vibe.cli.render.output import TROUBLE, JsonLinesSink, LineSink, write_record
+from vibe.cli.render.output_folder import OutputFolder
 from vibe.cli.streams import forgive
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import UsageError
@@ -74,9 +74,9 @@ def _person(args: argparse.Namespace, env: CliEnvironment) -> Person | None:
     """Whoever sits at the terminal; they are asked on standard error, since standard output is the answer alone."""
     if args.output != "text" or not (env.stdin.isatty() and env.stderr.isatty() and _in_foreground(env.stdin)):
         return None
-    from vibe.cli.terminal_approver import TerminalApprover  # noqa: PLC0415  most prompts come from scripts
-    from vibe.cli.terminal_desk import TerminalDesk  # noqa: PLC0415  as above
-    from vibe.cli.terminal_questions import TerminalUserInput  # noqa: PLC0415  as above
+    from vibe.cli.terminal.approver import TerminalApprover  # noqa: PLC0415  most prompts come from scripts
+    from vibe.cli.terminal.prompt_queue import TerminalDesk  # noqa: PLC0415  as above
+    from vibe.cli.terminal.questions import TerminalUserInput  # noqa: PLC0415  as above
 
     desk = TerminalDesk(replace(env, stdout=env.stderr))
     return Person(approver=TerminalApprover(desk, lambda _request_id: ""), user_input=TerminalUserInput(desk))

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.render.event_text import one_line
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.plain_text import plain

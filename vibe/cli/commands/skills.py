@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.render.event_text import one_line
 from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.paths import user_home_of
 from vibe.core.config.trust import nested_projects

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 
-from vibe.app.build import EngineRequest, build_engine
+from vibe.app.engine.build import EngineRequest, build_engine
 from vibe.cli.arguments import existing_folder
-from vibe.cli.describe import one_line
 from vibe.cli.environment import CliEnvironment
+from vibe.cli.render.event_text import one_line
 from vibe.core.tools.loading import BUILTIN
 from vibe.core.tools.profile_view import profile_view
 

@@ -29,10 +29,10 @@ from vibe.core.instructions.memory import MemoryDesk
 from vibe.core.messages import Image
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.skills.desk import SkillDesk
-from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
 from vibe.core.tools.permissions import Assessment, Denial, ToolPermission
 from vibe.core.tools.ports import SubagentSpawner
+from vibe.core.tools.process.background import BackgroundCommands
 from vibe.core.tools.questions import UserInput
 from vibe.core.tools.schema import (
     CONTEXT_PARAMETER,

@@ -22,7 +22,6 @@ from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools import base, ui
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.arguments import parse_arguments
-from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.errors import ReadOnlyRefusedError, ToolError
 from vibe.core.tools.facts import AnyTool, CallSubject, subject_of
 from vibe.core.tools.gate import Gate, Question, Refusal
@@ -31,6 +30,7 @@ from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable
 from vibe.core.tools.permissions import Denial
 from vibe.core.tools.ports import SubagentSpawner
+from vibe.core.tools.process.background import BackgroundCommands
 from vibe.core.tools.questions import AnnouncedInput, UserInput
 from vibe.core.tools.redaction import Mask, redact
 from vibe.core.tools.workspace import ReadTracker, Workspace

@@ -13,7 +13,7 @@ from vibe.core.hooks.models import Hook
 from vibe.core.hooks.runner import HookStartError
 from vibe.core.hooks.verdict import HookRun
 from vibe.core.sandbox.temporary import brief_folder
-from vibe.core.tools.process import CommandStartError, child_environ, run_command
+from vibe.core.tools.process.runner import CommandStartError, child_environ, run_command
 
 PROJECT_VARIABLE = "VIBE_PROJECT_DIR"
 """In a hook's environment: the folder whose ``.vibe`` names the hook; for the user's own, where the agent works."""

@@ -39,7 +39,7 @@ _CHEAP_SIZE = 10_000_000
 """Length of the schema times length of the value, up to which the others are no matter."""
 
 
-PROGRAM = "vibe.core.tools._schema_check"
+PROGRAM = "vibe.core.tools.schema_check"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

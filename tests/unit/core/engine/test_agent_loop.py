@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from ipc.events import AssistantEvent, ErrorEvent, ToolResultEvent, UsageEvent, WarningEvent
-from subagents.budget import Limits
+from subagents.agent.budget import Limits
 from tests.fakes.engine import Bench
 from tests.fakes.models import answer, calling
 from vibe.core import budget

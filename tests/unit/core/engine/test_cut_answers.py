@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ipc.events import WarningEvent
-from subagents.budget import Limits
+from subagents.agent.budget import Limits
 from tests.fakes.engine import Bench
 from tests.fakes.models import answer, calling
 from vibe.core.config.models import ModelConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from subagents.budget import Account, Limits
+from subagents.agent.budget import Account, Limits
 from vibe.core.messages import Message, Usage
 from vibe.core.middleware.port import Moment
 from vibe.core.session.transcript import Transcript

@@ -7,7 +7,7 @@ import anyio.to_thread
 import pytest
 
 from ipc.events import CompactEndEvent, CompactStartEvent, UsageEvent, WarningEvent
-from subagents.budget import Limits
+from subagents.agent.budget import Limits
 from tests.fakes.engine import Bench
 from tests.fakes.models import MODEL, answer, calling
 from vibe.core.llm.errors import ContextTooLongError, ModelError, ModelTransportError

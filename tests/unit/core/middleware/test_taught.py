@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ipc.sink import MemorySink
-from subagents.budget import Account, Limits
+from subagents.agent.budget import Account, Limits
 from vibe.core.hooks.models import Hook, HookCall, HookEvent
 from vibe.core.hooks.runner import HookRunner
 from vibe.core.hooks.verdict import HookRun

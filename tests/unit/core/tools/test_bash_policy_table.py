@@ -18,9 +18,9 @@ from tests.unit.core.tools.bash_hostile_lines import HOSTILE
 from tests.unit.core.tools.bash_lines import EVASIONS, EVERYDAY, UNREADABLE
 from tests.unit.core.tools.bash_option_lines import EXPANDED, HIDDEN, SCRIPTS
 from tests.unit.core.tools.shell_lab import SECRET, ShellLab
-from vibe.core.tools._named_paths import candidates
 from vibe.core.tools.base import ToolPermission
-from vibe.core.tools.bash_policy import (
+from vibe.core.tools.shell.paths import candidates
+from vibe.core.tools.shell.policy import (
     DEFAULT_ALLOWED,
     DEFAULT_DENIED,
     DEFAULT_DENIED_STANDALONE,

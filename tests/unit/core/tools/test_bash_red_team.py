@@ -9,7 +9,7 @@ from tests.unit.core.tools import shell_lab
 from tests.unit.core.tools.bash_red_team_lines import LAYOUTS, TRICKS
 from tests.unit.core.tools.shell_lab import SECRET, ShellLab
 from vibe.core.tools.base import ToolPermission
-from vibe.core.tools.bash_policy import DEFAULT_ALLOWED, DEFAULT_DENIED, DEFAULT_DENIED_STANDALONE, classify
+from vibe.core.tools.shell.policy import DEFAULT_ALLOWED, DEFAULT_DENIED, DEFAULT_DENIED_STANDALONE, classify
 from vibe.core.tools.workspace import Workspace
 
 SOON = 30

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from subagents.budget import Limits
+from subagents.agent.budget import Limits
 from tests.fakes.engine import Bench
 from tests.fakes.models import answer, calling
 from vibe.core.agent_loop import UNHANDED_NOTICE

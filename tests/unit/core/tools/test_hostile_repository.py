@@ -8,7 +8,7 @@ import pytest
 from tests.unit.core.tools import shell_lab
 from tests.unit.core.tools.shell_lab import ShellLab
 from vibe.core.tools.base import ToolPermission
-from vibe.core.tools.bash_policy import DEFAULT_ALLOWED, classify
+from vibe.core.tools.shell.policy import DEFAULT_ALLOWED, classify
 from vibe.core.tools.workspace import Workspace
 
 EVIL = "printf '[core]\\nfsmonitor = pwn\\n' > evil.cfg; "

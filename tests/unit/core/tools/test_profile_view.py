@@ -13,13 +13,13 @@ from vibe.core.agents.profiles import BUILTIN_PROFILES, AgentProfile
 from vibe.core.config.models import VibeConfig
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, TextResult, ToolPermission
-from vibe.core.tools.bash_policy import DEFAULT_ALLOWED
 from vibe.core.tools.facts import subject_of
 from vibe.core.tools.gate import Gate
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode, Verdict
 from vibe.core.tools.profile_view import profile_view, unattended
 from vibe.core.tools.questions import Choice
+from vibe.core.tools.shell.policy import DEFAULT_ALLOWED
 from vibe.core.tools.workspace import Workspace
 
 

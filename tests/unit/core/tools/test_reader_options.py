@@ -13,10 +13,10 @@ from pydantic import TypeAdapter
 
 from tests.unit.core.tools import option_probe, shell_lab
 from tests.unit.core.tools.shell_lab import ShellLab
-from vibe.core.tools._reader_rules import Reader
-from vibe.core.tools._readers import READERS
 from vibe.core.tools.base import ToolPermission
-from vibe.core.tools.bash_policy import DEFAULT_ALLOWED, classify
+from vibe.core.tools.shell.option_specs import Reader
+from vibe.core.tools.shell.policy import DEFAULT_ALLOWED, classify
+from vibe.core.tools.shell.read_only_commands import READERS
 from vibe.core.tools.workspace import Workspace
 
 BUILTINS = frozenset({"command", "jobs", "test", "times", "type", "ulimit", "umask"})

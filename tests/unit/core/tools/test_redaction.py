@@ -11,10 +11,10 @@ from anyio import to_thread
 
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from tests.fakes.tools import ExecutorRig, call
-from vibe.core.tools._capture import Capture
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.process import OutputLimit, run_command
+from vibe.core.tools.process.capture import Capture
+from vibe.core.tools.process.runner import OutputLimit, run_command
 from vibe.core.tools.redaction import LONGEST, MASK, Mask, safe_cut
 
 ENVIRON = {

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.core.tools import shell_lab
 from tests.unit.core.tools.bash_everyday_lines import LOOKING
 from tests.unit.core.tools.shell_lab import ShellLab
-from vibe.core.tools._script_rules import check_awk, check_sed
+from vibe.core.tools.shell.script_rules import check_awk, check_sed
 
 SED = ("w new", "e pwn", "r .env", "W new", "R .env", "s/", "/", "/", "\\", "[", "]", "^", "p", "d", ";", ";", "\n", "{", "}", "1", "$", ",", "!",
        "s|", "|", "x", "y/", "g", "w", "e", "/o/", "\\,", ",", "[[:alpha:]", "[/]", "[^]/]", "\\/", "a", "b", ":a", "b a;", "n", "N", "&", "#",

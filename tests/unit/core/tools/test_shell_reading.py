@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vibe.core.tools._shell import parse_line
+from vibe.core.tools.shell.parser import parse_line
 
 PARTS = (
     "a", '"b"', "'c'", '"$x"', "$x", '"$x $y"', '" $x"', '"$y "', '"a$x b"', "${x}", '"${x} "', '"\\$x"', '"$((1+2)) $((3%2))"', 'a"$y"b', '"`"', '"a  $x  $y  b"',

@@ -9,7 +9,7 @@ import pytest
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from vibe.core.tools import text_files
+from vibe.core.tools.files import text_files
 
 flush = os.fsync
 def killed(descriptor):

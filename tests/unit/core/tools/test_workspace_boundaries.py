@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from vibe.core.errors import VibeError
-from vibe.core.tools.text_files import create_file, open_file, replace_file
+from vibe.core.tools.files.text_files import create_file, open_file, replace_file
 from vibe.core.tools.workspace import Workspace
 
 SECRET = b"outside"

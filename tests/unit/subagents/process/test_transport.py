@@ -5,8 +5,8 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from subagents.link import LinkError
 from subagents.process import transport
+from subagents.process.protocol import LinkError
 from subagents.process.transport import Lines, Transport
 from tests.fakes.memory_link import memory_link, socket_link
 

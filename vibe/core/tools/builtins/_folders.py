@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from vibe.core.tools._search import printable
-from vibe.core.tools.text_files import FileAccessError
+from vibe.core.tools.files.search import printable
+from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
 
 

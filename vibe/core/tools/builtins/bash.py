@@ -14,8 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from vibe.core.sandbox.confinement import Place
 from vibe.core.sandbox.port import ReadOnlyUnavailableError
 from vibe.core.sandbox.refusals import lacking
-from vibe.core.tools._remembering import covered_commands
-from vibe.core.tools._unread import named_unread, unread_files
 from vibe.core.tools.base import (
     Assessment,
     BaseTool,
@@ -26,7 +24,19 @@ from vibe.core.tools.base import (
     ToolPermission,
     ToolStreamEvent,
 )
-from vibe.core.tools.bash_policy import (
+from vibe.core.tools.errors import ReadOnlyRefusedError
+from vibe.core.tools.process.confined import ShellCommand, shell_command
+from vibe.core.tools.process.kept_state import (
+    ShellState,
+    Surroundings,
+    folder_problem,
+    next_state,
+)
+from vibe.core.tools.process.runner import NOT_INTERACTIVE, CommandResult, OutputLimit, RunningCommand, child_environ
+from vibe.core.tools.redaction import Mask
+from vibe.core.tools.shell.approval_scope import covered_commands
+from vibe.core.tools.shell.denied_files import named_unread, unread_files
+from vibe.core.tools.shell.policy import (
     DEFAULT_ALLOWED,
     DEFAULT_DENIED,
     DEFAULT_DENIED_STANDALONE,
@@ -34,16 +44,6 @@ from vibe.core.tools.bash_policy import (
     ConfinedReading,
     acts_as_another,
     classify,
-)
-from vibe.core.tools.errors import ReadOnlyRefusedError
-from vibe.core.tools.process import NOT_INTERACTIVE, CommandResult, OutputLimit, RunningCommand, child_environ
-from vibe.core.tools.redaction import Mask
-from vibe.core.tools.shell_command import ShellCommand, shell_command
-from vibe.core.tools.shell_state import (
-    ShellState,
-    Surroundings,
-    folder_problem,
-    next_state,
 )
 from vibe.core.tools.workspace import Workspace
 

@@ -9,10 +9,10 @@ from anyio import fail_after
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.system.ignore import DEFAULT_IGNORES, IGNORE_FILE, Ignores
-from vibe.core.tools._search import Found, Match, Query, find_ripgrep, search_in_python, search_with_ripgrep
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
 from vibe.core.tools.base import ToolPermission as Permission
-from vibe.core.tools.text_files import FileAccessError
+from vibe.core.tools.files.search import Found, Match, Query, find_ripgrep, search_in_python, search_with_ripgrep
+from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vibe.core.system.ignore import list_entries
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolPermission
 from vibe.core.tools.builtins._folders import folder_at, shown_lines
-from vibe.core.tools.text_files import FileAccessError
+from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
 
 

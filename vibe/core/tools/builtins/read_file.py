@@ -13,8 +13,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from vibe.core.messages import Image
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolPermission
-from vibe.core.tools.images import as_image, image_type
-from vibe.core.tools.text_files import FileAccessError, decode, open_file, sniff, whole_characters
+from vibe.core.tools.files.images import as_image, image_type
+from vibe.core.tools.files.text_files import FileAccessError, decode, open_file, sniff, whole_characters
 
 WHOLE_BYTES = 10 * 1024 * 1024
 """Files up to this size are read whole: their lines are counted, and the agent counts as having seen them."""

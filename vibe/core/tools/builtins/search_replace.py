@@ -17,8 +17,8 @@ from pydantic.json_schema import SkipJsonSchema
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
 from vibe.core.tools.builtins._blocks import Block, apply_blocks, parse_blocks
 from vibe.core.tools.builtins._closest import LEAST_SIMILAR
-from vibe.core.tools.diffs import diff_of
-from vibe.core.tools.text_files import DecodedText, FileAccessError, create_file, decode, open_file, replace_file
+from vibe.core.tools.files.diffs import diff_of
+from vibe.core.tools.files.text_files import DecodedText, FileAccessError, create_file, decode, open_file, replace_file
 from vibe.core.tools.workspace import Workspace
 
 LARGEST_FILE_BYTES = 10 * 1024 * 1024

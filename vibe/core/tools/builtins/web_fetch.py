@@ -9,9 +9,9 @@ from anyio import fail_after, to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolPermission
-from vibe.core.tools.web_address import WebUrl, parse_url
-from vibe.core.tools.web_client import FetchError, Network, Response, SystemNetwork, fetch
-from vibe.core.tools.web_text import HTML_TYPES, decode, is_text, media_type, to_markdown
+from vibe.core.tools.web.address import WebUrl, parse_url
+from vibe.core.tools.web.client import FetchError, Network, Response, SystemNetwork, fetch
+from vibe.core.tools.web.markdown import HTML_TYPES, decode, is_text, media_type, to_markdown
 
 SUMMARY_LENGTH = 200
 

@@ -11,8 +11,8 @@ from anyio import to_thread
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
-from vibe.core.tools.diffs import diff_of
-from vibe.core.tools.text_files import FileAccessError, create_file, decode, open_file, replace_file
+from vibe.core.tools.files.diffs import diff_of
+from vibe.core.tools.files.text_files import FileAccessError, create_file, decode, open_file, replace_file
 from vibe.core.tools.workspace import Workspace
 
 LARGEST_REPLACED_BYTES = 10 * 1024 * 1024

@@ -13,7 +13,7 @@ from vibe.core.tools.builtins.read_file import ReadFile
 from vibe.core.tools.builtins.search_replace import SearchReplace
 from vibe.core.tools.builtins.write_file import WriteFile
 from vibe.core.tools.errors import PathNotClaimedError, PathOutsideError, ToolArgumentsError, ToolError
-from vibe.core.tools.text_files import BinaryFileError, FileAccessError, create_file, open_file, replace_file
+from vibe.core.tools.files.text_files import BinaryFileError, FileAccessError, create_file, open_file, replace_file
 
 NOT_ROOT = pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
 

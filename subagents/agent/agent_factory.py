@@ -1,0 +1,134 @@
+"""AgentKit, assembled: the one place where what a run shares and what is one agent's own come together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from subagents.agent.run_context import AgentContext
+from vibe.core.agents.manager import AgentManager
+from vibe.core.agents.profiles import AgentProfile
+from vibe.core.config.models import ModelConfig
+from vibe.core.guidance import AgentGuidance, AgentPrompt
+from vibe.core.middleware.compactor import SUMMARY_PROMPT, Fork, in_place
+from vibe.core.middleware.port import Middleware
+from vibe.core.middleware.reminders import todo_reminders
+from vibe.core.middleware.taught import taught_reminders
+from vibe.core.session.transcript import Transcript
+from vibe.core.tools.executor import Callbacks, ToolExecutor
+from vibe.core.tools.hand_in import HandIn
+from vibe.core.tools.manager import ToolManager
+from vibe.core.tools.ports import SubagentSpawner
+from vibe.core.tools.process.background import BackgroundCommands
+from vibe.core.turn import AgentKit
+
+TASK_TOOL = "task"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentState:
+    """What one agent keeps: its conversation, and what it leaves on disk and in the background."""
+
+    agent_id: str = ""
+    """By this its provider may know the conversation."""
+    conversation: Transcript
+    outputs: Path | None = None
+    """For tool outputs that are too long for the conversation."""
+    subagents: Path | None = None
+    """For the folders of those it starts; None: it starts none."""
+    background: BackgroundCommands | None = None
+    """None: no command of it runs on after its call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentParts:
+    """What an agent is made of beside its context; see ``AgentKit`` for what is not explained here."""
+
+    state: AgentState
+    model: ModelConfig
+    profile: AgentProfile | None
+    taught: AgentGuidance
+    caller: str = "main"
+    base_prompt: str | None = None
+    """What its system prompt begins with; None: as its profile or the run says."""
+    role: str = ""
+    """What its prompt says of its kind of work."""
+    lean: bool = False
+    """Its prompt tells nothing of files and git."""
+    subagents: SubagentSpawner | None = None
+    """None: it starts none."""
+    middleware: tuple[Middleware, ...] = ()
+    """Comes before what it was taught."""
+    fork: Fork = in_place
+    hand_in: HandIn | None = None
+
+
+def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
+    """What the agent works with; reads files.
+
+    Raises:
+        UsageError: the profile's prompt can't be had.
+    """
+    return AgentKit(
+        model=own.model,
+        backend=context.models.backend(own.model),
+        tools=_executor(context, own),
+        schemas=context.tools.schemas(),
+        offered=context.tools.schemas,
+        system_prompt=_system_prompt(context, own),
+        transcript=own.state.conversation,
+        sink=context.sink,
+        budget=context.account,
+        caller=own.caller,
+        session_id=own.state.agent_id,
+        context_warnings=context.models.warns_of_context,
+        middleware=(*own.middleware, *own.taught.middleware),
+        reminders=taught_reminders(own.taught.calls, todo_reminders(context.tools, own.state.conversation)),
+        fork=own.fork,
+        summarising=partial(context.guidance.library.load, SUMMARY_PROMPT),
+        hand_in=own.hand_in,
+    )
+
+
+def _executor(context: AgentContext, own: AgentParts) -> ToolExecutor:
+    return ToolExecutor(
+        tools=context.tools,
+        workspace=context.workspace,
+        approvals=context.approvals,
+        sink=context.sink,
+        output_dir=own.state.outputs,
+        environ=context.environ,
+        callbacks=Callbacks(
+            user_input=context.user_input,
+            confinement=context.run.confinement,
+            network=context.network,
+            sees_images=own.model.sees_images,
+            agent_manager=context.agents,
+            subagents=own.subagents,
+            background=own.state.background,
+            guidance=own.taught.calls,
+        ),
+    )
+
+
+def _system_prompt(context: AgentContext, own: AgentParts) -> str:
+    guidance = context.guidance
+    return guidance.system_prompt(
+        own.base_prompt or guidance.base_prompt(own.profile and own.profile.system_prompt_id, context.run.base_prompt),
+        AgentPrompt(
+            workspace=context.workspace.root,
+            model=own.model.name,
+            tool_prompts=tuple(context.tools.prompts().values()),
+            subagents=_subagent_list(context.agents, context.tools),
+            role=own.role,
+            lean=own.lean,
+        ),
+    )
+
+
+def _subagent_list(agents: AgentManager | None, tools: ToolManager) -> dict[str, str]:
+    """Name and description of the subagents an agent with these tools can start; none if it can start none."""
+    if agents is None or TASK_TOOL not in tools.available:
+        return {}
+    return {profile.name: profile.description for profile in agents.subagents()}

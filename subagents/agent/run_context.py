@@ -1,0 +1,89 @@
+"""What the agents of a run share, what one of them has, and how it starts others: the ports of the spawner."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from ipc.sink import EventSink
+from subagents.agent.budget import Account
+from subagents.executor import VERIFY_SECONDS, AgentUsage
+from vibe.core.agents.manager import AgentManager
+from vibe.core.config.models import Network
+from vibe.core.guidance import Guidance
+from vibe.core.llm.factory import ModelCatalog
+from vibe.core.sandbox.confinement import Confinement
+from vibe.core.stop import StopSignal
+from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.manager import ToolManager
+from vibe.core.tools.ports import SubagentSpawner
+from vibe.core.tools.questions import UserInput
+from vibe.core.tools.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What is the same for all agents of a run."""
+
+    base_prompt: str
+    confinement: Confinement | None = None
+    """None: nothing confines commands."""
+    accepted_writes: frozenset[str] = frozenset()
+    """Globs of files that steps which claim to write them may edit unasked."""
+    verify_seconds: float = VERIFY_SECONDS
+    """How long a check may take."""
+    clock: Callable[[], float] = time.monotonic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentContext:
+    """What one agent has of the run, and the most that an agent which it starts can have."""
+
+    run: RunContext
+    models: ModelCatalog
+    default_model: str | None = None
+    """For an agent that names none; None: the configured one."""
+    tools: ToolManager
+    agents: AgentManager | None = None
+    """The profiles there are."""
+    guidance: Guidance = field(default_factory=Guidance)
+    """What the user and the project teach it."""
+    workspace: Workspace
+    approvals: Approvals
+    user_input: UserInput | None = None
+    """Asks a person; None: nobody is there."""
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    """For the processes it starts."""
+    network: Network | None = None
+    """How far its confined commands reach; None: as the settings let them."""
+    sink: EventSink
+    account: Account
+    """What pays for it."""
+    spawning: Spawning | None = None
+    """None: it may not start others."""
+
+
+class ChildSpawner(SubagentSpawner, Protocol):
+    """Starts the subagents of one agent. ``stop`` reaches them; ``agents`` is what each has used."""
+
+    stop: StopSignal
+
+    @property
+    def agents(self) -> tuple[AgentUsage, ...]:
+        """What each subagent has used."""
+        ...
+
+
+class Spawning(Protocol):
+    """Lets the agents of one run start subagents."""
+
+    def below(self, agent_id: str, context: AgentContext, folder: Path) -> ChildSpawner:
+        """Who starts the subagents of one agent: they get its context, and a folder each in ``folder``; reads files."""
+        ...
+
+    def earlier(self, folder: Path) -> tuple[AgentUsage, ...]:
+        """What the subagents in a folder used, in an earlier run; reads files."""
+        ...

@@ -1,0 +1,28 @@
+"""What is one for all agents of a run, in whatever process they work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ipc.sink import EventSink
+from subagents.agent.budget import Account
+from subagents.agent.spawner import SpawnPool
+from vibe.core.llm.limiter import CallLimiter
+from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.questions import UserInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunServices:
+    """The services of a run: in its own process themselves, in the process of a step what reaches them."""
+
+    account: Account
+    """The plan's."""
+    approvals: Approvals
+    sink: EventSink
+    spawning: SpawnPool
+    limiter_of: Callable[[str], CallLimiter]
+    """What lets the calls to a provider begin, by the provider's name."""
+    user_input: UserInput | None = None
+    """None: nobody is there to answer agents."""

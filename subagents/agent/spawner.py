@@ -1,0 +1,234 @@
+"""Subagents that agents start with the ``task`` tool: capped for the whole run, no more able than who starts them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import anyio
+import anyio.to_thread
+
+from subagents.agent.agent_factory import TASK_TOOL, AgentState
+from subagents.agent.run_context import AgentContext
+from subagents.agent.subagent import SubAgent, SubAgentConfig, SubAgentResult
+from subagents.executor import ENVIRONMENT_REASON, AgentUsage
+from vibe.core.agents.manager import AgentManager
+from vibe.core.agents.profiles import AgentProfile, AgentSafety
+from vibe.core.config.models import SubagentsConfig
+from vibe.core.errors import EnvironmentFailure, VibeError
+from vibe.core.modes import ExecutionMode
+from vibe.core.outcome import Outcome
+from vibe.core.session.transcript import Transcript, TranscriptError
+from vibe.core.stop import NeverStop, StopSignal
+from vibe.core.system.files import replace_file
+from vibe.core.tools.errors import ToolError
+from vibe.core.tools.ports import SubagentOrder, SubagentReport
+from vibe.core.tools.process.background import BackgroundCommands, background_commands
+
+RESULT_FILE = "result.json"
+TRANSCRIPT_FILE = "messages.jsonl"
+SAVE_SECONDS = 2.0
+TITLE_LENGTH = 80
+OUT_OF_TIME = SubAgentResult(outcome=Outcome.LIMIT, reason="timeout", detail="the subagent ran out of time")
+
+
+class SpawnError(ToolError):
+    """A subagent that can't be started."""
+
+
+class SpawnPool:
+    """What all agents of one run share: how many subagents they have started, and how many may work at once.
+
+    ``spawned`` is how many of them earlier runs of the same plan started.
+    """
+
+    def __init__(self, agents: AgentManager, limits: SubagentsConfig, *, spawned: int = 0) -> None:
+        self.agents = agents
+        self.limits = limits
+        self.slots = anyio.Semaphore(limits.max_parallel)
+        self._spawned = spawned
+
+    def below(self, agent_id: str, context: AgentContext, folder: Path) -> Spawner:
+        """Who starts subagents for one agent; see ``Spawning``."""
+        return Spawner(self, agent_id, context, folder)
+
+    def earlier(self, folder: Path) -> tuple[AgentUsage, ...]:
+        """What the subagents in a folder used; reads files."""
+        return tuple(earlier_subagents(folder, ""))
+
+    @asynccontextmanager
+    async def place(self) -> AsyncGenerator[None, None]:
+        """Count one more subagent and wait until it may work; it may while the block lasts.
+
+        Raises:
+            SpawnError: that would be one too many.
+        """
+        self.take_one()
+        async with self.slots:
+            yield
+
+    def take_one(self) -> None:
+        """Count one more.
+
+        Raises:
+            SpawnError: that would be one too many.
+        """
+        if self._spawned >= self.limits.max_spawned:
+            raise SpawnError(
+                f"this run has started {self._spawned} subagents, the most it may ([subagents] max_spawned): "
+                "do the work yourself"
+            )
+        self._spawned += 1
+
+
+class Spawner:
+    """Starts the subagents of one agent; see ``SubagentSpawner``.
+
+    ``stop`` reaches them too. ``agents`` is what each has used so far, those of an interrupted run before included.
+    """
+
+    def __init__(self, pool: SpawnPool, agent_id: str, context: AgentContext, folder: Path) -> None:
+        self.stop: StopSignal = NeverStop()
+        self._pool = pool
+        self._agent_id = agent_id
+        self._context = context
+        self._folder = folder
+        self._earlier = tuple(earlier_subagents(folder, agent_id))
+        self._mine: list[SubAgent] = []
+
+    @property
+    def agents(self) -> tuple[AgentUsage, ...]:
+        """What each subagent has used."""
+        return (*self._earlier, *self.started)
+
+    @property
+    def started(self) -> tuple[AgentUsage, ...]:
+        """The same of those this one started."""
+        parent_id = self._agent_id
+        return tuple(
+            _usage(agent.subagent_id, agent.conversation, parent_id, agent.config.caller) for agent in self._mine
+        )
+
+    async def spawn(self, order: SubagentOrder) -> SubagentReport:
+        """Have something done by a fresh subagent, and its result on disk before anybody hears of it."""
+        try:
+            profile = self._pool.agents.subagent(order.agent)
+        except VibeError as error:
+            raise SpawnError(str(error)) from error
+        async with self._pool.place(), background_commands() as background:
+            agent = await anyio.to_thread.run_sync(self._make, order, profile, background)
+            self._mine.append(agent)
+            acted = SubAgentResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the end")
+            try:
+                acted = await self._work(agent, order)
+            finally:
+                agent.finish(acted.outcome.value, acted.reason)
+                with anyio.move_on_after(SAVE_SECONDS, shield=True):
+                    await anyio.to_thread.run_sync(self._save, agent, order, acted)
+        return _report(agent, order, acted, self._folder_of(order.agent, agent.subagent_id) / TRANSCRIPT_FILE)
+
+    async def _work(self, agent: SubAgent, order: SubagentOrder) -> SubAgentResult:
+        acted = OUT_OF_TIME
+        with anyio.move_on_after(self._pool.limits.timeout_seconds):
+            try:
+                acted = await agent.execute(order.task, self.stop)
+            except EnvironmentFailure as error:  # its conversation can't be written down any more
+                acted = SubAgentResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
+        return acted
+
+    def _make(self, order: SubagentOrder, profile: AgentProfile, background: BackgroundCommands) -> SubAgent:
+        """A subagent with a folder of its own; makes files."""
+        limits = self._pool.limits
+        subagent_id = uuid4().hex
+        folder = self._folder_of(profile.name, subagent_id)
+        config = SubAgentConfig(
+            step_id="",
+            title=" ".join(order.task.split())[:TITLE_LENGTH],
+            mode=ExecutionMode.RESEARCH if profile.safety is AgentSafety.SAFE else ExecutionMode.CODE,
+            allowed_tools=("*",),
+            denied_tools=(TASK_TOOL,),
+            max_tokens=limits.max_tokens,
+            max_turns=limits.max_turns,
+            profile=profile,
+            parent_id=self._agent_id,
+            caller=profile.name,
+        )
+        state = AgentState(
+            agent_id=subagent_id,
+            conversation=Transcript(path=folder / TRANSCRIPT_FILE),
+            outputs=folder / "outputs",
+            background=background,
+        )
+        try:
+            agent = SubAgent(config, self._context, state)
+            folder.mkdir(parents=True, mode=0o700)
+        except OSError as error:
+            raise SpawnError(f"the subagent's folder can't be made ({error.strerror})") from error
+        except VibeError as error:
+            raise SpawnError(f"the subagent {profile.name!r} can't start: {error}") from error
+        return agent
+
+    def _folder_of(self, agent_name: str, subagent_id: str) -> Path:
+        return self._folder / f"{agent_name}-{subagent_id[:12]}"
+
+    def _save(self, agent: SubAgent, order: SubagentOrder, acted: SubAgentResult) -> None:
+        """Write the result as a whole, or not at all."""
+        document = {
+            "subagent_id": agent.subagent_id,
+            "parent_id": self._agent_id,
+            "tool_call_id": order.tool_call_id,
+            "agent": order.agent,
+            "task": order.task,
+            "outcome": acted.outcome.value,
+            "reason": acted.reason,
+            "detail": acted.detail,
+            "response": acted.text,
+            "turns": agent.conversation.turns,
+            "files_changed": list(acted.files_changed),
+        }
+        folder = self._folder_of(order.agent, agent.subagent_id)
+        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        replace_file(folder / RESULT_FILE, text.encode(errors="replace"), sync=False)
+
+
+def started_subagents(steps: Path) -> int:
+    """How many subagents the steps with folders in ``steps`` have started so far; reads files."""
+    return sum(1 for path in steps.glob("*/subagents*/*") if path.is_dir())
+
+
+def earlier_subagents(folder: Path, parent_id: str) -> Iterable[AgentUsage]:
+    """What the subagents in a folder used; reads files."""
+    for path in sorted(folder.glob(f"*/{TRANSCRIPT_FILE}")) if folder.is_dir() else ():
+        name, _, short_id = path.parent.name.rpartition("-")
+        try:
+            yield _usage(short_id, Transcript.peek(path), parent_id, name)
+        except TranscriptError:
+            continue  # nobody goes on with it
+
+
+def _usage(agent_id: str, conversation: Transcript, parent_id: str, agent: str) -> AgentUsage:
+    return AgentUsage(
+        agent_id=agent_id,
+        parent_id=parent_id,
+        agent=agent,
+        usage=conversation.usage,
+        cost_usd=conversation.cost_usd,
+    )
+
+
+def _report(agent: SubAgent, order: SubagentOrder, acted: SubAgentResult, transcript: Path) -> SubagentReport:
+    return SubagentReport(
+        agent=order.agent,
+        subagent_id=agent.subagent_id,
+        outcome=acted.outcome,
+        reason=acted.reason,
+        detail=acted.detail,
+        response=acted.text or agent.last_words(),
+        turns=agent.conversation.turns,
+        denied=acted.denied,
+        files_changed=acted.files_changed,
+        transcript=transcript,
+    )

@@ -1,0 +1,225 @@
+"""SubAgent: one step's agent, with its own history, tools, budget and tagged events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+from ipc.events import SubAgentFinishedEvent, SubAgentStartedEvent, WarningEvent
+from ipc.sink import TaggingSink
+from subagents.agent.agent_factory import TASK_TOOL, AgentParts, AgentState, agent_kit
+from subagents.agent.budget import Limits
+from subagents.agent.run_context import AgentContext, ChildSpawner
+from subagents.agent.tool_policy import step_tools
+from subagents.executor import AgentUsage, total_usage
+from vibe.core.agent_loop import ActResult, AgentLoop
+from vibe.core.agents.profiles import AgentProfile
+from vibe.core.config.models import ModelConfig
+from vibe.core.guidance import AgentPlace
+from vibe.core.messages import AssistantMessage, Usage
+from vibe.core.modes import MODE_CATALOG, ExecutionMode
+from vibe.core.stop import NeverStop, StopSignal
+from vibe.core.tools.hand_in import HandIn
+from vibe.core.tools.manager import ToolManager
+from vibe.core.tools.profile_view import profile_view
+from vibe.core.turn import AgentKit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubAgentConfig:
+    """One subagent's orders and limits. Tokens are prompt plus completion over all turns, price in USD.
+
+    ``profile`` bounds what it may do. ``step_id`` is empty and ``parent_id`` set for one that an agent started;
+    ``caller`` is the name replays and logs know it by, if not the step's id. ``hand_in`` is what it must end with.
+    """
+
+    step_id: str
+    title: str
+    mode: ExecutionMode = ExecutionMode.CODE
+    allowed_tools: tuple[str, ...] | None = None
+    denied_tools: tuple[str, ...] = ()
+    max_tokens: int = 50_000
+    max_turns: int = 10
+    max_price: float | None = None
+    model: str | None = None
+    profile: AgentProfile | None = None
+    parent_id: str | None = None
+    caller: str = ""
+    hand_in: HandIn | None = None
+
+
+SubAgentResult = ActResult
+"""What a subagent came to: an ``ActResult`` over its whole conversation."""
+
+
+class SubAgent:
+    """Does one step in isolation.
+
+    ``conversation`` grows as it works; one that has begun already is gone on with.
+    """
+
+    def __init__(self, config: SubAgentConfig, context: AgentContext, state: AgentState) -> None:
+        self.subagent_id = state.agent_id or uuid4().hex
+        self.config = config
+        self.conversation = state.conversation
+        self._state = replace(state, agent_id=self.subagent_id)
+        models = context.models
+        own = models if config.profile is None else models.adjusted(config.profile.settings)
+        sink = TaggingSink(context.sink, subagent_id=self.subagent_id, subagent_step_id=config.step_id)
+        self._context = replace(context, models=own, sink=sink)
+        self._model = self._resolve_model()
+        self._tools = self._choose_tools()
+        self._offered = self._tools if config.hand_in is None else self._tools.with_tool(config.hand_in.tool_class())
+        self._taught = context.guidance.for_agent(self._place())
+        usage, cost_usd = self._spent_before()
+        account = context.account.open(
+            f"step {config.step_id!r}" if config.step_id else f"subagent {config.caller!r}",
+            Limits(max_tokens=config.max_tokens, max_price=config.max_price),
+            spent=usage,
+            cost_usd=cost_usd,
+        )
+        self._context = replace(self._context, account=account, tools=self._tools)
+        self._spawner = self._spawner_of_its_own()
+        self._loop = AgentLoop(self._kit(), max_turns=config.max_turns)
+        self._started: float | None = None
+
+    async def execute(self, prompt: str, stop: StopSignal | None = None) -> SubAgentResult:
+        """Do the step, or go on with it where its conversation was cut off."""
+        self._heed(stop)
+        self._started = self._context.run.clock()
+        self._announce_start()
+        if not self.conversation.messages:
+            return await self._loop.act(prompt, stop)
+        if self.conversation.dropped_bytes:
+            dropped = f"{self.conversation.dropped_bytes} bytes of a torn message were dropped from the conversation"
+            self._context.sink.publish(WarningEvent(code="transcript.torn", message=dropped))
+        return await self._loop.resume(stop)
+
+    async def continue_with(self, prompt: str, stop: StopSignal | None = None) -> SubAgentResult:
+        """Take another prompt in the same conversation, after ``execute``."""
+        self._heed(stop)
+        return await self._loop.act(prompt, stop)
+
+    def finish(self, outcome: str, reason: str | None) -> None:
+        """Announce the end, if it has begun; the caller knows the checks' verdict, the conversation does not."""
+        if self._started is None:
+            return
+        self._context.sink.publish(
+            SubAgentFinishedEvent(
+                outcome=outcome,
+                reason=reason,
+                tokens=self.conversation.usage.total_tokens,
+                turns=self.conversation.turns,
+                duration_s=self._context.run.clock() - self._started,
+                cost_usd=self.conversation.cost_usd,
+            )
+        )
+
+    @property
+    def agents(self) -> tuple[AgentUsage, ...]:
+        """What it and each agent it started used, itself first."""
+        own = AgentUsage(
+            agent_id=self.subagent_id,
+            parent_id=self.config.parent_id,
+            agent=self.config.profile.name if self.config.profile else "",
+            usage=self.conversation.usage,
+            cost_usd=self.conversation.cost_usd,
+        )
+        return (own, *(self._spawner.agents if self._spawner else ()))
+
+    @property
+    def spent(self) -> tuple[Usage, float | None]:
+        """What it and the agents it started used, added up."""
+        return total_usage(self.agents)
+
+    def last_words(self) -> str:
+        """The last thing it said."""
+        said = (
+            m.content for m in reversed(self.conversation.messages) if isinstance(m, AssistantMessage) and m.content
+        )
+        return next(said, "")
+
+    def _heed(self, stop: StopSignal | None) -> None:
+        if self._spawner is not None:
+            self._spawner.stop = stop or NeverStop()
+
+    def _choose_tools(self) -> ToolManager:
+        """What it may use: no more than its profile has, and no subagents where it can start none."""
+        config, tools = self.config, self._context.tools
+        if config.profile is not None:
+            tools = profile_view(tools, config.profile, may_widen=False)
+        patterns = step_tools(
+            config.mode, config.allowed_tools, config.denied_tools, attended=self._context.user_input is not None
+        )
+        spawns = self._context.spawning is not None and self._state.subagents is not None
+        chosen = tools.filtered(patterns.allowed, patterns.denied if spawns else (*patterns.denied, TASK_TOOL))
+        return self._context.guidance.tools(chosen)
+
+    def _place(self) -> AgentPlace:
+        config, context = self.config, self._context
+        named = {
+            "id": self.subagent_id,
+            "step_id": config.step_id,
+            "title": config.title,
+            "parent_id": config.parent_id,
+        }
+        return AgentPlace(
+            root=context.workspace.root,
+            sink=self._context.sink,
+            environ=context.environ,
+            subagent=named,
+            conversation=self.conversation.messages,
+        )
+
+    def _spent_before(self) -> tuple[Usage, float | None]:
+        """What an earlier run spent on the conversation so far, subagents included."""
+        context, folder = self._context, self._state.subagents
+        earlier = context.spawning.earlier(folder) if context.spawning and folder else ()
+        return total_usage((self.conversation, *earlier))
+
+    def _spawner_of_its_own(self) -> ChildSpawner | None:
+        context, folder = self._context, self._state.subagents
+        if context.spawning is None or folder is None or TASK_TOOL not in self._tools.available:
+            return None
+        inherited = replace(
+            context, default_model=self._model.key, spawning=None, guidance=context.guidance.below(self._taught)
+        )
+        return context.spawning.below(self.subagent_id, inherited, folder)
+
+    def _resolve_model(self) -> ModelConfig:
+        """The step's model, with its prices where a limit depends on them."""
+        profile = self.config.profile
+        models = self._context.models
+        alias = self.config.model or (profile and profile.active_model) or self._context.default_model
+        priced = self.config.max_price is not None or self._context.account.has_price_limit
+        return models.resolve_priced(alias) if priced else models.resolve(alias)
+
+    def _kit(self) -> AgentKit:
+        config = self.config
+        return agent_kit(
+            replace(self._context, tools=self._offered),
+            AgentParts(
+                state=self._state,
+                model=self._model,
+                profile=config.profile,
+                taught=self._taught,
+                caller=config.caller or config.step_id,
+                role=MODE_CATALOG[config.mode].subagent_guidance,
+                lean=True,
+                subagents=self._spawner,
+                hand_in=config.hand_in,
+            ),
+        )
+
+    def _announce_start(self) -> None:
+        self._context.sink.publish(
+            SubAgentStartedEvent(
+                title=self.config.title,
+                mode=self.config.mode.value,
+                model=self._model.key,
+                tools=tuple(schema.name for schema in self._offered.schemas()),
+                max_tokens=self.config.max_tokens,
+                max_turns=self.config.max_turns,
+                parent_id=self.config.parent_id,
+            )
+        )

@@ -1,0 +1,337 @@
+"""The step's end of the link: events go out through it, and what is one for the whole run is leased through it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+
+import anyio
+from anyio import from_thread
+from msgspec import Raw
+
+from ipc.codec import encode_event
+from ipc.events import Event
+from subagents.agent.budget import Account, Limits
+from subagents.agent.spawner import SpawnError, SpawnPool
+from subagents.executor import StepTask
+from subagents.process.protocol import (
+    Announced,
+    Asked,
+    Cancel,
+    ClaimsBeside,
+    Ended,
+    FromStep,
+    Granted,
+    Hello,
+    LedgerRoom,
+    LinkError,
+    MismatchError,
+    Paused,
+    PersonsAnswer,
+    PersonsReplies,
+    ProviderSlot,
+    Refused,
+    Returned,
+    Stop,
+    SubagentPlace,
+    ToStep,
+    TurnToAsk,
+    Want,
+    encode,
+    to_step,
+)
+from subagents.process.transport import Transport
+from vibe.core.agents.manager import AgentManager
+from vibe.core.budget import BudgetExhaustedError
+from vibe.core.config.models import ModelConfig, SubagentsConfig
+from vibe.core.messages import Usage
+from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
+from vibe.core.tools.questions import Answer, Question
+
+
+class LeaseRefusedError(Exception):
+    """The run does not grant what was asked for; ``refused`` says why."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(refused.message)
+        self.refused = refused
+
+
+class _Waiting:
+    """Somebody who asked and has no answer yet."""
+
+    def __init__(self) -> None:
+        self.answered = anyio.Event()
+        self.answer: Granted | Refused | None = None
+
+
+class StepLink:
+    """An ``EventSink``, a ``StopSignal`` and a source of leases; one for each process of a step.
+
+    What is sent is with the run before the call returns, so that nothing is lost if this process dies the moment after:
+    where the run does not keep up, the process waits.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self.requested = False
+        self._transport = transport
+        self._capabilities: tuple[str, ...] = ()
+        self._leases = 0
+        self._waiting: dict[int, _Waiting] = {}
+
+    async def greet(self, capabilities: Sequence[str]) -> None:
+        """Say hello with what this process can do, and hear who the run is.
+
+        Raises:
+            MismatchError: it is of another version.
+            LinkError: its words make no sense.
+        """
+        own = Hello.own(capabilities)
+        self._send(own)
+        match await self.receive():
+            case Hello() as hello:
+                own.check(hello)
+                self._capabilities = hello.capabilities
+            case None:
+                raise LinkError("the run is gone")
+            case _:
+                raise MismatchError("the run does not say hello: it is of another version than this process")
+
+    def can(self, capability: str) -> bool:
+        """Return whether the run said that it can do this."""
+        return capability in self._capabilities
+
+    def publish(self, event: Event) -> None:
+        """Hand an event to the run."""
+        self._send(Announced(Raw(encode_event(event))))
+
+    def end(self, ended: Ended) -> None:
+        """Say what the attempt came to; the last thing that is said.
+
+        Raises:
+            TypeError, ValueError, OverflowError, RecursionError: the result holds what is no JSON value.
+        """
+        self._send(ended)
+
+    def pause(self, provider: str, seconds: float) -> None:
+        """Say that a provider wants no calls for a while."""
+        self._send(Paused(provider, seconds))
+
+    async def lease(self, want: Want) -> Granted:
+        """Ask and wait; what is granted must be given back.
+
+        Raises:
+            LeaseRefusedError: the run says no.
+        """
+        self._leases += 1
+        number, waiting = self._leases, _Waiting()
+        self._waiting[number] = waiting
+        try:
+            self._send(Asked(number, want))
+            await waiting.answered.wait()
+        except BaseException:
+            self.give_back(Returned(number))
+            raise
+        finally:
+            del self._waiting[number]
+        if not isinstance(waiting.answer, Granted):
+            raise LeaseRefusedError(waiting.answer or Refused(number))
+        return waiting.answer
+
+    def give_back(self, returned: Returned) -> None:
+        """End a lease; a second time does nothing."""
+        self._send(returned)
+
+    async def receive(self) -> ToStep | None:
+        """The next message; None once the run is gone.
+
+        Raises:
+            LinkError: the run's words make no sense.
+        """
+        line = await self._transport.receive()
+        return None if line is None else to_step(line)
+
+    async def attend(self) -> bool:
+        """Serve the run's messages until it wants this process to leave: True; False if the run itself is gone.
+
+        Raises:
+            LinkError: the run's words make no sense.
+        """
+        while (message := await self.receive()) is not None:
+            match message:
+                case Granted(lease=lease) | Refused(lease=lease):
+                    waiting = self._waiting.get(lease)
+                    if waiting is not None:
+                        waiting.answer = message
+                        waiting.answered.set()
+                case Stop():
+                    self.requested = True
+                case Cancel():
+                    return True
+                case _:
+                    pass
+        return False
+
+    def _send(self, message: FromStep) -> None:
+        self._transport.post(encode(message))
+
+
+class LinkedLedger:
+    """The plan's account, as ``subagents.agent.budget.Upstream``; ``account`` is what mirrors it here."""
+
+    def __init__(self, link: StepLink, limits: Limits, usage: Usage, cost_usd: float | None) -> None:
+        self._link = link
+        self.account = Account("the plan", limits, self)
+        self.account.show(usage, cost_usd)
+
+    async def reserve(self, model: ModelConfig, prompt_tokens: int, wanted_tokens: int) -> LinkedReservation:
+        """Room on the plan's account; see ``vibe.core.budget.Budget``."""
+        room = LedgerRoom(
+            model=model.name,
+            provider=model.provider,
+            input_price=model.input_price,
+            output_price=model.output_price,
+            prompt_tokens=prompt_tokens,
+            wanted_tokens=wanted_tokens,
+        )
+        try:
+            granted = await self._link.lease(room)
+        except LeaseRefusedError as error:
+            refused = error.refused
+            raise BudgetExhaustedError(refused.account, refused.limit, refused.spent) from error
+        self.account.show(granted.usage, granted.cost_usd)
+        return LinkedReservation(self._link, granted)
+
+
+class LinkedReservation:
+    """Room for one call on the plan's account; see ``vibe.core.budget.Reservation``."""
+
+    def __init__(self, link: StepLink, granted: Granted) -> None:
+        self.max_completion_tokens = granted.tokens
+        self._link = link
+        self._lease: int | None = granted.lease
+
+    def settle(self, usage: Usage, cost_usd: float | None) -> None:
+        """Book what the call took and give back the rest."""
+        self._give_back(usage, cost_usd)
+
+    def release(self) -> None:
+        """Give everything back; a second time does nothing."""
+        self._give_back(None, None)
+
+    def _give_back(self, usage: Usage | None, cost_usd: float | None) -> None:
+        if self._lease is not None:
+            self._link.give_back(Returned(self._lease, usage, cost_usd))
+            self._lease = None
+
+
+class LinkedTurn:
+    """The turn to ask a person, as a lock; lasting yeses come and go with it."""
+
+    def __init__(self, link: StepLink, approvals: Approvals) -> None:
+        self._link = link
+        self._approvals = approvals
+        self._lease = 0
+
+    async def __aenter__(self) -> None:
+        granted = await self._link.lease(TurnToAsk())
+        self._lease = granted.lease
+        self._approvals.remember(granted.yeses)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._link.give_back(Returned(self._lease, yeses=self._approvals.yeses))
+
+
+class LinkedApprover:
+    """Asks the person the run can ask; see ``Approver``."""
+
+    def __init__(self, link: StepLink) -> None:
+        self._link = link
+
+    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """The person's answer; cancelling withdraws the question."""
+        try:
+            granted = await self._link.lease(PersonsAnswer(request=request))
+        except LeaseRefusedError as error:
+            return ApprovalAnswer(allow=False, reason=str(error))
+        return granted.answer or ApprovalAnswer(allow=False)
+
+
+class LinkedInput:
+    """Puts an agent's questions to the person the run can ask; see ``UserInput``."""
+
+    def __init__(self, link: StepLink) -> None:
+        self._link = link
+
+    async def __call__(self, questions: Sequence[Question]) -> Sequence[Answer] | None:
+        """The answers; cancelling withdraws the questions."""
+        asked = tuple(question.model_dump(mode="json") for question in questions)
+        try:
+            granted = await self._link.lease(PersonsReplies(questions=asked))
+        except LeaseRefusedError:
+            return None
+        return None if granted.answers is None else [Answer.model_validate(answer) for answer in granted.answers]
+
+
+class LinkedLimiter:
+    """The run's limiter of one provider; see ``CallLimiter``."""
+
+    def __init__(self, link: StepLink, provider: str) -> None:
+        self._link = link
+        self._provider = provider
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncGenerator[None, None]:
+        """Wait for a place and hold it."""
+        granted = await self._link.lease(ProviderSlot(provider=self._provider))
+        try:
+            yield
+        finally:
+            self._link.give_back(Returned(granted.lease))
+
+    def pause(self, seconds: float) -> None:
+        """Let no call of the run begin for so long."""
+        self._link.pause(self._provider, seconds)
+
+
+class LinkedSpawnPool(SpawnPool):
+    """Counts subagents, and lets them work, over all processes of the run."""
+
+    def __init__(self, link: StepLink, agents: AgentManager, limits: SubagentsConfig) -> None:
+        super().__init__(agents, limits)
+        self._link = link
+
+    @asynccontextmanager
+    async def place(self) -> AsyncGenerator[None, None]:
+        """See ``SpawnPool.place``."""
+        try:
+            granted = await self._link.lease(SubagentPlace())
+        except LeaseRefusedError as error:
+            raise SpawnError(str(error)) from error
+        try:
+            yield
+        finally:
+            self._link.give_back(Returned(granted.lease))
+
+
+class LinkedNeighbours:
+    """What the steps of the run claimed, asked for when it matters; see ``subagents.step.tamper_guard.NeighbourClaims``."""
+
+    def __init__(self, link: StepLink) -> None:
+        self._link = link
+
+    @contextmanager
+    def beside(self, task: StepTask) -> Generator[Callable[[], Sequence[str]]]:  # noqa: ARG002  the run knows whose link this is
+        """Yields what asks the run, in a thread."""
+        yield lambda: from_thread.run(self._claims)
+
+    async def _claims(self) -> Sequence[str]:
+        granted = await self._link.lease(ClaimsBeside())
+        self._link.give_back(Returned(granted.lease))
+        return granted.writes
+
+
+def ask_in_turn(link: StepLink, approvals: Approvals) -> None:
+    """Have questions asked in turn with those of the run's other steps, whose lasting yeses hold here too."""
+    approvals.queue = LinkedTurn(link, approvals)

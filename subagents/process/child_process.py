@@ -1,0 +1,148 @@
+"""StepProcess: the process one attempt at a step runs in, from its start until nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from uuid import uuid4
+
+import anyio
+from anyio import CancelScope, move_on_after, wait_readable
+from anyio.abc import Process
+from msgspec import Raw
+
+from subagents.process.protocol import Hello, Prepare, encode
+from subagents.process.transport import SocketTransport
+from subagents.step.reaper import MARK, end_marked
+from vibe.core.errors import EnvironmentFailure
+
+CHUNK_BYTES = 64 * 1024
+PRINTED_BYTES = 4 * 1024
+LAST_OUTPUT_SECONDS = 0.1
+KILL_SECONDS = 5.0
+
+
+class ProcessStartError(EnvironmentFailure):
+    """The system refuses a process for a step."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(
+            f"no process for a step can be started ({error.strerror}): free some memory or processes, "
+            "or run the plan with `--executor local`"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepProgram:
+    """What processes of steps run: ``argv``, to which the link's descriptor and our pid are added.
+
+    ``environ`` is all they get. ``document`` is the JSON they are sent first, about this run, after a hello with what it
+    can do for them.
+    """
+
+    argv: tuple[str, ...]
+    environ: Mapping[str, str]
+    document: bytes
+    capabilities: tuple[str, ...] = ()
+
+
+class StepProcess:
+    """A process under way. Whoever starts it must ``end`` it, whatever happens.
+
+    It has a session of its own and a mark in its environment, which whatever it starts inherits, in whatever session.
+    What it prints goes nowhere; only the end of it is kept. ``link`` is the run's end of its link.
+    """
+
+    def __init__(self, process: Process, link: SocketTransport, output: int, mark: str) -> None:
+        self.link = link
+        self._process = process
+        self._output = output
+        self._mark = mark
+        self._tail = b""
+
+    @classmethod
+    async def start(cls, program: StepProgram) -> StepProcess:
+        """Start one, and let it prepare for the run.
+
+        Raises:
+            ProcessStartError: the system refuses.
+        """
+        mark = uuid4().hex
+        try:
+            ours, theirs = socket.socketpair()
+            printed, output = os.pipe()
+        except OSError as error:
+            raise ProcessStartError(error) from error
+        os.set_blocking(printed, False)
+        try:
+            with theirs:
+                process = await anyio.open_process(
+                    [*program.argv, str(theirs.fileno()), str(os.getpid())],
+                    stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                    env={**program.environ, MARK: mark}, start_new_session=True, pass_fds=(theirs.fileno(),),
+                )  # fmt: skip
+        except BaseException as error:
+            ours.close()
+            os.close(printed)
+            if isinstance(error, OSError):
+                raise ProcessStartError(error) from error
+            raise
+        finally:
+            os.close(output)
+        started = cls(process, SocketTransport(ours), printed, mark)
+        try:
+            await started.link.send(encode(Hello.own(program.capabilities)))
+            await started.link.send(encode(Prepare(Raw(program.document))))
+        except BaseException:
+            await started.end()
+            raise
+        return started
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+        return self._process.returncode
+
+    @property
+    def printed(self) -> str:
+        """The end of what it printed."""
+        return self._tail.decode("utf-8", "replace").strip()
+
+    async def listen(self) -> None:
+        """Take what it prints, so that it never waits for anybody to read."""
+        while True:
+            await wait_readable(self._output)
+            with suppress(BlockingIOError):
+                if not (data := os.read(self._output, CHUNK_BYTES)):
+                    return
+                self._tail = (self._tail + data)[-PRINTED_BYTES:]
+
+    async def end(self, *, grace_seconds: float = 0.0) -> None:
+        """Wait so long for it to leave; then kill it, and in any case all that it started. Shielded."""
+        with CancelScope(shield=True):
+            with move_on_after(grace_seconds):
+                await self._process.wait()
+            if self._process.returncode is None or not sys.platform.startswith("linux"):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+            with move_on_after(KILL_SECONDS):
+                await self._process.wait()
+            with move_on_after(KILL_SECONDS):
+                await end_marked(self._mark)
+            with move_on_after(LAST_OUTPUT_SECONDS):
+                await self.listen()
+            self.link.close()
+            os.close(self._output)
+            if self._process.returncode is not None:
+                await self._process.aclose()

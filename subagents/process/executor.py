@@ -1,0 +1,217 @@
+"""ProcessExecutor: each attempt of an agent in a process of its own, which may crash or hang without harm to the run."""
+
+from __future__ import annotations
+
+import logging
+import math
+import signal
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+from msgspec import structs
+
+from subagents.agent.run_services import RunServices
+from subagents.executor import ENVIRONMENT_REASON, StepExecutor, StepResult, StepTask, StopSignal, unserved
+from subagents.process.child_process import ProcessStartError, StepProcess, StepProgram
+from subagents.process.event_closer import LooseEnds
+from subagents.process.parent import StepDesk
+from subagents.process.pool import ProcessPool
+from subagents.process.protocol import Begin, Cancel, LinkError, MismatchError, Stop
+from subagents.step.tamper_guard import Neighbours
+from subagents.step.usage_recovery import attempt_spending
+from vibe.core.outcome import Outcome
+
+logger = logging.getLogger(__name__)
+
+CRASHED = "crashed"
+LEAVE_SECONDS = 0.7
+"""How long a process that is told to leave has for it: what is cancelled is gone within a second."""
+EXIT_SECONDS = 1.0
+LATE_SECONDS = 3.0
+"""How much longer than its step may take a process has, before it is not believed to watch the clock any more."""
+STOP_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSettings:
+    """How processes are had. ``spares`` wait ready, ``expected`` is how many steps will need one."""
+
+    program: StepProgram
+    spares: int = 2
+    expected: int = 0
+
+
+class ProcessExecutor:
+    """Does the steps of agents in processes of their own, and those that are commands by way of ``commands``.
+
+    A command is a process of its own anyway: its session ends with it, and what it prints is bounded.
+    """
+
+    def __init__(
+        self,
+        pool: ProcessPool,
+        services: RunServices,
+        neighbours: Neighbours,
+        commands: StepExecutor,
+        step_folder: Callable[[str], Path],
+    ) -> None:
+        self._pool = pool
+        self._services = services
+        self._neighbours = neighbours
+        self._commands = commands
+        self._step_folder = step_folder
+
+    async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
+        """Do one attempt at a step; see ``StepExecutor``."""
+        if not task.has_agent:
+            return await self._commands.run(task, stop)
+        started = time.monotonic()
+        with self._neighbours.beside(task) as others:
+            result = await self._run_agent(task, stop, others)
+        return structs.replace(result, duration_s=time.monotonic() - started)
+
+    async def _run_agent(self, task: StepTask, stop: StopSignal, others: Callable[[], Sequence[str]]) -> StepResult:
+        try:
+            process = await self._pool.take()
+        except ProcessStartError as error:
+            return unserved(error) or StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
+        attempt = _Attempt(process, self._services, others)
+        try:
+            await attempt.work(task, stop)
+        finally:
+            await attempt.end()
+        result = attempt.desk.result or await self._unfinished(task, attempt)
+        if result.reason == "internal" and attempt.printed:
+            logger.error("step %s in its process:\n%s", task.step_id, attempt.printed)
+        return result
+
+    async def _unfinished(self, task: StepTask, attempt: _Attempt) -> StepResult:
+        """What an attempt came to that did not say so itself; its calls are counted all the same."""
+        folder = await anyio.to_thread.run_sync(self._step_folder, task.step_id)
+        usage, cost_usd = await anyio.to_thread.run_sync(attempt_spending, folder, task.attempt)
+        for lost, lost_usd in attempt.desk.lost:
+            usage += lost
+            cost_usd = None if cost_usd is None or lost_usd is None else cost_usd + lost_usd
+        return structs.replace(attempt.verdict(), usage=usage, cost_usd=cost_usd)
+
+
+class _Attempt:
+    """One attempt and its process."""
+
+    def __init__(self, process: StepProcess, services: RunServices, others: Callable[[], Sequence[str]]) -> None:
+        self._process = process
+        self._account = services.account
+        self._ends = LooseEnds(services.sink)
+        self.desk = StepDesk(replace(services, sink=self._ends), process.link, others)
+        self._flaw: LinkError | None = None
+        self._hung_up = False
+        self._stopped = False
+        self._late = False
+        self._begun = anyio.Event()
+
+    async def work(self, task: StepTask, stop: StopSignal) -> None:
+        """Have the process do it, until it is done, gone, or far too late."""
+        limit = math.inf if task.step.timeout_seconds is None else task.step.timeout_seconds + LATE_SECONDS
+        with anyio.move_on_after(limit) as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._process.listen)
+                group.start_soon(self._pass_on, stop)
+                await self._serve(task)
+                group.cancel_scope.cancel()
+        self._late = scope.cancelled_caught
+
+    async def end(self) -> None:
+        """See to it that nothing of it is left, among the processes and in what was announced."""
+        told = self.desk.result is not None
+        await self._process.end(grace_seconds=EXIT_SECONDS if self._hung_up else 0.0)
+        if not told:
+            verdict = self.verdict()
+            self._ends.tie_up(verdict.outcome.value, verdict.reason or "", verdict.detail)
+
+    @property
+    def printed(self) -> str:
+        """The end of what its process printed."""
+        return self._process.printed
+
+    def verdict(self) -> StepResult:
+        """What it came to if it did not say so itself; known once it has ended."""
+        if self._late:
+            return StepResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
+        if self._stopped:
+            return StepResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the end")
+        if isinstance(self._flaw, MismatchError):
+            return StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(self._flaw))
+        return StepResult(outcome=Outcome.FAILED, reason=CRASHED, detail=self._cause())
+
+    async def _serve(self, task: StepTask) -> None:
+        try:
+            if await self.desk.meet():
+                await self.desk.send(Begin(task, self._account.usage, self._account.cost_usd))
+                self._begun.set()
+                await self.desk.serve()
+            self._hung_up = True
+        except LinkError as error:
+            self._flaw = error
+        except anyio.get_cancelled_exc_class():
+            self._stopped = True
+            with anyio.move_on_after(LEAVE_SECONDS, shield=True):
+                await self._let_leave()
+            raise
+
+    async def _let_leave(self) -> None:
+        """Hear its last words after a call to leave."""
+        try:
+            await self.desk.send(Cancel())
+            await self.desk.serve(leaving=True)
+            self._hung_up = True
+        except LinkError as error:
+            self._flaw = error
+
+    async def _pass_on(self, stop: StopSignal) -> None:
+        """Tell the process when to stop at the end of its turn."""
+        await self._begun.wait()
+        while not stop.requested:  # noqa: ASYNC110  the signal of a run is looked at, it can't be waited for
+            await anyio.sleep(STOP_POLL_SECONDS)
+        await self.desk.send(Stop())
+
+    def _cause(self) -> str:
+        if self._flaw is not None:
+            return f"the step's process was ended, for what it sent is {self._flaw}"
+        code = self._process.exit_code
+        last_line = self._process.printed.rpartition("\n")[2]
+        words = f": {last_line}" if last_line else ""
+        if code is None:
+            return "the step's process could not be ended"
+        if code >= 0:
+            return f"the step's process ended with exit code {code} before the step did{words}"
+        why = ", by somebody or for want of memory" if -code == signal.SIGKILL else ""
+        return f"the step's process was killed by {_signal_name(-code)}{why}{words}"
+
+
+@asynccontextmanager
+async def process_executor(
+    settings: ProcessSettings,
+    services: RunServices,
+    neighbours: Neighbours,
+    commands: StepExecutor,
+    step_folder: Callable[[str], Path],
+) -> AsyncGenerator[ProcessExecutor]:
+    """An executor with its processes; those that wait are ended with the block."""
+    pool = ProcessPool(settings.program, spares=settings.spares, expected=settings.expected)
+    try:
+        await pool.fill()
+        yield ProcessExecutor(pool, services, neighbours, commands, step_folder)
+    finally:
+        await pool.close()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,252 @@
+"""The run's end of a link: publishes a step's events and lends its process what is one for the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import assert_never
+
+import anyio
+from anyio import CancelScope
+
+from ipc.codec import decode_event
+from ipc.errors import CodecError
+from subagents.agent.budget import CallReservation
+from subagents.agent.run_services import RunServices
+from subagents.agent.spawner import SpawnError
+from subagents.executor import StepResult
+from subagents.process.protocol import (
+    AGENTS,
+    Announced,
+    Asked,
+    ClaimsBeside,
+    Ended,
+    FromStep,
+    Granted,
+    Hello,
+    LedgerRoom,
+    LinkError,
+    MismatchError,
+    Paused,
+    PersonsAnswer,
+    PersonsReplies,
+    ProviderSlot,
+    Refused,
+    Returned,
+    SubagentPlace,
+    ToStep,
+    TurnToAsk,
+    Want,
+    encode,
+    from_step,
+)
+from subagents.process.transport import Transport
+from vibe.core.budget import BudgetExhaustedError
+from vibe.core.config.models import ModelConfig
+from vibe.core.llm.limiter import CallLimiter
+from vibe.core.llm.pricing import configured_cost
+from vibe.core.messages import Usage
+from vibe.core.tools.questions import Question
+
+
+class NotLentError(Exception):
+    """There is no such thing to lend."""
+
+
+@dataclass(slots=True, eq=False)
+class _Lease:
+    """What a step's process has asked for and not given back."""
+
+    scope: CancelScope
+    room: CallReservation | None = None
+    worst: Usage | None = None
+    worst_cost: float | None = None
+
+
+class StepDesk:
+    """Serves one step's process. ``result`` is what the attempt came to, None while it has not said.
+
+    ``lost`` is what the calls may have taken that were under way when the process died: nobody knows, so they are
+    booked with all the room they had. ``others`` tells what the step's neighbours claimed to write.
+    """
+
+    def __init__(self, services: RunServices, transport: Transport, others: Callable[[], Sequence[str]]) -> None:
+        self.result: StepResult | None = None
+        self.lost: list[tuple[Usage, float | None]] = []
+        self._services = services
+        self._transport = transport
+        self._others = others
+        self._leases: dict[int, _Lease] = {}
+
+    async def meet(self) -> bool:
+        """Hear who the process is; False if it is gone without a word. Only then may it be told to begin.
+
+        Raises:
+            MismatchError: it is of another version, or makes no attempts.
+            LinkError: it says something else first.
+        """
+        line = await self._transport.receive()
+        if line is None:
+            return False
+        hello = from_step(line)
+        if not isinstance(hello, Hello):
+            raise MismatchError("the step's process does not say hello: it is of another version than this run")
+        Hello.own(()).check(hello, needed=(AGENTS,))
+        return True
+
+    async def send(self, message: ToStep) -> None:
+        """Send a message; one that the process is not there to read any more is lost."""
+        await self._transport.send(encode(message))
+
+    async def serve(self, *, leaving: bool = False) -> None:
+        """Do what the messages say until there are no more; what is still lent by then goes back.
+
+        ``leaving``: the process was told to leave, so that its calls were cut off, not lost.
+
+        Raises:
+            LinkError: one of them is none.
+        """
+        flaw: LinkError | None = None
+        async with anyio.create_task_group() as group:
+            try:
+                while (line := await self._transport.receive()) is not None:
+                    self._take(from_step(line), group.start_soon)
+            except LinkError as error:
+                flaw = error
+            if self.result is None and not leaving:
+                self._write_off()
+            group.cancel_scope.cancel()
+        if flaw is not None:
+            raise flaw
+
+    def _take(self, message: FromStep, start: Callable[..., object]) -> None:
+        match message:
+            case Announced(event):
+                self._announce(bytes(event))
+            case Asked(number, want):
+                self._leases[number] = _Lease(CancelScope())
+                start(self._lend, number, want, self._leases[number])
+            case Returned():
+                self._take_back(message)
+            case Paused(provider, seconds):
+                self._limiter(provider).pause(seconds)
+            case Ended(result):
+                self.result = result
+            case Hello():
+                pass  # one that is told to leave may not have said it before
+            case _:
+                assert_never(message)
+
+    def _announce(self, body: bytes) -> None:
+        try:
+            event = decode_event(body)
+        except CodecError as error:
+            raise LinkError(str(error)) from error
+        if event is None:
+            raise LinkError("an event of no known type")
+        self._services.sink.publish(event)
+
+    def _take_back(self, returned: Returned) -> None:
+        lease = self._leases.pop(returned.lease, None)
+        if lease is None:
+            return
+        if lease.room is not None and returned.usage is not None:
+            lease.room.settle(returned.usage, returned.cost_usd)
+        self._services.approvals.remember(returned.yeses)
+        lease.scope.cancel()
+
+    def _write_off(self) -> None:
+        """Book the calls that were under way."""
+        for lease in self._leases.values():
+            if lease.room is not None and lease.worst is not None:
+                lease.room.settle(lease.worst, lease.worst_cost)
+                self.lost.append((lease.worst, lease.worst_cost))
+
+    # --- leases -----------------------------------------------------------------------------------------------
+
+    async def _lend(self, number: int, want: Want, lease: _Lease) -> None:
+        try:
+            with lease.scope:
+                async with self._service(number, want, lease) as granted:
+                    await self.send(granted)
+                    await anyio.sleep_forever()
+        except BudgetExhaustedError as error:
+            await self.send(Refused(number, str(error), account=error.account, limit=error.limit, spent=error.spent))
+        except (SpawnError, NotLentError) as error:
+            await self.send(Refused(number, str(error)))
+        finally:
+            self._leases.pop(number, None)
+
+    def _service(self, number: int, want: Want, lease: _Lease) -> AbstractAsyncContextManager[Granted]:
+        match want:
+            case LedgerRoom():
+                return self._room(number, want, lease)
+            case ProviderSlot():
+                return self._slot(number, want)
+            case TurnToAsk():
+                return self._turn(number)
+            case PersonsAnswer():
+                return self._answer(number, want)
+            case PersonsReplies():
+                return self._replies(number, want)
+            case SubagentPlace():
+                return self._place(number)
+            case ClaimsBeside():
+                return self._claims(number)
+            case _:
+                assert_never(want)
+
+    @asynccontextmanager
+    async def _room(self, number: int, want: LedgerRoom, lease: _Lease) -> AsyncGenerator[Granted]:
+        account = self._services.account
+        model = ModelConfig(
+            name=want.model, provider=want.provider, input_price=want.input_price, output_price=want.output_price
+        )
+        room = lease.room = await account.reserve(model, want.prompt_tokens, want.wanted_tokens)
+        lease.worst = Usage(want.prompt_tokens, room.max_completion_tokens, 0, 1)
+        lease.worst_cost = configured_cost(model, lease.worst)
+        try:
+            yield Granted(number, room.max_completion_tokens, usage=account.usage, cost_usd=account.cost_usd)
+        finally:
+            room.release()
+
+    @asynccontextmanager
+    async def _slot(self, number: int, want: ProviderSlot) -> AsyncGenerator[Granted]:
+        async with self._limiter(want.provider).slot():
+            yield Granted(number)
+
+    @asynccontextmanager
+    async def _turn(self, number: int) -> AsyncGenerator[Granted]:
+        async with self._services.approvals.queue:
+            yield Granted(number, yeses=self._services.approvals.yeses)
+
+    @asynccontextmanager
+    async def _answer(self, number: int, want: PersonsAnswer) -> AsyncGenerator[Granted]:
+        approver = self._services.approvals.approver
+        if approver is None:
+            raise NotLentError("this run can ask no one")
+        yield Granted(number, answer=await approver.approve(want.request))
+
+    @asynccontextmanager
+    async def _replies(self, number: int, want: PersonsReplies) -> AsyncGenerator[Granted]:
+        if self._services.user_input is None:
+            raise NotLentError("this run can ask no one")
+        answers = await self._services.user_input([Question.model_validate(asked) for asked in want.questions])
+        given = None if answers is None else tuple(answer.model_dump(mode="json") for answer in answers)
+        yield Granted(number, answers=given)
+
+    @asynccontextmanager
+    async def _place(self, number: int) -> AsyncGenerator[Granted]:
+        async with self._services.spawning.place():
+            yield Granted(number)
+
+    @asynccontextmanager
+    async def _claims(self, number: int) -> AsyncGenerator[Granted]:
+        yield Granted(number, writes=tuple(self._others()))
+
+    def _limiter(self, provider: str) -> CallLimiter:
+        try:
+            return self._services.limiter_of(provider)
+        except KeyError as error:
+            raise NotLentError(f"this run knows no provider {provider!r}: its settings have changed") from error

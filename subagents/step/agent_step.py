@@ -1,0 +1,164 @@
+"""AgentStep: a step done by a subagent, then checked by the host until the checks pass or the repairs are used up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import anyio.to_thread
+
+from subagents.agent.subagent import SubAgent, SubAgentResult
+from subagents.executor import StepResult, StepTask, StopSignal
+from subagents.step.command_runner import HostCommands, Purpose, failure_of, output_of
+from subagents.step.config_files import Steered
+from subagents.step.failing_lines import failing_part
+from subagents.step.prompts import REPAIR_HEADINGS, first_message, repair_message, steered_message
+from subagents.step.tamper_guard import Verification
+from vibe.core.llm.errors import ModelAccessError
+from vibe.core.outcome import Outcome
+
+CHECKABLE = frozenset({Outcome.COMPLETED, Outcome.BLOCKED})
+"""Ends after which the checks decide: a blocked agent may have got the work done without the denied call."""
+SHOWN_FILES = 5
+OUT_OF_TIME = SubAgentResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Finding:
+    """What stands against the step: ``prompt`` asks its agent for a repair, ``detail`` says it for people.
+
+    ``printed`` is what the check that failed had to say.
+    """
+
+    prompt: str
+    detail: str
+    printed: str = ""
+
+
+class AgentStep:
+    """One attempt: the subagent's work, the checks, and the repairs between them.
+
+    The checks are the plan's, and so are the files they consist of: if one of those is changed, the step has failed. While
+    one that steers them is not as it was, none is run: that is to be repaired like a check that fails.
+    """
+
+    def __init__(self, task: StepTask, agent: SubAgent, commands: HostCommands, verification: Verification) -> None:
+        self._task = task
+        self.agent = agent
+        self._commands = commands
+        self._verification = verification
+        self._acted = OUT_OF_TIME
+        self._ended = False
+        self._printed = ""
+        self._files_changed: dict[str, None] = {}
+
+    async def do(self, stop: StopSignal) -> None:
+        """Work until the step has ended or stops; ``result`` tells how."""
+        await self._work_until_checked(stop)
+        self._ended = True
+
+    async def _work_until_checked(self, stop: StopSignal) -> None:
+        if await self._tampered():
+            return  # by an earlier attempt: not worth a token
+        prompt, left = first_message(self._task), await self._steered()
+        self._take(await self.agent.execute(f"{prompt}\n\n{left.prompt}" if left else prompt, stop))
+        while self._task.step.verify and self._acted.outcome in CHECKABLE:
+            finding = await self._finding()
+            if await self._tampered():
+                return
+            if finding is None:
+                self._settle(Outcome.COMPLETED, None, "")
+                return
+            if self._acted.outcome is Outcome.BLOCKED:
+                return  # a repair could do no more than the work: what it needs is an approval
+            if self._repairs() >= self._task.step.max_repairs:
+                self._settle(Outcome.FAILED, "verify", finding.detail)
+                self._printed = finding.printed
+                return
+            self._take(await self.agent.continue_with(finding.prompt, stop))
+
+    @property
+    def result(self) -> StepResult:
+        """Where the step stands; before ``do`` has ended, what running out of time comes to, whatever the agent says."""
+        acted, conversation = self._acted, self.agent.conversation
+        if not self._ended:
+            acted = replace(acted, outcome=OUT_OF_TIME.outcome, reason=OUT_OF_TIME.reason, detail=OUT_OF_TIME.detail)
+        usage, cost_usd = self.agent.spent
+        return StepResult(
+            outcome=acted.outcome,
+            reason=acted.reason,
+            detail=acted.detail,
+            summary=acted.text,
+            printed=self._printed,
+            output=acted.output if acted.outcome is Outcome.COMPLETED else None,
+            files_changed=tuple(self._files_changed),
+            usage=usage,
+            cost_usd=cost_usd,
+            turns=conversation.turns,
+            denied=acted.denied,
+            agent_id=self.agent.subagent_id,
+            agents=self.agent.agents,
+            provider_refused=isinstance(acted.error, ModelAccessError),
+        )
+
+    async def _finding(self) -> _Finding | None:
+        """The first check that fails; none is run once a file they consist of, or are steered by, was changed."""
+        for command in self._task.step.verify:
+            if await self._tampered():
+                return None
+            if (steered := await self._steered()) is not None:
+                return steered
+            result = await self._commands.run(command, purpose=Purpose.VERIFY)
+            await anyio.to_thread.run_sync(self._verification.checked)
+            if not result.is_success:
+                repairs = self._repairs()
+                after = f" after {repairs} {'repair' if repairs == 1 else 'repairs'}" if repairs else ""
+                return _Finding(
+                    prompt=repair_message(self._task, command, result),
+                    detail=self._commands.masked(failure_of(command, result, after)),
+                    printed=failing_part(self._commands.masked(output_of(result))),
+                )
+        return await self._steered()
+
+    async def _steered(self) -> _Finding | None:
+        """What became of the files that steer the checks, if they are not as they were."""
+        found = await anyio.to_thread.run_sync(self._verification.steered)
+        if not found:
+            return None
+        return _Finding(prompt=steered_message(self._task, found), detail=_steered_detail(found))
+
+    async def _tampered(self) -> bool:
+        """Whether the checks are no longer those of the plan; then the step has failed."""
+        changed = await anyio.to_thread.run_sync(self._verification.tampered)
+        if changed:
+            detail = (
+                f"{_some(changed)}, which the checks of this step consist of, changed since the step first started: "
+                "put that back, or name it in `writes` if the step is there to change it"
+            )
+            self._settle(Outcome.FAILED, "verify", detail)
+        return bool(changed)
+
+    def _repairs(self) -> int:
+        """How many repairs were asked for; counted in the conversation, so that a resume counts on."""
+        return sum(prompt.content.startswith(REPAIR_HEADINGS) for prompt in self.agent.conversation.prompts)
+
+    def _take(self, acted: SubAgentResult) -> None:
+        self._acted = acted
+        self._files_changed.update(dict.fromkeys(acted.files_changed))
+
+    def _settle(self, outcome: Outcome, reason: str | None, detail: str) -> None:
+        self._acted = replace(self._acted, outcome=outcome, reason=reason, detail=detail)
+
+
+def _steered_detail(found: Sequence[Steered]) -> str:
+    is_one = len(found) == 1
+    return (
+        f"{_some([f'{one.name} {one.how}' for one in found])} in this step, and {'it steers' if is_one else 'they steer'} "
+        f"its checks: put {'it' if is_one else 'them'} back, or name {'it' if is_one else 'them'} in `writes` if the step is "
+        "there to write that"
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN_FILES} more" if names[SHOWN_FILES:] else ""
+    return ", ".join(names[:SHOWN_FILES]) + more

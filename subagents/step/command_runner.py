@@ -1,0 +1,168 @@
+"""HostCommands: the commands a plan names, run by the host and announced like any other tool call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from uuid import uuid4
+
+from anyio import CancelScope, to_thread
+
+from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
+from ipc.sink import EventSink
+from subagents.executor import VERIFY_SECONDS
+from subagents.step.failing_lines import failing_line
+from vibe.core.config.models import Network
+from vibe.core.sandbox.confinement import Confinement, Place
+from vibe.core.tools.process.confined import shell_command
+from vibe.core.tools.process.output_log import OutputLog
+from vibe.core.tools.process.runner import NOT_INTERACTIVE, CommandResult, OutputLimit, child_environ, run_command
+from vibe.core.tools.redaction import redact
+
+TOOL_NAME = "command"
+MAX_EVENT_OUTPUT = 16_000
+"""Characters of output in the closing event: its end."""
+LOG_FILE = "output.log"
+"""In a step's folder: all that its command and its checks printed, over its attempts."""
+
+
+class Purpose(StrEnum):
+    """Why a command runs: it is the step's work, or a check of it."""
+
+    STEP = "step"
+    VERIFY = "verify"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptOutput:
+    """Where what an attempt's commands print is kept; ``file`` blocks."""
+
+    file: Callable[[], Path]
+    attempt: int = 1
+
+
+class HostCommands:
+    """Runs shell commands in one folder and tells ``sink`` about each. A check may take ``verify_seconds``.
+
+    Those that are confined reach ``network`` (None: what the settings let them).
+
+    What they print is ``kept`` (None: nowhere). What is told and kept is without secrets; what ``run``
+    returns is not.
+    """
+
+    def __init__(  # noqa: PLR0913  the last by keyword, and built in one place
+        self,
+        root: Path,
+        environ: Mapping[str, str],
+        sink: EventSink,
+        confinement: Confinement | None = None,
+        *,
+        network: Network | None = None,
+        verify_seconds: float = VERIFY_SECONDS,
+        kept: KeptOutput | None = None,
+    ) -> None:
+        self._log = None if kept is None else OutputLog(kept.file, self.masked)
+        self._attempt = kept.attempt if kept else 1
+        self._verify_seconds = verify_seconds
+        self._root = root
+        self._environ = environ
+        self._sink = sink
+        self._confinement = confinement
+        self._network = network
+
+    def masked(self, text: str) -> str:
+        """The text without secrets."""
+        return redact(text, self._environ)
+
+    async def run(self, command: str, *, purpose: Purpose) -> CommandResult:
+        """Run one command to its end.
+
+        A step's own command gets the user's whole environment, as ``make`` would give it, and is confined only where
+        everything must be; a check, which executes what a model wrote, gets no secrets, is confined where that can be and
+        has a time limit.
+        Cancelling kills everything it started before it returns.
+        """
+        call_id = uuid4().hex
+        own = purpose is Purpose.STEP
+        environ = {**self._environ, **NOT_INTERACTIVE} if own else child_environ(self._environ)
+
+        async def stream(text: str) -> None:
+            self._sink.publish(ToolStreamEvent(tool_call_id=call_id, tool=TOOL_NAME, text=self.masked(text)))
+
+        self._sink.publish(
+            ToolCallEvent(
+                tool_call_id=call_id,
+                tool=TOOL_NAME,
+                arguments={"command": command, "purpose": purpose.value},
+                summary=f"{purpose.value}: {command}",
+            )
+        )
+        self._note(f"== {self._heading(purpose)}\n$ {command}")
+        confines = self._confinement is not None and (not own or self._confinement.required)
+        shell = await shell_command(
+            command, environ, self._confinement if confines else None, Place(roots=(self._root,), network=self._network)
+        )
+        try:
+            ended = await run_command(
+                shell.argv,
+                cwd=self._root,
+                environ=shell.environ,
+                timeout=None if own else self._verify_seconds,
+                on_output=stream,
+                limit=OutputLimit(log=self._log),
+            )
+        except BaseException:
+            await self._close_log("stopped before it ended")
+            raise
+        finally:
+            aside = await shell.put_aside()
+        result = shell.annotated(ended)
+        if aside:
+            result = replace(result, stderr=f"{result.stderr.rstrip()}\n{aside}\n".lstrip())
+        told = result.stderr.removeprefix(ended.stderr.rstrip()).strip()
+        await self._close_log(f"{ending_of(result)} after {result.duration_s:.1f} s", told)
+        self._sink.publish(
+            ToolResultEvent(
+                tool_call_id=call_id,
+                tool=TOOL_NAME,
+                status="ok" if result.is_success else "error",
+                content=self.masked(output_of(result))[-MAX_EVENT_OUTPUT:],
+                duration_s=result.duration_s,
+            )
+        )
+        return result
+
+    def _heading(self, purpose: Purpose) -> str:
+        what = "command" if purpose is Purpose.STEP else "check"
+        return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC, attempt {self._attempt}, {what}"
+
+    def _note(self, text: str) -> None:
+        if self._log is not None:
+            self._log.note(text)
+
+    async def _close_log(self, how: str, told: str = "") -> None:
+        """Have all that a command printed on disk, with what the host has to say of it."""
+        if self._log is None:
+            return
+        self._log.note(f"{told}\n== {how}\n" if told else f"== {how}\n")
+        with CancelScope(shield=True):
+            await to_thread.run_sync(self._log.write)
+
+
+def output_of(result: CommandResult) -> str:
+    """Both streams, standard output first."""
+    return "\n".join(part.strip("\n") for part in (result.stdout, result.stderr) if part.strip())
+
+
+def failure_of(command: str, result: CommandResult, after: str = "") -> str:
+    """A command that failed, how, and what it said of that."""
+    said = failing_line(output_of(result))
+    return f"`{command}` {ending_of(result)}{after}{f': {said}' if said else ''}"
+
+
+def ending_of(result: CommandResult) -> str:
+    """How a command ended, as a phrase."""
+    return f"was stopped after {result.duration_s:.0f} s" if result.timed_out else f"exited with {result.exit_code}"

@@ -1,0 +1,179 @@
+"""LocalExecutor: steps done in this process, by a subagent or by a plain command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import anyio
+import anyio.to_thread
+from msgspec import structs
+
+from ipc.sink import TaggingSink
+from subagents.agent.agent_factory import AgentState
+from subagents.agent.run_context import AgentContext
+from subagents.agent.subagent import SubAgent, SubAgentConfig
+from subagents.executor import StepResult, StepTask, StopSignal, unserved
+from subagents.step.agent_step import AgentStep
+from subagents.step.command_runner import LOG_FILE, HostCommands, KeptOutput
+from subagents.step.command_step import CommandStep
+from subagents.step.prompts import result_files
+from subagents.step.reaper import ATTEMPT_MARK, ended_soon
+from subagents.step.tamper_guard import NeighbourClaims, Neighbours, Verification, record_name
+from vibe.core.agents.errors import UnknownAgentError
+from vibe.core.agents.profiles import AgentProfile
+from vibe.core.config.models import Network
+from vibe.core.session.transcript import Transcript
+from vibe.core.tools.hand_in import HandIn
+from vibe.core.tools.permissions import ApprovalMode
+from vibe.core.tools.process.background import BackgroundCommands, background_commands
+
+HAND_IN_TEXT = "Hand in the result of your step. This ends it: call it once all else is done."
+
+
+class LocalExecutor:
+    """Does steps in this process. ``step_folder`` says where a step keeps its conversation.
+
+    ``neighbours`` knows the steps of the run that other executors do (None: there are none).
+    """
+
+    def __init__(
+        self,
+        context: AgentContext,
+        step_folder: Callable[[str], Path],
+        neighbours: NeighbourClaims | None = None,
+    ) -> None:
+        self._context = context
+        self._step_folder = step_folder
+        self._neighbours = neighbours or Neighbours()
+
+    async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
+        """Do one attempt at a step within its time; see ``StepExecutor``."""
+        started = self._context.run.clock()
+        mark = uuid4().hex
+        context = replace(self._context, environ={**self._context.environ, ATTEMPT_MARK: mark})
+        try:
+            with self._neighbours.beside(task) as others:
+                if task.has_agent:
+                    ended = await ended_soon(partial(self._run_agent, context, task, stop, others), mark)
+                else:
+                    ended = await ended_soon(partial(self._run_command, context, task), mark)
+        except Exception as error:
+            if (ended := unserved(error)) is None:
+                raise
+        return structs.replace(ended, duration_s=self._context.run.clock() - started)
+
+    async def _run_command(self, context: AgentContext, task: StepTask) -> StepResult:
+        step = CommandStep(task, self._commands(context, task))
+        with anyio.move_on_after(task.step.timeout_seconds):
+            await step.do()
+        return step.result
+
+    async def _run_agent(
+        self, context: AgentContext, task: StepTask, stop: StopSignal, others: Callable[[], Sequence[str]]
+    ) -> StepResult:
+        verification = await anyio.to_thread.run_sync(self._verification, task, others)
+        context = self._context_of(context, task, verification)
+        async with background_commands() as background:
+            agent = await anyio.to_thread.run_sync(self._agent, context, task, background)
+            return await _ended(AgentStep(task, agent, self._commands(context, task), verification), task, stop)
+
+    def _verification(self, task: StepTask, others: Callable[[], Sequence[str]]) -> Verification:
+        return Verification(task, self._root(task), self._step_folder(task.step_id) / record_name(task), others)
+
+    def _agent(self, context: AgentContext, task: StepTask, background: BackgroundCommands) -> SubAgent:
+        """The attempt's subagent, with the conversation it had if it was interrupted; reads and makes files."""
+        folder = self._step_folder(task.step_id)
+        conversation = Transcript.open(folder / transcript_name(task.attempt, task.conversation))
+        subagents = folder / subagents_name(task.attempt, task.conversation)
+        state = AgentState(
+            conversation=conversation, outputs=folder / "outputs", subagents=subagents, background=background
+        )
+        return SubAgent(self._config(task), context, state)
+
+    def _commands(self, context: AgentContext, task: StepTask) -> HostCommands:
+        sink = TaggingSink(context.sink, subagent_step_id=task.step_id)
+        return HostCommands(
+            self._root(task),
+            context.environ,
+            sink,
+            context.run.confinement,
+            network=_network(task),
+            verify_seconds=context.run.verify_seconds,
+            kept=KeptOutput(file=lambda: self._step_folder(task.step_id) / LOG_FILE, attempt=task.attempt),
+        )
+
+    def _root(self, task: StepTask) -> Path:
+        return self._context.workspace.root if task.workdir is None else Path(task.workdir)
+
+    def _context_of(self, context: AgentContext, task: StepTask, verification: Verification) -> AgentContext:
+        """``context`` in the folder the step works in, with its own claim on files as its boundary."""
+        workspace = replace(
+            context.workspace,
+            root=self._root(task),
+            stands_for=context.workspace.root if task.workdir is not None else None,
+            writes=None if task.step.writes is None else tuple(task.step.writes),
+            held=verification.held,
+            steering=verification.steering,
+        ).granting([Path(file) for file in result_files(task)], write=False)
+        accepted = task.step.writes is not None and context.run.accepted_writes.issuperset(task.step.writes)
+        approvals = context.approvals.at_least(ApprovalMode.EDITS) if accepted else context.approvals
+        return replace(context, workspace=workspace, approvals=approvals, network=_network(task))
+
+    def _profile(self, task: StepTask) -> AgentProfile | None:
+        """The profile the step names. A plan that names one was checked before it started."""
+        if task.step.agent is None:
+            return None
+        if self._context.agents is None:
+            raise UnknownAgentError(task.step.agent, ())
+        return self._context.agents.delegated(task.step.agent)
+
+    def _config(self, task: StepTask) -> SubAgentConfig:
+        return SubAgentConfig(
+            step_id=task.step_id,
+            title=task.step.title,
+            mode=task.step.mode,
+            allowed_tools=None if task.step.allowed_tools is None else tuple(task.step.allowed_tools),
+            denied_tools=tuple(task.step.denied_tools),
+            max_tokens=task.max_tokens,
+            max_turns=task.max_turns,
+            max_price=task.step.max_price,
+            model=task.step.model,
+            profile=self._profile(task),
+            caller=f"{task.step_id}:{task.conversation}" if task.conversation else "",
+            hand_in=None
+            if task.step.output_schema is None
+            else HandIn(schema=task.step.output_schema, description=HAND_IN_TEXT),
+        )
+
+
+def _network(task: StepTask) -> Network | None:
+    """How far the step's confined commands reach; None: as the settings say."""
+    return None if task.step.network is None else Network(task.step.network)
+
+
+async def _ended(step: AgentStep, task: StepTask, stop: StopSignal) -> StepResult:
+    """What an agent's step comes to within its time; its end is announced whatever happens."""
+    try:
+        with anyio.move_on_after(task.step.timeout_seconds):
+            await step.do(stop)
+    finally:
+        step.agent.finish(step.result.outcome.value, step.result.reason)
+    return step.result
+
+
+def subagents_name(attempt: int, conversation: str = "") -> str:
+    """Where the subagents of a conversation have their folders."""
+    return _name("subagents", attempt, conversation)
+
+
+def transcript_name(attempt: int, conversation: str = "") -> str:
+    """Each attempt has a conversation of its own, and may have more; an interrupted attempt finds them again."""
+    return f"{_name('messages', attempt, conversation)}.jsonl"
+
+
+def _name(kind: str, attempt: int, conversation: str) -> str:
+    return ".".join((kind, *([str(attempt)] if attempt > 1 else []), *([conversation] if conversation else [])))

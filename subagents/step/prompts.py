@@ -1,0 +1,148 @@
+"""What a step's subagent is told: goal, context, its own prompt, what the steps before it found, and failed checks.
+
+All but the step's own prompt is bounded, by a share of the step's tokens and by a number of characters. What is cut is
+said, and is whole in the result file of the step it comes from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from subagents.executor import StepInput, StepTask
+from subagents.step.command_runner import ending_of
+from subagents.step.config_files import Steered
+from vibe.core.tools.hand_in import HAND_IN
+from vibe.core.tools.process.runner import CommandResult
+
+CHARACTERS_PER_TOKEN = 4
+GOAL_SHARE, MAX_GOAL = 0.02, 4_000
+CONTEXT_SHARE, MAX_CONTEXT = 0.04, 8_000
+INPUTS_SHARE, MAX_INPUTS = 0.12, 24_000
+"""Of the step's ``max_tokens``, and characters: the smaller counts."""
+SMALLEST_SHARE = 1_000
+"""Characters; no part is cut below that, and an input that would get less is only named."""
+OVERHEAD = 600
+"""Characters of an input's share for its heading, and for where the whole of it is."""
+MAX_TITLE = 120
+NAMES_SHARE = 0.2
+"""Of the room for inputs: what the names of those may take that are only named."""
+
+REPAIR_HEADING = "The host ran this step's checks and one failed."
+STEERED_HEADING = "The host found files changed that steer this step's checks."
+REPAIR_HEADINGS = (REPAIR_HEADING, STEERED_HEADING)
+"""How every prompt begins that asks for a repair."""
+SHOWN_STEERED = 20
+MAX_CHECK_OUTPUT = 6_000
+
+
+def first_message(task: StepTask) -> str:
+    """The prompt that opens a step."""
+    parts = [f"# Goal of the whole plan\n{_cut(task.goal, _room(task, GOAL_SHARE, MAX_GOAL))}"]
+    if task.context:
+        parts.append(f"# Context\n{_cut(task.context, _room(task, CONTEXT_SHARE, MAX_CONTEXT))}")
+    if task.inputs:
+        told = _inputs(task.inputs, _room(task, INPUTS_SHARE, MAX_INPUTS))
+        parts.append(f"# What the steps before this one report\n{told}")
+    parts.append(f"# Your step: {task.step.title}\n{task.step.instructions}")
+    if task.step.writes is not None:
+        parts.append("You may write only these files: " + (", ".join(task.step.writes) or "none") + ".")
+    if task.step.verify:
+        checks = "\n".join(f"- `{command}`" for command in task.step.verify)
+        parts.append(
+            f"When you are done, the host runs these checks; each must exit with 0:\n{checks}\n"
+            "Leave the files they name as they are, unless you are told to write them. Neither add nor change files that "
+            "steer them (conftest.py, pyproject.toml, package.json, Makefile and the like), unless the files you may write "
+            "name them."
+        )
+    parts.append(f"Do this step only. {_ending(task)}")
+    return "\n\n".join(parts)
+
+
+def repair_message(task: StepTask, command: str, result: CommandResult) -> str:
+    """The prompt that hands a failed check back."""
+    output = _cut_middle((result.stdout + result.stderr).strip() or "(no output)", MAX_CHECK_OUTPUT)
+    return (
+        f"{REPAIR_HEADING} Mend the work, not the check.\n\n`{command}` {ending_of(result)}:\n\n{output}\n\n"
+        f"{_ending_again(task)}"
+    )
+
+
+def steered_message(task: StepTask, found: Sequence[Steered]) -> str:
+    """The prompt that asks for files to be put back which steer the checks."""
+    files = "\n".join(f"- {one.name} {one.how}" for one in found[:SHOWN_STEERED])
+    more = f"\n- and {len(found) - SHOWN_STEERED} more" if found[SHOWN_STEERED:] else ""
+    return (
+        f"{STEERED_HEADING} No check counts until each is as it was when the step first started:\n\n{files}{more}\n\n"
+        "Remove what is new, put back what changed or is gone, and do the work without. If it can't be done without, say so "
+        f"and why: a person has to name the file in the step's `writes`.\n\n{_ending_again(task)}"
+    )
+
+
+def result_files(task: StepTask) -> tuple[str, ...]:
+    """The files outside the workspace that ``first_message`` may refer to."""
+    return tuple(one.result_file for one in task.inputs if one.result_file is not None)
+
+
+def _ending(task: StepTask) -> str:
+    if task.step.output_schema is None:
+        return "End with a short summary that the steps after you can work from."
+    return (
+        f"End by calling `{HAND_IN}` with your result as `value`, which must fit its schema, and with a short `summary`: "
+        "the steps after you get both."
+    )
+
+
+def _ending_again(task: StepTask) -> str:
+    return "When it is mended, hand in the result again." if task.step.output_schema is not None else _ending(task)
+
+
+def _room(task: StepTask, share: float, most: int) -> int:
+    return max(SMALLEST_SHARE, min(most, int(task.max_tokens * share) * CHARACTERS_PER_TOKEN))
+
+
+def _inputs(inputs: Sequence[StepInput], room: int) -> str:
+    """As many as there is room for, each with a fair share of it; the others are named."""
+    told = inputs if room >= SMALLEST_SHARE * len(inputs) else inputs[: int(room * (1 - NAMES_SHARE)) // SMALLEST_SHARE]
+    parts = [_input(one, room // len(told) - OVERHEAD) for one in told]
+    if others := inputs[len(told) :]:
+        parts.append(_others(others, int(room * NAMES_SHARE)))
+    return "\n\n".join(parts)
+
+
+def _input(one: StepInput, room: int) -> str:
+    """One result in ``room`` characters; its output as a whole or not at all, for half of it is no JSON."""
+    files = _cut(", ".join(one.files_changed), room // 4, _place(one, "files_changed"))
+    output = "" if one.output is None else json.dumps(one.output, ensure_ascii=False)
+    whole = output if len(output) <= room // 2 else ""
+    summary = _cut(
+        one.summary or "(no summary)", room - len(whole) - min(len(files), room // 4), _place(one, "summary")
+    )
+    lines = [f"## {_cut(one.title, MAX_TITLE)} ({one.step_id}, {one.status})", summary]
+    if output:
+        lines.append(f"Output: {whole or f'{len(output)} characters of JSON' + _place(one, 'output')}")
+    if files:
+        lines.append(f"Files changed: {files}")
+    return "\n".join(lines)
+
+
+def _others(others: Sequence[StepInput], room: int) -> str:
+    names = _cut(", ".join(f"{one.step_id} ({one.status})" for one in others), room)
+    place = next((one.result_file for one in others if one.result_file is not None), None)
+    whole = f" What each reports is in a file such as {place}." if place is not None else ""
+    return f"## {len(others)} more steps\n{names}{whole}"
+
+
+def _place(one: StepInput, field: str) -> str:
+    return f", whole as `{field}` in {one.result_file}" if one.result_file is not None else ""
+
+
+def _cut(text: str, limit: int, place: str = "") -> str:
+    return text if len(text) <= limit else f"{text[:limit]} [... {len(text) - limit} characters left out{place}]"
+
+
+def _cut_middle(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"

@@ -1,0 +1,291 @@
+"""Verification: the files a step's checks consist of or are steered by, which the step itself may not change.
+
+Checks consist of files that exist when the step first starts and that its ``verify`` lines name. Where ``writes`` is given,
+that is every path they name, but for what ``writes`` covers. Where it is not, a line may well name what the step is to work
+on (``grep -q done README.md``), so only tests and what a line executes count: files that look like tests, folders of tests
+with all that is in them (not in mode ``test``, whose steps are there to write them), scripts.
+
+They are steered by files that no line names; see ``subagents.step.config_files``. Those may not come into being either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ipc.errors import INVALID_JSON
+from subagents.executor import StepTask
+from subagents.step.command_words import (
+    TEST_FOLDERS,
+    looks_like_test,
+    module_folders,
+    modules_of,
+    only_looks,
+    paths_of,
+    words_of,
+)
+from subagents.step.config_files import (
+    BUILT_FILES,
+    Steered,
+    differences,
+    hides_module,
+    is_looked_at,
+    names_file,
+    steering_files,
+    steers,
+)
+from vibe.core.errors import shortage
+from vibe.core.modes import ExecutionMode
+from vibe.core.system.files import replace_file
+from vibe.core.system.ignore import walk_files
+from vibe.core.tools.workspace import matches_any
+
+RECORD_FILES = "verification*.json"
+"""Where steps keep, in their folders, how these files were."""
+MAX_FILES = 20_000
+"""Of one step; what is beyond is not looked after."""
+
+Digests: TypeAlias = dict[str, str | None]
+"""What files held, by their paths below the root."""
+
+
+class _Record(Struct, kw_only=True):
+    """How the files were that checks consist of, and those that steer them (None: nothing steers these checks)."""
+
+    files: Digests
+    steering: Digests | None = None
+
+
+class Verification:
+    """The files of one step. ``record`` keeps how they were when the step first started, over attempts and processes.
+
+    ``others`` tells what steps that ran beside this one claimed to write. Construction reads files.
+    """
+
+    def __init__(self, task: StepTask, root: Path, record: Path, others: Callable[[], Sequence[str]]) -> None:
+        self._task = task
+        self._root = root
+        self._path = record
+        self._others = others
+        self._known = _Record(files={})
+        if task.step.verify:
+            self._known = _read(record) or self._first_seen()
+
+    @property
+    def held(self) -> frozenset[Path]:
+        """The files the checks consist of, resolved."""
+        return frozenset(Path(os.path.realpath(self._root / name)) for name in self._known.files)
+
+    @property
+    def steering(self) -> Container[Path]:
+        """The resolved paths, of files or not, that the step must leave as they are because they steer its checks."""
+        return _SteeringPaths(self._task, self._root) if self._known.steering is not None else ()
+
+    def changed(self) -> tuple[str, ...]:
+        """Those of either kind that are no longer what they were. Blocks."""
+        return (*self.tampered(), *(one.name for one in self.steered()))
+
+    def tampered(self) -> tuple[str, ...]:
+        """Those the checks consist of that are no longer what they were. Blocks.
+
+        What another step claimed that ran beside this one is that step's to change, and is known as it is from then on.
+        """
+        known = self._known.files
+        now = {name: _digest(self._root / name) for name in known}
+        differing = [name for name, digest in known.items() if now[name] != digest]
+        claimed = self._others() if differing else ()
+        theirs = [name for name in differing if matches_any(name, claimed)]
+        if theirs:
+            known.update((name, now[name]) for name in theirs)
+            self._write()
+        return tuple(name for name in differing if name not in theirs)
+
+    def steered(self) -> tuple[Steered, ...]:
+        """Those that steer the checks and are no longer what they were, or are new. Blocks; neighbours as above."""
+        return self._steered(self._theirs)
+
+    def checked(self) -> None:
+        """A check has just run that nothing stood against: what it built is not the step's doing. Blocks."""
+        self._steered(_built)
+
+    def _theirs(self, found: Sequence[Steered]) -> list[str]:
+        claimed = self._others() if found else ()
+        return [one.name for one in found if matches_any(one.name, claimed)]
+
+    def _steered(self, forgiven_of: Callable[[Sequence[Steered]], list[str]]) -> tuple[Steered, ...]:
+        known = self._known.steering
+        if known is None:
+            return ()
+        now = self._steering_now()
+        found = differences(known, now)
+        forgiven = forgiven_of(found)
+        for name in forgiven:
+            known.pop(name, None)
+            known.update({name: now[name]} if name in now else {})
+        if forgiven:
+            self._write()
+        return tuple(one for one in found if one.name not in forgiven)
+
+    def _steering_now(self) -> Digests:
+        names = steering_files(self._root, module_folders(self._task.step.verify, self._root))
+        return {
+            _text(name): _digest(self._root / name) for name in names if not names_file(name, self._task.step.writes)
+        }
+
+    def _first_seen(self) -> _Record:
+        task, root = self._task, self._root
+        names = (path.relative_to(root).as_posix() for path in islice(checked_files(task, root), MAX_FILES))
+        self._known = _Record(
+            files={name: _digest(root / name) for name in names if name == _text(name)},
+            steering=None if only_looks(task.step.verify) else self._steering_now(),
+        )
+        self._write()
+        return self._known
+
+    def _write(self) -> None:
+        replace_file(self._path, msgspec.json.encode(self._known), sync=False)
+
+
+def _built(found: Sequence[Steered]) -> list[str]:
+    return [one.name for one in found if one.is_new and one.name.rpartition("/")[2].lower() in BUILT_FILES]
+
+
+class _SteeringPaths:
+    """Resolved paths, by their names alone."""
+
+    def __init__(self, task: StepTask, root: Path) -> None:
+        self._task = task
+        self._root = Path(os.path.realpath(root))
+
+    def __contains__(self, path: object) -> bool:
+        if not isinstance(path, Path) or not path.is_relative_to(self._root):
+            return False
+        name = path.relative_to(self._root).as_posix()
+        return not names_file(name, self._task.step.writes) and (
+            (steers(name) and is_looked_at(name))
+            or (not path.exists() and hides_module(path, module_folders(self._task.step.verify, self._root)))
+        )
+
+
+def record_name(task: StepTask) -> str:
+    """The file a step in the shared workspace keeps over its attempts; a worktree is made anew for each."""
+    return "verification.json" if task.workdir is None else f"verification.{task.attempt}.json"
+
+
+def checked_files(task: StepTask, root: Path) -> Iterator[Path]:
+    """The files the ``verify`` lines of a step consist of, each once. Reads the file system."""
+    seen: set[Path] = set()
+    for path in (path for line in task.step.verify for path in _named(line, task, root)):
+        name = path.relative_to(root).as_posix()
+        if path not in seen and not (task.step.writes is not None and matches_any(name, task.step.writes)):
+            seen.add(path)
+            yield path
+
+
+def _named(line: str, task: StepTask, root: Path) -> Iterator[Path]:
+    words, folders = words_of(line, root)
+    strict = task.step.writes is not None
+    for word in words:
+        for path in paths_of(word.text, folders):
+            if not path.is_relative_to(root) or path == root:
+                continue
+            name = path.relative_to(root).as_posix()
+            is_test = looks_like_test(name) or (path.is_dir() and path.name.lower() in TEST_FOLDERS)
+            if path.is_file() and (strict or is_test or word.runs):
+                yield path
+            elif path.is_dir() and (strict or (is_test and task.step.mode is not ExecutionMode.TEST)):
+                yield from walk_files(root, path, use_ignores=True)
+        for path in modules_of(word.text, folders):
+            if path.is_relative_to(root) and looks_like_test(path.relative_to(root).as_posix()):
+                yield path
+
+
+def _text(name: str) -> str:
+    """The name as it can be written down; one that is no UTF-8 is another then."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def _digest(path: Path) -> str | None:
+    """None: there is no such file, or none that can be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError) as error:
+        if shortage(error):  # the file may well be there
+            raise
+        return None
+
+
+def _read(path: Path) -> _Record | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Record)
+    except (OSError, *INVALID_JSON):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    step_id: str
+    workdir: str | None
+    writes: tuple[str, ...]
+
+
+class NeighbourClaims(Protocol):
+    """Knows what steps claimed to write that worked beside another."""
+
+    def beside(self, task: StepTask) -> AbstractContextManager[Callable[[], Sequence[str]]]:
+        """While it lasts, ``task`` is at work; yields what tells the claims of others since its first attempt began.
+
+        What is yielded may block: call it in a thread.
+        """
+        ...
+
+
+class Neighbours:
+    """Which steps have worked beside which: what one claimed to write, others must not hold against their own agents.
+
+    What a step does in a worktree comes into the shared workspace with its merge: all it claimed, or anything.
+    """
+
+    def __init__(self) -> None:
+        self._begun: list[_Claim] = []
+        self._active: list[_Claim] = []
+        self._first: dict[str, tuple[int, tuple[_Claim, ...]]] = {}
+
+    @contextmanager
+    def beside(self, task: StepTask) -> Generator[Callable[[], Sequence[str]]]:
+        """See ``NeighbourClaims``; nobody is the neighbour of a step in a worktree."""
+        own = _Claim(task.step_id, task.workdir, _claimed(task))
+        first, already = self._first.setdefault(task.step_id, (len(self._begun), tuple(self._active)))
+
+        def others() -> Sequence[str]:
+            claims = (*already, *self._begun[first:])
+            return [
+                glob
+                for claim in claims
+                if claim.step_id != own.step_id and own.workdir in {None, claim.workdir}
+                for glob in claim.writes
+            ]
+
+        if own.writes:
+            self._begun.append(own)
+        self._active.append(own)
+        try:
+            yield others
+        finally:
+            self._active.remove(own)
+
+
+def _claimed(task: StepTask) -> tuple[str, ...]:
+    if task.step.writes is None and task.workdir is not None:
+        return ("**",)
+    return tuple(task.step.writes or ())

@@ -1,0 +1,302 @@
+"""WorktreeFolder: one attempt's worktree on disk and its branch: made, committed, brought into conflict, removed."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import signal
+import sys
+from collections.abc import Generator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from subagents.worktree.admin import add_worktree, admin_folder, forget_worktree
+from subagents.worktree.errors import GitFailedError, MergeRefusedError, WorktreeError, name_some
+from subagents.worktree.git import Git
+from subagents.worktree.merge import Conflict
+from subagents.worktree.repository import Base, Change, Repository
+from subagents.worktree.setup import link_shared, shared_links
+from subagents.worktree.submodules import check_submodules
+
+SEPARATOR = "======="
+OUR_LABEL = "HEAD"
+"""What git calls the step's side of a conflict; the other side is called by its commit."""
+
+
+AHEAD_NS = 2_000_000_000
+WRITTEN = "vibe-written"
+"""In git's folder of the worktree: when its index was written, in nanoseconds."""
+
+PUT_AWAY = ".removed-"
+"""How the names of folders begin that are only still to be deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorktreeFolder:
+    """Everything here blocks: call it in a thread. What changes the repository's list of worktrees needs its lock."""
+
+    repository: Repository
+    path: Path
+    branch: str
+
+    @property
+    def workdir(self) -> Path:
+        """The folder that stands for the workspace."""
+        return self.path / self.repository.prefix
+
+    @property
+    def ref(self) -> str:
+        """The branch's full name."""
+        return f"refs/heads/{self.branch}"
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it can be worked in."""
+        folder = self.admin_folder()
+        return folder is not None and folder.is_dir() and self.workdir.is_dir()
+
+    def create(self, base: Base) -> None:
+        """Make it anew, from ``base``; what was in its place goes.
+
+        Raises:
+            WorktreeError: git or the disk refuses.
+        """
+        if self.path.exists():
+            self.remove()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            forget_worktree(self.repository, self.path)  # one that is gone, as after a kill
+            add_worktree(self.repository, self.path, self.branch, base.commit)
+        except OSError as error:
+            raise WorktreeError(f"{str(self.path)!r} can't be made: {error.strerror}") from error
+        self._date_index_ahead()
+        self.workdir.mkdir(parents=True, exist_ok=True)  # a workspace of which nothing was ever committed
+        link_shared(self.repository.share, self.repository.workspace, self.workdir)
+
+    def remove(self) -> None:
+        """Remove it, its processes first; the branch stays. It need not be there, or be whole."""
+        remove_folder(self.put_away())
+
+    def put_away(self) -> Path:
+        """As ``remove``, but that the files are left for ``remove_folder``, under a name nobody knows."""
+        self.end_processes()
+        rest = self.path.with_name(f"{PUT_AWAY}{self.path.name}.{secrets.token_hex(4)}")
+        with suppress(OSError):
+            forget_worktree(self.repository, self.path)
+        with suppress(FileNotFoundError):
+            self.path.rename(rest)
+        return rest
+
+    def delete_branch(self) -> None:
+        """Delete the branch, if there is one."""
+        self.repository.git("update-ref", "-d", self.ref)
+
+    def commit(self, base: Base, message: str) -> tuple[str, tuple[Change, ...]] | None:
+        """Commit all that it holds on its branch, as one commit on ``base``, with what it changes; None if that is nothing.
+
+        Commits that were made in it become part of it.
+
+        Raises:
+            MergeRefusedError: it holds a repository of its own.
+            GitFailedError: git refuses.
+        """
+        tree = self._tree()
+        changes = self.repository.changes(base.commit, tree)
+        if not changes:
+            return None
+        commit = self.repository.commit(tree, [base.commit], message)
+        self._git("update-ref", self.ref, commit)
+        return commit, changes
+
+    def begin_conflict(self, work: str, conflict: Conflict) -> None:
+        """Merge what is there now into the step's work, as far as it goes, and leave the rest marked."""
+        if self._merge_head() == conflict.onto:
+            return
+        self._git("symbolic-ref", "HEAD", self.ref)
+        self._git("update-ref", self.ref, work)
+        self._git("read-tree", "--reset", "-u", work)
+        words = ("merge", "--no-commit", "--no-ff", "--no-verify", "--strategy=ort", conflict.onto)
+        answer = self._git.ask(*words)
+        if answer.code not in (0, 1) or self._merge_head() != conflict.onto:
+            raise GitFailedError(words, self.path, answer.problem)
+        for path in self._unmerged():
+            if not _is_marked(self.path / path, conflict.onto):
+                self._explain(path, conflict.onto)
+
+    def unresolved(self, conflict: Conflict) -> str:
+        """What stands against committing the resolution, or nothing."""
+        if self._merge_head() != conflict.onto and not self._holds(conflict.onto):
+            return "the merge was given up in the worktree"
+        paths = dict.fromkeys((*conflict.paths, *self._unmerged()))
+        marked = [path for path in paths if _is_marked(self.path / path, conflict.onto)]
+        return f"marks of conflicts are left in {name_some(marked)}" if marked else ""
+
+    def end_conflict(self, conflict: Conflict, message: str) -> str:
+        """Commit the resolution on what it was merged with, and end the merge."""
+        commit = self.repository.commit(self._tree(), [conflict.onto], message)
+        self._git("symbolic-ref", "HEAD", self.ref)
+        self._git("update-ref", self.ref, commit)
+        self._git("merge", "--quit")
+        return commit
+
+    def end_processes(self) -> None:
+        """Kill what still runs in it, but for a person's own terminal.
+
+        What a step started is gone by now, if it did not hide.
+        """
+        if not sys.platform.startswith("linux"):
+            return
+        found = [entry.path for entry in os.scandir("/proc") if _works_in(entry, str(self.path))]
+        for process in found:
+            if not _has_terminal(process):
+                with suppress(OSError):
+                    os.kill(int(Path(process).name), signal.SIGKILL)
+
+    def admin_folder(self) -> Path | None:
+        """Git's folder of this worktree, if there is one."""
+        return admin_folder(self.repository, self.path)
+
+    def written_ns(self) -> int:
+        """When its index was written as it was made, by the clock that dates files; 0 if that is not known."""
+        admin = self.admin_folder()
+        try:
+            return int((admin / WRITTEN).read_text()) if admin is not None else 0
+        except (OSError, ValueError):
+            return 0
+
+    @property
+    def _git(self) -> Git:
+        admin = self.admin_folder()
+        if admin is None:
+            raise WorktreeError(f"git knows {str(self.path)!r} as a worktree no longer")
+        return self.repository.git.at(self.path, admin)
+
+    def _tree(self) -> str:
+        self._touch_changed()
+        git = self._git
+        check_submodules(self.repository, git, Path(git.environ["GIT_DIR"]))
+        links = shared_links(self.repository.share, self.repository.workspace, self.workdir)
+        outside = [f":(top,exclude,literal){link.relative_to(self.path).as_posix()}" for link in links]
+        inner = self.repository.record(git, outside)
+        if inner:
+            raise MergeRefusedError(f"the step made a git repository at {name_some(inner)}, which can't be committed")
+        admin = self.admin_folder()
+        if admin is not None:
+            date_ahead(admin / "index")
+        return self._git("write-tree").text
+
+    def _date_index_ahead(self) -> None:
+        """Have git take files for unchanged that were written in the same second as its index, as all of them were.
+
+        It would read every one of them again, twice; ``_touch_changed`` makes up for what it could miss.
+        """
+        admin = self.admin_folder()
+        if admin is None:
+            return
+        (admin / WRITTEN).write_text(str(date_ahead(admin / "index")))
+
+    def _touch_changed(self) -> None:
+        """Give files that changed right after the checkout another date: git, counting in seconds, might miss them."""
+        since = self.written_ns()
+        if not since:
+            return
+        stamp = since + 2 * AHEAD_NS
+        for entry in _files_below(self.path):
+            if since <= entry.stat(follow_symlinks=False).st_ctime_ns < since + AHEAD_NS:
+                os.utime(entry.path, ns=(stamp, stamp), follow_symlinks=False)
+
+    def _merge_head(self) -> str:
+        admin = self.admin_folder()
+        try:
+            return (admin / "MERGE_HEAD").read_text().strip() if admin else ""
+        except OSError:
+            return ""
+
+    def _holds(self, commit: str) -> bool:
+        return self._git.ask("merge-base", "--is-ancestor", commit, "HEAD").code == 0
+
+    def _unmerged(self) -> list[str]:
+        items = self._git("ls-files", "-u", "-z").items
+        return list(dict.fromkeys(item.partition("\t")[2] for item in items))
+
+    def _explain(self, path: str, onto: str) -> None:
+        """Where git leaves no marks in a file (binary, deleted, another kind), put some that say what to choose from."""
+        items = self._git("ls-files", "-u", "-z", "--", f":(top,literal){path}").items
+        sides = {item.split(" ", 2)[2][0]: item.split(" ", 2)[1] for item in items}
+        ours, theirs = _side(sides.get("2")), _side(sides.get("3"))
+        file = self.path / path
+        with suppress(OSError):  # a folder of the other side is in its place, which git has said
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.unlink(missing_ok=True)
+            file.write_text(f"<<<<<<< {OUR_LABEL}\n{ours}\n{SEPARATOR}\n{theirs}\n>>>>>>> {onto}\n")
+
+
+def date_ahead(index: Path) -> int:
+    """Date an index ahead; when it was written, in nanoseconds."""
+    written = index.stat().st_mtime_ns
+    os.utime(index, ns=(written + AHEAD_NS, written + AHEAD_NS))
+    return written
+
+
+def _files_below(folder: Path | str) -> Generator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files_below(entry.path)
+            else:
+                yield entry
+
+
+def _is_marked(file: Path, onto: str) -> bool:
+    """Whether a file has marks that git, or we, put there for this merge."""
+    marks = rb"^(?:<{7,} %s|>{7,} %s)\s*$" % (OUR_LABEL.encode(), onto.encode())
+    try:
+        return not file.is_symlink() and bool(re.search(marks, file.read_bytes(), re.MULTILINE))
+    except OSError:
+        return False  # it was deleted, which settles it
+
+
+def _side(oid: str | None) -> str:
+    return f"this side has the content that `git cat-file blob {oid}` prints" if oid else "this side deleted the file"
+
+
+def _works_in(process: os.DirEntry[str], folder: str) -> bool:
+    if not process.name.isdigit() or int(process.name) == os.getpid():
+        return False
+    try:
+        where = os.readlink(f"{process.path}/cwd")  # noqa: PTH115  text: hundreds of them
+    except OSError:
+        return False
+    return where == folder or where.startswith(f"{folder}/")
+
+
+def _has_terminal(process: str) -> bool:
+    try:
+        return Path(process, "stat").read_bytes().rpartition(b")")[2].split()[4] != b"0"
+    except OSError:
+        return True  # it is gone, or another user's
+
+
+def remove_folder(rest: Path) -> None:
+    """Delete what is left of a worktree, and the plan's folder for them with the last one: not beside one being made there."""
+    delete_files(rest)
+    remove_if_empty(rest.parent)
+
+
+def delete_files(rest: Path) -> None:
+    """Delete what is left of a worktree."""
+    shutil.rmtree(rest, ignore_errors=True)
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Remove a plan's folder for worktrees, if none is left."""
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def put_away_in(folder: Path) -> list[Path]:
+    """What was put away in a plan's folder for worktrees and is still to be deleted."""
+    return list(folder.glob(f"{PUT_AWAY}*"))

@@ -1,0 +1,208 @@
+"""What worktree steps left in a repository, of a plan that is known or of one whose folder is gone; given up, or removed.
+
+Of the latter, what is the user's is told apart by name and by what commits say.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Collection, Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from subagents.worktree.apply import scratch_folder
+from subagents.worktree.checkout import PUT_AWAY, WorktreeFolder, put_away_in, remove_folder
+from subagents.worktree.errors import WorktreeError
+from subagents.worktree.lifecycle import Attempt, StepWorktree, plan_branches, steps_with_leftovers, work_of
+from subagents.worktree.lock import lock_repository
+from subagents.worktree.repository import Repository
+from subagents.worktree.state import Phase, read_record
+
+LOCK_SECONDS = 30.0
+
+_PLAN_ID = r"(?:[0-9a-f]{6}-\d{8}|\d{8}-[0-9a-f]{6})"
+_BRANCH = re.compile(rf"vibe/({_PLAN_ID})/([a-z0-9_-]+)(?:\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftovers:
+    """Worktrees and branches of one plan."""
+
+    worktrees: tuple[Path, ...] = ()
+    branches: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.worktrees or self.branches)
+
+
+def find_leftovers(repository: Repository | None, folder: Path, plan_id: str) -> Leftovers:
+    """What there is of a plan whose worktrees are in ``folder``; None: its repository is gone. Blocks.
+
+    Raises:
+        WorktreeError: git refuses.
+    """
+    found: dict[Path, None] = {}
+    with suppress(OSError):
+        found.update(dict.fromkeys(sorted(folder.iterdir())))
+    if repository is None:
+        return Leftovers(worktrees=tuple(found))
+    listed = repository.git("worktree", "list", "--porcelain", "-z").items
+    known = (Path(item.removeprefix("worktree ")) for item in listed if item.startswith("worktree "))
+    found.update(dict.fromkeys(path for path in known if path.parent == folder))
+    refs = repository.git("for-each-ref", "--format=%(refname)", f"refs/heads/{plan_branches(plan_id)}").text
+    branches = tuple(ref.removeprefix("refs/heads/") for ref in refs.splitlines())
+    return Leftovers(worktrees=tuple(found), branches=branches)
+
+
+def give_up_worktrees(repository: Repository, folder: Path, plan_id: str, step_folder: Callable[[str], Path]) -> None:
+    """Remove the worktrees in ``folder`` of a plan that will not be gone on with. Blocks.
+
+    What was not merged is kept on its branch; a merge that was cut off is carried to its end first.
+
+    Raises:
+        WorktreeError: git or the disk refuses, or another process does not let go of the repository.
+    """
+    with _alone(repository) as held:
+        for step_id in steps_with_leftovers(folder):
+            record = read_record(step_folder(step_id))
+            if record is None:
+                continue
+            whose = Attempt(
+                plan_id=plan_id,
+                step_id=step_id,
+                title="",
+                number=record.attempt,
+                folder=folder,
+                step_folder=step_folder(step_id),
+            )
+            step = StepWorktree(whose, repository)
+            if record.phase is Phase.MERGING:
+                step.recover(held)
+            step.clear(held)
+    for rest in put_away_in(folder):
+        remove_folder(rest)
+
+
+def remove_leftovers(repository: Repository | None, folder: Path, leftovers: Leftovers) -> None:
+    """Remove them. Blocks.
+
+    Raises:
+        WorktreeError: git refuses, or another process does not let go of the repository.
+    """
+    if repository is not None:
+        with _alone(repository) as held:
+            for path in (path for path in leftovers.worktrees if not path.name.startswith(PUT_AWAY)):
+                WorktreeFolder(repository=held, path=path, branch="").remove()
+            for branch in leftovers.branches:
+                WorktreeFolder(repository=held, path=folder, branch=branch).delete_branch()
+    for path in leftovers.worktrees:
+        shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError):
+        folder.rmdir()
+
+
+@contextmanager
+def _alone(repository: Repository) -> Generator[Repository]:
+    lock = lock_repository(repository.common_dir, LOCK_SECONDS)
+    if lock is None:
+        raise WorktreeError(f"another run is at work in {str(repository.top)!r}: try again when it has ended")
+    try:
+        held = repository.holding(lock.descriptor)
+        with scratch_folder(held):
+            yield held
+    finally:
+        lock.release()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphans:
+    """What there is of a plan nobody knows any more.
+
+    Nothing is lost with ``empty``: worktrees whose folders are gone, and branches that are merged. ``unmerged`` are branches
+    with work of the plan's steps.
+    """
+
+    plan_id: str
+    empty: Leftovers
+    unmerged: tuple[str, ...]
+
+    @property
+    def all(self) -> Leftovers:
+        """Both."""
+        return Leftovers(worktrees=self.empty.worktrees, branches=(*self.empty.branches, *self.unmerged))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Branch:
+    name: str
+    plan_id: str
+    is_merged: bool
+    worktree: str
+
+
+def find_orphans(repository: Repository, plans: Path, known: Collection[str]) -> list[Orphans]:
+    """What plans left whose folders in ``plans`` are gone; ``known`` are those that have one. Blocks.
+
+    What may belong to a plan of another user's, or of another home, is not among it: a worktree that is there, or is to be
+    elsewhere, and a branch that is checked out in one.
+
+    Raises:
+        WorktreeError: git refuses.
+    """
+    trees: dict[str, list[Path]] = {}
+    for path in _worktrees(repository):
+        plan_id = _plan_of(path, plans)
+        if plan_id and plan_id not in known and not os.path.lexists(path):
+            trees.setdefault(plan_id, []).append(path)
+    gone = {str(path) for paths in trees.values() for path in paths}
+    branches = [
+        branch
+        for branch in _branches(repository)
+        if branch.plan_id not in known and (not branch.worktree or branch.worktree in gone)
+    ]
+    return [
+        Orphans(
+            plan_id=plan_id,
+            empty=Leftovers(
+                worktrees=tuple(trees.get(plan_id, ())),
+                branches=tuple(b.name for b in branches if b.plan_id == plan_id and b.is_merged),
+            ),
+            unmerged=tuple(b.name for b in branches if b.plan_id == plan_id and not b.is_merged),
+        )
+        for plan_id in sorted({*trees, *(branch.plan_id for branch in branches)})
+    ]
+
+
+def _worktrees(repository: Repository) -> Iterator[Path]:
+    """Those that git knows and nobody locked, but for the user's main one."""
+    listed = repository.git("worktree", "list", "--porcelain", "-z").out.split(b"\0\0")
+    for block in listed[1:]:
+        lines = [os.fsdecode(line) for line in block.split(b"\0") if line]
+        if lines and not any(line.partition(" ")[0] == "locked" for line in lines):
+            yield Path(lines[0].removeprefix("worktree "))
+
+
+def _plan_of(path: Path, plans: Path) -> str:
+    """The plan that a worktree was made for, by where it is; blank: it was not."""
+    place = path.parent
+    is_ours = place.name == "worktrees" and os.path.realpath(place.parent.parent) == os.path.realpath(plans)
+    return place.parent.name if is_ours and re.fullmatch(_PLAN_ID, place.parent.name) else ""
+
+
+def _branches(repository: Repository) -> Iterator[_Branch]:
+    """Branches that are ours beyond doubt: by their names, and by what their last commit says unless it is the user's, too."""
+    fields = "%(refname)%00%(worktreepath)%00%(contents:body)%00%00"
+    found = repository.git("for-each-ref", f"--format={fields}", "refs/heads/vibe/").out.split(b"\0\0\n")
+    merged = set(
+        repository.git("for-each-ref", "--merged=HEAD", "--format=%(refname)", "refs/heads/vibe/").text.split()
+    )
+    for ref, worktree, body in (os.fsdecode(one).split("\0", 2) for one in found if one):
+        name = ref.removeprefix("refs/heads/")
+        matched = _BRANCH.fullmatch(name)
+        if matched is None or not name.startswith(plan_branches(matched[1])):
+            continue
+        if ref in merged or work_of(matched[2], matched[1]) in body:
+            yield _Branch(name=name, plan_id=matched[1], is_merged=ref in merged, worktree=worktree)

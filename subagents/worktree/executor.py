@@ -1,0 +1,333 @@
+"""WorktreeExecutor: gives steps with workspace ``worktree`` a worktree of their own, and merges what they did there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Self, TypeVar
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup
+from msgspec import structs
+
+from ipc.events import WarningEvent
+from ipc.sink import EventSink
+from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
+from subagents.worktree.apply import scratch_folder
+from subagents.worktree.checkout import delete_files, put_away_in, remove_folder, remove_if_empty
+from subagents.worktree.conflict import Resolving, check_task, joined, other_side
+from subagents.worktree.errors import MergeRefusedError, WorktreeError, WorktreeRefusedError, name_some
+from subagents.worktree.failed_work import KeptWork, write_out
+from subagents.worktree.lifecycle import ENDED, Attempt, StepWorktree, steps_with_worktrees
+from subagents.worktree.lock import lock_repository
+from subagents.worktree.repository import Repository
+from subagents.worktree.setup import WorktreeSetup
+from subagents.worktree.state import Phase, WorktreeRecord, read_record
+from vibe.core.outcome import Outcome
+from vibe.core.system.locks import FileLock
+from vibe.core.system.shield import shielded
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+LOCK_POLL_SECONDS = 0.005
+
+MOST_TRIES = 2
+"""How often a subagent is set to one conflict: a second time, if marks are left or the step's checks fail."""
+
+LEFT_OUT = (
+    "{files} held changes that were not committed where step {step} changed it: what the step did there is in your working "
+    "tree, but in no commit"
+)
+
+OWN_TREE = (
+    "You work in a git worktree of your own: a copy of the project in which nobody else writes. Ignored files are not in it. "
+    "Do not commit, push or switch branches: when you are done the host commits what the files hold and merges it."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorktreePlace:
+    """A plan's place for worktrees: ``folder`` holds them, ``step_folder`` says where a step's record is kept.
+
+    ``open_repository`` is called, in a thread, when the first step needs it.
+    """
+
+    open_repository: Callable[[], Repository]
+    plan_id: str
+    folder: Path
+    step_folder: Callable[[str], Path]
+    setup: WorktreeSetup = field(default_factory=WorktreeSetup)
+
+
+class WorktreeExecutor:
+    """Has ``inner`` do the steps; see ``StepExecutor``. It runs in the process that has the plan.
+
+    What changes the user's repository is done by one step at a time, also among several plans. A step whose process was
+    killed is gone on with where it was: at work, being merged, or merged.
+    """
+
+    def __init__(self, inner: StepExecutor, place: WorktreePlace, sink: EventSink) -> None:
+        self._inner = inner
+        self._place = place
+        self._sink = sink
+        self._lock = anyio.Lock()
+        self._opened: Repository | None = None
+        self._janitors: TaskGroup | None = None
+
+    async def __aenter__(self) -> Self:
+        """Have worktrees of merged steps deleted beside the steps that follow, not before them."""
+        self._janitors = anyio.create_task_group()
+        await self._janitors.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Wait until they are gone."""
+        janitors, self._janitors = self._janitors, None
+        if janitors is not None:
+            await janitors.__aexit__(None, None, None)  # they raise nothing, and what ended the block is not theirs
+            await _shielded(partial(remove_if_empty, self._place.folder))
+
+    async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
+        """Do one attempt at a step, and merge its work if it completes."""
+        if task.step.workspace != "worktree":
+            return await self._inner.run(task, stop)
+        try:
+            return await self._run(task, stop)
+        except (WorktreeError, WorktreeRefusedError) as error:
+            return StepResult(outcome=Outcome.FAILED, reason="workspace", detail=str(error))
+
+    async def _run(self, task: StepTask, stop: StopSignal) -> StepResult:
+        step = await self._worktree(task.step_id, task.attempt, task.step.title)
+        record = await self._alone(step.open)
+        if record.phase is Phase.WORKING:
+            result = await self._set_up(task, stop, step, record)
+            result = result or await self._inner.run(_in_worktree(task, step), stop)
+            if _goes_on(result):
+                return structs.replace(result, files_changed=())  # none of the user's yet
+            record = await self._finish(step, result)
+        return await self._merge(task, stop, step, record)
+
+    async def _set_up(
+        self, task: StepTask, stop: StopSignal, step: StepWorktree, record: WorktreeRecord
+    ) -> StepResult | None:
+        """Run the user's commands in a worktree that is new; a result if the step can't begin."""
+        if record.set_up or not self._place.setup.commands:
+            return None
+        for command, job in self._place.setup.tasks(_in_worktree(task, step)):
+            done = await self._inner.run(job, stop)
+            if _goes_on(done):
+                return done
+            if done.outcome is not Outcome.COMPLETED:
+                said = done.detail or done.reason or done.outcome.value
+                detail = f"the command {command!r} of [worktree] setup did not succeed: {said}"
+                return structs.replace(done, reason="setup", detail=detail)
+        await to_thread.run_sync(step.note_set_up)
+        return None
+
+    async def recover(self) -> None:
+        """Carry to its end what a killed process was merging; before any step starts.
+
+        Raises:
+            WorktreeError, WorktreeRefusedError: git or the disk refuses.
+        """
+        for rest in await to_thread.run_sync(put_away_in, self._place.folder):
+            await self._delete(rest)
+        for step_id in await to_thread.run_sync(steps_with_worktrees, self._place.folder):
+            record = await to_thread.run_sync(self._record, step_id)
+            if record is not None and record.phase is Phase.MERGING:
+                await self._alone((await self._worktree(step_id, record.attempt)).recover)
+
+    async def clear(self, step_ids: Collection[str]) -> None:
+        """Remove the worktrees of steps that will not be gone on with; what was not merged is kept on their branches.
+
+        Raises:
+            WorktreeError, WorktreeRefusedError: git or the disk refuses.
+        """
+        for step_id in await to_thread.run_sync(steps_with_worktrees, self._place.folder):
+            record = await to_thread.run_sync(self._record, step_id)
+            if record is not None and step_id in step_ids:
+                await self._alone((await self._worktree(step_id, record.attempt)).clear)
+
+    @asynccontextmanager
+    async def kept(self, step_id: str) -> AsyncGenerator[KeptWork | None]:
+        """What a step that failed has on its branch, written out to be read; None: nothing, or git or the disk refuses."""
+        step_folder = await to_thread.run_sync(self._place.step_folder, step_id)
+        work: KeptWork | None = None
+        try:
+            record = await to_thread.run_sync(read_record, step_folder)
+            if record is not None and record.phase is Phase.DROPPED:
+                written = partial(write_out, record=record, folder=self._place.folder, step_id=step_id)
+                work = await self._alone(written)
+        except (WorktreeError, WorktreeRefusedError) as error:
+            logger.warning("the work of step %s can't be looked at: %s", step_id, error)
+        try:
+            yield work
+        finally:
+            if work is not None:
+                await self._delete(work.top)
+
+    def _record(self, step_id: str) -> WorktreeRecord | None:
+        return read_record(self._place.step_folder(step_id))
+
+    async def _delete(self, rest: Path) -> None:
+        if self._janitors is not None:
+            self._janitors.start_soon(_shielded, partial(delete_files, rest))  # not the folder: the next is made in it
+        else:
+            await _shielded(partial(remove_folder, rest))
+
+    async def _finish(self, step: StepWorktree, result: StepResult) -> WorktreeRecord:
+        """Commit what the attempt left; what did not complete is kept on its branch, and nothing is merged."""
+        if result.outcome is Outcome.COMPLETED:
+            try:
+                return await _shielded(partial(step.finish, result))
+            except WorktreeError as error:
+                result = _refused(result, error)
+        return await self._alone(partial(step.drop, result=result))
+
+    async def _merge(self, task: StepTask, stop: StopSignal, step: StepWorktree, record: WorktreeRecord) -> StepResult:
+        """Merge, and have conflicts resolved, until the work is in the user's tree or can't get there."""
+        try:
+            merged = await self._until_merged(task, stop, step, record)
+        except WorktreeError as error:
+            record = await to_thread.run_sync(step.read) or record
+            result = record.result or StepResult(outcome=Outcome.FAILED)
+            merged = await self._alone(partial(step.drop, result=_refused(result, error)))
+        if isinstance(merged, StepResult):
+            return merged
+        if merged.phase is Phase.MERGED:
+            await self._delete(await self._alone(step.clean_up))
+            if merged.left_out:
+                self._warn(task, LEFT_OUT.format(files=name_some(merged.left_out), step=repr(task.step_id)))
+        return merged.result or StepResult(outcome=Outcome.FAILED, reason="merge", detail="its result is gone")
+
+    async def _until_merged(
+        self, task: StepTask, stop: StopSignal, step: StepWorktree, record: WorktreeRecord
+    ) -> WorktreeRecord | StepResult:
+        while record.phase not in ENDED:
+            if record.phase is Phase.RESOLVING:
+                resolved = await self._resolve(task, stop, step, record)
+                if isinstance(resolved, StepResult):
+                    return resolved
+            record = await self._alone(step.merge)
+        return record
+
+    async def _resolve(
+        self, task: StepTask, stop: StopSignal, step: StepWorktree, record: WorktreeRecord
+    ) -> WorktreeRecord | StepResult:
+        """Have a subagent resolve the conflict, then the checks run again; a result if all this is to go on later."""
+        conflict = await self._alone(step.begin_conflict)
+        theirs = await to_thread.run_sync(other_side, await self._repository(), record.base, conflict)
+        resolving = Resolving(conflict=conflict, round=record.rounds, theirs=theirs)
+        so_far = record.result or StepResult(outcome=Outcome.FAILED)
+        clash = f"conflicts in {name_some(conflict.paths)}"
+        self._warn(task, f"merging step {task.step_id!r} found {clash}: a subagent resolves them")
+        task, problem = _in_worktree(task, step), ""
+        checks = await to_thread.run_sync(step.checks, task)
+        for tries in range(1, MOST_TRIES + 1):
+            job = resolving.task(task, so_far, tries, problem)
+            if job is None:
+                problem = problem or "no budget is left for it"
+                break
+            done = await self._inner.run(job, stop)
+            so_far = joined(so_far, done)
+            if _goes_on(done):
+                return _paused(so_far, done)
+            if done.outcome is not Outcome.COMPLETED:
+                problem = done.detail or done.reason or done.outcome.value
+                break
+            problem = await to_thread.run_sync(step.unresolved, conflict, checks)
+            if not problem and task.step.verify:
+                checked = await self._inner.run(check_task(task), stop)
+                if _goes_on(checked):
+                    return _paused(so_far, checked)
+                problem = (
+                    f"{checked.detail}\n{checked.summary}".strip() if checked.outcome is not Outcome.COMPLETED else ""
+                )
+            if not problem:
+                return await _shielded(partial(step.end_conflict, conflict, so_far))
+        refused = _refused(so_far, MergeRefusedError(f"the {clash} are not resolved: {problem.splitlines()[0]}"))
+        return await self._alone(partial(step.drop, result=refused))
+
+    async def _repository(self) -> Repository:
+        if self._opened is None:
+            self._opened = await to_thread.run_sync(self._place.open_repository)
+        return self._opened
+
+    async def _alone(self, act: Callable[[Repository], T]) -> T:
+        """Do something in a thread while nobody else, in this process or another, changes the repository."""
+        repository = await self._repository()
+        async with self._lock:
+            while True:
+                lock = await to_thread.run_sync(lock_repository, repository.common_dir)
+                if lock is not None:
+                    break
+                await anyio.sleep(LOCK_POLL_SECONDS)
+            return await _shielded(partial(_locked, repository, lock, act))
+
+    async def _worktree(self, step_id: str, attempt: int, title: str = "") -> StepWorktree:
+        place = self._place
+        whose = Attempt(
+            plan_id=place.plan_id,
+            step_id=step_id,
+            title=title,
+            number=attempt,
+            folder=place.folder,
+            step_folder=await to_thread.run_sync(place.step_folder, step_id),
+        )
+        return StepWorktree(whose, await self._repository())
+
+    def _warn(self, task: StepTask, message: str) -> None:
+        self._sink.publish(WarningEvent(code="merge", message=message, subagent_step_id=task.step_id))
+
+
+def _locked(repository: Repository, lock: FileLock, act: Callable[[Repository], T]) -> T:
+    try:
+        held = repository.holding(lock.descriptor)
+        with scratch_folder(held):
+            return act(held)
+    finally:
+        lock.release()
+
+
+async def _shielded(act: Callable[[], T]) -> T:
+    """Do something short in a thread, to its end even if the step is cancelled meanwhile."""
+    return await shielded(partial(to_thread.run_sync, act))
+
+
+def _in_worktree(task: StepTask, step: StepWorktree) -> StepTask:
+    if task.has_agent:
+        task = task.with_step(prompt=f"{task.step.instructions}\n\n{OWN_TREE}")
+    return replace(task, workdir=str(step.folder.workdir))
+
+
+def _goes_on(result: StepResult) -> bool:
+    """Whether the attempt will be gone on with, in the same worktree."""
+    return result.outcome is Outcome.INTERRUPTED or (
+        result.provider_refused and result.outcome is not Outcome.COMPLETED
+    )
+
+
+def _paused(so_far: StepResult, last: StepResult) -> StepResult:
+    """What stopped in the middle of a merge that will be gone on with."""
+    return structs.replace(
+        so_far,
+        outcome=last.outcome,
+        reason=last.reason,
+        detail=last.detail,
+        provider_refused=last.provider_refused,
+        files_changed=(),
+    )
+
+
+def _refused(result: StepResult, error: WorktreeError) -> StepResult:
+    """A step that is done and can't be merged."""
+    return structs.replace(
+        result, outcome=Outcome.FAILED, reason="merge", detail=f"it is done, but could not be merged: {error}"
+    )

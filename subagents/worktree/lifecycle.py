@@ -1,0 +1,311 @@
+"""StepWorktree: one attempt's way from a fresh worktree to merged files, each phase written down before the next begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from msgspec import structs
+
+from subagents.executor import StepResult, StepTask
+from subagents.step.tamper_guard import Verification
+from subagents.worktree.apply import apply_merge, is_merged
+from subagents.worktree.checkout import PUT_AWAY, WorktreeFolder, remove_folder
+from subagents.worktree.errors import MergeRefusedError, StaleTreeError, WorktreeError, name_some
+from subagents.worktree.lock import index_lock
+from subagents.worktree.merge import Conflict, Words, Work, plan_merge
+from subagents.worktree.repository import Change, Repository, take_base
+from subagents.worktree.state import RECORD_FILE, Phase, WorktreeRecord, read_record, write_record
+
+MOST_ROUNDS = 3
+"""Conflicts of one step that are resolved; each comes from work that was merged while the one before was resolved."""
+
+MERGE_TRIES = 3
+"""The user may save a file at the very moment it is looked at."""
+
+ENDED = frozenset({Phase.MERGED, Phase.DROPPED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """Whose worktree it is: ``folder`` holds the plan's worktrees, ``step_folder`` the step's conversation and record."""
+
+    plan_id: str
+    step_id: str
+    title: str
+    number: int
+    folder: Path
+    step_folder: Path
+
+    @property
+    def name(self) -> str:
+        """What tells it from other steps and attempts; no step's id has a dot."""
+        return self.step_id if self.number == 1 else f"{self.step_id}.{self.number}"
+
+    @property
+    def path(self) -> Path:
+        """Where its worktree is."""
+        return self.folder / self.name
+
+    @property
+    def branch(self) -> str:
+        """Its branch."""
+        return f"{plan_branches(self.plan_id)}{self.name}"
+
+    @property
+    def words(self) -> Words:
+        """What its commits say."""
+        title = " ".join(self.title.split()) or self.step_id
+        whose = f"step {self.step_id!r} of plan {self.plan_id}"
+        return Words(work=f"{title}\n\n{work_of(self.step_id, self.plan_id)}\n", merge=f"Merge {whose}\n\n{title}\n")
+
+
+def work_of(step_id: str, plan_id: str) -> str:
+    """What tells a step's own commits from others."""
+    return f"The work of step {step_id!r} of plan {plan_id}."
+
+
+def plan_branches(plan_id: str) -> str:
+    """How the names of a plan's branches begin."""
+    return f"vibe/{plan_id}/"
+
+
+def steps_with_worktrees(folder: Path) -> list[str]:
+    """The steps that have a worktree in a plan's folder for them."""
+    return _steps_of(path.name for path in _entries(folder) if not path.name.startswith(PUT_AWAY))
+
+
+def steps_with_leftovers(folder: Path) -> list[str]:
+    """As ``steps_with_worktrees``, and those whose worktree is put away: git may know it still."""
+    return _steps_of(path.name.removeprefix(PUT_AWAY) for path in _entries(folder))
+
+
+def _steps_of(names: Iterable[str]) -> list[str]:
+    return sorted({name.partition(".")[0] for name in names})
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+class StepWorktree:
+    """Everything here blocks: call it in a thread. What takes a repository needs its lock held and the scratch folder."""
+
+    def __init__(self, attempt: Attempt, repository: Repository) -> None:
+        self._attempt = attempt
+        self._repository = repository
+        self._changes: tuple[Change, ...] = ()  # of the work, once it is known
+        self.folder = WorktreeFolder(repository=repository, path=attempt.path, branch=attempt.branch)
+
+    def read(self) -> WorktreeRecord | None:
+        """The record of this attempt, or of the latest before it.
+
+        Raises:
+            WorktreeError: it can't be read back.
+        """
+        return read_record(self._attempt.step_folder)
+
+    def open(self, repository: Repository) -> WorktreeRecord:
+        """Take the attempt up where it is, or begin it with a fresh worktree.
+
+        Raises:
+            WorktreeError: the repository is in no state for it, or git or the disk refuses.
+        """
+        record = self.read()
+        if record is not None and record.attempt != self._attempt.number:
+            StepWorktree(replace(self._attempt, number=record.attempt), repository).clear(repository)
+            record = None
+        if record is not None and record.phase is Phase.MERGING:
+            return self.recover(repository)
+        if record is None or record.phase is Phase.CREATING:
+            return self._create(repository)
+        if record.phase is Phase.WORKING and not self.folder.is_there:
+            self._at(repository).create(record.base)  # somebody removed it
+            return self._write(structs.replace(record, set_up=False))
+        return record
+
+    def note_set_up(self) -> WorktreeRecord:
+        """Remember that the user's commands ran in it."""
+        return self._write(structs.replace(self._record(), set_up=True), sync=False)
+
+    def finish(self, result: StepResult) -> WorktreeRecord:
+        """Commit the work; nobody else is disturbed.
+
+        Raises:
+            WorktreeError: it can't be committed.
+        """
+        record = self._record()
+        work, changes = self.folder.commit(record.base, self._attempt.words.work) or (None, ())
+        self._changes = changes
+        names = tuple(self._repository.from_workspace(change.path) for change in changes)
+        shown = tuple(name.encode("utf-8", "backslashreplace").decode() for name in names)
+        result = structs.replace(result, files_changed=shown)
+        return self._write(structs.replace(record, phase=Phase.FINISHED, work=work, result=result))
+
+    def drop(self, repository: Repository, result: StepResult) -> WorktreeRecord:
+        """End the attempt without a merge; what it did is kept on its branch."""
+        record = self._record()
+        kept = _keep(self._at(repository), record, self._attempt.words)
+        said = f"{result.detail.rstrip('.')}; {kept}" if result.detail and kept else result.detail or kept
+        result = structs.replace(result, detail=said, files_changed=())  # none of the user's
+        return self._write(structs.replace(record, phase=Phase.DROPPED, result=result, conflict=None, plan=None))
+
+    def merge(self, repository: Repository) -> WorktreeRecord:
+        """Merge the finished work, or find what it clashes with.
+
+        Raises:
+            WorktreeError: it can't be merged; the user's files are as they were.
+        """
+        record = self._record()
+        if record.phase in ENDED:
+            return record
+        if record.work is None:
+            return self._write(structs.replace(record, phase=Phase.MERGED), sync=False)
+        with index_lock(repository.git_dir, repository.scratch):
+            changes = self._changes or repository.changes(record.base.commit, record.work)
+            work = Work(commit=record.work, changes=changes, words=self._attempt.words)
+            for _ in range(MERGE_TRIES - 1):
+                with suppress(StaleTreeError):
+                    return self._merge_once(repository, record, work)
+            return self._merge_once(repository, record, work)
+
+    def _merge_once(self, repository: Repository, record: WorktreeRecord, work: Work) -> WorktreeRecord:
+        plan = plan_merge(repository, record.base, work)
+        if plan is None:
+            return self._write(structs.replace(record, phase=Phase.MERGED))
+        if isinstance(plan, Conflict):
+            return self._write(structs.replace(record, phase=Phase.RESOLVING, conflict=plan, rounds=record.rounds + 1))
+        merging = self._write(structs.replace(record, phase=Phase.MERGING, plan=plan))
+        try:
+            apply_merge(repository, plan)
+        except StaleTreeError:
+            self._write(record)
+            raise
+        merged = structs.replace(merging, phase=Phase.MERGED, plan=None, left_out=plan.left_out)
+        return self._write(merged, sync=False)  # whoever still reads "merging" finds that it was done
+
+    def recover(self, repository: Repository) -> WorktreeRecord:
+        """Go on with a merge that was cut off; where the user's files are something else by now, it is to be worked out anew."""
+        record = self._record()
+        plan = record.plan
+        if plan is None:
+            return record
+        merged = structs.replace(record, phase=Phase.MERGED, plan=None, left_out=plan.left_out)
+        if is_merged(repository, plan):
+            return self._write(merged)
+        if repository.git("rev-parse", "HEAD").text == plan.head:
+            try:
+                with index_lock(repository.git_dir, repository.scratch):
+                    apply_merge(repository, plan)
+            except StaleTreeError:
+                pass  # worked out anew below
+            else:
+                return self._write(merged)
+        return self._write(structs.replace(record, phase=Phase.FINISHED, plan=None))
+
+    def begin_conflict(self, repository: Repository) -> Conflict:
+        """Bring the worktree into the middle of the merge that clashes.
+
+        Raises:
+            WorktreeError: git refuses, or there were too many.
+        """
+        record = self._record()
+        if record.conflict is None or record.work is None or record.rounds > MOST_ROUNDS:
+            raise MergeRefusedError(f"it clashed with other work {MOST_ROUNDS} times, each time with something new")
+        folder = self._at(repository)
+        if not folder.is_there:
+            folder.create(record.base)
+        folder.begin_conflict(record.work, record.conflict)
+        return record.conflict
+
+    def checks(self, task: StepTask) -> Verification:
+        """The files the step's checks consist of, as they are in the middle of the merge."""
+        record = self._attempt.step_folder / f"verification.{self._attempt.number}.merge{self._record().rounds}.json"
+        return Verification(task, self.folder.workdir, record, tuple)
+
+    def unresolved(self, conflict: Conflict, checks: Verification) -> str:
+        """What stands against committing the resolution, or nothing."""
+        clashing = {self._repository.from_workspace(path) for path in conflict.paths}
+        changed = [path for path in checks.changed() if path not in clashing]
+        tampered = f"{name_some(changed)} belong to the step's checks and were changed" if changed else ""
+        return self.folder.unresolved(conflict) or tampered
+
+    def end_conflict(self, conflict: Conflict, result: StepResult) -> WorktreeRecord:
+        """Take the resolution for the step's work from now on; ``result`` counts what it took.
+
+        Raises:
+            WorktreeError: it can't be committed.
+        """
+        work = self.folder.end_conflict(conflict, self._attempt.words.work)
+        self._changes = ()
+        resolved = structs.replace(
+            self._record(), phase=Phase.FINISHED, base=conflict.base, work=work, result=result, conflict=None
+        )
+        return self._write(resolved)
+
+    def clean_up(self, repository: Repository) -> Path:
+        """Remove worktree and branch of what was merged, and the branches of earlier attempts; what is left to be deleted."""
+        rest = self._at(repository).put_away()
+        for number in range(1, self._attempt.number + 1):
+            earlier = replace(self._attempt, number=number)
+            WorktreeFolder(repository=repository, path=earlier.path, branch=earlier.branch).delete_branch()
+        return rest
+
+    def clear(self, repository: Repository) -> None:
+        """Leave no worktree of an attempt that will not be gone on with; what was not merged is kept on its branch."""
+        record = self._record()
+        if record.phase is Phase.MERGED:
+            remove_folder(self.clean_up(repository))
+        elif record.phase is not Phase.DROPPED:
+            _keep(self._at(repository), record, self._attempt.words)
+            self._write(structs.replace(record, phase=Phase.DROPPED, conflict=None, plan=None))
+
+    def _create(self, repository: Repository) -> WorktreeRecord:
+        busy = repository.busy_with()
+        if busy:
+            raise WorktreeError(f"{busy} is under way in the repository: finish or abort it, then run the step again")
+        folder = self._at(repository)
+        record = WorktreeRecord(
+            attempt=self._attempt.number,
+            branch=folder.branch,
+            folder=str(folder.path),
+            base=take_base(repository),
+            phase=Phase.CREATING,
+        )
+        self._write(record, sync=False)
+        folder.create(record.base)
+        return self._write(structs.replace(record, phase=Phase.WORKING), sync=False)
+
+    def _at(self, repository: Repository) -> WorktreeFolder:
+        return WorktreeFolder(repository=repository, path=self.folder.path, branch=self.folder.branch)
+
+    def _record(self) -> WorktreeRecord:
+        record = self.read()
+        if record is None:
+            raise WorktreeError(f"{str(self._attempt.step_folder / RECORD_FILE)!r} is gone")
+        return record
+
+    def _write(self, record: WorktreeRecord, *, sync: bool = True) -> WorktreeRecord:
+        return write_record(self._attempt.step_folder, record, sync=sync)
+
+
+def _keep(folder: WorktreeFolder, record: WorktreeRecord, words: Words) -> str:
+    """Put what an attempt did on its branch and remove the rest; where it is now, or nothing if it did nothing."""
+    work = record.work
+    try:
+        if work is not None:
+            folder.repository.git("update-ref", folder.ref, work)
+        elif record.phase is Phase.WORKING and folder.is_there:
+            work, _ = folder.commit(record.base, words.work) or (None, ())
+    except WorktreeError as error:
+        return f"its work is left in {str(folder.path)!r}: {error}"
+    folder.remove()
+    if work is None:
+        folder.delete_branch()
+        return ""
+    return f"its work is kept on branch {folder.branch}"

@@ -1,0 +1,190 @@
+"""Works out what merging a step's commit means for the user's branch, index and files; changes none of them.
+
+There are two merges, both from the step's base: one with the files as they are now, which is what the user will see, and
+one with the last commit, which is what is committed. They are the same while the working tree is clean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from subagents.worktree.errors import GitFailedError, MergeRefusedError, name_some
+from subagents.worktree.repository import ABSENT, GITLINK, Base, Change, Repository, Standing
+
+
+class MergePlan(Struct, frozen=True, kw_only=True):
+    """What a merge will change.
+
+    ``files`` go to the working tree, ``index`` to the index and, with ``commit`` (None: nothing can be committed), to the
+    branch, which is at ``head`` now. ``left_out`` are paths whose change stays uncommitted.
+    """
+
+    head: str
+    commit: str | None
+    files: tuple[Change, ...] = ()
+    index: tuple[Change, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+class Conflict(Struct, frozen=True, kw_only=True):
+    """The step's work does not fit what is there now: ``onto``, to which ``head`` is the last commit. ``paths`` clash."""
+
+    onto: str
+    head: str
+    ref: str
+    paths: tuple[str, ...]
+
+    @property
+    def base(self) -> Base:
+        """What the step's work has been put on once the conflict is resolved."""
+        return Base(commit=self.onto, head=self.head, ref=self.ref)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """The messages of the step's commit and of the merge."""
+
+    work: str
+    merge: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A step's commit, what it changed, and what to say of it."""
+
+    commit: str
+    changes: tuple[Change, ...]
+    words: Words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """A tree, and the paths in it that clash."""
+
+    tree: str
+    clashes: tuple[str, ...]
+
+
+def plan_merge(repository: Repository, base: Base, step: Work) -> MergePlan | Conflict | None:
+    """How to merge a step's work, made on ``base``; None if it changes nothing. With both locks held.
+
+    Raises:
+        MergeRefusedError: the repository went elsewhere, is in the middle of something, or a submodule changed.
+    """
+    standing = _standing(repository, base)
+    if not step.changes:
+        return None
+    inner = [change.path for change in step.changes if GITLINK in (change.old_mode, change.new_mode)]
+    if inner:
+        raise MergeRefusedError(f"{name_some(inner)} is a repository of its own, whose changes can't be merged")
+    is_real = base.commit == base.head and repository.is_ancestor(base.head, standing.head)
+    if is_real:
+        plan = _plan_clean(repository, standing, base, step)
+        if plan is not None:
+            return plan
+    return _plan_dirty(repository, standing, base, step, is_real=is_real)
+
+
+def _standing(repository: Repository, base: Base) -> Standing:
+    busy = repository.busy_with()
+    if busy:
+        raise MergeRefusedError(f"{busy} is under way in the repository: finish or abort it, then merge the branch")
+    standing = repository.standing()
+    if standing.unmerged:
+        raise MergeRefusedError("the repository has unresolved conflicts: resolve them, then merge the branch")
+    if standing.ref != base.ref:
+        was, now = base.ref or "a detached HEAD", standing.ref or "a detached HEAD"
+        raise MergeRefusedError(f"the repository is at {now} now and was at {was} when the step began")
+    return standing
+
+
+def _plan_clean(repository: Repository, standing: Standing, base: Base, step: Work) -> MergePlan | Conflict | None:
+    """The merge with the last commit, if the user's files are as committed wherever it writes."""
+    head, work, changes = standing.head, step.commit, step.changes
+    if _meets(changes, standing.dirty):
+        return None
+    tree = f"{work}^{{tree}}"
+    if head != base.commit:
+        merged = merge_trees(repository, head, work)
+        if merged.clashes:
+            return None if standing.dirty else Conflict(onto=head, head=head, ref=standing.ref, paths=merged.clashes)
+        tree = merged.tree
+        changes = repository.changes(head, tree)
+        if _meets(changes, standing.dirty):
+            return None
+    commit = repository.commit(tree, [head, work], step.words.merge) if changes else None
+    return MergePlan(head=head, commit=commit, files=changes, index=changes)
+
+
+def _plan_dirty(
+    repository: Repository, standing: Standing, base: Base, step: Work, *, is_real: bool
+) -> MergePlan | Conflict:
+    """The two merges, where the user's files are not as committed, or the step did not start from a commit of theirs."""
+    head = standing.head
+    now = repository.snapshot()
+    onto = repository.commit(now, [base.commit], "What the working tree held when a step of a plan was merged\n")
+    seen = merge_trees(repository, onto, step.commit)
+    if seen.clashes:
+        return Conflict(onto=onto, head=head, ref=standing.ref, paths=seen.clashes)
+    files = repository.changes(now, seen.tree)
+    ours = head if is_real else repository.commit(f"{head}^{{tree}}", [base.commit], "The last commit\n")
+    tree = _committable(repository, standing, merge_trees(repository, ours, step.commit))
+    index = repository.changes(head, tree)
+    committed = {change.path for change in index}
+    commit = None
+    if index:
+        own = repository.commit(tree, [head], step.words.work)
+        commit = repository.commit(tree, [head, own], step.words.merge)
+    left_out = tuple(change.path for change in files if change.path not in committed)
+    return MergePlan(head=head, commit=commit, files=files, index=index, left_out=left_out)
+
+
+def _committable(repository: Repository, standing: Standing, merged: Merged) -> str:
+    """The merged tree without the paths that clash with the last commit or that the user staged."""
+    changed = repository.changes(standing.head, merged.tree)
+    undo = [change for change in changed if change.path in standing.staged or change.path in merged.clashes]
+    if any(change.old_mode == ABSENT and change.path in merged.clashes for change in undo):
+        undo = list(changed)  # a file that was given a new name, too: commit all of it or nothing
+    if not undo:
+        return merged.tree
+    index = repository.scratch / "commit"
+    repository.git("read-tree", merged.tree, index=index)
+    repository.update_index(index, [_reversed(change) for change in undo])
+    return repository.git("write-tree", index=index).text
+
+
+def merge_trees(repository: Repository, ours: str, theirs: str) -> Merged:
+    """Merge two commits as git would, from where they parted; names of clashing paths come back with the tree.
+
+    Raises:
+        GitFailedError: git refuses.
+    """
+    words = ("merge-tree", "--write-tree", "-z", "--no-messages", "--name-only", ours, theirs)
+    answer = repository.git.ask(*words)
+    if answer.code not in (0, 1):
+        raise GitFailedError(words, repository.top, answer.problem)
+    tree, *clashes = answer.items
+    return Merged(tree=tree, clashes=tuple(clashes))
+
+
+def _reversed(change: Change) -> Change:
+    return Change(change.path, change.new_mode, change.new, change.old_mode, change.old)
+
+
+def _meets(changes: Sequence[Change], dirty: Sequence[str]) -> bool:
+    """Whether a change writes where something is not committed: the path itself, or what is above or below it."""
+    paths = {change.path for change in changes}
+    folders = {parent for path in paths for parent in _parents(path)}
+    for path in dirty:
+        plain = path.rstrip("/")
+        if plain in paths or plain in folders or not paths.isdisjoint(_parents(plain)):
+            return True
+    return False
+
+
+def _parents(path: str) -> list[str]:
+    names = path.split("/")[:-1]
+    return ["/".join(names[:count]) for count in range(1, len(names) + 1)]

@@ -1,0 +1,344 @@
+"""Repository: the user's repository as worktree steps see it: where it is, how it stands, and what its files come to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from msgspec import Struct
+
+from subagents.worktree.errors import GitFailedError, WorktreeRefusedError, name_some
+from subagents.worktree.git import OLDEST, Git, git_version
+from vibe.core.system.git.calls import git_environ
+from vibe.core.system.git.discovery import BARE, Located, OddRepositoryError, locate, small_text
+from vibe.core.system.git.index_paths import gone_and_there, stdin_of
+from vibe.core.system.git.shelter import take_shelter
+
+UNDER_WAY = (
+    ("MERGE_HEAD", "a merge"), ("rebase-merge", "a rebase"), ("rebase-apply", "a rebase"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick"), ("REVERT_HEAD", "a revert"), ("BISECT_LOG", "a bisect"),
+)  # fmt: skip
+
+SCRATCH = "vibe-merge"
+"""A folder of ours in the repository's own, while a merge is under way."""
+
+SNAPSHOT_TRIES = 3
+"""Files come and go while they are recorded: a step in the shared workspace may be at work."""
+
+DETACHED = ""
+ABSENT = "000000"
+GITLINK = "160000"
+
+
+class Base(Struct, frozen=True, kw_only=True):
+    """What a step started from: ``commit``, made on the commit ``head`` that ``ref`` (blank: a detached HEAD) was at.
+
+    They are the same commit unless the working tree held what was not committed.
+    """
+
+    commit: str
+    head: str
+    ref: str
+
+
+class Change(Struct, frozen=True, array_like=True):
+    """A path whose entry goes from one mode and object to others; mode ``000000``: there is none."""
+
+    path: str
+    old_mode: str
+    old: str
+    new_mode: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where HEAD is, and which paths differ from it: in the index (``staged``), and anywhere (``dirty``).
+
+    A folder of which git knows nothing stands for what is in it, with a ``/`` at its end.
+    """
+
+    head: str
+    ref: str
+    staged: frozenset[str]
+    dirty: tuple[str, ...]
+    unmerged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """A repository and the workspace in it. Everything here blocks: call it in a thread.
+
+    ``prefix`` is the workspace's path from ``top``, with a ``/`` at its end if it is not the top itself. ``outside``
+    are pathspecs of what is no part of the user's work though it lies below ``top``; ``keep`` is
+    where git's settings are (see ``take_shelter``), ``left_out`` are those of the repository's own that would have git run programs, and that it does not go by.
+    ``share`` are paths of the workspace that worktrees get links to.
+    """
+
+    git: Git
+    workspace: Path
+    top: Path
+    git_dir: Path
+    common_dir: Path
+    prefix: str
+    hash_name: str
+    keep: Path
+    outside: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    share: tuple[str, ...] = ()
+
+    @property
+    def scratch(self) -> Path:
+        """Our folder in the repository's own."""
+        return self.git_dir / SCRATCH
+
+    def holding(self, descriptor: int) -> Repository:
+        """The same repository, whose commands keep a lock's descriptor open."""
+        return replace(self, git=self.git.holding(descriptor))
+
+    def standing(self) -> Standing:
+        """How it stands now."""
+        words = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--no-renames")
+        return parse_status(self.git(*words, "--ignore-submodules=all", "--", ":/", *self.outside).items)
+
+    def busy_with(self) -> str:
+        """What the user is in the middle of, or nothing."""
+        return next((words for name, words in UNDER_WAY if (self.git_dir / name).exists()), "")
+
+    def snapshot(self) -> str:
+        """The tree of all files as they are now, but for ignored ones; the user's index is only read."""
+        index = self.scratch / "snapshot"
+        for tries in range(1, SNAPSHOT_TRIES + 1):
+            if (self.git_dir / "index").is_file():
+                shutil.copyfile(self.git_dir / "index", index)
+            try:
+                self.record(self.git, self.outside, index=index)
+            except GitFailedError:
+                if tries == SNAPSHOT_TRIES:
+                    raise
+            else:
+                break
+        return self.git("write-tree", index=index).text
+
+    def record(self, git: Git, outside: Sequence[str] = (), index: Path | None = None) -> tuple[str, ...]:
+        """Put all files of a worktree that changed or are new into an index; the repositories found among them.
+
+        Not ``git add``: that asks the repositories within for changes, and so runs what their settings name.
+        """
+        words = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", "--deduplicate")
+        found = git(*words, "--", ":/", *outside, index=index).items
+        inner = tuple(path.rstrip("/") for path in found if path.endswith("/"))
+        gone, there = gone_and_there(git.folder, (path for path in found if not path.endswith("/")))
+        gitlinks = self.gitlinks(git, index) if any((git.folder / path).is_dir() for path in gone) else {}
+        gone = [path for path in gone if path not in gitlinks]
+        if gone:  # first: to make room
+            git("update-index", "-z", "--force-remove", "--stdin", stdin=stdin_of(gone), index=index)
+        if there:
+            git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=stdin_of(there), index=index)
+        return inner
+
+    def gitlinks(self, git: Git, index: Path | None = None) -> dict[str, str]:
+        """The paths of submodules in an index, and their commits."""
+        items = git("ls-files", "-z", "--stage", "--", ":/", index=index).items
+        return {item.partition("\t")[2]: item.split(" ", 2)[1] for item in items if item.startswith(GITLINK)}
+
+    def changes(self, before: str, after: str) -> tuple[Change, ...]:
+        """What differs between two trees (or commits)."""
+        words = self.git("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", before, after).items
+        return tuple(_change(raw, path) for raw, path in zip(words[0::2], words[1::2], strict=True))
+
+    def commit(self, tree: str, parents: Sequence[str], message: str) -> str:
+        """Write a commit; no branch moves."""
+        words = [word for parent in parents for word in ("-p", parent)]
+        return self.git("commit-tree", tree, *words, "-F", "-", stdin=message.encode()).text
+
+    def update_index(self, index: Path, changes: Sequence[Change]) -> None:
+        """Put the new entries of ``changes`` into an index file; what goes, goes first, to make room."""
+        ordered = sorted(changes, key=lambda change: change.new_mode != ABSENT)
+        lines = (b"%s %s\t%s\0" % (c.new_mode.encode(), c.new.encode(), os.fsencode(c.path)) for c in ordered)
+        self.git("update-index", "-z", "--index-info", stdin=b"".join(lines), index=index)
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        """Whether ``newer`` is ``older`` or came after it."""
+        return older == newer or self.git.ask("merge-base", "--is-ancestor", older, newer).code == 0
+
+    def from_workspace(self, path: str) -> str:
+        """A path from the top as it is called in the workspace."""
+        return path.removeprefix(self.prefix) if path.startswith(self.prefix) else os.path.relpath(path, self.prefix)
+
+
+def open_repository(
+    workspace: Path,
+    environ: Mapping[str, str],
+    keep: Path,
+    *,
+    not_work: Sequence[Path] = (),
+    programs: bool = False,
+) -> Repository:
+    """The repository of a workspace, if worktree steps can run there; ``not_work`` are folders that hold no work.
+
+    ``keep`` and ``programs``: see ``take_shelter``.
+
+    Raises:
+        WorktreeRefusedError: no git, no repository, none with a working tree, or no commit yet.
+    """
+    located = find_repository(workspace, environ)
+    try:
+        shelter = take_shelter(located, environ, keep, programs=programs)
+        (located.common_dir / "logs").mkdir(exist_ok=True)  # where the shelter leads, git makes none
+    except OSError as error:
+        problem = f"{error.filename or located.common_dir} can't be written ({error.strerror})"
+        raise WorktreeRefusedError(
+            workspace, problem, "see that there is space and that you may write there"
+        ) from error
+    except (ValueError, subprocess.TimeoutExpired) as error:
+        raise WorktreeRefusedError(workspace, str(error), "see `git config --list`") from error
+    git = Git(folder=located.top, environ=shelter.here())
+    hash_name = git("rev-parse", "--show-object-format").text
+    _check_head(workspace, located, git)
+    prefix = Path(os.path.realpath(workspace)).relative_to(located.top).as_posix()
+    return Repository(
+        git=replace(git, environ={**git.environ, **_identity(git, located.common_dir)}),
+        workspace=workspace,
+        top=located.top,
+        git_dir=located.git_dir,
+        common_dir=located.common_dir,
+        prefix="" if prefix == "." else f"{prefix}/",
+        hash_name=hash_name,
+        keep=keep,
+        left_out=shelter.left_out,
+        outside=tuple(f":(top,exclude,literal){path}" for path in _below(located.top, not_work)),
+    )
+
+
+def find_repository(workspace: Path, environ: Mapping[str, str]) -> Located:
+    """Where a workspace's repository is, if git is of use there.
+
+    Raises:
+        WorktreeRefusedError: no git, no repository, or none with a working tree.
+    """
+    if not workspace.is_dir():
+        raise WorktreeRefusedError(workspace, "the folder is gone", "put it back, or run the plan again elsewhere")
+    if not shutil.which("git", path=environ.get("PATH")):
+        raise WorktreeRefusedError(workspace, "git is not installed", f"install git {OLDEST[0]}.{OLDEST[1]} or later")
+    version = git_version(Git(folder=workspace, environ=git_environ(environ)))
+    if version < OLDEST:
+        found = ".".join(map(str, version)) or "of an unknown version"
+        raise WorktreeRefusedError(workspace, f"git {found} is too old", f"install {OLDEST[0]}.{OLDEST[1]} or later")
+    return _located(workspace)
+
+
+def _located(workspace: Path) -> Located:
+    try:
+        located = locate(workspace)
+    except OddRepositoryError as error:
+        if error.problem == BARE:
+            inside = any(place.name == ".git" for place in (error.path, *error.path.parents))
+            problem = "it is inside a repository's own folder" if inside else "it is a bare repository"
+            raise WorktreeRefusedError(workspace, problem, "run the plan in a working tree") from error
+        raise WorktreeRefusedError(workspace, str(error), "see what `git status` says of it") from error
+    except OSError as error:
+        problem = f"{str(error.filename)!r} can't be read ({error.strerror})"
+        raise WorktreeRefusedError(workspace, problem, "see that you may read it") from error
+    if located is None:
+        fix = "make it a git repository with a commit, or use workspace 'shared'"
+        raise WorktreeRefusedError(workspace, "it is no git repository", fix)
+    return located
+
+
+def _check_head(workspace: Path, located: Located, git: Git) -> None:
+    """See that there is a commit, and that it can be read."""
+    named = git.ask("rev-parse", "--verify", "--quiet", "HEAD")
+    branch = small_text(located.git_dir / "HEAD").removeprefix("ref:").strip()
+    if named.code != 0 and not (located.common_dir / branch).exists():
+        raise WorktreeRefusedError(workspace, "the repository has no commit yet", "commit once")
+    read = git.ask("cat-file", "-e", f"{named.text or 'HEAD'}^{{tree}}")
+    if read.code != 0:
+        problem = f"its last commit can't be read ({read.problem})"
+        raise WorktreeRefusedError(workspace, problem, "see what `git fsck` says")
+
+
+def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: Sequence[Path] = ()) -> None:
+    """See that a plan with worktree steps may start; ``not_counted`` are files whose being new is no matter.
+
+    Raises:
+        WorktreeRefusedError: something is under way, or there are changes that nobody said may be carried along.
+    """
+    workspace, busy = repository.workspace, repository.busy_with()
+    if busy:
+        raise WorktreeRefusedError(workspace, f"{busy} is under way in the repository", "finish or abort it first")
+    standing = repository.standing()
+    if standing.unmerged:
+        raise WorktreeRefusedError(workspace, "the repository has unresolved conflicts", "resolve them first")
+    dirty = [path for path in standing.dirty if path not in set(_below(repository.top, not_counted))]
+    if dirty and not allow_dirty:
+        fix = "commit or stash what is not committed, or let the steps start from it with --allow-dirty"
+        raise WorktreeRefusedError(workspace, f"the working tree is not clean ({name_some(dirty)})", fix)
+
+
+def take_base(repository: Repository) -> Base:
+    """The state of the user's files at this moment, as a commit to start from; with the repository's lock held."""
+    standing = repository.standing()
+    head = Base(commit=standing.head, head=standing.head, ref=standing.ref)
+    if not standing.dirty:
+        return head
+    tree = repository.snapshot()
+    if not repository.changes(standing.head, tree):
+        return head
+    commit = repository.commit(tree, [standing.head], "What the working tree held when a step of a plan started\n")
+    return Base(commit=commit, head=standing.head, ref=standing.ref)
+
+
+def parse_status(items: Sequence[str]) -> Standing:
+    """The answer of ``git status --porcelain=v2 --branch -z --no-renames``."""
+    head, ref = "", DETACHED
+    staged: set[str] = set()
+    dirty: list[str] = []
+    unmerged = False
+    for item in items:
+        kind, _, rest = item.partition(" ")
+        match kind:
+            case "#":
+                name, _, value = rest.partition(" ")
+                head = value if name == "branch.oid" else head
+                ref = f"refs/heads/{value}" if name == "branch.head" and value != "(detached)" else ref
+            case "?":
+                dirty.append(rest)
+            case "u":
+                unmerged = True
+                dirty.append(item.split(" ", 10)[10])
+            case _:
+                path = item.split(" ", 8)[8]
+                dirty.append(path)
+                if rest[0] != ".":
+                    staged.add(path)
+    return Standing(head=head, ref=ref, staged=frozenset(staged), dirty=tuple(dirty), unmerged=unmerged)
+
+
+def _change(raw: str, path: str) -> Change:
+    old_mode, new_mode, old, new, _ = raw.removeprefix(":").split(" ")
+    return Change(path=path, old_mode=old_mode, old=old, new_mode=new_mode, new=new)
+
+
+def _identity(git: Git, common_dir: Path) -> dict[str, str]:
+    """Who commits: the user as git knows them, or else ``vibe``."""
+    answer = git.ask("config", "-z", "--get-regexp", r"^(user\.(name|email)|filter\.lfs\.process)$").items
+    known = dict(item.split("\n", 1) for item in answer if "\n" in item)
+    if "filter.lfs.process" in known:
+        (common_dir / "lfs").mkdir(exist_ok=True)  # git-lfs would make it in the shelter
+    name, email = known.get("user.name") or "vibe", known.get("user.email") or "vibe@localhost"
+    defaults = {
+        f"GIT_{who}_{what}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for what, value in (("NAME", name), ("EMAIL", email))
+    }
+    return {variable: git.environ.get(variable) or value for variable, value in defaults.items()}
+
+
+def _below(top: Path, paths: Sequence[Path]) -> list[str]:
+    resolved = (Path(os.path.realpath(path)) for path in paths)
+    return [path.relative_to(top).as_posix() for path in resolved if path != top and path.is_relative_to(top)]

@@ -1,0 +1,191 @@
+"""TerminalApprover over a real terminal: every answer, none, and one that came too early."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ipc.events import ApprovalRequestEvent, PlanStartedEvent, PlanStepUpdateEvent, StepOutline, WarningEvent
+from tests.fakes.terminal import Terminal
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.terminal.approver import TerminalApprover
+from vibe.cli.terminal.live_tree import LiveTree
+from vibe.cli.terminal.prompt_queue import TerminalDesk
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
+
+PROMPT = "or: n WHY  > "
+REQUEST = ApprovalRequest(
+    request_id="r",
+    tool_call_id="c",
+    tool="bash",
+    arguments={"command": "make install"},
+    summary="make install",
+    rule="permission",
+    reason="bash needs your approval",
+    covers=("bash: make",),
+)
+
+
+@dataclass(frozen=True)
+class Desk:
+    terminal: Terminal
+    tree: LiveTree
+    approver: TerminalApprover
+    desk: TerminalDesk
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with (
+        Terminal() as terminal,
+        open(terminal.slave, "w", encoding="utf-8", closefd=False) as out,
+        open(terminal.slave, encoding="utf-8", closefd=False) as keys,
+        LiveTree(out, environ={"TERM": "xterm"}) as tree,
+    ):
+        env = CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=keys)
+        asked = TerminalDesk(env, tree)
+        yield Desk(terminal=terminal, tree=tree, approver=TerminalApprover(asked, tree.asking_step), desk=asked)
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("y\n", ApprovalAnswer(allow=True)),
+        ("s\n", ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
+        ("n\n", ApprovalAnswer(allow=False)),
+        ("n use the other file\n", ApprovalAnswer(allow=False, reason="use the other file")),
+        ("\x04", ApprovalAnswer(allow=False, reason="the user closed the input")),
+        ("n dön't\n", ApprovalAnswer(allow=False, reason="dön't")),
+    ],
+    ids=["once", "session", "no", "no with a reason", "end of input", "not ascii"],
+)
+async def test_a_person_answers(desk: Desk, typed: str, answer: ApprovalAnswer) -> None:
+    assert await ask(desk, typed) == answer
+
+
+async def test_the_person_sees_what_will_run_for_which_step_and_why_it_is_asked(desk: Desk) -> None:
+    outline = StepOutline(id="a", title="Install it", mode="run")
+    for event in (
+        PlanStartedEvent(goal="g", steps=(outline,)),
+        PlanStepUpdateEvent(step_id="a", title="Install it", status="in_progress", previous="pending"),
+        ApprovalRequestEvent(
+            request_id="r", tool_call_id="c", tool="bash", arguments={}, rule="ask", subagent_step_id="a"
+        ),
+    ):
+        desk.tree.publish(event)
+    await ask(desk, "n\n")
+    screen = "\n".join(desk.terminal.screen())
+    for text in (
+        "? bash wants to run  for step: Install it",
+        "    command: make install",
+        "  bash needs your approval",
+        "  s or a would allow: bash: make",
+    ):
+        assert text in screen
+
+
+async def test_anything_else_is_asked_again(desk: Desk) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(type_after, desk, "sure\n", 1)
+        group.start_soon(type_after, desk, "\n", 2)
+        assert (await ask(desk, "y\n", prompts=3)).allow
+    assert desk.terminal.sent().count("Please answer with one of these letters.") == 2
+
+
+async def test_what_was_typed_before_the_question_approves_nothing(desk: Desk) -> None:
+    desk.terminal.type("y\ny\ny")
+    await desk.terminal.see("y")  # the terminal has it: it was echoed
+    assert await ask(desk, "n\n") == ApprovalAnswer(allow=False)
+
+
+async def test_a_second_line_is_no_answer_to_the_next_question(desk: Desk) -> None:
+    assert (await ask(desk, "y\ny\n")).allow
+    assert not (await ask(desk, "n\n", prompts=2)).allow
+
+
+async def test_a_cancelled_question_is_withdrawn_and_leaves_nothing_behind(desk: Desk) -> None:
+    descriptors = open_descriptors()
+    async with anyio.create_task_group() as group:
+        group.start_soon(desk.approver.approve, REQUEST)
+        await desk.terminal.see(PROMPT)
+        assert len(open_descriptors()) > len(descriptors)
+        group.cancel_scope.cancel()
+    assert open_descriptors() <= descriptors
+    assert (await ask(desk, "y\n", prompts=2)).allow
+
+
+async def test_the_terminal_stays_blocking_for_everyone_else_while_the_question_is_open(desk: Desk) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(desk.approver.approve, REQUEST)
+        await desk.terminal.see(PROMPT)
+        assert os.get_blocking(desk.terminal.slave)
+        group.cancel_scope.cancel()
+
+
+async def test_the_tree_is_away_while_the_question_is_open_and_back_after_it(desk: Desk) -> None:
+    outline = StepOutline(id="a", title="Only step", mode="run")
+    desk.tree.publish(PlanStartedEvent(goal="the goal", steps=(outline,)))
+    await desk.terminal.see("the goal")
+    async with anyio.create_task_group() as group:
+        group.start_soon(desk.approver.approve, REQUEST)
+        await desk.terminal.see(PROMPT)
+        asked_at = len(desk.terminal.sent())
+        assert not any("the goal" in line for line in desk.terminal.screen())
+        drawn = desk.terminal.sent().count("the goal")
+        await anyio.sleep(0.4)  # three frames' time
+        assert desk.terminal.sent().count("the goal") == drawn
+        assert "\x1b[?25l" not in desk.terminal.sent()[asked_at:]
+        desk.terminal.type("y\n")
+        await desk.terminal.see("the goal", drawn + 1)
+
+
+async def test_a_terminal_that_is_gone_is_a_no(tmp_path: Path) -> None:
+    class Nothing(StringIO):
+        def fileno(self) -> int:
+            return -1
+
+    out = Nothing()
+    env = CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=out)
+    tree = LiveTree(out, environ={})
+    terminal_less = TerminalApprover(TerminalDesk(env, tree), tree.asking_step)
+    answer = await terminal_less.approve(REQUEST)
+    assert not answer.allow
+    assert "terminal" in answer.reason
+
+
+async def ask(desk: Desk, typed: str, prompts: int = 1) -> ApprovalAnswer:
+    """Ask, and type once the prompt has been shown so often."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(type_after, desk, typed, prompts)
+        with anyio.fail_after(120):
+            return await desk.approver.approve(REQUEST)
+    raise AssertionError
+
+
+async def type_after(desk: Desk, typed: str, prompts: int) -> None:
+    await desk.terminal.see(PROMPT, prompts)
+    desk.terminal.type(typed)
+
+
+def open_descriptors() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))  # noqa: PTH208  names alone
+
+
+async def test_a_pause_is_said_at_once_while_a_question_is_open(desk: Desk) -> None:
+    said = WarningEvent(code="pausing", message="pausing: answer first")
+
+    async def pause() -> None:
+        await desk.terminal.see("> ")
+        desk.desk.publish(said)
+        await desk.terminal.see("pausing: answer first")
+        desk.terminal.type("y\n")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(pause)
+        assert (await desk.approver.approve(REQUEST)).allow

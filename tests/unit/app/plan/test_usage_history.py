@@ -1,0 +1,56 @@
+"""What a plan has spent, by its journal and by conversations that no record tells of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from planner.loader import load_plan
+from planner.model import StepStatus
+from planner.operations import read_operations
+from planner.plan_folder import PlanFolder
+from planner.records import RunSettings, StepMoved
+from planner.store import PlanStore
+from subagents.step.local_executor import transcript_name
+from tests.unit.planner.scripted_run import make_plan, step
+from vibe.app.plan.report import read_report
+from vibe.app.plan.usage_history import earlier_spending, revisions_folder, spending_by_attempt
+from vibe.core.messages import AssistantMessage, Usage
+from vibe.core.session.transcript import Transcript
+
+
+def conversation(path: Path, usage: Usage, cost_usd: float) -> None:
+    """One that was cut off after its first answer."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    transcript = Transcript(path=path)
+    transcript.append(AssistantMessage(content="half an answer", usage=usage, cost_usd=cost_usd))
+
+
+def killed_plan(home: Path) -> PlanFolder:
+    """A plan whose process died in the middle of its step ``a``, which was then removed."""
+    source = make_plan([step("a"), step("b")]).model_dump_json(exclude_unset=True).encode()
+    with PlanStore.create(home, RunSettings(workspace=str(home), max_parallel=1), source) as store:
+        pending, running = StepStatus.PENDING, StepStatus.IN_PROGRESS
+        store.append(StepMoved(at=1.0, step_id="a", previous=pending, status=running, attempt=1))
+        conversation(store.folder.step_folder("a") / transcript_name(1), Usage(100, 20, 0, 1), 0.5)
+        conversation(revisions_folder(store.folder) / "a.someone.jsonl", Usage(30, 3, 0, 1), 0.25)
+        store.revise(read_operations([{"op": "remove_step", "id": "a"}]))
+        return store.folder
+
+
+def test_what_a_killed_step_took_counts_although_it_was_removed(tmp_path: Path) -> None:
+    folder = killed_plan(tmp_path)
+    plan, restored = load_plan(folder.source(), where="plan").plan, folder.replay()
+
+    assert spending_by_attempt(plan, restored, folder)["a", 1].usage == Usage(100, 20, 0, 1)
+    earlier = earlier_spending(plan, restored, folder)
+    assert (earlier.usage, earlier.cost_usd) == (Usage(130, 23, 0, 2), 0.75)
+
+
+def test_the_report_lists_what_was_spent_besides_the_steps(tmp_path: Path) -> None:
+    report = read_report(killed_plan(tmp_path)).report
+
+    assert [(each.what, each.step_id, each.spent.tokens) for each in report.other_spending] == [
+        ("removed", "a", 120),
+        ("mending", "a", 33),
+    ]
+    assert (report.spent.tokens, report.spent.cost_usd) == (153, 0.75)

@@ -1,0 +1,273 @@
+"""RunState: what each event makes of the picture of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from ipc import events as e
+from ipc.events import BaseEvent, Event, StepOutline
+from tests.fakes.events import event_classes, example
+from vibe.cli.render.run_state import Notice, RunState
+from vibe.cli.render.step_view import StepView
+
+WHO: dict[str, Any] = {"subagent_id": "agent", "subagent_step_id": "a"}
+
+
+def outline(step_id: str, *above: str, status: str = "pending") -> StepOutline:
+    return StepOutline(id=step_id, title=step_id.upper(), mode="code", depends_on=above, status=status)
+
+
+def started(*steps: StepOutline, ts: float = 100.0) -> e.PlanStartedEvent:
+    return e.PlanStartedEvent(goal="goal", steps=steps or (outline("a"), outline("b", "a")), ts=ts)
+
+
+def moved(step_id: str, status: str, previous: str = "pending", **fields: Any) -> e.PlanStepUpdateEvent:
+    return e.PlanStepUpdateEvent(step_id=step_id, title="T", status=status, previous=previous, **fields)
+
+
+def after(*events: Event) -> RunState:
+    state = RunState()
+    for event in (started(), moved("a", "in_progress", ts=110.0), *events):
+        state.apply(event)
+    return state
+
+
+def step_after(*events: Event) -> StepView:
+    return after(*events).steps["a"]
+
+
+CALL = e.ToolCallEvent(tool_call_id="1", tool="bash", arguments={}, summary="bash ls", **WHO)
+OTHER_CALL = e.ToolCallEvent(tool_call_id="2", tool="grep", arguments={}, **WHO)
+ASKED = e.ApprovalRequestEvent(request_id="r", tool_call_id="1", tool="bash", arguments={}, rule="ask", **WHO)
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    events: tuple[Event, ...]
+    doing: str
+
+
+CASES = [
+    Case("started", (), "starting"),
+    Case(
+        "subagent",
+        (e.SubAgentStartedEvent(title="", mode="code", model="m", tools=(), max_tokens=9, max_turns=1, **WHO),),
+        "waiting for the model",
+    ),
+    Case("prompt", (e.UserMessageEvent(text="go", **WHO),), "waiting for the model"),
+    Case("reasoning", (e.ReasoningDeltaEvent(message_id="1", text="hm", **WHO),), "thinking"),
+    Case(
+        "answer so far",
+        tuple(e.AssistantDeltaEvent(message_id="1", text=text, **WHO) for text in ("one\ntw", "o")),
+        "writes: two",
+    ),
+    Case(
+        "repeated answer",
+        (
+            e.AssistantDeltaEvent(message_id="1", text="wrong", **WHO),
+            e.AssistantDeltaEvent(message_id="1", text="right", attempt=2, **WHO),
+        ),
+        "writes: right",
+    ),
+    Case("answer", (e.AssistantEvent(message_id="1", text="all of it", **WHO),), "has answered"),
+    Case("answer with calls", (e.AssistantEvent(message_id="1", text="", tool_calls=2, **WHO),), "calling tools"),
+    Case("call", (CALL,), "bash ls"),
+    Case("two calls", (CALL, OTHER_CALL), "grep (+1 more)"),
+    Case(
+        "output",
+        (CALL, e.ToolStreamEvent(tool_call_id="1", tool="bash", text="one\ntwo\n\n", **WHO)),
+        "bash ls › two",  # noqa: RUF001  a mark
+    ),
+    Case(
+        "result",
+        (CALL, e.ToolResultEvent(tool_call_id="1", tool="bash", status="ok", content="", **WHO)),
+        "bash ls: done",
+    ),
+    Case(
+        "denied",
+        (CALL, e.ToolResultEvent(tool_call_id="1", tool="bash", status="denied", content="", **WHO)),
+        "bash ls: denied",
+    ),
+    Case("approval wanted", (CALL, ASKED), "waits for your approval of bash"),
+    Case(
+        "approval given",
+        (CALL, ASKED, e.ApprovalDecisionEvent(request_id="r", decision="allow", **WHO)),
+        "bash ls",
+    ),
+    Case("question", (e.QuestionEvent(request_id="q", questions=(), **WHO),), "waits for your answer"),
+    Case(
+        "answered",
+        (e.QuestionEvent(request_id="q", questions=(), **WHO), e.AnswerEvent(request_id="q", **WHO)),
+        "starting",
+    ),
+    Case(
+        "compaction",
+        (e.CompactStartEvent(context_tokens=12345, threshold=1, **WHO),),
+        "summarising 12,345 tokens of history",
+    ),
+    Case("compacted", (e.CompactEndEvent(tokens_before=2, tokens_after=1, **WHO),), "waiting for the model"),
+    Case("retry", (e.WarningEvent(code="model.retry", message="again in 2 s", **WHO),), "again in 2 s"),
+    Case("another step's", (e.ReasoningDeltaEvent(message_id="1", text="", subagent_step_id="b"),), "starting"),
+    Case("nobody's", (e.ReasoningDeltaEvent(message_id="1", text=""),), "starting"),
+    Case("ended", (CALL, moved("a", "completed", "in_progress")), ""),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_step_is_said_to_do(case: Case) -> None:
+    assert step_after(*case.events).doing() == case.doing
+
+
+def test_that_a_call_waits_for_its_turn_is_said_beside_its_step_and_nowhere_else() -> None:
+    state = after(moved("a", "in_progress"), e.WarningEvent(code="model.wait", message="waits for its turn", **WHO))
+
+    assert (state.steps["a"].doing(), state.notices) == ("waits for its turn", [])
+
+
+@pytest.mark.parametrize("kind", event_classes(), ids=lambda kind: kind.__name__)
+def test_every_event_is_taken_before_and_during_a_plan(kind: type[BaseEvent]) -> None:
+    RunState().apply(example(kind))
+    state = after(example(kind))
+    assert sum(state.counts.values()) == state.total
+
+
+def test_time_runs_from_the_events_and_stops_with_the_step() -> None:
+    state = after()
+    assert state.steps["a"].elapsed(112.5) == 2.5
+    assert state.steps["b"].elapsed(112.5) is None
+    state.apply(moved("a", "completed", "in_progress", duration_s=7.0))
+    assert state.steps["a"].elapsed(500.0) == 7.0
+    assert state.elapsed(130.0) == 30.0
+    state.apply(e.PlanCompletedEvent(status="completed", counts={}, duration_s=1.0, ts=140.0))
+    assert (state.elapsed(999.0), state.status) == (40.0, "completed")
+
+
+def test_totals_count_only_what_completed_as_done() -> None:
+    state = after(moved("a", "failed", "in_progress", reason="verify", detail="it broke"), moved("b", "skipped"))
+    assert (state.done, state.total, list(state.failed), list(state.running)) == (0, 2, ["a"], [])
+    assert state.counts == {"pending": 0, "in_progress": 0, "failed": 1, "skipped": 1}
+    assert state.steps["a"].reason == "verify: it broke"
+
+
+def test_another_attempt_starts_its_clock_and_budget_anew() -> None:
+    begin = e.SubAgentStartedEvent(title="", mode="code", model="m", tools=(), max_tokens=100, max_turns=1, **WHO)
+    usage = e.UsageEvent(model="m", prompt_tokens=30, completion_tokens=10, **WHO)
+    state = after(
+        begin,
+        usage,
+        moved("a", "pending", "in_progress", duration_s=5.0),
+        moved("a", "in_progress", attempt=2, ts=200.0),
+        begin,
+        usage,
+    )
+    step = state.steps["a"]
+    assert (step.attempt, step.elapsed(201.0), step.budget_used, step.max_tokens, step.tokens) == (2, 1.0, 40, 100, 80)
+
+
+def test_a_finished_subagent_says_what_its_budget_came_to() -> None:
+    ended = e.SubAgentFinishedEvent(outcome="completed", reason=None, tokens=77, turns=3, duration_s=1.0, **WHO)
+    assert step_after(ended).budget_used == 77
+
+
+def test_turns_are_counted() -> None:
+    assert step_after(*[e.AssistantEvent(message_id=str(n), text="", **WHO) for n in range(3)]).turns == 3
+
+
+def test_usage_adds_up_and_one_unknown_price_makes_the_sum_unknown() -> None:
+    known = e.UsageEvent(model="m", prompt_tokens=10, completion_tokens=5, cost_usd=0.25, **WHO)
+    unknown = e.UsageEvent(model="m", prompt_tokens=1, completion_tokens=1)
+    state = after(known, known)
+    assert (state.tokens, state.cost_usd, state.steps["a"].tokens, state.steps["a"].cost_usd) == (30, 0.5, 30, 0.5)
+    state.apply(unknown)
+    state.apply(known)
+    assert (state.tokens, state.cost_usd, state.steps["a"].cost_usd) == (47, None, 0.75)
+
+
+def test_decisions_are_open_until_taken() -> None:
+    opened = e.PlanDecisionEvent(decision_id="d", question="which?", options=("x", "y"))
+    state = after(opened)
+    assert list(state.decisions) == ["d"]
+    state.apply(e.PlanDecisionEvent(decision_id="d", question="which?", selections=("x",), by="user"))
+    assert not state.decisions
+
+
+def test_warnings_errors_and_revisions_are_noticed_once_each() -> None:
+    state = after(
+        e.WarningEvent(code="w", message="careful", **WHO),
+        e.ErrorEvent(code="e", message="broken"),
+        e.PlanRevisedEvent(operations=({"op": "remove_step", "id": "b"},), reason="better so"),
+    )
+    assert state.notices == [
+        Notice(kind="warning", message="careful", step_id="a"),
+        Notice(kind="error", message="broken", step_id=None),
+        Notice(kind="note", message="the plan was revised (better so): removed b", step_id=None),
+    ]
+
+
+def test_a_resumed_plan_begins_where_it_stood() -> None:
+    state = RunState()
+    state.apply(e.PlanResumedEvent(goal="g", steps=(outline("a", status="completed"), outline("b", "a")), done=1))
+    assert (state.done, state.total, state.status) == (1, 2, "active")
+
+
+def test_a_paused_plan_says_so() -> None:
+    state = after(e.PlanPausedEvent(reason="SIGINT", ts=120.0))
+    assert (state.status, state.reason, state.elapsed(500.0)) == ("paused", "SIGINT", 20.0)
+
+
+def test_a_step_that_a_revision_added_is_shown() -> None:
+    state = after(moved("new", "in_progress"))
+    assert state.total == 3
+    assert list(state.running) == ["a", "new"]
+
+
+def test_forks_are_indented_and_joins_are_not() -> None:
+    state = RunState()
+    state.apply(
+        started(
+            outline("join", "left", "right"),
+            outline("root"),
+            outline("left", "root"),
+            outline("right", "root"),
+            outline("deep", "right"),
+            outline("orphan", "nowhere"),
+        )
+    )
+    assert {step.id: step.level for step in state.steps.values()} == {
+        "join": 0,
+        "root": 0,
+        "left": 1,
+        "right": 1,
+        "deep": 1,
+        "orphan": 0,
+    }
+
+
+def test_an_event_costs_the_same_however_many_steps_there_are() -> None:
+    count = 10_000
+    state = RunState()
+    state.apply(started(*(outline(f"s{n}", *([f"s{n - 1}"] if n else [])) for n in range(count))))
+    events: list[Event] = []
+    for n in range(count):
+        mine: dict[str, Any] = {"subagent_step_id": f"s{n}"}
+        events += [
+            moved(f"s{n}", "in_progress"),
+            e.AssistantDeltaEvent(message_id="1", text="some words", **mine),
+            e.ToolCallEvent(tool_call_id="1", tool="bash", arguments={}, **mine),
+            e.ToolResultEvent(tool_call_id="1", tool="bash", status="ok", content="", **mine),
+            e.UsageEvent(model="m", prompt_tokens=1, completion_tokens=1, **mine),
+            moved(f"s{n}", "completed", "in_progress"),
+        ]
+    rounds: list[float] = []
+    for start in range(0, len(events), 6_000):
+        begun = perf_counter()
+        for event in events[start : start + 6_000]:
+            state.apply(event)
+        rounds.append((perf_counter() - begun) / 6_000)
+    assert state.done == count
+    assert min(rounds) < 20e-6

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from vibe.cli.terminal.choice_text import (
+    Choosing,
+    Declined,
+    Option,
+    OwnWords,
+    Picked,
+    Reading,
+    Unclear,
+    options_text,
+    prompt_text,
+    read_choice,
+)
+
+OPTIONS = (Option(label="PostgreSQL", description="a server"), Option(label="SQLite"), Option(label="Files"))
+ONE = Choosing(options=OPTIONS)
+SEVERAL = Choosing(options=OPTIONS, several=True)
+WITH_DEFAULT = Choosing(options=OPTIONS, default=(1,), declines="not now")
+FREE = Choosing(options=OPTIONS, own_words=True)
+
+
+@pytest.mark.parametrize(
+    ("choosing", "line", "reading"),
+    [
+        (ONE, "2", Picked(positions=(1,))),
+        (ONE, " 1) ", Picked(positions=(0,))),
+        (ONE, "", Declined()),
+        (ONE, "\x1b", Declined()),
+        (ONE, "1,2", Unclear("Only one of them, please.")),
+        (ONE, "2 2", Picked(positions=(1,))),
+        (SEVERAL, "3, 1", Picked(positions=(0, 2))),
+        (SEVERAL, "3;9", Unclear("Please answer with a number from 1 to 3.")),
+        (ONE, "0", Unclear("Please answer with a number from 1 to 3.")),
+        (ONE, "4", Unclear("Please answer with a number from 1 to 3.")),
+        (ONE, ",", Unclear("Please answer with a number from 1 to 3.")),
+        (ONE, "SQLite", Unclear("Please answer with a number from 1 to 3.")),
+        (WITH_DEFAULT, "", Picked(positions=(1,))),
+        (WITH_DEFAULT, "\x1b", Declined()),
+        (FREE, "4", OwnWords()),
+        (FREE, "neither, use Redis", Picked(words="neither, use Redis")),
+        (FREE, "5", Unclear("Please answer with a number from 1 to 3.")),
+    ],
+)
+def test_what_was_typed_is_understood(choosing: Choosing, line: str, reading: Reading) -> None:
+    assert read_choice(line, choosing) == reading
+
+
+def test_the_answers_are_numbered_and_what_enter_takes_is_marked() -> None:
+    assert options_text(WITH_DEFAULT).splitlines() == [
+        "   1) PostgreSQL: a server",
+        "  *2) SQLite",
+        "   3) Files",
+    ]
+    assert "Enter takes 2, Esc: not now" in prompt_text(WITH_DEFAULT)
+
+
+def test_own_words_are_one_more_answer_only_where_they_are_wanted() -> None:
+    assert "   4) other: in your own words" in options_text(FREE)
+    assert "other" not in options_text(ONE)
+
+
+def test_nothing_a_model_wrote_reaches_the_terminal_as_it_is() -> None:
+    shown = options_text(Choosing(options=(Option(label="a\x1b[2J", description="b\nc\x9b"), Option(label="ok"))))
+    assert "\x1b" not in shown
+    assert "\x9b" not in shown
+    assert len(shown.splitlines()) == 2

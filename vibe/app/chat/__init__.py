@@ -1,0 +1,3 @@
+"""One conversation: a prompt, answered."""
+
+from __future__ import annotations

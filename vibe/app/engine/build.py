@@ -1,0 +1,210 @@
+"""Builds what every use case starts from: configuration, models and tools of one workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from vibe.app.engine.approval_store import approvals_for
+from vibe.app.engine.host import Host
+from vibe.core.agents.manager import AgentManager, AgentSources
+from vibe.core.agents.profiles import AgentProfile
+from vibe.core.config.loader import AgentSettings, ConfigRequest, LoadedConfig, load_config
+from vibe.core.config.models import BackendKind, ModelConfig, Network, ProviderConfig, VibeConfig
+from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, user_home_of
+from vibe.core.config.trust import nested_projects
+from vibe.core.guidance import Guidance
+from vibe.core.guidance_loader import GuidanceRequest, load_guidance
+from vibe.core.llm.factory import ModelCatalog
+from vibe.core.llm.limiter import CallLimiter
+from vibe.core.sandbox.confinement import Confinement, remove_abandoned_placeholders
+from vibe.core.sandbox.temporary import remove_abandoned
+from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.bounds import bounds_of
+from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.permissions import ApprovalMode
+from vibe.core.tools.ports import Approver
+from vibe.core.tools.workspace import Workspace
+
+REPLAY = "replay"
+"""The name of the provider and the model that a demonstration's script stands for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineRequest:
+    """``flags`` are dotted configuration keys from the command line; ``replay`` is a script that serves as the model.
+
+    ``agent`` is the profile a person chose, which may set anything (empty: the default one; None: nobody chose one).
+    ``snapshot`` of the workspace's files and git for the prompt of an agent a person talks to. ``limiter_of`` a
+    provider's name is what lets its calls begin, where somebody else does.
+    """
+
+    workdir: Path
+    flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    agent: str | None = None
+    trust: bool = False
+    replay: Path | None = None
+    snapshot: bool = False
+    limiter_of: Callable[[str], CallLimiter] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """The parts agents are made of.
+
+    ``request`` is what it was built from; ``profile`` is the agent it names. ``approvals`` makes a run's approvals from its mode and whoever can be asked (None: nobody). ``warnings`` are
+    sentences for the user.
+    """
+
+    request: EngineRequest
+    loaded: LoadedConfig
+    profile: AgentProfile | None
+    models: ModelCatalog
+    tools: ToolManager
+    agents: AgentManager
+    guidance: Guidance
+    base_prompt: str
+    confinement: Confinement
+    approvals: Callable[[ApprovalMode, Approver | None], Approvals]
+    warnings: tuple[str, ...]
+
+    @property
+    def config(self) -> VibeConfig:
+        """The merged configuration."""
+        return self.loaded.config
+
+    @property
+    def chosen(self) -> AgentProfile:
+        """The agent a person chose, or the default one."""
+        return self.profile or self.agents.main(self.config.default_agent)
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The variables, with what the user's ``.env`` adds."""
+        return self.loaded.environ
+
+    def workspace(
+        self, root: Path, *, extra_roots: tuple[Path, ...] = (), read_roots: tuple[Path, ...] = ()
+    ) -> Workspace:
+        """What an agent in ``root`` may touch: its tools have the bounds that its commands have. Reads the file system."""
+        bounds = bounds_of(self.confinement, self.environ)
+        return Workspace(root=root, extra_roots=extra_roots, read_roots=read_roots, bounds=bounds)
+
+
+def build_engine(host: Host, request: EngineRequest) -> Engine:
+    """Load the configuration and build the parts from it; reads files, so not on an event loop.
+
+    Raises:
+        UsageError: the configuration, or what it names, is wrong.
+    """
+    wanted = ConfigRequest(
+        home=host.home,
+        workdir=request.workdir,
+        environ=host.environ,
+        flags=request.flags,
+        trust_workdir=request.trust,
+    )
+    loaded = load_config(wanted)
+    user_home = user_home_of(loaded.environ)
+    nested = nested_projects(host.home, request.workdir, user_home, trust_workdir=request.trust)
+    agents = load_agents(host.home, loaded, nested)
+    profile = None
+    if request.agent is not None:
+        profile = agents.main(request.agent or loaded.config.default_agent)
+        if profile.settings and profile.file is not None:
+            loaded = load_config(replace(wanted, agent=AgentSettings(data=profile.settings, source=profile.file)))
+            agents = load_agents(host.home, loaded, nested)
+    config = loaded.config if request.replay is None else _with_replay(loaded.config, request.replay)
+    sources = ToolSources(
+        root=request.workdir,
+        project_tools=loaded.project_dir / "tools" if loaded.project_dir else None,
+        user_tools=VibePaths(host.home).tools,
+    )
+    taught = GuidanceRequest(
+        home=host.home,
+        workdir=request.workdir,
+        environ=loaded.environ,
+        config=config,
+        project_dir=loaded.project_dir,
+        trust_workdir=request.trust,
+        snapshot=request.snapshot,
+        nested=nested,
+    )
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        guided = beside.submit(load_guidance, taught)  # which waits for git
+        tools = ToolManager(sources, config)
+        guidance = guided.result()
+    return Engine(
+        request=request,
+        loaded=loaded,
+        profile=profile,
+        models=ModelCatalog(config, loaded.environ, request.limiter_of, host.retries),
+        tools=guidance.tools(tools),
+        agents=agents,
+        guidance=guidance,
+        base_prompt=guidance.library.load(config.system_prompt_id),
+        confinement=_confinement(host, loaded, request.workdir),
+        approvals=partial(approvals_for, host, config, request.workdir),
+        warnings=(
+            *loaded.warnings,
+            # Where servers are still to come, what is wrong with the tools is known once they have: see tool_servers.
+            *(warning.message for warning in tools.warnings if not any(s.in_use for s in config.mcp_servers)),
+            *agents.warnings,
+            *guidance.warnings,
+        ),
+    )
+
+
+def network_flags(*, on: bool) -> Mapping[str, Any]:
+    """What ``--network`` sets."""
+    return {"sandbox.network": Network.ON.value} if on else {}
+
+
+def _confinement(host: Host, loaded: LoadedConfig, workdir: Path) -> Confinement:
+    """What confines commands; where that is required, it is seen to now that something does."""
+    config = loaded.config
+    keys = [*(one.api_key_env_var for one in config.providers), *(one.api_key_env for one in config.mcp_servers)]
+    confinement = Confinement(loaded.config.sandbox, loaded.environ, host.home, keys=keys)
+    if confinement.required:
+        confinement.choice()
+    # This run may never confine a command, and so never look.
+    remove_abandoned(loaded.environ.get("TMPDIR"))
+    remove_abandoned_placeholders(workdir)
+    return confinement
+
+
+def load_agents(home: Path, loaded: LoadedConfig, nested: Sequence[Path] = ()) -> AgentManager:
+    """The agent profiles of the configuration, the trusted project, ``nested`` folders of it and the user; reads files."""
+    config = loaded.config
+    below = (folder / PROJECT_DIRECTORY for folder in nested)
+    own = home.resolve()
+    projects = [
+        *([loaded.project_dir] if loaded.project_dir else []),
+        *(path for path in below if path.resolve() != own),
+    ]
+    project = [folder / "agents" for folder in projects]
+    return AgentManager(
+        AgentSources(
+            user_home=user_home_of(loaded.environ),
+            folders=[*map(Path, config.agent_paths), *project, VibePaths(home).agents],
+            enabled=config.enabled_agents,
+            disabled=config.disabled_agents,
+            places=loaded.origins,
+        )
+    )
+
+
+def _with_replay(config: VibeConfig, script: Path) -> VibeConfig:
+    provider = ProviderConfig(name=REPLAY, backend=BackendKind.SCRIPTED, script=str(script))
+    model = ModelConfig(name=REPLAY, provider=REPLAY)
+    return config.model_copy(
+        update={
+            "providers": (*config.providers, provider),
+            "models": (*config.models, model),
+            "active_model": REPLAY,
+        }
+    )

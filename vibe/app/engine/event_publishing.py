@@ -1,0 +1,102 @@
+"""Publishing: the one root sink of a process run, over its bus and whoever listens in this process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
+
+import anyio.to_thread
+
+from ipc.bus import EventBus, event_bus
+from ipc.commands import Reply, Wish
+from ipc.control import control_server, refusal
+from ipc.events import Event, WarningEvent
+from ipc.registry import RunInfo
+from ipc.sink import EventSink, FanOutSink, StampingSink, TaggingSink
+from vibe.app.engine.event_log import EventLog
+from vibe.app.engine.host import Host
+
+KEPT_WARNINGS = 100
+"""So many different ones go into a record; the others are counted."""
+PASSING = frozenset({"pausing", "budget.wait", "budget.waited", "model.wait", "model.waited"})
+"""Codes of warnings that only tell how things stand for the moment."""
+
+
+class WarningLog:
+    """An ``EventSink`` that keeps what was warned of, each sentence once, for the run's record."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, None] = {}
+        self._more = 0
+
+    def publish(self, event: Event) -> None:
+        """Keep it, if it is a warning that lasts."""
+        if not isinstance(event, WarningEvent) or event.code in PASSING or event.message in self._said:
+            return
+        if len(self._said) < KEPT_WARNINGS:
+            self._said[event.message] = None
+        else:
+            self._more += 1
+
+    def after(self, others: Iterable[str]) -> list[str]:
+        """Other sentences and those kept, each once."""
+        more = [f"and {self._more} more warnings"] if self._more else []
+        return [*dict.fromkeys((*others, *self._said)), *more]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publishing:
+    """``sink`` takes the run's events; ``source`` is what subscribers know the run by."""
+
+    sink: EventSink
+    bus: EventBus
+    source: str
+    session_id: str
+    heard: WarningLog
+
+    def warnings(self, others: Iterable[str] = ()) -> list[str]:
+        """What the run's record warns of: ``others``, what was announced, and what the bus could not do."""
+        return self.heard.after((*others, *(warning.message for warning in self.bus.warnings)))
+
+    async def about(self, workspace: Path, title: str, *, plan_id: str | None = None) -> Publishing:
+        """The same run, announced as what it turned out to be; its events carry the plan's id."""
+        kept = self.bus.entry.info.kept
+        info = RunInfo(cwd=str(workspace), title=title, plan_id=plan_id, session_id=self.session_id, kept=kept)
+        await anyio.to_thread.run_sync(self.bus.announce, info)
+        return replace(self, sink=TaggingSink(self.sink, plan_id=plan_id))
+
+
+def no_plan(wish: Wish) -> Reply:
+    """The reply of a run that has no plan: a prompt that is being answered takes no wishes."""
+    return refusal("refused", f"this run has no plan to {type(wish).__name__.lower()}: stop it with Ctrl-C or SIGTERM")
+
+
+@asynccontextmanager
+async def publishing(
+    host: Host,
+    listeners: Sequence[EventSink],
+    *,
+    address: str | None = None,
+    kept: bool = True,
+    wishes: Callable[[Wish], Reply] = no_plan,
+) -> AsyncGenerator[Publishing]:
+    """Open the bus for one run; it closes, with all that was published on disk, when the block ends.
+
+    ``kept``: the events stay for a while after the run. ``wishes`` carries out what others ask of the run, in a thread of its own.
+
+    Raises:
+        ipc.errors.BusUnavailableError: pynng can't be loaded, or the address can't be bound.
+    """
+    source = session_id = uuid4().hex
+    info = RunInfo(cwd="", session_id=session_id, kept=kept)
+    async with (
+        event_bus(host.home, source=source, info=info, address=address or None, runtime_dir=host.runtime_dir) as bus,
+        control_server(bus.entry, wishes),
+    ):
+        heard = WarningLog()
+        root = StampingSink(source, FanOutSink([bus, heard, EventLog(), *listeners]))
+        sink = TaggingSink(root, session_id=session_id)
+        yield Publishing(sink=sink, bus=bus, source=source, session_id=session_id, heard=heard)

@@ -1,0 +1,225 @@
+"""Looking at the settings and changing them: what ``vibe config`` does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from vibe.app.engine.host import Host
+from vibe.core.config.errors import InvalidConfigError
+from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
+from vibe.core.config.models import VibeConfig
+from vibe.core.config.paths import CONFIG_FILE, PROJECT_DIRECTORY, VibePaths, find_project_dir, shown, user_home_of
+from vibe.core.config.schema import Key, annotation_at, entry_of, leaves, parse_word, section_of, suggestion, written
+from vibe.core.config.writer import ConfigWriter, parse_key
+from vibe.core.errors import ConfigError, UsageError
+from vibe.core.tools.errors import ToolConfigError
+from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.redaction import MASK, redact
+
+_SECRET_KEY = re.compile(r"(?i)(api[_-]?key|token|secret|passw(or)?d|credential|authorization)")
+_NAMES_A_VARIABLE = frozenset({"api_key_env_var", "api_key_env", "api_key_header", "api_key_format"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A setting as it is: dotted key, value as JSON would have it, and where it was set."""
+
+    key: str
+    value: Any
+    origin: str
+
+
+class UnknownSettingError(UsageError):
+    """No such key."""
+
+    def __init__(self, key: Key) -> None:
+        near = suggestion(key[-1], _section(key[:-1]), key[:-1])
+        hint = f"did you mean {near}?" if near else "`vibe config show` lists them"
+        super().__init__(f"unknown setting {written(key)!r}: {hint}")
+
+
+class Settings:
+    """The settings in one folder. ``trust``: as if its project were trusted. Blocks."""
+
+    def __init__(self, host: Host, workdir: Path, *, trust: bool = False) -> None:
+        self._host = host
+        self._workdir = workdir
+        self._trust = trust
+        self._user_home = user_home_of(host.environ)
+
+    def load(self, drafts: Mapping[Path, Path] | None = None) -> LoadedConfig:
+        """The settings, with ``drafts`` in place of files.
+
+        Raises:
+            ConfigError: they are wrong.
+        """
+        request = ConfigRequest(
+            home=self._host.home,
+            workdir=self._workdir,
+            environ=self._host.environ,
+            trust_workdir=self._trust,
+            drafts=drafts or {},
+        )
+        return load_config(request)
+
+    def path(self, *, project: bool) -> Path:
+        """The user's settings file, or the project's; it need not exist."""
+        if not project:
+            return VibePaths(self._host.home).config_file
+        found = find_project_dir(self._workdir, home=self._host.home, user_home=self._user_home)
+        return (found or self._workdir / PROJECT_DIRECTORY) / CONFIG_FILE
+
+    def label(self, path: Path) -> str:
+        """The path as people read it."""
+        return shown(path, self._user_home)
+
+    def writer(self, *, project: bool, key: str = "") -> ConfigWriter:
+        """What changes one of the files; a draft that would not do is refused.
+
+        ``key`` is the one that will be changed: faults that were there before and have nothing to do with it don't matter.
+        """
+        path = self.path(project=project)
+        trusting = Settings(self._host, self._workdir, trust=True) if project else self
+
+        def check(draft: Path) -> None:
+            found = trusting.problems({path: draft})
+            if found and key and trusting.problems():
+                found = tuple(problem for problem in found if _about(problem, key))
+            if found:
+                raise InvalidConfigError(found)
+
+        return ConfigWriter(path, self.label(path), check)
+
+    def problems(self, drafts: Mapping[Path, Path] | None = None) -> tuple[ConfigError, ...]:
+        """Everything that is wrong with the settings, the tools' own included."""
+        try:
+            loaded = self.load(drafts)
+            # No module of the user's runs for this: tables of their own tools are checked when those are loaded.
+            ToolManager(ToolSources(root=self._workdir), loaded.config.model_copy(update={"tool_paths": ()}))
+        except InvalidConfigError as error:
+            return error.problems
+        except ConfigError as error:
+            return (error,)
+        except ToolConfigError as error:
+            return (ConfigError(f"[tools.{error.tool}]", "", "; ".join(error.problems)),)
+        return ()
+
+    def value_of(self, key: str, word: str) -> Any:
+        """What a word from the command line means for a setting.
+
+        Raises:
+            ConfigError: there is no such setting.
+        """
+        parsed = parse_key(key)
+        return parse_word(word, _annotation(parsed))
+
+    def get(self, key: str) -> tuple[Setting, ...]:
+        """The setting of that name, or those of the table; secrets are masked.
+
+        Raises:
+            ConfigError: there is no such setting.
+        """
+        parsed = parse_key(key)
+        name = written(parsed)
+        found = tuple(
+            setting
+            for setting in self.shown()
+            if setting.key == name or setting.key.startswith((f"{name}.", f"{name}["))
+        )
+        if not found:
+            raise UnknownSettingError(parsed)
+        return found
+
+    def shown(self) -> Iterator[Setting]:
+        """Every setting in the order of the reference; secrets are masked."""
+        loaded = self.load()
+        for key, value in _flat(loaded.config, ()):
+            origin = next(
+                (
+                    loaded.origins[written(key[:n])]
+                    for n in range(len(key), 0, -1)
+                    if written(key[:n]) in loaded.origins
+                ),
+                "default",
+            )
+            yield Setting(key=written(key), value=_masked(key, value, loaded.environ), origin=origin)
+
+
+def _section(table: Key) -> type[BaseModel]:
+    """The model of a table, as far as there is one."""
+    section: type[BaseModel] = VibeConfig
+    for name in table:
+        field = section.model_fields.get(name)  # none: the name of an entry, or a misspelling
+        section = (field and (section_of(field.annotation) or entry_of(field.annotation))) or section
+    return section
+
+
+def _about(problem: ConfigError, key: str) -> bool:
+    """Whether a problem is with a key, with what stands in it, or with the file as a whole."""
+    return not problem.key or problem.key.startswith(key) or key.startswith(problem.key)
+
+
+def _annotation(key: Key) -> Any:
+    """The type of a setting.
+
+    Raises:
+        UnknownSettingError: there is none.
+    """
+    section: Any = VibeConfig
+    if len(key) == 3 and key[1].startswith("["):
+        group = VibeConfig.model_fields.get(key[0])
+        section = entry_of(group.annotation) if group else None
+        if section is None or key[2] not in section.model_fields:
+            raise UnknownSettingError(key)
+        return section.model_fields[key[2]].annotation
+    annotation = annotation_at(key)
+    if annotation is None or (key not in set(leaves()) and key[0] != "tools"):
+        raise UnknownSettingError(key)
+    return annotation
+
+
+def _flat(section: BaseModel, prefix: Key) -> Iterator[tuple[Key, Any]]:
+    for name in type(section).model_fields:
+        value: Any = getattr(section, name)
+        key = (*prefix, name)
+        if isinstance(value, BaseModel):
+            yield from _flat(value, key)
+        elif (
+            isinstance(value, tuple)
+            and value
+            and all(isinstance(item, BaseModel) for item in cast("tuple[Any, ...]", value))
+        ):
+            for item in cast("tuple[Any, ...]", value):
+                entry = (*key, f"[{getattr(item, 'key', None) or item.name}]")
+                yield from _flat(item, entry)
+        elif name == "tools":
+            yield from _plain(value, key)
+        else:
+            yield key, section.model_dump(mode="json", include={name})[name]
+
+
+def _plain(value: Any, key: Key) -> Iterator[tuple[Key, Any]]:
+    if not isinstance(value, dict):
+        yield key, value
+        return
+    for name, inner in cast("dict[str, Any]", value).items():
+        yield from _plain(inner, (*key, name))
+
+
+def _masked(key: Key, value: Any, environ: Mapping[str, str]) -> Any:
+    """The value without what looks like a secret by its key or by itself."""
+    if isinstance(value, dict):
+        return {name: _masked((*key, name), inner, environ) for name, inner in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_masked(key, inner, environ) for inner in cast("list[Any]", value)]
+    if not isinstance(value, str) or not value:
+        return value
+    if key[-1] not in _NAMES_A_VARIABLE and _SECRET_KEY.search(key[-1]) and not value.startswith("${"):
+        return MASK
+    return redact(value, environ)

@@ -1,0 +1,108 @@
+"""The MCP servers of a run: started while it is being prepared, announced, and their tools handed to its agents."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+
+from ipc.events import ToolServerEvent, WarningEvent
+from ipc.sink import EventSink
+from vibe import __version__
+from vibe.app.engine.build import Engine
+from vibe.app.engine.host import Host
+from vibe.core.config.paths import VibePaths
+
+if TYPE_CHECKING:
+    from vibe.core.tools.mcp.servers import McpServers
+
+FAILED = "failed"
+
+
+class ToolServers:
+    """The servers of one run; none where none are configured."""
+
+    def __init__(self, engine: Engine, servers: McpServers | None = None) -> None:
+        self._engine = engine
+        self._servers = servers
+        self._sink: EventSink | None = None
+
+    async def equip(self, sink: EventSink) -> Engine:
+        """Wait for the servers, announce how each stands, and give the engine's agents their tools.
+
+        Raises:
+            EnvironmentFailure: a server that is required is not there.
+            UsageError: a ``[tools.*]`` table does not fit its tool.
+        """
+        if self._servers is None:
+            return self._engine
+        self._sink = sink
+        try:
+            await self._servers.settled()
+        finally:
+            self._announce(sink)
+        warnings = await self._adopt()
+        problems = [_sentence(state.name, state.problem) for state in self._servers.states() if state.problem]
+        odd = [
+            f"MCP server {state.name!r} lists what can't be offered: {'; '.join(state.unusable)}"
+            for state in self._servers.states()
+            if state.unusable
+        ]
+        for message in (*odd, *warnings):
+            sink.publish(WarningEvent(code="start", message=message))
+        return replace(self._engine, warnings=(*self._engine.warnings, *problems, *odd, *warnings))
+
+    async def refresh(self) -> None:
+        """Have what the servers offer by now; agents see it from their next turn on."""
+        if self._sink is not None:
+            await self._adopt()
+            self._announce(self._sink)
+
+    async def _adopt(self) -> tuple[str, ...]:
+        tools, servers = self._engine.tools, self._servers
+        if servers is None:
+            return ()
+        survey = await to_thread.run_sync(tools.survey, servers.tool_classes())
+        tools.adopt(survey)
+        return tuple(warning.message for warning in survey.warnings)
+
+    def _announce(self, sink: EventSink) -> None:
+        for state in self._servers.states() if self._servers else ():
+            sink.publish(
+                ToolServerEvent(
+                    server=state.name,
+                    transport=state.transport,
+                    status=state.status.value,
+                    tools=len(state.tools),
+                    detail=state.problem,
+                )
+            )
+            if state.status.value == FAILED:
+                sink.publish(WarningEvent(code="mcp.failed", message=_sentence(state.name, state.problem)))
+
+
+@asynccontextmanager
+async def tool_servers(engine: Engine, host: Host, workdir: Path) -> AsyncGenerator[ToolServers]:
+    """Start the configured servers, without waiting for them; they are gone when the block ends."""
+    configs = [config for config in engine.config.mcp_servers if config.in_use]
+    if not configs:
+        yield ToolServers(engine)
+        return
+    from vibe.core.tools.mcp.connection import ServerPlace  # noqa: PLC0415  most runs have no servers
+    from vibe.core.tools.mcp.servers import McpServers  # noqa: PLC0415  as above
+
+    place = ServerPlace(
+        environ=engine.environ, cwd=workdir, log_dir=VibePaths(host.home).logs / "mcp", version=__version__
+    )
+    servers = McpServers(configs, place, taken=engine.tools.known())
+    of_run = ToolServers(engine, servers)
+    async with servers.running(of_run.refresh):
+        yield of_run
+
+
+def _sentence(server: str, problem: str) -> str:
+    return f"MCP server {server!r} {problem}; its tools are missing: put that right, or set `enabled = false` for it"

@@ -1,0 +1,3 @@
+"""Questions about a set-up, answered without running anything."""
+
+from __future__ import annotations

@@ -1,0 +1,51 @@
+"""How the configured MCP servers stand, found out by connecting to each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from anyio import to_thread
+
+from vibe import __version__
+from vibe.app.engine.build import EngineRequest, build_engine
+from vibe.app.engine.host import Host
+from vibe.core.config.paths import VibePaths
+from vibe.core.tools.mcp.connection import ServerPlace, ServerStatus
+from vibe.core.tools.mcp.servers import McpServers, ServerState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpStatus:
+    """All servers, in the order they are configured; ``warnings`` are about the configuration."""
+
+    servers: tuple[ServerState, ...]
+    warnings: tuple[str, ...]
+
+
+async def mcp_status(host: Host, workdir: Path, *, trust: bool = False) -> McpStatus:
+    """Connect to every enabled server, side by side, and let go of them again.
+
+    Raises:
+        UsageError: the configuration is wrong.
+    """
+    engine = await to_thread.run_sync(build_engine, host, EngineRequest(workdir=workdir, trust=trust))
+    place = ServerPlace(
+        environ=engine.environ, cwd=workdir, log_dir=VibePaths(host.home).logs / "mcp", version=__version__
+    )
+    configs = engine.config.mcp_servers
+    servers = McpServers(configs, place, taken=engine.tools.known())
+    async with servers.running():
+        await servers.settled(strict=False)
+        states = {state.name: state for state in servers.states()}
+    reports: list[ServerState] = []
+    for config in configs:
+        disabled = ServerState(
+            name=config.name,
+            transport=config.transport.value,
+            status=ServerStatus.DISABLED,
+            required=config.required,
+        )
+        origin = engine.loaded.origins.get(f"mcp_servers[{config.name}].name", "")
+        reports.append(replace(states.get(config.name, disabled), origin=origin))
+    return McpStatus(servers=tuple(reports), warnings=engine.loaded.warnings)

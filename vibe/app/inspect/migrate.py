@@ -1,0 +1,107 @@
+"""Takes settings that only Mistral Vibe has out of settings files, with a copy of each file kept."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vibe.app.engine.host import Host
+from vibe.core.config.foreign_keys import is_foreign
+from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
+from vibe.core.config.paths import CONFIG_FILE, VibePaths
+from vibe.core.config.toml_source import read_toml
+from vibe.core.config.writer import ConfigWriteError, ConfigWriter
+
+LISTS = ("providers", "models", "mcp_servers")
+TABLES = ("session_logging",)
+BYPASS = "bypass_tool_permissions"
+"""Newer versions' name of ``auto_approve``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migrated:
+    """What was done to one file, or would be: ``changes`` say which keys went, ``backup`` is where the old file is."""
+
+    file: Path
+    changes: tuple[str, ...]
+    backup: Path | None = None
+
+
+def migrate(host: Host, workdir: Path, *, dry_run: bool) -> list[Migrated]:
+    """Clean the user's settings file and a trusted project's; those with nothing to clean are left out. Blocks.
+
+    Raises:
+        ConfigError: a file can't be read, or the settings would be wrong afterwards; nothing was changed in it.
+        EnvironmentFailure: the disk refuses.
+    """
+    loaded = _load(host, workdir)
+    files = [VibePaths(host.home).config_file]
+    if loaded.project_dir is not None:
+        files.append(loaded.project_dir / CONFIG_FILE)
+    return [done for file in files if (done := _migrate(file, host, workdir, dry_run=dry_run)).changes]
+
+
+def _migrate(file: Path, host: Host, workdir: Path, *, dry_run: bool) -> Migrated:
+    import tomlkit  # noqa: PLC0415  only where a file is changed
+
+    if read_toml(file, str(file)) is None:
+        return Migrated(file=file, changes=())
+    writer = ConfigWriter(file, str(file), lambda draft: _check(host, workdir, {file: draft}))
+    document = tomlkit.parse(writer.text())
+    changes = tuple(_clean(document))
+    if dry_run or not changes:
+        return Migrated(file=file, changes=changes)
+    backup = _backup(file)
+    writer.replace(tomlkit.dumps(document))
+    return Migrated(file=file, changes=changes, backup=backup)
+
+
+def _clean(document: Any) -> Iterator[str]:
+    """Take out what means nothing here; says each."""
+    if document.get(BYPASS) is True and "auto_approve" not in document:
+        document["auto_approve"] = True
+        yield f"{BYPASS} = true is now auto_approve = true"
+    yield from _drop(document, "", "")
+    for name in LISTS:
+        for index, entry in enumerate(document.get(name, ())):
+            yield from _drop(entry, name, f"{name}[{index}].")
+    for name in TABLES:
+        yield from _drop(document.get(name), name, f"{name}.")
+    tools = document.get("tools")
+    yield from _drop(tools, "tools", "tools.")
+    for name in list(tools or ()):
+        yield from _drop(tools[name], f"tools.{name}", f"tools.{name}.")
+
+
+def _drop(table: Any, kind: str, prefix: str) -> Iterator[str]:
+    for name in [name for name in table or () if is_foreign(kind, name)]:
+        del table[name]
+        yield f"{prefix}{name} is removed"
+
+
+def _backup(file: Path) -> Path:
+    """A copy of the file beside it, under a name that is free.
+
+    Raises:
+        ConfigWriteError: the disk refuses.
+    """
+    number = 1
+    while (copy := file.with_name(f"{file.name}.bak{number if number > 1 else ''}")).exists():
+        number += 1
+    try:
+        shutil.copy2(file, copy)
+    except OSError as error:
+        raise ConfigWriteError(str(copy), error) from error
+    return copy
+
+
+def _check(host: Host, workdir: Path, drafts: Mapping[Path, Path]) -> None:
+    _load(host, workdir, drafts)
+
+
+def _load(host: Host, workdir: Path, drafts: Mapping[Path, Path] | None = None) -> LoadedConfig:
+    request = ConfigRequest(home=host.home, workdir=workdir, environ=host.environ, drafts=drafts or {})
+    return load_config(request)

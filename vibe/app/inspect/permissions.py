@@ -1,0 +1,72 @@
+"""Says what would become of a tool call, by the code that decides about it in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ipc.sink import MemorySink
+from vibe.app.engine.build import EngineRequest, build_engine
+from vibe.app.engine.host import Host
+from vibe.core.errors import UsageError
+from vibe.core.tools.errors import NoSuchToolError, PathError, ToolArgumentsError
+from vibe.core.tools.facts import AnyTool, subject_of
+from vibe.core.tools.gate import Gate
+from vibe.core.tools.permissions import ApprovalMode, Decision, Verdict
+from vibe.core.tools.profile_view import profile_view
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRequest:
+    """Whose calls of which tool: an agent of the profile ``agent`` (empty: the default) in ``workdir``."""
+
+    tool: str
+    workdir: Path
+    extra_roots: tuple[Path, ...] = ()
+    agent: str = ""
+    auto_approve: bool = False
+    trust: bool = False
+
+
+class PermissionCheck:
+    """Decides about calls of one tool, without making them. Reads files at construction and for each decision.
+
+    Raises:
+        UsageError: the configuration is wrong, or there is no such agent or tool.
+    """
+
+    def __init__(self, request: CheckRequest, host: Host) -> None:
+        wanted = EngineRequest(workdir=request.workdir, agent=request.agent, trust=request.trust)
+        engine = build_engine(host, wanted)
+        profile = engine.chosen
+        unasked = request.auto_approve or engine.config.auto_approve or profile.auto_approve
+        self._workspace = engine.workspace(request.workdir, extra_roots=request.extra_roots)
+        approvals = engine.approvals(ApprovalMode.ALL if unasked else ApprovalMode.ASK, None)
+        self._gate = Gate(self._workspace, approvals, MemorySink(), engine.confinement)
+        try:
+            self._tool: AnyTool = profile_view(engine.tools, profile, may_widen=True).get(request.tool)
+        except NoSuchToolError as error:
+            raise UsageError(f"{error} (agent {profile.name!r})") from error
+        self._first = next(iter(self._tool.get_parameters().get("properties", {})), None)
+
+    def decide(self, given: str | Mapping[str, Any]) -> Decision:
+        """What becomes of a call with these arguments; a text stands for the tool's first one.
+
+        Raises:
+            ToolArgumentsError: they don't fit the tool.
+        """
+        args = self._tool.parse(self._arguments(given))
+        try:
+            subject = subject_of(self._tool, args, self._workspace)
+        except PathError as error:
+            return Decision(verdict=Verdict.DENY, rule="path", reason=str(error))
+        return self._gate.decision(subject)
+
+    def _arguments(self, given: str | Mapping[str, Any]) -> Mapping[str, Any]:
+        if not isinstance(given, str):
+            return given
+        if self._first is None:
+            raise ToolArgumentsError(self._tool.get_name(), ["it takes no arguments: give {}"])
+        return {self._first: given}

@@ -1,0 +1,3 @@
+"""Plans: written, prepared, run, decided, reported, cleaned."""
+
+from __future__ import annotations

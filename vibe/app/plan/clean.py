@@ -1,0 +1,194 @@
+"""What ended plans left, worktrees, branches with work that was not merged and copies of samples: listed, removed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+
+from planner.plan_folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, list_plans, plans_folder
+from planner.plan_lock import lock_plan
+from planner.store_errors import StoreWriteError, UnknownPlanError
+from subagents.worktree.cleanup import (
+    Leftovers,
+    Orphans,
+    find_leftovers,
+    find_orphans,
+    give_up_worktrees,
+    remove_leftovers,
+)
+from subagents.worktree.errors import WorktreeRefusedError
+from subagents.worktree.repository import Repository, open_repository
+from vibe.app.engine.host import Host
+from vibe.app.plan.prepare import RESUMABLE
+from vibe.app.plan.sample_project import remove_sample_copy, sample_copy
+from vibe.app.plan.worktrees import git_folder, worktrees_folder
+from vibe.core.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaned:
+    """What was found of one plan; ``kept_because`` says why it was left (blank: it was removed, or would be).
+
+    ``sample`` is the temporary copy of a demonstration's project that it worked in, ``record`` the plan's own folder.
+    """
+
+    plan_id: str
+    found: Leftovers
+    sample: Path | None = None
+    kept_because: str = ""
+    record: Path | None = None
+
+
+def clean_plans(
+    host: Host, references: Sequence[str], *, cwd: Path, dry_run: bool, records: bool = False
+) -> list[Cleaned]:
+    """Clean the plans named, or all that have ended where none is; plans with nothing left are not in the answer. Blocks.
+
+    What a plan whose folder is gone left is found in the repository that ``cwd`` is in; work of it that was not merged goes
+    only if it was named.
+
+    ``records``: the plans' own folders go as well, and with them all that is known of them.
+
+    Raises:
+        UsageError: no such plan, or one that was named is running or can be gone on with; nothing was removed.
+        EnvironmentFailure: git or the disk refuses.
+    """
+    repository_at = cache(partial(_open, host=host))  # of thousands of plans, most are in a few repositories
+    repository = repository_at(cwd)
+    orphans = _orphans(repository, host)
+    found = [_find(host, reference, orphans) for reference in references]
+    folders = [one for one in found if isinstance(one, PlanFolder)]
+    for folder in folders:
+        why = _kept_because(folder.summary())
+        if why:
+            raise UsageError(f"plan {folder.plan_id} is not cleaned: {why}")
+    root = plans_folder(host.home)
+    if not references:
+        folders = [PlanFolder(root / plan.plan_id) for plan in list_plans(host.home) if plan.problem is None]
+    cleaned = [
+        _clean(folder, host, repository_at(Path(folder.settings().workspace)), dry_run=dry_run) for folder in folders
+    ]
+    if records:
+        cleaned = [_without_record(one, root, dry_run=dry_run) for one in cleaned]
+    if repository is not None:
+        for orphan in [one for one in found if isinstance(one, Orphans)] if references else orphans:
+            cleaned += _clean_orphans(repository, orphan, root, named=bool(references), dry_run=dry_run)
+    return [one for one in cleaned if one.found or one.sample or one.record]
+
+
+def _without_record(cleaned: Cleaned, root: Path, *, dry_run: bool) -> Cleaned:
+    """Remove the folder of a plan that has ended, under its lock."""
+    if cleaned.kept_because:
+        return cleaned
+    path = root / cleaned.plan_id
+    if not dry_run:
+        lock = lock_plan(path / LOCK_FILE, cleaned.plan_id)
+        try:
+            shutil.rmtree(path)
+        except OSError as error:
+            raise StoreWriteError(path, error) from error
+        finally:
+            lock.release()
+    return replace(cleaned, record=path)
+
+
+def give_up(host: Host, folder: PlanFolder) -> None:
+    """Remove the worktrees of a plan that was cancelled and that nobody runs; its branches stay. Blocks.
+
+    Raises:
+        EnvironmentFailure: git or the disk refuses.
+    """
+    place = worktrees_folder(folder)
+    repository = _repository(folder, host) if place.is_dir() else None
+    if repository is not None:
+        give_up_worktrees(repository, place, folder.plan_id, folder.step_folder)
+
+
+def what_is_left(host: Host, folder: PlanFolder) -> str:
+    """What there is of a plan that was cancelled, and how it goes, as a phrase; blank if nothing is. Blocks.
+
+    Raises:
+        EnvironmentFailure: git or the disk refuses.
+    """
+    found = find_leftovers(_repository(folder, host), worktrees_folder(folder), folder.plan_id)
+    if not found:
+        return ""
+    kept = f"what was not merged is kept on {', '.join(found.branches)}" if found.branches else ""
+    left = "its worktrees are still there" if found.worktrees else ""
+    return f"{' and '.join(filter(None, (left, kept)))}; `vibe plan clean {folder.plan_id}` removes that"
+
+
+def _orphans(repository: Repository | None, host: Host) -> list[Orphans]:
+    if repository is None:
+        return []
+    known = {plan.plan_id for plan in list_plans(host.home)}
+    return find_orphans(repository, plans_folder(host.home), known)
+
+
+def _find(host: Host, reference: str, orphans: Sequence[Orphans]) -> PlanFolder | Orphans:
+    try:
+        return find_plan(host.home, reference)
+    except UnknownPlanError:
+        matches = [one for one in orphans if one.plan_id == reference]  # in full: this is the word to delete work
+        if not matches:
+            raise
+        return matches[0]
+
+
+def _clean_orphans(
+    repository: Repository, orphans: Orphans, root: Path, *, named: bool, dry_run: bool
+) -> list[Cleaned]:
+    going = orphans.all if named else orphans.empty
+    if going and not dry_run:
+        remove_leftovers(repository, root / orphans.plan_id / "worktrees", going)
+    cleaned = [Cleaned(plan_id=orphans.plan_id, found=going)]
+    if orphans.unmerged and not named:
+        why = (
+            f"{', '.join(orphans.unmerged)} holds work that was not merged, and no plan of that id is in {str(root)!r}; "
+            f"`vibe plan clean {orphans.plan_id}` removes it"
+        )
+        cleaned.append(Cleaned(plan_id=orphans.plan_id, found=Leftovers(branches=orphans.unmerged), kept_because=why))
+    return cleaned
+
+
+def _clean(folder: PlanFolder, host: Host, repository: Repository | None, *, dry_run: bool) -> Cleaned:
+    place = worktrees_folder(folder)
+    found = find_leftovers(repository, place, folder.plan_id)
+    sample = sample_copy(folder.settings())
+    why = _kept_because(folder.summary()) or (_other_user_of(sample, folder, host) if sample else "")
+    if found and not why and not dry_run:
+        remove_leftovers(repository, place, found)
+    if sample and not why and not dry_run:
+        remove_sample_copy(sample)
+    return Cleaned(plan_id=folder.plan_id, found=found, sample=sample, kept_because=why)
+
+
+def _other_user_of(sample: Path, folder: PlanFolder, host: Host) -> str:
+    """Why a sample's copy is still wanted: a plan that took results over from this one works in it, too."""
+    for plan in list_plans(host.home):
+        other = plan.plan_id != folder.plan_id and plan.problem is None and _kept_because(plan)
+        if other and sample_copy(PlanFolder(folder.path.parent / plan.plan_id).settings()) == sample:
+            return f"plan {plan.plan_id} works in its copy of the sample"
+    return ""
+
+
+def _kept_because(plan: PlanSummary) -> str:
+    if plan.holder is not None:
+        return f"process {plan.holder} runs it"
+    if plan.status in RESUMABLE:
+        return f"it can be resumed; `vibe plan cancel {plan.plan_id}` ends it for good"
+    return ""
+
+
+def _repository(folder: PlanFolder, host: Host) -> Repository | None:
+    return _open(Path(folder.settings().workspace), host)
+
+
+def _open(workspace: Path, host: Host) -> Repository | None:
+    try:
+        return open_repository(workspace, host.environ, git_folder(host.home)) if workspace.is_dir() else None
+    except WorktreeRefusedError:
+        return None

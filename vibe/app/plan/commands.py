@@ -1,0 +1,291 @@
+"""What may be done to a plan that was begun: through the run that has it, or else in its folder, under its lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from ipc.commands import Approve, Cancel, Decide, Pause, Reply, Revise, Wish
+from ipc.control import send_command
+from ipc.registry import Entry, Registry
+from planner import edits
+from planner.effective import effective_plan
+from planner.loader import LoadedPlan
+from planner.model import Plan, PlanStatus
+from planner.operations import Operation, plain_operations
+from planner.plan_folder import PlanFolder, find_plan
+from planner.records import RunSettings
+from planner.revision import revise as apply
+from planner.store import PlanStore
+from planner.store_errors import PlanLockedError
+from vibe.app.engine.host import Host
+from vibe.app.plan.clean import give_up, what_is_left
+from vibe.app.plan.prepare import RESUMABLE, engine_of_resume
+from vibe.core.errors import EnvironmentFailure, UsageError, VibeError
+
+ANSWER_SECONDS = 15.0
+"""How long a run has to answer a wish."""
+
+SETTLING_SECONDS = 5.0
+"""How long a plan may be held by a process that can't be asked: one that is just beginning or ending its run."""
+
+CANCEL_SECONDS = 10.0
+"""How long to wait for a cancelled run to be gone; longer ones are reported as still ending."""
+
+_LOOK_SECONDS = 0.05
+
+
+class WishRefusedError(UsageError):
+    """The run that has the plan said no; nothing was changed."""
+
+    def __init__(self, plan_id: str, reply: Reply) -> None:
+        super().__init__(f"plan {plan_id}: {reply.message}")
+        self.plan_id = plan_id
+        self.reply = reply
+
+
+class NoAnswerError(EnvironmentFailure):
+    """The run that has the plan did not answer in time; whether it will do what was asked is not known."""
+
+    def __init__(self, plan_id: str, entry: Entry) -> None:
+        super().__init__(
+            f"plan {plan_id}: process {entry.pid} runs it and has not answered for {ANSWER_SECONDS:g} s; "
+            f"look how it stands with `vibe plan status {plan_id}`"
+        )
+        self.plan_id = plan_id
+
+
+class NotRunningError(UsageError):
+    """Nobody runs the plan, and only a run can do this."""
+
+    def __init__(self, plan_id: str, status: PlanStatus, what: str) -> None:
+        on = f"`vibe plan resume {plan_id}` continues it" if status in RESUMABLE else "it has ended"
+        standing = "interrupted" if status is PlanStatus.ACTIVE else status.value
+        super().__init__(f"plan {plan_id} is not being run ({standing}): there is nothing to {what}; {on}")
+        self.plan_id = plan_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What came of a wish: one sentence, and what a program may want to know. ``running``: a process has the plan."""
+
+    plan_id: str
+    message: str
+    running: bool
+    data: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+async def pause(host: Host, reference: str, *, grace_seconds: float | None = None) -> Done:
+    """Have a running plan paused.
+
+    Raises:
+        UsageError: no such plan, or nobody runs it.
+        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached.
+    """
+
+    def not_running(store: PlanStore) -> Done:
+        raise NotRunningError(store.plan_id, store.replay().status, "pause")
+
+    return await _wish(host, reference, Pause(grace_seconds=grace_seconds), not_running)
+
+
+async def cancel(host: Host, reference: str) -> Done:
+    """Give a plan up; one that is running is stopped first, and gone when this returns (or it says so).
+
+    Its worktrees go; what was not merged is kept on branches, which the message names.
+
+    Raises:
+        UsageError: no such plan, or it has ended.
+        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached, or the folder written.
+    """
+
+    def in_folder(store: PlanStore) -> Done:
+        store.cancel("user")
+        with suppress(EnvironmentFailure, OSError):  # what is left is said below
+            give_up(host, store.folder)
+        return Done(plan_id=store.plan_id, message="cancelled; nobody was running it", running=False)
+
+    def with_what_is_left(done: Done) -> Done:
+        with suppress(EnvironmentFailure, OSError):
+            left = what_is_left(host, find_plan(host.home, done.plan_id))
+            return replace(done, message=f"{done.message}; {left}") if left else done
+        return done
+
+    done = await _wish(host, reference, Cancel(), in_folder)
+    return done if done.running else await to_thread.run_sync(with_what_is_left, done)
+
+
+async def decide(host: Host, reference: str, decision_id: str, selections: Sequence[str]) -> Done:
+    """Take a decision.
+
+    Raises:
+        UsageError: no such plan, decision or option, or the decision was taken before.
+        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached, or the folder written.
+    """
+    data = {"decision_id": decision_id, "selections": list(selections)}
+
+    def in_folder(store: PlanStore) -> Done:
+        store.decide(decision_id, selections, "user")
+        message = f"decision {decision_id!r} taken: {', '.join(selections)}"
+        return Done(plan_id=store.plan_id, message=message, running=False, data=data)
+
+    return await _wish(host, reference, Decide(decision_id=decision_id, selections=tuple(selections)), in_folder)
+
+
+async def approve(host: Host, reference: str, answer: Approve) -> Done:
+    """Answer an approval that a running plan waits for.
+
+    Raises:
+        UsageError: no such plan, nobody runs it, or the request is not open.
+        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached.
+    """
+
+    def not_running(store: PlanStore) -> Done:
+        raise NotRunningError(store.plan_id, store.replay().status, "approve")
+
+    return await _wish(host, reference, answer, not_running)
+
+
+async def retry(host: Host, reference: str, step_id: str) -> Done:
+    """Have a step, and whatever depends on it, done again by the next resume; ``data["steps"]`` lists them.
+
+    Raises:
+        UsageError: no such plan or step, or the plan was cancelled.
+        EnvironmentFailure: somebody runs the plan, or its folder can't be written.
+    """
+
+    def in_folder(store: PlanStore) -> Done:
+        loaded, restored = store.effective(), store.replay()
+        store.reset([step_id])
+        steps = edits.with_dependants(loaded, restored, [step_id])
+        message = f"to be done again: {', '.join(steps)}"
+        return Done(plan_id=store.plan_id, message=message, running=False, data={"steps": list(steps)})
+
+    return await _wish(host, reference, None, in_folder)
+
+
+async def revise(
+    host: Host, reference: str, operations: Sequence[Operation], reason: str = "", *, trust: bool = False
+) -> Done:
+    """Change a plan; ``data["operations"]`` are those carried out. Without any, it is only said whether it runs.
+
+    ``trust``: steps may use what the .vibe of the plan's workspace brings, where nobody runs it.
+
+    Raises:
+        UsageError: no such plan, it has ended, the operations don't fit, or their steps could not start.
+        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached, the folder written, or a key is missing.
+    """
+    plain = plain_operations(operations)
+    data = {"operations": list(plain)}
+    if not plain:
+        folder = await to_thread.run_sync(find_plan, host.home, reference)
+        running = await to_thread.run_sync(_run_of, host, folder.plan_id) is not None
+        return Done(plan_id=folder.plan_id, message="nothing to change", running=running, data=data)
+    message = f"{len(plain)} change{'s' if len(plain) > 1 else ''} made"
+
+    def in_folder(store: PlanStore) -> Done:
+        current = store.effective().plan
+        edits.revising(current, store.replay(), operations, reason=reason, by="user", at=0.0)  # is it possible at all?
+        _check_start(current, apply(current, operations).plan, store.settings, host, trust=trust)
+        store.revise(operations, reason=reason, by="user")
+        return Done(plan_id=store.plan_id, message=message, running=False, data=data)
+
+    done = await _wish(host, reference, Revise(operations=plain, reason=reason), in_folder)
+    return replace(done, message=message, data=data)
+
+
+def plan_as_it_stands(host: Host, reference: str) -> LoadedPlan:
+    """A plan with every change that was made to it; reads files.
+
+    Raises:
+        UsageError: no such plan.
+        EnvironmentFailure: it can't be read back.
+    """
+    return effective_plan(find_plan(host.home, reference))
+
+
+async def _wish(host: Host, reference: str, wish: Wish | None, in_folder: Callable[[PlanStore], Done]) -> Done:
+    """Ask the run that has the plan (None: that is refused), or hold the plan and do it here.
+
+    A process that holds the plan and can't be asked is just beginning or ending: it is waited for, for some seconds.
+    """
+    folder = await to_thread.run_sync(find_plan, host.home, reference)
+    deadline = anyio.current_time() + SETTLING_SECONDS
+
+    def held() -> Done:
+        with PlanStore.open(host.home, folder.plan_id) as store:
+            return in_folder(store)
+
+    while True:
+        entry = await to_thread.run_sync(_run_of, host, folder.plan_id)
+        if entry is not None and wish is None:
+            raise PlanLockedError(folder.plan_id, entry.pid)
+        if entry is not None and wish is not None:
+            done = await _ask(folder, entry, wish)
+            if done is not None:
+                return done
+        try:
+            return await to_thread.run_sync(held)
+        except PlanLockedError:
+            if anyio.current_time() > deadline:
+                raise
+        await anyio.sleep(_LOOK_SECONDS)
+
+
+def _check_start(before: Plan, after: Plan, settings: RunSettings, host: Host, *, trust: bool) -> None:
+    """See that what a change brings could start, as the next resume will; what stood in the way before is not its fault."""
+    replay = Path(settings.script) if settings.script else None
+    try:
+        engine_of_resume(after, settings, host, trust=trust, replay=replay)
+    except VibeError as error:
+        try:
+            engine_of_resume(before, settings, host, trust=trust, replay=replay)
+        except VibeError as known:
+            if str(known) == str(error):
+                return
+        raise
+
+
+def _run_of(host: Host, plan_id: str) -> Entry | None:
+    running = Registry(host.home, host.runtime_dir).running()
+    return next((entry for entry in reversed(running) if entry.info.plan_id == plan_id), None)
+
+
+async def _ask(folder: PlanFolder, entry: Entry, wish: Wish) -> Done | None:
+    """What the run said; None: it was over before the wish came, so that nothing was done."""
+    try:
+        with anyio.fail_after(ANSWER_SECONDS):
+            reply = await send_command(entry, wish)
+    except TimeoutError:
+        raise NoAnswerError(folder.plan_id, entry) from None
+    if not reply.ok:
+        if reply.reason == "ended":
+            await _gone(entry, SETTLING_SECONDS)
+            return None
+        raise WishRefusedError(folder.plan_id, reply)
+    if isinstance(wish, Cancel):
+        return await _after_the_cancel(folder, entry)
+    return Done(plan_id=folder.plan_id, message=reply.message, running=True, data=reply.data)
+
+
+async def _after_the_cancel(folder: PlanFolder, entry: Entry) -> Done:
+    if not await _gone(entry, CANCEL_SECONDS):
+        message = f"cancelling; process {entry.pid} still cleans up"
+        return Done(plan_id=folder.plan_id, message=message, running=True)
+    status = (await to_thread.run_sync(folder.replay)).status
+    return Done(plan_id=folder.plan_id, message=status.value, running=False)
+
+
+async def _gone(entry: Entry, seconds: float) -> bool:
+    """Whether the run ended within so many seconds."""
+    with anyio.move_on_after(seconds):
+        while await to_thread.run_sync(lambda: entry.alive):  # noqa: ASYNC110  no event tells of another process
+            await anyio.sleep(_LOOK_SECONDS)
+        return True
+    return False

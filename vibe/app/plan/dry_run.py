@@ -1,0 +1,223 @@
+"""What a run of a plan would be: order, bounds, what each step needs and whether it is there; nothing is run or written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+import anyio
+
+from planner.estimate import Estimate, estimate, notes
+from planner.loader import LoadedPlan
+from planner.model import Plan, Step
+from planner.step_limits import StepLimits, step_limits
+from subagents.agent.tool_policy import step_tools
+from vibe.app.engine.build import Engine, EngineRequest, build_engine
+from vibe.app.engine.host import Host
+from vibe.app.engine.result_record import ENVIRONMENT_EXIT
+from vibe.app.plan.preflight import check_decisions, check_model
+from vibe.app.plan.prepare import PlanRunOptions, choose_start, replay_of
+from vibe.app.plan.replanning import check_replans, step_limits_of
+from vibe.app.plan.reuse import Start
+from vibe.app.plan.step_executor import DEFAULT_EXECUTOR, check_executor
+from vibe.app.plan.worktrees import check_worktrees
+from vibe.core.errors import EnvironmentFailure, VibeError
+from vibe.core.modes import ExecutionMode
+from vibe.core.tools.manager import ToolManager
+from vibe.core.tools.profile_view import profile_view
+
+USAGE_EXIT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepNeeds:
+    """What one step needs. ``model`` and ``tools`` are blank for a command; ``problem`` says why it could not start."""
+
+    id: str
+    mode: str
+    model: str = ""
+    agent: str = ""
+    tools: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    max_tokens: int = 0
+    max_turns: int = 0
+    attempts: int = 1
+    workspace: str = "shared"
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRun:
+    """``order`` is by waves; ``problems`` keep the run from starting, and ``exit_code`` is what it would end with then."""
+
+    plan: Plan
+    order: tuple[tuple[str, ...], ...]
+    side_by_side: int
+    bounds: Estimate
+    said: tuple[str, ...]
+    steps: tuple[StepNeeds, ...]
+    start: Start
+    given: Mapping[str, tuple[str, ...]]
+    problems: tuple[str, ...]
+    exit_code: int
+
+    def as_document(self) -> dict[str, Any]:
+        """As JSON. Token, turn and price figures are upper bounds, never guesses."""
+        bounds = asdict(self.bounds)
+        selection = self.start.selection
+        return {
+            "goal": self.plan.goal,
+            "order": [list(level) for level in self.order],
+            "critical_path": list(self.bounds.critical_path),
+            "side_by_side": self.side_by_side,
+            "model_steps": self.bounds.model_steps,
+            "max_tokens": self.bounds.max_tokens,
+            "max_turns": self.bounds.max_turns,
+            "max_price": self.bounds.max_price,
+            "max_seconds": self.plan.budget.max_seconds if self.plan.budget else None,
+            "speed_up": self.bounds.speed_up,
+            "overlaps": bounds["overlaps"],
+            "notes": list(self.said),
+            "commands": [{"step": step.id, "command": line} for step in self.steps for line in step.commands],
+            "steps": [asdict(step) for step in self.steps],
+            "decisions": [
+                {
+                    "id": decision.id,
+                    "question": decision.question,
+                    "options": [option.id for option in decision.options],
+                    "default": decision.default,
+                    "given": list(self.given.get(decision.id, ())),
+                }
+                for decision in self.plan.decisions
+            ],
+            "runs": list(selection.runs),
+            "taken_over": list(selection.taken),
+            "left_out": list(selection.left_out),
+            "note": self.start.note,
+            "problems": list(self.problems),
+        }
+
+
+def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
+    """Look at everything a run would look at before it starts; reads files, writes none, calls no model.
+
+    Raises:
+        UsageError: a flag or the configuration is wrong.
+    """
+    plan = loaded.plan
+    check_executor(options.executor or DEFAULT_EXECUTOR)
+    check_decisions(plan, options.decisions)
+    replay = replay_of(plan, options)
+    engine = build_engine(host, EngineRequest(workdir=options.workdir, trust=options.trust, replay=replay))
+    start = choose_start(loaded, options, host, engine)
+    parallel = options.max_parallel or plan.max_parallel_steps or engine.config.planner.max_parallel_steps
+    usual = step_limits_of(engine.config)
+    bounds = estimate(plan, loaded.dag, max_parallel=parallel, usual=usual)
+    needs = _Needs(plan, engine, options.model, usual)
+    try:
+        if options.model is not None:
+            needs.see(partial(engine.models.resolve, options.model))
+        steps = tuple(needs.of(step) for step in plan.steps)
+        needs.see(partial(check_replans, plan, engine))
+        dirty, where = options.allow_dirty, loaded.where
+        needs.see(partial(check_worktrees, plan, start.workspace, host, engine, allow_dirty=dirty, where=where))
+    finally:
+        anyio.run(engine.models.aclose)
+    problems = tuple(dict.fromkeys(needs.problems))
+    return DryRun(
+        plan=plan,
+        order=loaded.dag.levels(),
+        side_by_side=min(loaded.dag.width, parallel),
+        bounds=bounds,
+        said=notes(bounds),
+        steps=steps,
+        start=start,
+        given={**start.decisions, **options.decisions},
+        problems=problems,
+        exit_code=needs.exit_code,
+    )
+
+
+@dataclass(slots=True)
+class _Needs:
+    """Looks each kind of step up once: a plan has thousands of steps and a handful of kinds."""
+
+    plan: Plan
+    engine: Engine
+    default_model: str | None
+    usual: Mapping[ExecutionMode, StepLimits]
+    problems: list[str] = field(default_factory=list[str])
+    exit_code: int = 0
+    _models: dict[tuple[object, ...], tuple[str, str]] = field(
+        default_factory=dict[tuple[object, ...], tuple[str, str]]
+    )
+    _tools: dict[tuple[object, ...], tuple[tuple[str, ...], str]] = field(
+        default_factory=dict[tuple[object, ...], tuple[tuple[str, ...], str]]
+    )
+
+    def see(self, check: Callable[[], object]) -> None:
+        """Keep what a check of the run's start says is wrong."""
+        try:
+            check()
+        except VibeError as error:
+            self._problem(error)
+
+    def of(self, step: Step) -> StepNeeds:
+        """What the step needs."""
+        commands = tuple(line for line in (step.command, *step.verify) if line)
+        if step.command is not None:
+            return StepNeeds(
+                id=step.id, mode=step.mode.value, commands=commands, attempts=1 + step.retries, workspace=step.workspace
+            )
+        limits = step_limits(step, self.usual)
+        model, no_model = self._model(step)
+        tools, no_tools = self._step_tools(step)
+        return StepNeeds(
+            id=step.id,
+            mode=step.mode.value,
+            model=model,
+            agent=step.agent or "",
+            tools=tools,
+            commands=commands,
+            max_tokens=limits.max_tokens,
+            max_turns=limits.max_turns,
+            attempts=1 + step.retries,
+            workspace=step.workspace,
+            problem="; ".join(filter(None, (no_model, no_tools))),
+        )
+
+    def _model(self, step: Step) -> tuple[str, str]:
+        priced = bool((self.plan.budget and self.plan.budget.max_price) or step.max_price is not None)
+        kind = (step.model, step.agent, priced)
+        if kind not in self._models:
+            try:
+                name = check_model(step, self.engine, self.default_model, priced=priced)
+                self._models[kind] = (name, "")
+            except VibeError as error:
+                self._models[kind] = (step.model or self.default_model or "", self._problem(error))
+        return self._models[kind]
+
+    def _step_tools(self, step: Step) -> tuple[tuple[str, ...], str]:
+        allowed = None if step.allowed_tools is None else tuple(step.allowed_tools)
+        kind = (step.mode, allowed, tuple(step.denied_tools), step.agent)
+        if kind not in self._tools:
+            try:
+                self._tools[kind] = (self._names(step, allowed), "")
+            except VibeError as error:
+                self._tools[kind] = ((), self._problem(error))
+        return self._tools[kind]
+
+    def _names(self, step: Step, allowed: tuple[str, ...] | None) -> tuple[str, ...]:
+        tools: ToolManager = self.engine.tools
+        if step.agent is not None:
+            tools = profile_view(tools, self.engine.agents.get(step.agent), may_widen=False)
+        patterns = step_tools(step.mode, allowed, tuple(step.denied_tools))
+        return tuple(sorted(tools.filtered(patterns.allowed, patterns.denied).available))
+
+    def _problem(self, error: VibeError) -> str:
+        code = ENVIRONMENT_EXIT if isinstance(error, EnvironmentFailure) else USAGE_EXIT
+        self.exit_code = self.exit_code or code
+        self.problems.append(str(error))
+        return str(error)

@@ -1,0 +1,126 @@
+"""What the ``[planner]`` table means to a run: whether models plan, how far, and how long decisions wait."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from planner.agent import PlannerAgent, PlanningLimits
+from planner.loader import LoadedPlan
+from planner.model import Plan
+from planner.revising import ReplanPolicy
+from planner.step_limits import StepLimits
+from subagents.agent.run_context import AgentContext
+from subagents.worktree.failed_work import KeptBy
+from subagents.worktree.repository import find_repository
+from vibe.app.engine.build import Engine
+from vibe.app.plan.preflight import check_surroundings
+from vibe.app.plan.worktrees import wants_worktrees
+from vibe.core.config.models import PlannerConfig, VibeConfig
+from vibe.core.errors import UsageError
+from vibe.core.modes import ExecutionMode
+
+SWITCH = "planner.enabled"
+
+
+class PlannerDisabledError(UsageError):
+    """The configuration says that no model writes or revises plans."""
+
+    def __init__(self, where: str, wanted: str) -> None:
+        super().__init__(f"{wanted}: {SWITCH} is false ({where}); set it to true, or leave that out")
+
+
+def check_enabled(engine: Engine, wanted: str) -> None:
+    """See that a model may plan; ``wanted`` is what asks for it.
+
+    Raises:
+        PlannerDisabledError: it may not.
+    """
+    if not engine.config.planner.enabled:
+        raise PlannerDisabledError(engine.loaded.origins.get(SWITCH, "the configuration"), wanted)
+
+
+def check_replans(plan: Plan, engine: Engine) -> None:
+    """See that steps which want the plan revised when they fail can have that.
+
+    Raises:
+        PlannerDisabledError: they can't.
+    """
+    wanted = _wish_for_replans(plan)
+    if wanted:
+        check_enabled(engine, wanted)
+
+
+def _wish_for_replans(plan: Plan) -> str:
+    """What wants the plan revised; blank: nothing."""
+    wanting = next((step.id for step in plan.steps if step.on_failure == "replan"), None)
+    return "" if wanting is None else f"step {wanting!r} has on_failure: replan"
+
+
+def step_limits_of(config: VibeConfig) -> dict[ExecutionMode, StepLimits]:
+    """What steps may use that do not say so themselves."""
+    return {
+        mode: StepLimits(
+            max_tokens=getattr(config.step_tokens, mode.value), max_turns=getattr(config.step_turns, mode.value)
+        )
+        for mode in ExecutionMode
+    }
+
+
+def limits_of(
+    config: PlannerConfig, *, max_tokens: int | None = None, max_price: float | None = None
+) -> PlanningLimits:
+    """How far one piece of planning may go; what is given replaces the setting."""
+    return PlanningLimits(
+        max_turns=config.max_turns,
+        max_tokens=max_tokens or config.max_tokens,
+        max_price=max_price,
+        max_context_tokens=config.max_context_tokens,
+    )
+
+
+def replan_policy(
+    context: AgentContext, config: PlannerConfig, *, new_commands: bool, folder: Path, kept_by: KeptBy | None = None
+) -> ReplanPolicy:
+    """Who mends the plan of a run, how often, and what no revision may ask for.
+
+    ``new_commands``: with command lines that nobody has read. ``kept_by`` gives the work of failed steps.
+    """
+    check = partial(check_revised, context, config)
+    if not config.enabled:
+        return ReplanPolicy(max_replans=config.max_replans, check=check)
+    planner = PlannerAgent(context, limits_of(config), new_commands=new_commands, folder=folder, kept_by=kept_by)
+    return ReplanPolicy(reviser=planner, max_replans=config.max_replans, check=check)
+
+
+def check_revised(context: AgentContext, config: PlannerConfig, plan: Plan) -> None:
+    """See that every step of a plan that was changed while it runs could start; waits for git.
+
+    Whether a merge is under way is not asked: it may be that of one of the plan's own steps.
+
+    Raises:
+        UsageError: a model or agent is unknown, a price limit can't be held, models may not plan, or there is no
+            repository for worktrees.
+        EnvironmentFailure: a provider's key is missing.
+    """
+    check_surroundings(plan, context, context.default_model)
+    wanted = "" if config.enabled else _wish_for_replans(plan)
+    if wanted:
+        raise PlannerDisabledError("the configuration", wanted)
+    if wants_worktrees(plan):
+        find_repository(context.workspace.root, context.environ)
+
+
+def with_decision_timeout(loaded: LoadedPlan, seconds: float) -> LoadedPlan:
+    """The plan with that time in every decision that names none of its own (0: for ever)."""
+    plan = loaded.plan
+    if not seconds or all("timeout_seconds" in decision.model_fields_set for decision in plan.decisions):
+        return loaded
+    decisions = [
+        decision
+        if "timeout_seconds" in decision.model_fields_set
+        else decision.model_copy(update={"timeout_seconds": seconds})
+        for decision in plan.decisions
+    ]
+    return replace(loaded, plan=plan.model_copy(update={"decisions": decisions}))

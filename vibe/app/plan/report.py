@@ -1,0 +1,90 @@
+"""Reports of plans that were run: read from the plan's folder, written in the format asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from planner.effective import effective_plan
+from planner.journal import read_journal
+from planner.loader import LoadedPlan
+from planner.plan_folder import JOURNAL_FILE, PlanFolder
+from planner.removed_steps import removed_steps
+from planner.replay import restore
+from planner.report import PlanReport
+from planner.report_build import ReportSources, build_report
+from planner.store_errors import BrokenPlanError
+from vibe.app.plan.usage_history import revision_spending, spending_by_attempt
+from vibe.core.errors import UsageError
+from vibe.core.tools.redaction import redact
+
+
+class ReportFormat(StrEnum):
+    """What a report can be written as; the values are the ends of file names."""
+
+    MARKDOWN = "md"
+    HTML = "html"
+    JSON = "json"
+    JUNIT = "xml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadReport:
+    """A report and the plan it is about, as it stands."""
+
+    report: PlanReport
+    loaded: LoadedPlan
+
+
+def read_report(folder: PlanFolder) -> ReadReport:
+    """The report of a plan that ended, was left, or is being run; reads files.
+
+    Raises:
+        BrokenPlanError: a file of the folder is missing, or was changed so that it can't be read back.
+    """
+    settings, pid = folder.settings(), folder.holder()
+    content = read_journal(folder.path / JOURNAL_FILE)
+    restored = restore(content)
+    try:
+        loaded = effective_plan(folder, restored)
+        spent = spending_by_attempt(loaded.plan, restored, folder)
+        sources = ReportSources(
+            plan_id=folder.plan_id,
+            plan=loaded.plan,
+            settings=settings,
+            records=content.records,
+            restored=restored,
+            spent=spent,
+            mending=revision_spending(folder),
+            removed=removed_steps(folder.source(), restored, {step.id for step in loaded.plan.steps}, spent),
+            pid=pid,
+        )
+        return ReadReport(report=build_report(sources), loaded=loaded)
+    except UsageError as error:  # the document was changed by hand: what no longer fits is the folder's matter
+        raise BrokenPlanError(str(folder.path), " ".join(str(error).split())) from error
+
+
+def written(read: ReadReport, form: ReportFormat, environ: Mapping[str, str]) -> str:
+    """The report in that format, without secrets: ``environ`` says which there are."""
+    return _written(read, form, lambda text: redact(text, environ))
+
+
+def _written(read: ReadReport, form: ReportFormat, masked: Callable[[str], str]) -> str:
+    match form:
+        case ReportFormat.HTML:
+            from planner.report_html import report_html  # noqa: PLC0415  each format brings what it needs
+
+            return masked(report_html(read.report, read.loaded.plan, read.loaded.dag))
+        case ReportFormat.MARKDOWN:
+            from planner.report_md import report_markdown  # noqa: PLC0415  as above
+
+            return masked(report_markdown(read.report, read.loaded.plan))
+        case ReportFormat.JUNIT:
+            from planner.report_ci import report_junit  # noqa: PLC0415  as above
+
+            return report_junit(read.report, masked)
+        case ReportFormat.JSON:
+            import msgspec  # noqa: PLC0415  as above
+
+            return msgspec.json.format(msgspec.json.encode(read.report), indent=2).decode() + "\n"

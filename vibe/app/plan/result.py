@@ -1,0 +1,121 @@
+"""The result record of a plan run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.model import PlanStatus, StepStatus
+from planner.plan_outcome import PlanOutcome, StepReport
+from planner.removed_steps import RemovedStep
+from planner.replay import Spending
+from subagents.executor import ENVIRONMENT_REASON, AgentUsage, StepResult
+from vibe.app.engine.event_publishing import Publishing
+from vibe.app.engine.result_record import (
+    ENVIRONMENT_EXIT,
+    AgentRecord,
+    RemovedRecord,
+    RunRecord,
+    StepRecord,
+    exit_code_of,
+)
+from vibe.core.errors import EnvironmentFailure
+from vibe.core.outcome import Outcome
+
+
+def plan_record(
+    outcome: PlanOutcome,
+    channel: Publishing,
+    warnings: Sequence[str],
+    signal_exit: int | None,
+    mended: Sequence[tuple[str, AgentUsage]] = (),
+    removed: Sequence[RemovedStep] = (),
+) -> RunRecord:
+    """What a run prints at its end. A signal's exit code stands for an interruption only, never for a finished plan.
+
+    ``mended``: who revised the plan after which step had failed; ``removed``: what revisions took out of it.
+    """
+    refused = outcome.status is PlanStatus.PAUSED and outcome.outcome is Outcome.FAILED  # by a provider or the system
+    results = [step.result for step in outcome.steps if step.result is not None]
+    return RunRecord(
+        outcome=outcome.outcome,
+        exit_code=exit_code_of(outcome.outcome, signal_exit, unserved=refused or channel.bus.failed),
+        reason=outcome.reason,
+        session_id=channel.session_id,
+        plan_id=outcome.plan_id,
+        result=_closing_words(outcome),
+        steps=[_step(step) for step in outcome.steps],
+        removed_steps=[RemovedRecord.of(step) for step in removed],
+        agents=[
+            *(record for step in outcome.steps if step.result for record in _agents(step.step_id, step.result.agents)),
+            *(record for step_id, agent in mended for record in _agents(step_id, [agent])),
+        ],
+        usage=outcome.usage,
+        cost_usd=outcome.cost_usd,
+        duration_s=outcome.duration_s,
+        denied=[denial for result in results for denial in result.denied],
+        warnings=channel.warnings((*warnings, *outcome.warnings)),
+    )
+
+
+def broken_off_record(
+    error: EnvironmentFailure, plan_id: str, channel: Publishing, warnings: Sequence[str], spent: Spending
+) -> RunRecord:
+    """What is printed where the plan's own folder could not be written any more; how the steps stand is on disk."""
+    return RunRecord(
+        outcome=Outcome.FAILED,
+        exit_code=ENVIRONMENT_EXIT,
+        reason=ENVIRONMENT_REASON,
+        detail=str(error),
+        session_id=channel.session_id,
+        plan_id=plan_id,
+        result=str(error),
+        usage=spent.usage,
+        cost_usd=spent.cost_usd,
+        duration_s=0.0,
+        warnings=channel.warnings(warnings),
+    )
+
+
+def _step(report: StepReport) -> StepRecord:
+    result = report.result or StepResult(outcome=Outcome.INTERRUPTED)
+    return StepRecord(
+        id=report.step_id,
+        status=report.status.value,
+        attempts=report.attempts,
+        reason=report.reason,
+        detail=report.detail,
+        printed=result.printed,
+        summary=result.summary,
+        output=result.output,
+        files_changed=result.files_changed,
+        usage=result.usage,
+        duration_s=round(result.duration_s, 3),
+    )
+
+
+def _agents(step_id: str, agents: Sequence[AgentUsage]) -> list[AgentRecord]:
+    """Those that worked for a step, its own first."""
+    return [
+        AgentRecord(
+            agent_id=agent.agent_id,
+            parent_id=agent.parent_id,
+            step_id=step_id,
+            usage=agent.usage,
+            cost_usd=agent.cost_usd,
+        )
+        for agent in agents
+    ]
+
+
+def _closing_words(outcome: PlanOutcome) -> str:
+    """The summary of the plan's last completed step if it completed, else what stands in its way."""
+    if outcome.status is PlanStatus.COMPLETED:
+        done = [step.result for step in outcome.steps if step.status is StepStatus.COMPLETED and step.result]
+        return done[-1].summary if done else ""
+    failed = [step for step in outcome.steps if step.status is StepStatus.FAILED and not step.tolerated]
+    if failed:
+        return "; ".join(f"step {step.step_id!r} failed: {step.detail or step.reason}" for step in failed)
+    unserved = [step.detail for step in outcome.steps if not step.status.is_final and step.reason == ENVIRONMENT_REASON]
+    if outcome.reason == ENVIRONMENT_REASON and unserved:
+        return f"{outcome.status.value}: {unserved[0]}, then resume the plan"
+    return f"{outcome.status.value}: {outcome.reason or 'no reason given'}"

@@ -1,0 +1,253 @@
+"""What a new plan takes over from one that was run, and which of its steps it runs."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from planner.content_keys import KeyedPlan
+from planner.effective import effective_plan
+from planner.loader import LoadedPlan
+from planner.model import StepStatus
+from planner.plan_folder import PlanFolder
+from planner.problems import listed
+from planner.records import DecisionMade, StepMoved, StepReused, WorkspaceLeft
+from planner.reuse import (
+    ONLY_REASON,
+    REUSED_BY,
+    Earlier,
+    Selection,
+    answers_taken_over,
+    note_of,
+    reuse,
+    same_base,
+    select,
+)
+from planner.store import PlanStore
+from vibe.app.engine.base_commit import changed_files, head_commit
+from vibe.core.errors import UsageError
+from vibe.core.tools.workspace import matches_any
+
+SHOWN_FILES = 6
+LEFT_OUT = "not asked for with --only"
+_WIDE = re.compile(r"(?:\./)*[^/]*[*?\[]")
+"""A glob of ``writes`` that names no file and no folder; it tells nothing of whose work a file is."""
+
+
+class OtherWorkspaceError(UsageError):
+    """Results were asked to be taken over whose files are elsewhere."""
+
+    def __init__(self, earlier: str, there: str, here: Path) -> None:
+        super().__init__(
+            f"--reuse {earlier}: that plan worked in {there}, and what it did is not in {here}; run with --workdir {there}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a person wants of a run in ``workspace``: ``only`` these steps, and results of ``earlier`` where they stand.
+
+    ``environ`` is git's.
+    """
+
+    workspace: Path
+    environ: Mapping[str, str]
+    only: Sequence[str] = ()
+    earlier: PlanFolder | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What a run starts from.
+
+    ``workspace`` is where it works, ``decisions`` are answers taken over. ``base_commit`` is what the content keys stand on, ``note`` what to say of all
+    this; ``nothing_taken``: something was to be taken over and nothing could be.
+    """
+
+    selection: Selection
+    workspace: Path
+    decisions: Mapping[str, tuple[str, ...]]
+    base_commit: str | None
+    reused_from: str | None
+    note: str
+    nothing_taken: bool
+
+
+def starting_point(
+    loaded: LoadedPlan, wanted: Wanted, given: Mapping[str, tuple[str, ...]], *, head: str | None
+) -> Start:
+    """Choose what is run; ``given`` are decisions taken on the command line, ``head`` is the repository's commit.
+
+    Raises:
+        UsageError: a step is unknown.
+        BrokenPlanError: the earlier plan can't be read back.
+    """
+    selection = select(loaded.plan, loaded.dag, wanted.only)
+    if wanted.earlier is None:
+        note = note_of(selection, None, head=head)
+        return Start(
+            selection=selection,
+            workspace=wanted.workspace,
+            decisions={},
+            base_commit=head,
+            reused_from=None,
+            note=note,
+            nothing_taken=False,
+        )
+    earlier = read_earlier(wanted.earlier)
+    head, since = _head_to_go_by(earlier, wanted.earlier, head, wanted.workspace, wanted.environ)
+    answers = answers_taken_over(earlier, loaded.plan, given)
+    base = earlier.keyed.base_commit if same_base(earlier, head) else head
+    new = KeyedPlan(plan=loaded.plan, dag=loaded.dag, decisions={**answers, **given}, base_commit=base)
+    selection = reuse(earlier, new, selection, wanted.only)
+    return Start(
+        selection=selection,
+        workspace=wanted.workspace,
+        decisions=answers if selection.taken else {},
+        base_commit=base,
+        reused_from=earlier.plan_id if selection.taken else None,
+        note=note_of(selection, earlier, head=head) + since + _gone(selection, wanted.workspace),
+        nothing_taken=not selection.taken,
+    )
+
+
+def _head_to_go_by(
+    earlier: Earlier, folder: PlanFolder, head: str | None, workspace: Path, environ: Mapping[str, str]
+) -> tuple[str | None, str]:
+    """The commit by which results stand or fall, and what to say of it.
+
+    Who commits what the plan did, and nothing else, has the repository stand where the plan left it.
+    """
+    left = earlier.restored.left_at or earlier.keyed.base_commit
+    if head is None or left is None or same_base(earlier, head):
+        return head, ""
+    changed = changed_files(workspace, left, head, environ)
+    if changed is None:
+        return head, ""
+    top = workspace.resolve()
+    names = [str(file.relative_to(top)) if file.is_relative_to(top) else str(file) for file in changed]
+    own = {file for result in earlier.restored.results.values() for file in result.files_changed}
+    globs = [glob for step in earlier.keyed.plan.steps for glob in step.writes or () if not _WIDE.match(glob)]
+    origin = folder.settings().origin
+    others = [name for name in names if name not in own and str(top / name) != origin and not matches_any(name, globs)]
+    if not others:
+        return left, ""
+    return head, f"; since then files changed that no step of it is known to write: {listed(others, SHOWN_FILES)}"
+
+
+def _gone(selection: Selection, workspace: Path) -> str:
+    """What steps that are taken over changed and is not there any more; a later step may have meant it so."""
+    files = dict.fromkeys(file for result in selection.taken.values() for file in result.files_changed)
+    gone = [file for file in files if not (workspace / file).exists()]
+    return f"; not there any more though a step taken over changed it: {listed(gone, SHOWN_FILES)}" if gone else ""
+
+
+def read_earlier(folder: PlanFolder) -> Earlier:
+    """A plan that was run, as it stood when it was left; reads files.
+
+    Raises:
+        BrokenPlanError: it can't be read back.
+    """
+    settings, restored = folder.settings(), folder.replay()
+    loaded = effective_plan(folder, restored)
+    keyed = KeyedPlan(
+        plan=loaded.plan,
+        dag=loaded.dag,
+        decisions={**settings.decisions, **restored.decisions},
+        base_commit=settings.base_commit,
+    )
+    return Earlier(plan_id=folder.plan_id, keyed=keyed, restored=restored)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of two plans that are compared: one that was run (``folder``), or a document (``loaded``)."""
+
+    folder: PlanFolder | None = None
+    loaded: LoadedPlan | None = None
+
+
+def comparable(one: Side, other: Side, environ: Mapping[str, str]) -> tuple[KeyedPlan, KeyedPlan]:
+    """Both with what their results hang on; a document is looked at as ``--reuse`` of the other would.
+
+    Raises:
+        BrokenPlanError: a plan that was run can't be read back.
+    """
+    runs = [read_earlier(side.folder) if side.folder else None for side in (one, other)]
+    return _keyed(one, runs[0], other.folder, runs[1], environ), _keyed(other, runs[1], one.folder, runs[0], environ)
+
+
+def _keyed(
+    side: Side, run: Earlier | None, beside: PlanFolder | None, beside_run: Earlier | None, environ: Mapping[str, str]
+) -> KeyedPlan:
+    if run is not None:
+        return run.keyed
+    if side.loaded is None:
+        raise ValueError("a side is a plan that was run or a document")
+    plan, dag = side.loaded.plan, side.loaded.dag
+    if beside is None or beside_run is None:
+        return KeyedPlan(plan=plan, dag=dag, decisions={}, base_commit=None)
+    workspace = Path(beside.settings().workspace)
+    head, _ = _head_to_go_by(beside_run, beside, head_commit(workspace, environ), workspace, environ)
+    base = beside_run.keyed.base_commit if same_base(beside_run, head) else head
+    return KeyedPlan(plan=plan, dag=dag, decisions=answers_taken_over(beside_run, plan, {}), base_commit=base)
+
+
+def workspace_of(earlier: PlanFolder, here: Path, *, is_sample: bool) -> Path:
+    """Where the new plan has to work: where the earlier one did, for a demonstration's copy of its project.
+
+    Raises:
+        UsageError: that is another folder, or it is gone.
+        BrokenPlanError: the earlier plan can't be read back.
+    """
+    there = Path(earlier.settings().workspace)
+    if is_sample:
+        if not there.is_dir():
+            raise UsageError(
+                f"--reuse {earlier.plan_id}: {there}, where that plan worked, is gone: run without --reuse"
+            )
+        return there
+    if there.resolve() != here.resolve():
+        raise OtherWorkspaceError(earlier.plan_id, str(there), here)
+    return here
+
+
+def note_commit(store: PlanStore, environ: Mapping[str, str]) -> None:
+    """Write down where the run leaves the repository: merges of its own must not keep its results from being reused.
+
+    Raises:
+        StoreWriteError: the folder can't be written.
+    """
+    if store.settings.base_commit is None:
+        return
+    commit = head_commit(Path(store.settings.workspace), environ)
+    if commit is not None:
+        store.append(WorkspaceLeft(at=time.time(), commit=commit))
+
+
+def write_start(store: PlanStore, start: Start) -> None:
+    """Write into a new plan's folder what is taken over and what is left out; waits for files.
+
+    Raises:
+        StoreWriteError: the folder can't be written.
+    """
+    now = time.time()
+    for decision_id, selections in start.decisions.items():
+        store.append(DecisionMade(at=now, decision_id=decision_id, selections=selections, by=REUSED_BY))
+    for step_id, result in start.selection.taken.items():
+        store.append(StepReused(at=now, step_id=step_id, plan_id=start.reused_from or "", result=result))
+        store.write_result(step_id, result)
+    for step_id in start.selection.left_out:
+        store.append(
+            StepMoved(
+                at=now,
+                step_id=step_id,
+                previous=StepStatus.PENDING,
+                status=StepStatus.SKIPPED,
+                reason=ONLY_REASON,
+                detail=LEFT_OUT,
+            )
+        )

@@ -1,0 +1,152 @@
+"""Takes a plan, and the files its steps changed, back to before one of its steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from ipc.sink import EventSink
+from planner.claims import Claim, claim_of, claims_overlap, may_write, parse_glob
+from planner.edits import with_dependants
+from planner.loader import LoadedPlan
+from planner.model import Plan, Step
+from planner.problems import UnknownStepError
+from planner.store import PlanStore
+from subagents.executor import StepExecutor, StepResult
+from subagents.step.step_files import Point, RecordingExecutor, StepFiles, StepFilesLog
+from vibe.app.engine.host import Host
+from vibe.core.errors import UsageError
+from vibe.core.session.restoring import Blame, Restoration, Restored, aside_folder
+
+
+class NotRecordedError(UsageError):
+    """Nobody recorded the files these steps found."""
+
+    def __init__(self, plan_id: str, step_id: str) -> None:
+        super().__init__(
+            f"plan {plan_id}: what files step {step_id!r} found was not recorded (it has not run, no agent of the plan "
+            f"writes files, or git was missing); `vibe plan retry {plan_id} {step_id}` does it again on the files as they are"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRewind:
+    """What was done: ``steps`` will be done again; ``merged`` are those of them whose commits stay on the branch."""
+
+    plan_id: str
+    steps: tuple[str, ...]
+    files: Restored
+    merged: tuple[str, ...] = ()
+
+
+def recorded(
+    executor: StepExecutor, store: PlanStore, plan: Plan, environ: Mapping[str, str], sink: EventSink
+) -> StepExecutor:
+    """The executor with the files recorded around its steps, where an agent may change any: commands alone repeat."""
+    if not any(step.command is None and step.workspace == "shared" and may_write(step) for step in plan.steps):
+        return executor
+    log = StepFilesLog(Path(store.settings.workspace), store.folder.path, environ)
+    return RecordingExecutor(executor, StepFiles(log, sink))
+
+
+def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], float] = time.time) -> PlanRewind:
+    """Have a step, and what depends on it, done again on the files it found. Blocks.
+
+    Only files that these steps changed go back; what others changed in them since is set aside first.
+
+    Raises:
+        UsageError: no such plan or step, the plan was cancelled, or the files were not recorded; nothing was changed.
+        EnvironmentFailure: another process runs the plan, the folder can't be written, or git refuses.
+    """
+    with PlanStore.open(host.home, reference) as store:
+        loaded = store.effective()
+        if step_id not in loaded.dag.dependencies:
+            raise UnknownStepError(step_id, loaded.dag.dependencies)
+        workspace = Path(store.settings.workspace)
+        if not workspace.is_dir():
+            raise UsageError(f"the workspace of plan {store.plan_id}, {str(workspace)!r}, is gone: restore it first")
+        restored = store.replay()
+        steps, results = with_dependants(loaded, restored, [step_id]), restored.results
+        log = StepFilesLog(workspace, store.folder.path, host.environ, clock)
+        start = first_point(log.points(), steps)
+        if start is None:
+            raise NotRecordedError(store.plan_id, step_id)
+        now = log.take()
+        points = log.points()[start:]
+        blame = _Changes(loaded, results, log, steps).blame(points)
+        aside = aside_folder(log.folder, clock())
+        way = Restoration.prepare(log.snapshots, now.tree, points[0].tree, blame, aside)
+        store.reset([step_id])
+        files = way.carry_out()
+        log.take(rewound=steps)
+        by_id = {step.id: step for step in loaded.plan.steps}
+        merged = tuple(s for s in steps if by_id[s].workspace == "worktree" and s in results)
+        return PlanRewind(plan_id=store.plan_id, steps=steps, files=files, merged=merged)
+
+
+def first_point(points: Sequence[Point], step_ids: Collection[str]) -> int | None:
+    """Where the first of these steps began since it was last taken back; None: none of them did."""
+    first: dict[str, int] = {}
+    for index, point in enumerate(points):
+        for step_id in point.rewound:
+            first.pop(step_id, None)
+        for step_id in point.begun:
+            if step_id in step_ids:
+                first.setdefault(step_id, index)
+    return min(first.values(), default=None)
+
+
+class _Changes:
+    """Tells whose the changes between points are, seen from the steps that are taken back."""
+
+    def __init__(
+        self, loaded: LoadedPlan, results: Mapping[str, StepResult], log: StepFilesLog, taken_back: Collection[str]
+    ) -> None:
+        self._steps = {step.id: step for step in loaded.plan.steps}
+        self._results = results
+        self._log = log
+        self._taken_back = frozenset(taken_back)
+
+    def blame(self, points: Sequence[Point]) -> Blame:
+        """Theirs, and others'; after a sudden end nobody knows: both."""
+        mine, others = set[str](), set[str]()
+        for before, after in pairwise(points):
+            if after.rewound:
+                continue
+            changed = {change.path for change in self._log.snapshots.changes(before.tree, after.tree)}
+            busy = [self._steps[step_id] for step_id in after.busy if step_id in self._steps]
+            ours = [step for step in busy if step.id in self._taken_back and step.workspace == "shared"]
+            theirs = [step for step in busy if step not in ours]
+            for path in changed:
+                is_ours, is_theirs = self._whose(path, ours, theirs)
+                if is_ours:
+                    mine.add(path)
+                if is_theirs or after.cut:
+                    others.add(path)
+        return Blame(mine=mine, others=others)
+
+    def _whose(self, path: str, ours: Sequence[Step], theirs: Sequence[Step]) -> tuple[bool, bool]:
+        """Whether steps that are taken back changed it, and whether somebody else did."""
+        if not ours or not theirs:
+            return bool(ours), not ours
+        for holds in (self._reported, self._claimed):
+            is_ours, is_theirs = any(holds(s, path) for s in ours), any(holds(s, path) for s in theirs)
+            if is_ours != is_theirs:
+                return is_ours, is_theirs
+        return True, True
+
+    def _reported(self, step: Step, path: str) -> bool:
+        result = self._results.get(step.id)
+        return result is not None and self._inside(path) in result.files_changed
+
+    def _claimed(self, step: Step, path: str) -> bool:
+        claim: Claim = claim_of(step)
+        return claims_overlap((parse_glob(self._inside(path)),), claim)
+
+    def _inside(self, path: str) -> str:
+        """A path of the repository as one of the workspace."""
+        snapshots = self._log.snapshots
+        return (snapshots.top / path).relative_to(snapshots.workspace).as_posix()

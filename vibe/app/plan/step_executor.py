@@ -1,0 +1,141 @@
+"""Who does a plan's steps: this process, or one of its own for each attempt."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+
+from planner.model import Plan
+from planner.records import Approvals as ApprovalSetting
+from planner.store import PlanStore
+from subagents.agent.budget import Limits
+from subagents.agent.run_services import RunServices
+from subagents.executor import StepExecutor
+from subagents.step.local_executor import LocalExecutor
+from subagents.step.tamper_guard import Neighbours
+from vibe.app.engine.build import Engine
+from vibe.app.engine.host import Host
+from vibe.app.plan.step_surroundings import StepPlace, step_context
+from vibe.core.errors import UsageError
+from vibe.core.tools.permissions import ApprovalMode
+
+STEP_PROGRAM = "vibe.app.plan.child_main"
+MOST_SPARES = 2
+
+APPROVAL_MODES = {
+    ApprovalSetting.ASK: ApprovalMode.ASK,
+    ApprovalSetting.EDITS: ApprovalMode.EDITS,
+    ApprovalSetting.AUTO: ApprovalMode.ALL,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSteps:
+    """The steps of a plan that is run: how it stands, and what its agents work with."""
+
+    plan: Plan
+    store: PlanStore
+    host: Host
+    engine: Engine
+    place: StepPlace
+    services: RunServices
+
+
+def check_executor(name: str) -> None:
+    """See that there is an executor of this name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in EXECUTORS:
+        raise UsageError(f"--executor {name!r}: there is no such executor; choose one of {', '.join(EXECUTORS)}")
+
+
+@asynccontextmanager
+async def step_executor(steps: PlanSteps) -> AsyncGenerator[StepExecutor]:
+    """Yield the executor that the run's settings ask for; what it started is gone when the block ends."""
+    async with EXECUTORS[steps.store.settings.executor](steps, Neighbours()) as executor:
+        yield executor
+
+
+def _local(steps: PlanSteps, neighbours: Neighbours) -> LocalExecutor:
+    context = step_context(steps.engine, steps.place, steps.services)
+    return LocalExecutor(context, steps.store.step_folder, neighbours)
+
+
+@asynccontextmanager
+async def _in_this_process(steps: PlanSteps, neighbours: Neighbours) -> AsyncGenerator[StepExecutor]:
+    yield _local(steps, neighbours)
+
+
+@asynccontextmanager
+async def _in_processes(steps: PlanSteps, neighbours: Neighbours) -> AsyncGenerator[StepExecutor]:
+    from subagents.process.child_process import StepProgram  # noqa: PLC0415  as above
+    from subagents.process.executor import ProcessSettings, process_executor  # noqa: PLC0415  most runs have no processes
+
+    store = steps.store
+    settings = ProcessSettings(
+        # -P: the folder it starts in may hold modules of any name.
+        program=StepProgram(
+            argv=(sys.executable, "-P", "-m", STEP_PROGRAM),
+            environ=steps.host.environ,
+            document=_document(steps),
+            capabilities=_capabilities(steps.services),
+        ),
+        spares=min(MOST_SPARES, store.settings.max_parallel),
+        expected=_agents_to_come(steps.plan, store),
+    )
+    local = _local(steps, neighbours)
+    async with process_executor(settings, steps.services, neighbours, local, store.step_folder) as executor:
+        yield executor
+
+
+EXECUTORS: Mapping[str, Callable[[PlanSteps, Neighbours], AbstractAsyncContextManager[StepExecutor]]] = {
+    "local": _in_this_process,
+    "process": _in_processes,
+}
+"""The executors there are, by the name that ``--executor`` and a run's settings know them by."""
+DEFAULT_EXECUTOR = "local"
+
+
+def _capabilities(services: RunServices) -> tuple[str, ...]:
+    """What the run can do for the processes of steps."""
+    from subagents.process.protocol import APPROVALS, QUESTIONS  # noqa: PLC0415  only for processes
+
+    asked = {APPROVALS: services.approvals.approver, QUESTIONS: services.user_input}
+    return tuple(name for name, person in asked.items() if person is not None)
+
+
+def _document(steps: PlanSteps) -> bytes:
+    from vibe.app.plan.child_config import StepDocument, encode_document  # noqa: PLC0415  only for processes
+
+    request = steps.engine.request
+    return encode_document(
+        StepDocument(
+            home=str(steps.host.home),
+            steps=str(steps.store.folder.step_folder("-").parent),
+            workdir=str(request.workdir),
+            approvals=steps.services.approvals.mode,
+            place=steps.place,
+            limits=plan_limits(steps.plan),
+            flags=dict(request.flags),
+            trust=request.trust,
+            replay=None if request.replay is None else str(request.replay),
+        )
+    )
+
+
+def plan_limits(plan: Plan) -> Limits:
+    """The plan's budget as limits of its account."""
+    budget = plan.budget
+    return Limits(max_tokens=budget.max_tokens, max_price=budget.max_price) if budget else Limits()
+
+
+def _agents_to_come(plan: Plan, store: PlanStore) -> int:
+    """How many steps an agent has still to do."""
+    steps = store.replay().steps
+    return sum(
+        step.command is None and not (step.id in steps and steps[step.id].status.is_final) for step in plan.steps
+    )

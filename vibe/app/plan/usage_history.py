@@ -1,0 +1,75 @@
+"""What a plan had spent before this run: from its journal, and from conversations whose process was killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from planner.agent import CALLER
+from planner.model import Plan
+from planner.plan_folder import PlanFolder
+from planner.removed_steps import RemovedStep, removed_steps
+from planner.replay import AttemptKey, RestoredPlan, Spending, total_of
+from subagents.executor import AgentUsage
+from subagents.step.usage_recovery import attempt_spending
+from vibe.core.messages import Usage
+from vibe.core.session.transcript import Transcript, TranscriptError
+
+NOTHING = Spending(Usage(), 0.0)
+
+
+def removed_from(plan: Plan, restored: RestoredPlan, folder: PlanFolder) -> tuple[RemovedStep, ...]:
+    """The steps that ``plan`` had before revisions took them out; reads files if there were any."""
+    present = {step.id for step in plan.steps}
+    if all(revision.removed() <= present for revision in restored.revisions):
+        return ()
+    return removed_steps(folder.source(), restored, present, spending_by_attempt(plan, restored, folder))
+
+
+def earlier_spending(plan: Plan, restored: RestoredPlan, folder: PlanFolder) -> Spending:
+    """The sum over all attempts and revisions of earlier runs; reads files."""
+    mended = (spending for _, spending in revision_spending(folder))
+    return total_of([*spending_by_attempt(plan, restored, folder).values(), *mended])
+
+
+def revisions_folder(folder: PlanFolder) -> Path:
+    """Where the conversations are in which a plan was mended."""
+    return folder.path / "planner"
+
+
+def revision_agents(folder: PlanFolder) -> list[tuple[str, AgentUsage]]:
+    """Who mended the plan, each with the step that had failed and what it took; reads files."""
+    found: list[tuple[str, AgentUsage]] = []
+    for path in sorted(revisions_folder(folder).glob("*.jsonl")):
+        step_id, _, agent_id = path.stem.partition(".")
+        try:
+            said = Transcript.peek(path)
+        except TranscriptError:
+            continue  # nobody goes on with it
+        found.append((
+            step_id,
+            AgentUsage(agent_id=agent_id, agent=CALLER, usage=said.usage, cost_usd=said.cost_usd),
+        ))
+    return found
+
+
+def revision_spending(folder: PlanFolder) -> list[tuple[str, Spending]]:
+    """What mending the plan took, each time with the step that had failed; reads files."""
+    return [(step_id, Spending(agent.usage, agent.cost_usd)) for step_id, agent in revision_agents(folder)]
+
+
+def spending_by_attempt(plan: Plan, restored: RestoredPlan, folder: PlanFolder) -> dict[AttemptKey, Spending]:
+    """What each attempt took so far; reads files.
+
+    The journal has an attempt's spending once the attempt has ended. One that was cut off, or that goes on, has it in
+    its conversation, where every answer carries its own. Steps that a revision removed have spent what they have.
+    """
+    spent: dict[AttemptKey, Spending] = dict(restored.spent)
+    begun = {step.id: restored.steps[step.id] for step in plan.steps if not step.command and step.id in restored.steps}
+    for step_id, was in {**restored.removed, **begun}.items():
+        for attempt in range(1, was.attempt + 1):
+            recorded = spent.get((step_id, attempt), NOTHING)
+            is_open = attempt == was.attempt and not was.status.is_final
+            if is_open or not recorded.usage.calls:
+                said = Spending(*attempt_spending(folder.step_folder(step_id), attempt))
+                spent[step_id, attempt] = said if said.usage.calls > recorded.usage.calls else recorded
+    return spent

@@ -1,0 +1,113 @@
+"""Worktrees of a plan's run: seen to before it starts, put round the executor, and cleared when it has ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from ipc.events import WarningEvent
+from ipc.sink import EventSink
+from planner.model import Plan
+from planner.plan_folder import PlanFolder
+from planner.plan_outcome import PlanOutcome
+from planner.store import PlanStore
+from subagents.executor import StepExecutor
+from subagents.worktree.errors import WorktreeError, WorktreeRefusedError
+from subagents.worktree.executor import WorktreeExecutor, WorktreePlace
+from subagents.worktree.repository import Repository, check_startable, open_repository
+from subagents.worktree.setup import WorktreeSetup
+from vibe.app.engine.build import Engine
+from vibe.app.engine.host import Host
+from vibe.core.config.trust import TrustStore
+from vibe.core.errors import UsageError
+from vibe.core.instructions.project_context import GIT_DIRECTORY
+
+
+def worktrees_folder(folder: PlanFolder) -> Path:
+    """Where a plan has its worktrees."""
+    return folder.path / "worktrees"
+
+
+def check_worktrees(plan: Plan, workspace: Path, host: Host, engine: Engine, *, allow_dirty: bool, where: str) -> None:
+    """See that the steps that want worktrees can have them; ``where`` is the plan's file, which may be new in the repository.
+
+    Raises:
+        UsageError: there is no repository, something is under way in it, it holds what is not committed, or it chose
+            programs for git and is not trusted.
+    """
+    if not wants_worktrees(plan):
+        return
+    if plan.sample is not None:
+        raise UsageError(
+            "a demonstration runs on a copy of its files, which is no git repository: use workspace 'shared'"
+        )
+    repository = _open(workspace, host, engine)
+    check_startable(repository, allow_dirty=allow_dirty, not_counted=[Path(where)] if Path(where).is_absolute() else [])
+
+
+def check_worktrees_again(plan: Plan, workspace: Path, host: Host, engine: Engine) -> None:
+    """See that a plan can be gone on with; what is not committed by now may well be its own work.
+
+    Raises:
+        UsageError: as ``check_worktrees``.
+    """
+    if wants_worktrees(plan):
+        check_startable(_open(workspace, host, engine), allow_dirty=True)
+
+
+def _open(workspace: Path, host: Host, engine: Engine) -> Repository:
+    """The repository; programs it chose for git run only where the user trusts it.
+
+    Raises:
+        UsageError: there is none, or it names such programs and is not trusted.
+    """
+    trusted = engine.request.trust or TrustStore(host.home).is_trusted(workspace)
+    keep = git_folder(host.home)
+    repository = open_repository(workspace, engine.environ, keep, not_work=[host.home], programs=trusted)
+    repository = replace(repository, share=engine.config.worktree.share)
+    if repository.left_out:
+        fix = (
+            "move them from the included file to the repository's own configuration (`git config --local --edit`)"
+            if trusted
+            else "see that they are yours (`git config --local --list`), then run with --trust, or trust the folder with "
+            "`vibe trust add`"
+        )
+        raise UsageError(
+            "worktree steps have git check out files and merge, and this repository's own configuration names programs for "
+            f"that ({', '.join(repository.left_out)}): {fix}"
+        )
+    return repository
+
+
+def git_folder(home: Path) -> Path:
+    """Where the settings are kept that git goes by in the repositories of worktree steps."""
+    return home / GIT_DIRECTORY
+
+
+def worktree_executor(
+    inner: StepExecutor, store: PlanStore, engine: Engine, host: Host, sink: EventSink
+) -> WorktreeExecutor:
+    """The executor that gives worktrees to the steps that want them; no repository is needed as long as none does."""
+    workspace = Path(store.settings.workspace)
+    place = WorktreePlace(
+        open_repository=partial(_open, workspace, host, engine),
+        plan_id=store.plan_id,
+        folder=worktrees_folder(store.folder),
+        step_folder=store.step_folder,
+        setup=WorktreeSetup(commands=engine.config.worktree.setup),
+    )
+    return WorktreeExecutor(inner, place, sink)
+
+
+async def clear_worktrees(worktrees: WorktreeExecutor, outcome: PlanOutcome, sink: EventSink) -> None:
+    """Remove the worktrees of steps that will not be gone on with; that it can't be done changes nothing of the outcome."""
+    try:
+        await worktrees.clear({step.step_id for step in outcome.steps if step.status.is_final})
+    except (WorktreeError, WorktreeRefusedError) as error:
+        sink.publish(WarningEvent(code="worktree.left", message=f"{error}; `vibe plan clean` removes what is left"))
+
+
+def wants_worktrees(plan: Plan) -> bool:
+    """Whether a step works in a worktree of its own."""
+    return any(step.workspace == "worktree" for step in plan.steps)

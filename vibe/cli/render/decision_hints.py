@@ -1,0 +1,61 @@
+"""The decisions a plan waits for, as people read them and as data, each with the command that takes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent
+from planner.model import Decision
+from vibe.cli.render.event_text import one_line
+
+QUESTION_LENGTH = 400
+ID_LENGTH = 8
+
+
+def decide_command(plan_id: str, decision: Decision) -> str:
+    """What takes the decision, but for the option."""
+    return f"vibe plan decide {plan_id} {decision.id} {'OPTION...' if decision.multi_select else 'OPTION'}"
+
+
+def decision_lines(plan_id: str, decisions: Sequence[Decision]) -> list[str]:
+    """Question, options and command of each."""
+    lines: list[str] = []
+    for decision in decisions:
+        width = max(len(option.id) for option in decision.options)
+        lines.append(f"decision {decision.id}: {one_line(decision.question, QUESTION_LENGTH)}")
+        for option in decision.options:
+            described = f": {option.description}" if option.description else ""
+            lines.append(f"  {option.id:<{width}}  {one_line(option.label + described, QUESTION_LENGTH)}")
+        lines.append(f"  decide with: {decide_command(plan_id, decision)}")
+    return lines
+
+
+def decision_documents(plan_id: str, decisions: Sequence[Decision]) -> list[dict[str, Any]]:
+    """The same as data."""
+    return [
+        {**decision.model_dump(mode="json"), "command": decide_command(plan_id, decision)} for decision in decisions
+    ]
+
+
+class Hints:
+    """An EventSink that writes what a run waits for, and what answers it from another terminal."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def publish(self, event: Event) -> None:
+        """Write a line or two if a decision or a request opened."""
+        match event:
+            case PlanDecisionEvent(selections=()):
+                text = f"  decide with: vibe plan decide {event.plan_id} {one_line(event.decision_id)} OPTION\n"
+            case ApprovalRequestEvent():
+                step = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
+                call = one_line(f"{event.tool} {json.dumps(event.arguments, ensure_ascii=False)}", QUESTION_LENGTH)
+                answer = f"vibe plan approve {event.plan_id} {event.request_id[:ID_LENGTH]}"
+                text = f"{step}needs your approval: {call}\n  answer with: {answer} [--deny]\n"
+            case _:
+                return
+        self._out.write(text)
+        self._out.flush()

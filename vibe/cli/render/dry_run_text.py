@@ -1,0 +1,74 @@
+"""``vibe plan run --dry-run`` for people: what a run would be, in plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vibe.app.plan.dry_run import DryRun, StepNeeds
+from vibe.cli.render.event_text import counted, one_line
+
+LONG = 400
+SHOWN_LEVEL = 12
+
+
+def dry_run_lines(found: DryRun) -> Iterator[str]:
+    """Order, critical path, bounds, what the steps need, decisions, commands, and what stands in the way."""
+    plan, bounds = found.plan, found.bounds
+    yield one_line(plan.goal, LONG)
+    if found.start.note:
+        yield f"\n{one_line(found.start.note, 2 * LONG)}"
+    yield "\nOrder (steps of a line could run side by side):"
+    yield from (f"  {number}. {', '.join(level)}" for number, level in enumerate(found.order, start=1))
+    path = bounds.critical_path
+    yield f"\nCritical path, {len(path)} of {bounds.steps} steps: {' -> '.join(path)}"
+    yield f"Side by side at most: {found.side_by_side}"
+    yield from _bounds(found)
+    yield from (f"note: {one_line(sentence, LONG)}" for sentence in found.said[1 + bool(bounds.model_steps) :])
+    yield from _needs(found.steps)
+    yield from _decisions(found)
+    commands = [f"  {step.id}: {one_line(line)}" for step in found.steps for line in step.commands]
+    if commands:
+        yield "\nCommands that would run:"
+        yield from commands
+    if found.problems:
+        yield "\nIt could not start:"
+        yield from (f"  {one_line(problem, 2 * LONG)}" for problem in found.problems)
+    yield "\nNothing was run."
+
+
+def _bounds(found: DryRun) -> Iterator[str]:
+    bounds, budget = found.bounds, found.plan.budget
+    if not bounds.model_steps:
+        yield "\nTokens at the very most: 0, no step calls a model"
+        return
+    price = "no price limit" if bounds.max_price is None else f"${bounds.max_price:,.2f} at the very most"
+    yield f"\nTokens at the very most: {bounds.max_tokens:,} in {counted(bounds.model_steps, 'model-driven step')} ({price})"
+    yield f"Model calls at the very most: {bounds.max_turns:,}, {bounds.critical_turns:,} of them one after another"
+    if budget and budget.max_seconds:
+        yield f"Time at the very most: {budget.max_seconds:g} s"
+
+
+def _needs(steps: tuple[StepNeeds, ...]) -> Iterator[str]:
+    """Model, agent and tools of the steps that agents do; steps that need the same share a line."""
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for step in steps:
+        if step.model or step.problem:
+            tools = ", ".join(step.tools) or "no tools"
+            state = f"NOT THERE: {step.problem}" if step.problem else tools
+            kinds.setdefault((step.model or "no model", step.agent, state), []).append(step.id)
+    if kinds:
+        yield "\nWhat agents would work with:"
+    for (model, agent, state), ids in kinds.items():
+        who = ", ".join(ids[:SHOWN_LEVEL]) + (f" and {len(ids) - SHOWN_LEVEL} more" if len(ids) > SHOWN_LEVEL else "")
+        yield f"  {who}: {one_line(model)}{f' as {one_line(agent)}' if agent else ''}; {one_line(state, LONG)}"
+
+
+def _decisions(found: DryRun) -> Iterator[str]:
+    if found.plan.decisions:
+        yield "\nDecisions:"
+    for decision in found.plan.decisions:
+        given = ", ".join(found.given.get(decision.id, ()))
+        options = " / ".join(option.id for option in decision.options)
+        default = decision.default if isinstance(decision.default, str) else ", ".join(decision.default or ())
+        state = f"taken: {given}" if given else f"open{f', default {default}' if default else ''}"
+        yield f"  {decision.id} ({options}), {state}: {one_line(decision.question, LONG)}"

@@ -1,0 +1,95 @@
+"""OutputFolder: what a run leaves for scripts: its record, its events and its conversation as files."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from ipc.codec import encode_event
+from ipc.events import Event
+from vibe.app.engine.result_record import RunRecord
+from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.core.system.files import replace_file
+
+RESULT = "result.json"
+EVENTS = "events.jsonl"
+MESSAGES = "messages.jsonl"
+
+
+class OutputFolderError(EnvironmentFailure):
+    """The disk refuses to hold what was asked for."""
+
+    def __init__(self, folder: Path, error: OSError) -> None:
+        super().__init__(
+            f"--output-dir {folder}: can't be written ({error.strerror or error}): choose a folder where there is room"
+        )
+
+
+class OutputFolder:
+    """A sink for the run's events; ``save`` completes the folder.
+
+    The files of an earlier run are gone once this one begins, and each of ours appears whole or not at all: a
+    ``result.json`` that is there is this run's.
+    """
+
+    def __init__(self, path: Path, draft: Path, events: BinaryIO) -> None:
+        self._path = path
+        self._draft = draft
+        self._events = events
+        self._failure: OSError | None = None
+
+    @classmethod
+    def open(cls, path: Path) -> OutputFolder:
+        """Make the folder and empty it of an earlier run.
+
+        Raises:
+            UsageError: there is a file of that name.
+            OutputFolderError: the folder can't be made or written.
+        """
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"--output-dir {path}: this is a file; name a folder, it is made if it is not there")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            for name in (RESULT, EVENTS, MESSAGES):
+                (path / name).unlink(missing_ok=True)
+            draft = path / f".{EVENTS}.part"
+            return cls(path, draft, draft.open("wb"))
+        except OSError as error:
+            raise OutputFolderError(path, error) from error
+
+    def publish(self, event: Event) -> None:
+        """Keep an event; what the disk refuses is told by ``save``."""
+        if self._failure is None:
+            try:
+                self._events.write(encode_event(event) + b"\n")
+            except OSError as error:
+                self._failure = error
+
+    def save(self, record: RunRecord, transcript: Path) -> None:
+        """Write the files, the record last.
+
+        Raises:
+            OutputFolderError: the disk refuses; there is no ``result.json`` then.
+        """
+        try:
+            if self._failure is not None:
+                raise self._failure
+            self._events.close()
+            self._draft.replace(self._path / EVENTS)
+            if transcript.is_file():
+                replace_file(self._path / MESSAGES, transcript.read_bytes(), sync=False, mode=None)
+            text = json.dumps(record.as_document(), indent=2, ensure_ascii=False) + "\n"
+            replace_file(self._path / RESULT, text.encode(), sync=False, mode=None)
+        except OSError as error:
+            raise OutputFolderError(self._path, error) from error
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of what is not finished; harmless after ``save``."""
+        with suppress(OSError):
+            self._events.close()
+        with suppress(OSError):
+            self._draft.unlink(missing_ok=True)

@@ -1,0 +1,115 @@
+"""What is said of a plan in plain text when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from planner.model import PlanStatus
+from planner.replay import REUSED_REASON
+from planner.status_marks import MARKS, REUSED_MARK, paused_text
+from vibe.app.engine.result_record import StepRecord
+from vibe.app.plan.run import PlanRun
+from vibe.cli.render.decision_hints import decision_lines
+from vibe.cli.render.event_text import counted, one_line
+from vibe.cli.render.next_command import try_again
+from vibe.cli.render.revision_text import removed_lines
+
+WHY_LENGTH = 800
+"""Characters of why a step did not complete."""
+OUTPUT_LINES = 6
+"""How many of a command's last lines the summary repeats: where test runners say how it went."""
+FAILED_LINES = 15
+"""How many lines it shows of what a command or check that failed said."""
+MAX_INDENT = 12
+
+
+def write_summary(ended: PlanRun, out: TextIO) -> None:
+    """The steps and how they ended, what changed, what it took, and how to go on."""
+    record = ended.record
+    lines = ["", *_table(record.steps or ()), *removed_lines(record.removed_steps)]
+    own = [step for step in record.steps or () if step.reason != REUSED_REASON]
+    lines += _command_output(own, str(record.plan_id))
+    changed = sorted({file for step in own for file in step.files_changed})
+    if changed:
+        lines += ["", f"Changed in {ended.workspace}:", *(f"  {one_line(file)}" for file in changed)]
+    lines += [f"warning: {one_line(warning, 400)}" for warning in record.warnings]
+    lines += [f"denied: {one_line(denial.summary)}: {one_line(denial.reason)}" for denial in record.denied]
+    lines += ["", _verdict(ended), *_way_on(ended), *_sample(ended)]
+    out.write("\n".join(lines) + "\n")
+
+
+def _table(steps: Sequence[StepRecord]) -> list[str]:
+    """A row for each step; no column is wider than it must be, or there for nothing."""
+    columns = [
+        _column([f"{_mark(step)} {step.id}" for step in steps]),
+        _column([step.status for step in steps]),
+        _column([f"{step.duration_s:.1f} s" if step.duration_s else "" for step in steps], right=True),
+        _column([f"{step.usage.total_tokens:,} tok" if step.usage.calls else "" for step in steps], right=True),
+        _column([f"attempt {step.attempts}" if step.attempts > 1 else "" for step in steps]),
+        [_why(step) for step in steps],
+    ]
+    return ["  ".join(cells).rstrip() for cells in zip(*(cells for cells in columns if any(cells)), strict=True)]
+
+
+def _column(cells: list[str], *, right: bool = False) -> list[str]:
+    """The cells as wide as the widest."""
+    width = max(map(len, cells), default=0)
+    return [f"{cell:>{width}}" if right else f"{cell:<{width}}" for cell in cells]
+
+
+def _mark(step: StepRecord) -> str:
+    return REUSED_MARK if step.reason == REUSED_REASON else MARKS[step.status]
+
+
+def _why(step: StepRecord) -> str:
+    why = step.detail or (step.reason if step.status != "completed" else "") or ""
+    return one_line(why, WHY_LENGTH) if why else ""
+
+
+def _command_output(steps: Sequence[StepRecord], plan_id: str) -> list[str]:
+    """What failed commands and checks said, and the last lines of the others, where test runners say how it went."""
+    lines: list[str] = []
+    for step in steps:
+        failed = step.printed.splitlines()
+        printed = failed or (step.summary.splitlines() if step.usage.calls == 0 else [])
+        shown = [line for line in printed if line.strip()]
+        if shown:
+            cut = shown[:FAILED_LINES] if failed else shown[-OUTPUT_LINES:]
+            lines += ["", f"{step.id} printed:", *(f"  {_line(line)}" for line in cut)]
+        if failed:
+            lines.append(f"  (all of it: vibe plan logs {plan_id} {step.id})")
+    return lines
+
+
+def _line(text: str) -> str:
+    """A line of output; how it is indented tells something."""
+    return " " * min(len(text) - len(text.lstrip(" ")), MAX_INDENT) + one_line(text)
+
+
+def _verdict(ended: PlanRun) -> str:
+    record = ended.record
+    usage = record.usage
+    cost = "" if record.cost_usd is None else f", ${record.cost_usd:.4f}"
+    spent = f", {usage.total_tokens:,} tokens in {counted(usage.calls, 'call')}{cost}" if usage.calls else ""
+    told = record.detail or record.reason or ""
+    why = f" ({one_line(told, WHY_LENGTH)})" if told and told != ended.status.value else ""
+    took = f" in {record.duration_s:.1f} s" if record.duration_s else ""
+    if ended.status is PlanStatus.PAUSED and not record.detail:
+        return f"plan {record.plan_id} {one_line(paused_text(record.reason), WHY_LENGTH)}{took}{spent}"
+    return f"plan {record.plan_id} {ended.status.value}{why}{took}{spent}"
+
+
+def _way_on(ended: PlanRun) -> list[str]:
+    plan_id = str(ended.record.plan_id)
+    if ended.status is PlanStatus.PAUSED:
+        return [*decision_lines(plan_id, ended.open_decisions), f"continue with: vibe plan resume {plan_id}"]
+    failed = [step.id for step in ended.record.steps or () if step.status == "failed"]
+    return try_again(plan_id, failed, ended.record.outcome) if ended.status is PlanStatus.FAILED else []
+
+
+def _sample(ended: PlanRun) -> list[str]:
+    """A demonstration worked in a folder of its own, which nobody would look for."""
+    if not ended.is_sample or ended.status is PlanStatus.PAUSED:
+        return []
+    return [f"look at its copy of the project; then `vibe plan clean {ended.record.plan_id}` removes it"]

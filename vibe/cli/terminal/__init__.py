@@ -1,0 +1,3 @@
+"""Questions to a person at a terminal, and the live tree."""
+
+from __future__ import annotations

@@ -1,0 +1,114 @@
+"""What a person reads when they are asked to choose, and how what was typed is understood; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from vibe.cli.terminal.approval_text import visible
+from vibe.cli.terminal.keyboard import ESCAPE
+
+_NUMBERS = re.compile(r"[\d\s,;.)]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One answer to pick: a label, and a word about it or none."""
+
+    label: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choosing:
+    """A question with numbered answers. ``default``: positions that Enter takes; ``own_words``: other text is an answer.
+
+    ``declines`` says what Esc (and, without a default, Enter) does.
+    """
+
+    options: tuple[Option, ...]
+    several: bool = False
+    default: tuple[int, ...] = ()
+    own_words: bool = False
+    declines: str = "rather not say"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picked:
+    """Positions of options, in the order of the question, or ``words`` of the person's own."""
+
+    positions: tuple[int, ...] = ()
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The person would rather not."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnWords:
+    """The person wants to say it in their own words, and has not yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """What was typed is no answer; ``why`` says so on a line."""
+
+    why: str
+
+
+Reading: TypeAlias = Picked | Declined | OwnWords | Unclear
+
+
+def options_text(choosing: Choosing) -> str:
+    """The numbered answers, a line each; safe to print."""
+    lines: list[str] = []
+    for position, option in enumerate(choosing.options):
+        mark = "*" if position in choosing.default else " "
+        about = f": {visible(option.description)}" if option.description else ""
+        lines.append(f"  {mark}{position + 1}) {visible(option.label)}{about}")
+    if choosing.own_words:
+        lines.append(f"   {len(choosing.options) + 1}) other: in your own words")
+    return "\n".join(lines) + "\n"
+
+
+def prompt_text(choosing: Choosing) -> str:
+    """The line the person answers on."""
+    what = "numbers, e.g. 1,2" if choosing.several else "a number"
+    if choosing.own_words:
+        what += " or your own words"
+    taken = ", ".join(str(position + 1) for position in choosing.default)
+    enter = f"Enter takes {taken}, Esc: " if choosing.default else "Enter or Esc: "
+    return f"  [{what}; {enter}{choosing.declines}]  > "
+
+
+def read_choice(line: str, choosing: Choosing) -> Reading:
+    """What a typed line means."""
+    text = line.strip(" \t\r\n")
+    if line == ESCAPE:
+        return Declined()
+    if not text:
+        return Picked(positions=choosing.default) if choosing.default else Declined()
+    if not _NUMBERS.fullmatch(text):
+        return Picked(words=text) if choosing.own_words else Unclear(_wanted(choosing))
+    numbers = [int(digits) for digits in re.findall(r"\d{1,6}", text)]
+    if choosing.own_words and numbers == [len(choosing.options) + 1]:
+        return OwnWords()
+    return _picked(numbers, choosing)
+
+
+def _picked(numbers: Sequence[int], choosing: Choosing) -> Reading:
+    known = range(1, len(choosing.options) + 1)
+    if not numbers or any(number not in known for number in numbers):
+        return Unclear(_wanted(choosing))
+    positions = tuple(sorted({number - 1 for number in numbers}))
+    if len(positions) > 1 and not choosing.several:
+        return Unclear("Only one of them, please.")
+    return Picked(positions=positions)
+
+
+def _wanted(choosing: Choosing) -> str:
+    return f"Please answer with a number from 1 to {len(choosing.options)}."

@@ -1,0 +1,82 @@
+"""TerminalDecider: has the person at the terminal take a decision of a plan; the time left is shown counting down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import anyio
+
+from ipc.events import PlanDecisionEvent
+from vibe.cli.terminal.approval_text import visible
+from vibe.cli.terminal.choice_text import Choosing, Option, options_text
+from vibe.cli.terminal.prompt_queue import Conversation, TerminalDesk
+from vibe.cli.terminal.questions import ask_choice
+
+LATER = "not now"
+
+
+class TerminalDecider:
+    """Asks at the terminal. Esc, Ctrl-D or a terminal that is gone: not now. ``clock`` tells unix seconds."""
+
+    def __init__(self, desk: TerminalDesk, clock: Callable[[], float] = time.time) -> None:
+        self._desk = desk
+        self._clock = clock
+
+    async def __call__(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
+        """The ids of the options picked; None: the person would rather not, for now."""
+        choosing, picked = choosing_of(decision), None
+        with suppress(OSError):
+            async with (
+                self._desk.conversation(_heading(decision, choosing), escape=True) as conversation,
+                self._countdown(conversation, decision),
+            ):
+                with suppress(OSError):
+                    picked = await ask_choice(conversation, choosing)
+        return None if picked is None else [decision.options[position] for position in picked.positions]
+
+    @asynccontextmanager
+    async def _countdown(self, conversation: Conversation, decision: PlanDecisionEvent) -> AsyncGenerator[None]:
+        """Say how much time is left, until the block ends."""
+        if not decision.timeout_seconds:
+            yield
+            return
+        number = conversation.lines
+        await conversation.say(self._left(decision) + "\n")
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._count, conversation, decision, number)
+            yield
+            group.cancel_scope.cancel()
+
+    async def _count(self, conversation: Conversation, decision: PlanDecisionEvent, number: int) -> None:
+        with suppress(OSError):  # whoever reads the answer notices
+            while True:
+                await anyio.sleep(1.0)
+                await conversation.change_line(number, self._left(decision))
+
+    def _left(self, decision: PlanDecisionEvent) -> str:
+        left = max(0, round(decision.ts + decision.timeout_seconds - self._clock()))
+        hours, minutes, seconds = left // 3600, left // 60 % 60, left % 60
+        clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+        known = dict(zip(decision.options, decision.labels, strict=False))
+        labels = [known.get(option, option) for option in decision.default]
+        outcome = f"choosing {visible(', '.join(labels))}" if decision.default else "the plan pauses"
+        return f"  in {clock}: {outcome}"
+
+
+def choosing_of(decision: PlanDecisionEvent) -> Choosing:
+    """The decision as a question with numbered answers."""
+    labels = decision.labels if len(decision.labels) == len(decision.options) else decision.options
+    about = decision.descriptions if len(decision.descriptions) == len(decision.options) else [""] * len(labels)
+    return Choosing(
+        options=tuple(Option(label=label, description=text) for label, text in zip(labels, about, strict=True)),
+        several=decision.multi_select,
+        default=tuple(decision.options.index(option) for option in decision.default if option in decision.options),
+        declines=LATER,
+    )
+
+
+def _heading(decision: PlanDecisionEvent, choosing: Choosing) -> str:
+    question = "\n    ".join(visible(line) for line in decision.question.split("\n"))
+    return f"\n? {visible(decision.decision_id)}: {question}\n{options_text(choosing)}"

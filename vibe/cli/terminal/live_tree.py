@@ -1,0 +1,199 @@
+"""LiveTree: a run shown on a terminal while it goes, in place, without touching what was there before."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from io import TextIOWrapper
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TextIO
+
+from ipc.events import Event
+from vibe.cli.render.event_text import one_line
+from vibe.cli.render.run_state import WAITS_FOR_ANSWER, Notice, RunState
+from vibe.cli.terminal.keyboard import hushed
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+
+SECONDS_PER_FRAME = 0.125
+FALLBACK_SIZE = (80, 24)
+NOTICE_LENGTH = 600
+NOTICE_STYLES = {"warning": "yellow", "error": "red", "note": "cyan"}
+
+
+class LiveTree:
+    """Shows every event it is given; a context manager and an EventSink.
+
+    ``publish`` only puts an event on a queue. One thread of the tree's own takes it from there, keeps the state and
+    draws, at most eight times a second; so the event loop never waits for a terminal, and nothing is shared. The
+    thread lives as long as the ``with`` block. At its end the picture is taken away and the cursor is back, whatever
+    ended it; warnings and errors stay above. A terminal that went away ends the drawing, never the run.
+    """
+
+    def __init__(self, out: TextIO, *, environ: Mapping[str, str], clock: Callable[[], float] = time.time) -> None:
+        self._out = out
+        self._environ = environ
+        self._clock = clock
+        self._inbox: deque[Event] = deque()
+        self._state = RunState()
+        self._drawing = threading.RLock()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._console: Console | None = None
+        self._live: Live | None = None
+        self._shown = ExitStack()
+
+    def __enter__(self) -> Self:
+        from rich.console import Console  # noqa: PLC0415  rich is only loaded for a terminal
+
+        self._console = Console(
+            file=self._out,
+            force_terminal=True,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            _environ=self._environ,
+        )
+        self._show()
+        self._thread = threading.Thread(target=self._draw_until_the_end, name="live-tree", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+        with self._drawing:
+            self._take_in()
+            self._hide()
+
+    def publish(self, event: Event) -> None:
+        """Take an event to be shown soon."""
+        self._inbox.append(event)
+
+    @contextmanager
+    def pause(self) -> Generator[None]:
+        """Take the picture away and draw nothing while the block runs; the terminal is the caller's.
+
+        Entering may wait for the frame that is being drawn: some milliseconds. Events are taken in all the while.
+        """
+        with self._drawing:
+            self._take_in()
+            self._hide()
+        try:
+            yield
+        finally:
+            with self._drawing:
+                self._show()
+
+    def asking_step(self, request_id: str) -> str:
+        """Title of the step whose approval request is open; empty if none is known. May wait as ``pause`` does."""
+        with self._drawing:
+            self._take_in()
+            return next((step.title for step in self._state.running.values() if request_id in step.requests), "")
+
+    def questioned_step(self) -> str:
+        """Title of the step whose agent asks the person something; empty if none does. May wait as ``pause`` does."""
+        with self._drawing:
+            self._take_in()
+            running = self._state.running.values()
+            return next((step.title for step in running if WAITS_FOR_ANSWER in step.requests.values()), "")
+
+    def _draw_until_the_end(self) -> None:
+        while not self._ended.wait(SECONDS_PER_FRAME):
+            with self._drawing:
+                self._take_in()
+                with suppress(OSError):  # the terminal is gone: the run matters more than its picture
+                    self._draw()
+
+    def _take_in(self) -> None:
+        while self._inbox:
+            self._state.apply(self._inbox.popleft())
+
+    def _draw(self) -> None:
+        if self._live is None or self._console is None:
+            return
+        from rich.console import Group  # noqa: PLC0415  as above
+
+        from vibe.cli.terminal.tree_frame import frame  # noqa: PLC0415  it needs rich
+
+        width, height = self._console.size = self._size()
+        self._say_notices()
+        lines = frame(self._state, self._clock(), width, height - 1)
+        self._live.update(Group(*lines), refresh=True)
+
+    def _say_notices(self) -> None:
+        """Print what is to be said once above the picture, where it stays."""
+        from rich.text import Text  # noqa: PLC0415  as above
+
+        notices, self._state.notices = self._state.notices, []
+        for notice in notices:
+            if self._console is not None:
+                self._console.print(Text(_sentence(notice), style=NOTICE_STYLES.get(notice.kind, "")))
+
+    def _show(self) -> None:
+        from rich.live import Live  # noqa: PLC0415  as above
+
+        if self._console is None or self._ended.is_set():
+            return
+        self._shown.enter_context(_shows_anything(self._out))
+        self._shown.enter_context(hushed(self._out))
+        self._live = Live(
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=sys.stderr.isatty(),
+            vertical_overflow="crop",
+        )
+        self._shown.callback(self._live.stop)
+        with suppress(OSError):
+            self._live.start()
+
+    def _hide(self) -> None:
+        with suppress(OSError):
+            if self._live is not None:
+                self._say_notices()
+        self._live = None
+        with suppress(OSError):
+            self._shown.close()
+
+    def _size(self) -> tuple[int, int]:
+        with suppress(OSError, ValueError):
+            width, height = os.get_terminal_size(self._out.fileno())
+            if width and height:
+                return width, height
+        return FALLBACK_SIZE
+
+
+@contextmanager
+def _shows_anything(out: TextIO) -> Generator[None]:
+    """What the terminal's encoding lacks becomes a question mark while the block runs, where it would be an error."""
+    if not isinstance(out, TextIOWrapper):
+        yield
+        return
+    before = out.errors
+    out.reconfigure(errors="replace")
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            out.reconfigure(errors=before)
+
+
+def _sentence(notice: Notice) -> str:
+    where = f"{notice.step_id}: " if notice.step_id else ""
+    kind = "" if notice.kind == "note" else f"{notice.kind}: "
+    return one_line(f"{kind}{where}{notice.message}", NOTICE_LENGTH)

@@ -1,0 +1,125 @@
+"""TerminalDesk: where a person is asked, one question at a time, whoever asks it and whatever is shown meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
+from typing import Protocol
+
+import anyio
+from anyio import CancelScope, to_thread
+
+from ipc.events import Event, WarningEvent
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.render.event_text import one_line
+from vibe.cli.terminal.keyboard import Keyboard
+
+PAUSING = "pausing"
+"""The code of the warning that says so."""
+NOTICE_LENGTH = 400
+NEAR = 8
+"""So many lines above may be changed: on a small screen, those further up are out of sight."""
+
+
+class Picture(Protocol):
+    """What is drawn on the terminal while nobody is asked; ``LiveTree`` is one."""
+
+    def pause(self) -> AbstractContextManager[None]:
+        """Take it away while the block runs."""
+        ...
+
+
+class Conversation:
+    """The terminal while somebody is asked; see ``TerminalDesk.conversation``. ``lines`` counts those begun so far."""
+
+    def __init__(self, env: CliEnvironment, keyboard: Keyboard) -> None:
+        self._env = env
+        self._keyboard = keyboard
+        self.lines = 0
+
+    async def say(self, text: str) -> None:
+        """Print text that is safe to print, as it is.
+
+        Raises:
+            OSError: the terminal is gone.
+        """
+        self.lines += text.count("\n")
+        await to_thread.run_sync(_write, self._env, text)
+
+    async def change_line(self, number: int, text: str) -> None:
+        """Put another text into a line above, without disturbing what is being typed; one far up stays as it is.
+
+        Raises:
+            OSError: the terminal is gone.
+        """
+        up = self.lines - number
+        if 0 < up <= NEAR:
+            await to_thread.run_sync(_write, self._env, f"\x1b7\x1b[{up}A\r{text}\x1b[K\x1b8")
+
+    async def answer(self, prompt: str) -> str | None:
+        """The line typed after a prompt; None when the person closed the input (Ctrl-D), ``ESCAPE`` for the Esc key.
+
+        Raises:
+            OSError: the terminal is gone.
+        """
+        await self.say(prompt)
+        line = await self._keyboard.line()
+        self.lines += 1
+        return line
+
+
+class TerminalDesk:
+    """Holds the terminal for one question after the other; the picture (None: there is none) makes room for each.
+
+    What was typed before a question appeared is thrown away: nobody answers what they have not seen. Ctrl-C stays with
+    the run.
+    """
+
+    def __init__(self, env: CliEnvironment, picture: Picture | None = None) -> None:
+        self._env = env
+        self._picture = picture
+        self._queue = anyio.Lock()
+        self._is_asking = False
+
+    @asynccontextmanager
+    async def conversation(self, text: str, *, escape: bool = False) -> AsyncGenerator[Conversation]:
+        """Print ``text`` (safe to print, whole lines) and listen, once nobody else is asked.
+
+        With ``escape`` the Esc key answers at once. Cancelling gives the terminal back to the picture.
+
+        Raises:
+            OSError: the terminal is gone.
+        """
+        async with self._queue:
+            held = ExitStack()
+            try:
+                await to_thread.run_sync(self._begin, held, text)
+                keyboard = held.enter_context(Keyboard(self._env.stdin.fileno(), escape=escape))
+                keyboard.forget()
+                yield Conversation(self._env, keyboard)
+            finally:
+                with CancelScope(shield=True):
+                    await to_thread.run_sync(held.close)
+
+    def publish(self, event: Event) -> None:
+        """An EventSink: a pause is said at once while somebody is asked, for the picture is away."""
+        if self._is_asking and isinstance(event, WarningEvent) and event.code == PAUSING:
+            with suppress(OSError):
+                _write(self._env, f"\n  {one_line(event.message, NOTICE_LENGTH)}\n  > ")
+
+    def _begin(self, held: ExitStack, text: str) -> None:
+        if self._picture is not None:
+            held.enter_context(self._picture.pause())
+        held.callback(self._end)
+        _write(self._env, text)
+        self._is_asking = True
+
+    def _end(self) -> None:
+        self._is_asking = False
+        with suppress(OSError):
+            _write(self._env, "\n")
+
+
+def _write(env: CliEnvironment, text: str) -> None:
+    env.stdout.write(text)
+    env.stdout.flush()

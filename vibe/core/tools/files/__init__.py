@@ -1,0 +1,3 @@
+"""Files, found and read."""
+
+from __future__ import annotations

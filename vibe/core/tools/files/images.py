@@ -1,0 +1,38 @@
+"""Images as models take them: told by their first bytes, whole, and bounded."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import PurePath
+
+from vibe.core.messages import Image
+from vibe.core.tools.files.text_files import FileAccessError
+
+MAX_IMAGE_BYTES = 4_000_000
+"""Providers refuse images of more than about 5 MB; base64 makes four bytes of three, and some of them count that."""
+
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+
+
+def image_type(head: bytes) -> str | None:
+    """The media type that a file's first bytes tell of; None if it is no image that models take."""
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media_type for start, media_type in _SIGNATURES if head.startswith(start)), None)
+
+
+def as_image(data: bytes, media_type: str, name: str) -> Image:
+    """A whole image file for a message.
+
+    Raises:
+        FileAccessError: it is larger than models take.
+    """
+    if len(data) > MAX_IMAGE_BYTES:
+        smaller = f"make one of at most {MAX_IMAGE_BYTES} bytes first, {PurePath(name).stem}-small for example"
+        raise FileAccessError(name, f"is an image of {len(data)} bytes", smaller)
+    return Image(media_type=media_type, data=base64.b64encode(data).decode("ascii"))

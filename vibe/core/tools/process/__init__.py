@@ -1,0 +1,3 @@
+"""Commands, started and confined."""
+
+from __future__ import annotations

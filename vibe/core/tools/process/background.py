@@ -1,0 +1,171 @@
+"""Background commands: they run on while their agent works, and none of them outlives it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskGroup
+
+from vibe.core.tools.errors import ToolError
+from vibe.core.tools.process.runner import RunningCommand
+
+MOST_AT_ONCE = 8
+KEPT_CHARACTERS = 16_000
+"""How much of what nobody has read yet is kept: its end."""
+BATCH_SECONDS = 0.5
+"""After the first new output: how long to wait for what comes right behind it."""
+
+
+class BackgroundError(ToolError):
+    """A background command that can't be had."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundReport:
+    """How a command stands.
+
+    ``exit_code`` None: it runs. ``output`` is what nobody has read yet, ``dropped`` how many characters before it are
+    gone; ``output_files`` hold the whole of what is long. ``seconds`` since its start.
+    """
+
+    handle: str
+    command: str
+    exit_code: int | None
+    output: str
+    dropped: int
+    seconds: float
+    output_files: tuple[Path, ...] = ()
+
+
+async def _nothing() -> str:
+    return ""
+
+
+class _Command:
+    """One command and who reads it."""
+
+    def __init__(self, running: RunningCommand, line: str, after: Callable[[], Awaitable[str]]) -> None:
+        self.running = running
+        self.line = line
+        self.after = after
+        self.started = time.monotonic()
+        self.duration: float | None = None
+        self.scope = anyio.CancelScope()
+        self.ended = anyio.Event()
+        self.news = anyio.Event()
+        self.unread = ""
+        self.dropped = 0
+
+    async def read(self) -> None:
+        """Read until it ends or its scope is cancelled; then it has ended, whatever came."""
+        try:
+            with self.scope:
+                while (text := await self.running.next_output()) is not None:
+                    self._take(text)
+        finally:
+            await self.running.stop()
+            self._take(await self.after())
+            self.duration = time.monotonic() - self.started
+            self.ended.set()
+            self.news.set()
+
+    def _take(self, text: str) -> None:
+        if not text:
+            return
+        self.unread += text
+        surplus = len(self.unread) - KEPT_CHARACTERS
+        if surplus > 0:
+            self.unread = self.unread[surplus:]
+            self.dropped += surplus
+        self.news.set()
+
+
+class BackgroundCommands:
+    """The background commands of one agent, by handle."""
+
+    def __init__(self, group: TaskGroup) -> None:
+        self._group = group
+        self._commands: dict[str, _Command] = {}
+
+    def check_room(self) -> None:
+        """See that one more may start.
+
+        Raises:
+            BackgroundError: too many run already.
+        """
+        active = [handle for handle, command in self._commands.items() if not command.ended.is_set()]
+        if len(active) >= MOST_AT_ONCE:
+            raise BackgroundError(f"{len(active)} background commands run already; stop one of {', '.join(active)}")
+
+    def adopt(self, running: RunningCommand, line: str, after: Callable[[], Awaitable[str]] = _nothing) -> str:
+        """Take over a command that has just been started; the handle names it from now on.
+
+        ``after`` is called once it has ended, and adds to what it printed.
+        """
+        handle = f"bg{len(self._commands) + 1}"
+        command = _Command(running, line, after)
+        self._commands[handle] = command
+        self._group.start_soon(command.read)
+        return handle
+
+    async def report(self, handle: str, *, wait_seconds: float = 0.0) -> BackgroundReport:
+        """How a command stands, once it has said something new or ended, or after ``wait_seconds``.
+
+        Raises:
+            BackgroundError: nothing has that handle.
+        """
+        command = self._get(handle)
+        with anyio.move_on_after(wait_seconds):
+            await command.news.wait()
+            with anyio.move_on_after(BATCH_SECONDS):
+                await command.ended.wait()
+        return self._taken(handle, command)
+
+    async def stop(self, handle: str) -> BackgroundReport:
+        """End a command with everything it started; harmless if it has ended.
+
+        Raises:
+            BackgroundError: nothing has that handle.
+        """
+        command = self._get(handle)
+        command.scope.cancel()
+        await command.ended.wait()
+        return self._taken(handle, command)
+
+    def _taken(self, handle: str, command: _Command) -> BackgroundReport:
+        output, dropped = command.unread, command.dropped
+        command.unread, command.dropped = "", 0
+        result = command.running.result()
+        done = command.ended.is_set()
+        if not done:
+            command.news = anyio.Event()
+        return BackgroundReport(
+            handle=handle,
+            command=command.line,
+            exit_code=result.exit_code if done else None,
+            output=output,
+            dropped=dropped,
+            seconds=time.monotonic() - command.started if command.duration is None else command.duration,
+            output_files=result.output_files,
+        )
+
+    def _get(self, handle: str) -> _Command:
+        if handle not in self._commands:
+            known = ", ".join(self._commands) or "none"
+            raise BackgroundError(f"there is no background command {handle!r}; there are: {known}")
+        return self._commands[handle]
+
+
+@asynccontextmanager
+async def background_commands() -> AsyncGenerator[BackgroundCommands]:
+    """The background commands of one agent; what still runs at the end of the block is ended with all it started."""
+    async with anyio.create_task_group() as group:
+        try:
+            yield BackgroundCommands(group)
+        finally:
+            group.cancel_scope.cancel()

@@ -1,0 +1,83 @@
+"""A shell line made ready to run: with its shell, and confined where there is something that confines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from anyio import to_thread
+
+from vibe.core.sandbox.confinement import Confinement, Guard, Place
+from vibe.core.sandbox.port import Confined, ReadOnlyUnavailableError
+from vibe.core.sandbox.secrets import secrets_below
+from vibe.core.system.shield import shielded
+from vibe.core.tools.permissions import is_sensitive
+from vibe.core.tools.process.kept_state import stateful_argv
+from vibe.core.tools.process.runner import CommandResult, shell_argv
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellCommand:
+    """What to start for a line, and with which variables. ``confined_by`` None: it runs as the user would run it.
+
+    ``guard`` keeps what decides what runs later as it is. Whoever runs the line calls ``put_aside`` once it has ended, however it did.
+    """
+
+    argv: tuple[str, ...]
+    environ: Mapping[str, str]
+    confined_by: Confinement | None = None
+    place: Place | None = None
+    guard: Guard | None = None
+
+    async def put_aside(self) -> str:
+        """Rename what it made and may not make, and say so; mostly nothing."""
+        if self.guard is None:
+            return ""
+        return await shielded(partial(to_thread.run_sync, self.guard.end))
+
+    def note(self, result: CommandResult) -> str:
+        """What to tell where the sandbox may have refused something; mostly nothing."""
+        if self.confined_by is None or self.place is None:
+            return ""
+        return self.confined_by.note(f"{result.stdout}\n{result.stderr}", result.exit_code, self.place)
+
+    def annotated(self, result: CommandResult) -> CommandResult:
+        """The result with the note at the end of what went to standard error."""
+        note = self.note(result)
+        return replace(result, stderr=f"{result.stderr.rstrip()}\n{note}\n".lstrip()) if note else result
+
+
+async def shell_command(
+    line: str, environ: Mapping[str, str], confinement: Confinement | None, place: Place, *, stateful: bool = False
+) -> ShellCommand:
+    """Make a line ready; a ``stateful`` one tells its folder and variables as it ends (see ``shell_state``).
+
+    Raises:
+        SandboxUnavailableError: a sandbox is required and none works.
+        ReadOnlyUnavailableError: the place is ``read_only``, and that can't be had.
+    """
+    argv = tuple(shell_argv(line, environ))
+    if stateful:
+        argv = stateful_argv(argv)
+    if confinement is None:
+        if place.read_only:
+            raise ReadOnlyUnavailableError("there is no sandbox")
+        return ShellCommand(argv=argv, environ=environ)
+    environ = confinement.without_keys(environ)
+    guard, confined = await to_thread.run_sync(_confined, confinement, argv, environ, place)
+    if confined is None:
+        return ShellCommand(argv=argv, environ=environ)
+    return ShellCommand(argv=confined.argv, environ=confined.environ, confined_by=confinement, place=place, guard=guard)
+
+
+def _confined(
+    confinement: Confinement, argv: Sequence[str], environ: Mapping[str, str], place: Place
+) -> tuple[Guard, Confined | None]:
+    guard = confinement.guard(place)
+    if not place.read_only:
+        return guard, confinement.confine(argv, environ, place)
+    secrets = secrets_below((*place.roots, *place.readable), is_sensitive)
+    if secrets is None:
+        raise ReadOnlyUnavailableError("the workspace holds too many files to look for secrets")
+    return guard, confinement.confine(argv, environ, replace(place, secrets=secrets))

@@ -1,0 +1,337 @@
+"""Child processes: started in a session of their own, bounded in memory, and never left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import lru_cache
+from pathlib import Path
+
+from anyio import CancelScope, create_task_group, move_on_after, to_thread, wait_readable
+
+from vibe.core.tools.errors import ToolError
+from vibe.core.tools.process.capture import Capture, OutputLimit
+from vibe.core.tools.process.output_log import ROOM, OutputLog
+from vibe.core.tools.process.starter import Started, start
+
+__all__ = [
+    "NOT_INTERACTIVE",
+    "SECRET_NAMES",
+    "CommandResult",
+    "CommandStartError",
+    "OutputLimit",
+    "RunningCommand",
+    "child_environ",
+    "run_command",
+    "shell_argv",
+]
+
+NOT_INTERACTIVE = {
+    "CI": "true",
+    "NONINTERACTIVE": "1",
+    "NO_TTY": "1",
+    "TERM": "dumb",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""What tells programs that nobody is there to answer."""
+
+SECRET_NAMES = (
+    "*API_KEY*", "*APIKEY*", "*_KEY", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*",
+    "*PRIVATE_KEY*", "*ACCESS_KEY*", "*_PAT", "*_PWD",
+)  # fmt: skip
+"""Variables that commands a model writes don't get to see."""
+
+MISLEADING_NAMES = frozenset({
+    "BASHOPTS",
+    "CDPATH",
+    "GLOBIGNORE",
+    "POSIXLY_CORRECT",
+    "RIPGREP_CONFIG_PATH",
+    "SHELLOPTS",
+})
+"""Variables by which a command would go, or look, elsewhere than its words say."""
+
+TICK_SECONDS = 0.1
+LAST_EXIT_SECONDS = 5.0
+"""Longer than whoever watches over a command takes to end all of it."""
+LAST_OUTPUT_SECONDS = 0.5
+CHUNK_BYTES = 64 * 1024
+MOST_REPORTED = 128 * 1024
+"""Of a report that is longer one byte more is read."""
+KILLED = 137
+
+
+class CommandStartError(ToolError):
+    """A command could not be started at all."""
+
+    def __init__(self, cwd: Path, problem: str) -> None:
+        super().__init__(f"no command can be started in {str(cwd)!r}: {problem}; check that the folder exists")
+        self.cwd = cwd
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """What a command came to.
+
+    ``exit_code`` is the shell's: 128 plus the signal when one ended it. ``stdout`` and ``stderr`` are text, with a
+    note where ``*_dropped`` bytes are missing; ``output_files`` hold the whole of what was cut. ``report`` is what it told by
+    its descriptor 9, if it had one.
+    """
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    timed_out: bool
+    duration_s: float
+    stdout_dropped: int = 0
+    stderr_dropped: int = 0
+    output_files: tuple[Path, ...] = ()
+    report: bytes | None = None
+
+    @property
+    def is_success(self) -> bool:
+        """Whether it came to its end in time, and that with exit code 0."""
+        return self.exit_code == 0 and not self.timed_out
+
+
+IS_SECRET = re.compile("|".join(translate(pattern) for pattern in SECRET_NAMES))
+
+
+def child_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` without secrets and what misleads, with what tells programs that nobody is there to answer."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name not in MISLEADING_NAMES and not IS_SECRET.match(name.upper())
+    }
+    return kept | NOT_INTERACTIVE
+
+
+async def run_command(
+    command: str | Sequence[str],
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    timeout: float | None = None,  # noqa: ASYNC109  a caller's own deadline would lose what was printed
+    on_output: Callable[[str], Awaitable[None]] | None = None,
+    limit: OutputLimit | None = None,
+) -> CommandResult:
+    """Run a shell line (or an argv) to its end and return what it printed.
+
+    Standard input is empty, there is no terminal, and ``environ`` is all the command gets (see ``child_environ``).
+    When it ends, runs past ``timeout`` seconds or the call is cancelled, everything it started in its session is
+    stopped: SIGTERM, SIGKILL after 2 s. If this process is killed, the session is killed too. ``on_output`` gets
+    whole lines about ten times a second; where output comes faster than that, only the end of it.
+
+    Raises:
+        CommandStartError: there is no such folder, or the system refuses a process.
+    """
+    running = await RunningCommand.start(command, cwd=cwd, environ=environ, timeout=timeout, limit=limit)
+    try:
+        while (text := await running.next_output()) is not None:
+            if text and on_output is not None:
+                await on_output(text)
+    finally:
+        await running.stop()
+    return running.result()
+
+
+class RunningCommand:
+    """A command under way, for callers that can't hand over a callback: read ``next_output`` until it is None."""
+
+    def __init__(
+        self,
+        process: Started,
+        pipes: tuple[int, int],
+        limits: tuple[OutputLimit, float | None],
+        report: int | None = None,
+    ) -> None:
+        stdout, stderr = pipes
+        limit, timeout = limits
+        self._process = process
+        self._report = report
+        self._told: bytes | None = None
+        self._log = limit.log
+        self._streams = (Capture(stdout, "stdout", limit), Capture(stderr, "stderr", limit))
+        self._started = time.monotonic()
+        self._deadline = None if timeout is None else self._started + timeout
+        self._timed_out = False
+        self._stopped = False
+        self._duration = 0.0
+
+    @classmethod
+    async def start(
+        cls,
+        command: str | Sequence[str],
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        timeout: float | None = None,  # noqa: ASYNC109  it limits the command, not this call
+        limit: OutputLimit | None = None,
+        reports: bool = False,
+    ) -> RunningCommand:
+        """Start it; the caller must ``stop`` it, whatever happens. One that ``reports`` gets a file to do so as its descriptor 9.
+
+        Raises:
+            CommandStartError: there is no such folder, or the system refuses a process.
+        """
+        argv = shell_argv(command, environ) if isinstance(command, str) else list(command)
+        ours, theirs = _pipes()
+        report = await to_thread.run_sync(_open_report) if reports else None
+        try:
+            process = await start(argv, cwd, environ, theirs, report)
+        except (OSError, ValueError) as error:
+            _close(*ours, report)
+            problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise CommandStartError(cwd, problem) from error
+        except BaseException:
+            _close(*ours, report)
+            raise
+        finally:
+            _close(*theirs)
+        return cls(process, ours, (limit or OutputLimit(), timeout), report)
+
+    async def next_output(self) -> str | None:
+        """What it printed since the last call, in whole lines, after about 0.1 s; None once it has ended."""
+        if self._stopped:
+            return None
+        wait = TICK_SECONDS if self._deadline is None else min(TICK_SECONDS, self._deadline - time.monotonic())
+        with move_on_after(max(wait, 0)):
+            await self._read_until(self._process.ended)
+        if self._process.code is None and not self._process.is_gone:
+            await _written(self._log)
+            if self._deadline is None or time.monotonic() < self._deadline:
+                return self._live(final=False)
+            self._timed_out = True
+        await self.stop()
+        return self._live(final=True)
+
+    async def stop(self) -> None:
+        """End everything it started and read what is left to read; shielded from cancellation, harmless twice."""
+        if self._stopped:
+            return
+        self._duration = time.monotonic() - self._started
+        with CancelScope(shield=True):
+            if not (self._process.is_gone and self._process.code is not None and self._is_read()):
+                await self._read_until(self._end)
+            self._stopped = True
+            self._process.close()
+            for stream in self._streams:
+                await stream.finish()
+            if self._report is not None:
+                self._told = await to_thread.run_sync(_read_report, self._report)
+
+    def result(self) -> CommandResult:
+        """What it came to, once ``stop`` has returned."""
+        code = KILLED if self._process.code is None else self._process.code
+        out, err = self._streams
+        return CommandResult(
+            exit_code=code if code >= 0 else 128 - code,
+            stdout=out.text(),
+            stderr=err.text(),
+            timed_out=self._timed_out,
+            duration_s=self._duration,
+            stdout_dropped=out.dropped,
+            stderr_dropped=err.dropped,
+            output_files=tuple(stream.file for stream in self._streams if stream.file is not None),
+            report=self._told,
+        )
+
+    def _live(self, *, final: bool) -> str:
+        return "".join(stream.take_live(final=final) for stream in self._streams)
+
+    async def _read_until(self, condition: Callable[[], Awaitable[None]]) -> None:
+        async with create_task_group() as readers:
+            for stream in self._streams:
+                readers.start_soon(_read, stream, self._log)
+            await condition()
+            readers.cancel_scope.cancel()
+
+    def _is_read(self) -> bool:
+        """Read what is there; whether that was all, and none of it has to be written before more is read."""
+        for stream in self._streams:
+            while not (stream.ended.is_set() or stream.is_waiting):
+                try:
+                    stream.feed(os.read(stream.descriptor, CHUNK_BYTES))
+                except BlockingIOError:
+                    break
+        return all(stream.ended.is_set() for stream in self._streams) and (
+            self._log is None or self._log.waiting <= ROOM
+        )
+
+    async def _end(self) -> None:
+        with move_on_after(LAST_EXIT_SECONDS):
+            await self._process.gone()
+        with move_on_after(LAST_OUTPUT_SECONDS):
+            for stream in self._streams:
+                await stream.ended.wait()
+
+
+async def _written(log: OutputLog | None, room: int = 0) -> None:
+    """Have a log on disk in which more than ``room`` bytes wait."""
+    if log is not None and log.waiting > room:
+        with CancelScope(shield=True):
+            await to_thread.run_sync(log.write)
+
+
+async def _read(stream: Capture, log: OutputLog | None) -> None:
+    while not stream.ended.is_set():
+        await wait_readable(stream.descriptor)
+        try:
+            data = os.read(stream.descriptor, CHUNK_BYTES)
+        except BlockingIOError:
+            continue
+        stream.feed(data)
+        if stream.is_waiting:
+            with CancelScope(shield=True):
+                await to_thread.run_sync(stream.keep)
+        await _written(log, ROOM)
+
+
+def shell_argv(command: str, environ: Mapping[str, str]) -> list[str]:
+    """The shell that runs a line: bash, else whatever ``/bin/sh`` is."""
+    return [_shell(environ.get("PATH")), "-c", command]
+
+
+@lru_cache(maxsize=8)
+def _shell(path: str | None) -> str:
+    return shutil.which("bash", path=path) or "/bin/sh"
+
+
+def _pipes() -> tuple[tuple[int, int], tuple[int, int]]:
+    """Our ends of stdout and stderr, and the child's."""
+    stdout, child_out = os.pipe()
+    stderr, child_err = os.pipe()
+    os.set_blocking(stdout, False)
+    os.set_blocking(stderr, False)
+    return (stdout, stderr), (child_out, child_err)
+
+
+def _open_report() -> int:
+    """A file without a name."""
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _read_report(descriptor: int) -> bytes:
+    """All of it, or a byte more than the most; the file goes."""
+    try:
+        return os.pread(descriptor, MOST_REPORTED + 1, 0)
+    finally:
+        os.close(descriptor)
+
+
+def _close(*descriptors: int | None) -> None:
+    for descriptor in descriptors:
+        if descriptor is not None:
+            os.close(descriptor)

@@ -1,0 +1,3 @@
+"""A command line, judged: what it would read, write and run."""
+
+from __future__ import annotations

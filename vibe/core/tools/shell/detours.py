@@ -1,0 +1,168 @@
+"""How a program may be run by a detour: fed to a shell, in a text of another language, by a wrapper nobody knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import Enum
+
+from vibe.core.tools.shell.carried_text import evaluated_texts, likely_texts
+from vibe.core.tools.shell.interpreters import RECIPES, SCRIPTED, commands_in, commands_in_recipes, commands_in_sed
+from vibe.core.tools.shell.parser import ShellLine
+from vibe.core.tools.shell.plain_programs import PLAIN_PROGRAMS
+from vibe.core.tools.shell.words import decoded
+from vibe.core.tools.shell.wrappers import SHELLS, Words, name_of, positions, runner_of, unversioned
+
+
+class Feed(Enum):
+    """What a program takes its input for."""
+
+    SHELL = "shell text"
+    TABLE = "a table of jobs"
+    SCRIPT = "a program text"
+    RECIPES = "rules of a makefile"
+    VALUES = "values that are run later"
+
+
+FED = re.compile(r"-|/dev/(?:stdin|null|fd/\d+)|/proc/self/fd/\d+|/proc/\d+/fd/\d+")
+"""Names of what a line feeds; ``/dev/null`` stands for a process substitution."""
+WRAPPING = frozenset({"env", "nice", "nohup", "setsid", "command", "exec", "timeout", "stdbuf", "sudo", *SHELLS})
+READING = frozenset({"mapfile", "read", "readarray"})
+JOB_TIME = re.compile(r"^\s*(?:@\w+|(?:[\d*,/-]+\s+){5})\s*", re.MULTILINE)
+
+
+def taken_from_input(words: Words, *, fed: bool) -> Iterator[Feed]:
+    """What the program may take what it is fed for."""
+    program = _plain_name(words[0])
+    rest = [word or "" for word in words[1:]]
+    operands = [word for word in rest if not word.startswith(("-", "+")) or word == "-"]
+    takes_input = not operands or any(FED.fullmatch(word) for word in operands)
+    if (
+        (program in SHELLS and (takes_input or "-s" in rest))
+        or (program in {".", "source"} and operands and FED.fullmatch(operands[0]))
+        or program in {"at", "batch", "parallel"}
+        or (program == "xargs" and _runs_what_it_reads(words))
+        or (program == "ssh" and fed and len(operands) == 1)
+    ):
+        yield Feed.SHELL
+    elif program == "crontab" and takes_input:
+        yield Feed.TABLE
+    elif program in RECIPES and ((fed and rest[-1:] == ["-f"]) or any(FED.fullmatch(word) for word in rest)):
+        yield Feed.RECIPES
+    elif (program in SCRIPTED or program == "sed") and (takes_input or program in {"ed", "ex"}):
+        yield Feed.SCRIPT
+    if program in READING:
+        yield Feed.VALUES
+
+
+def _runs_what_it_reads(words: Words) -> bool:
+    """Whether ``xargs`` takes the name of a program, or a script, from what it reads."""
+    starts = positions(words)
+    last = starts[-1]
+    inner = words[last:]
+    known = name_of(inner[0])
+    if known in SHELLS or known in {"{}", "%", "@"}:
+        return True
+    return len(positions(inner)) == 1 and (last == 0 or known in WRAPPING)
+
+
+def fed_texts(line: ShellLine, feed: Feed) -> Iterator[str]:
+    """What a line may feed to such a program, as shell text."""
+    if feed is Feed.VALUES and not _runs_unknown(line):
+        return
+    for text in _inputs(line):
+        if feed is Feed.SCRIPT:
+            yield from commands_in(text)
+            yield from commands_in_sed(text)
+        elif feed is Feed.RECIPES:
+            yield from commands_in_recipes(text)
+        else:
+            yield JOB_TIME.sub("", text) if feed is Feed.TABLE else text
+
+
+def _inputs(line: ShellLine) -> Iterator[str]:
+    yield from line.fed_texts
+    for command in line.commands:
+        if command.argv[:1] in {("echo",), ("printf",)}:
+            words = [decoded(word) for word in command.argv[1:] if not word.startswith("-")]
+            yield " ".join(words)
+            yield " ".join(words[1:])
+
+
+def guessed_texts(words: Words, line: ShellLine) -> Iterator[str]:
+    """What the command that ``words`` begin with may run, for all that is known of it."""
+    program = name_of(words[0])
+    yield from evaluated_texts(words)
+    yield from likely_texts(words)
+    yield from _of_another_language(_plain_name(words[0]), [word for word in words[1:] if word is not None])
+    if program in line.passing:
+        yield from _suffixes(words)
+    elif program not in line.functions and _is_unknown_wrapper(words[0]):
+        yield from _wrapped(words)
+    elif "/" in (words[0] or "") and "--" in words:
+        yield " ".join(word for word in words[list(words).index("--") + 1 :] if word is not None)
+    if words[0] is None or _evaluates_unknown(program, words):
+        yield from _values_run(line)
+
+
+def _plain_name(word: str | None) -> str:
+    """The name of a program without folder and version."""
+    program = name_of(word)
+    return program if program in SCRIPTED or program in SHELLS else unversioned(program) or program
+
+
+def _of_another_language(program: str, words: Sequence[str]) -> Iterator[str]:
+    values = tuple(word.partition("=")[2] for word in words if re.match(r"(?:-v)?\w+=", word))
+    for word in words:
+        if program in SCRIPTED:
+            yield from commands_in(word, values)
+        elif program == "sed":
+            yield from commands_in_sed(word.removeprefix("--expression="))
+        elif program in RECIPES:
+            yield from commands_in_recipes(word.removeprefix("--eval="))
+
+
+def _is_unknown_wrapper(first: str | None) -> bool:
+    """Whether it may be a wrapper that nobody here knows: a plain name in no table."""
+    program = name_of(first)
+    if not first or "/" in first or not re.fullmatch(r"[a-z][\w.+-]*", program):
+        return False
+    names = {program, unversioned(program)}
+    return not any(names & table for table in (PLAIN_PROGRAMS, SCRIPTED, SHELLS)) and runner_of(program) is None
+
+
+def _wrapped(words: Words) -> Iterator[str]:
+    """Every word as a text of its own, and all that follows one as another."""
+    yield from (word for word in words[1:] if word and re.search(r"[\s;|&]", word))
+    yield from _suffixes(words)
+
+
+def _suffixes(words: Words) -> Iterator[str]:
+    for start in range(1, min(len(words), MOST_WORDS)):
+        word = words[start]
+        if word and re.fullmatch(r"[\w./+-]+", word) and not word.startswith("-"):
+            yield " ".join(one for one in words[start:] if one is not None)
+
+
+MOST_WORDS = 24
+
+
+def _evaluates_unknown(program: str, words: Words) -> bool:
+    """Whether text that only running tells is run as a script."""
+    unknown = any(word is None for word in words)
+    return (unknown and program in {"eval", "source", ".", *SHELLS}) or any(
+        word is not None and word.startswith("--config-env") for word in words
+    )
+
+
+def _runs_unknown(line: ShellLine) -> bool:
+    return any(not command.words or command.words[0].text is None for command in line.commands)
+
+
+def _values_run(line: ShellLine) -> Iterator[str]:
+    """What variables and positional parameters of the line hold."""
+    yield from (value for _, value in line.held)
+    yield from _inputs(line)
+    for command in line.commands:
+        if command.argv[:1] == ("set",) or command.argv[:2] == ("printf", "-v"):
+            yield from _suffixes(command.argv)

@@ -1,0 +1,143 @@
+"""Shell lines as a syntax tree sees them: every command wherever it stands, and what makes a line hard to foresee."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from vibe.core.tools.shell.flow import Flow
+from vibe.core.tools.shell.words import Place, ShellCommand, State, Word
+
+if TYPE_CHECKING:
+    from tree_sitter import Parser, Tree
+
+__all__ = ["ShellCommand", "ShellLine", "Word", "parse_line"]
+
+INVISIBLE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
+ODD_CHARACTER = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]|\\\s")
+"""The last part: around a backslash before white space the parser and bash part ways."""
+
+
+HERE_DOCUMENT = re.compile(r"<<-?[ \t]*['\"\\]?(?P<end>\w+)")
+MAX_LINE = 32_768
+MAX_NODES = 16_000
+MAX_NESTING = 100
+"""Beyond these a line is not read: what nobody could read at a glance is asked about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellLine:
+    """All commands of a line, and in words why it may do more than they say.
+
+    ``inputs`` are files it reads by ``<``; ``fed_texts`` what here-documents and here-strings hold, which a shell would
+    run. ``opaque`` says why not all of it was read, or nothing. ``barred``: not even where nothing can be written does it
+    only read, or nobody can say what it would run. ``plain``: it has no variables, substitutions, loops or conditions.
+
+    Of what it may run by a detour: ``nested`` is text of substitutions that another word or a variable carries,
+    ``held`` what variables are set to, ``passing`` those of its ``functions`` that run their words.
+    """
+
+    commands: tuple[ShellCommand, ...]
+    surprises: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+    fed_texts: tuple[str, ...] = ()
+    opaque: str = ""
+    barred: bool = False
+    plain: bool = True
+    nested: tuple[str, ...] = ()
+    held: tuple[tuple[str, str], ...] = ()
+    passing: frozenset[str] = frozenset()
+    functions: frozenset[str] = frozenset()
+
+
+@lru_cache(maxsize=256)
+def parse_line(line: str, start: Place = ()) -> ShellLine:
+    """Parse a shell line that begins in ``start``; what can't be understood is a surprise, never an error."""
+    if len(line) > MAX_LINE:
+        return _unread(f"it is longer than {MAX_LINE:,} characters, which are not looked through".replace(",", " "))
+    source = line.encode(errors="surrogatepass")
+    tree = _parser().parse(source)
+    if tree.root_node.descendant_count > MAX_NODES or _nests_deeply(tree):
+        return _unread("it holds more than can be looked through")
+    flow = Flow()
+    if ODD_CHARACTER.search(line) or _has_invisible(line):
+        flow.surprise("it holds unusual characters", barred=True)
+    flow.walk(tree.root_node, State(places=frozenset({start})), fed=False)
+    if tree.root_node.has_error:
+        flow.surprise("it does not parse as shell", barred=True)
+        flow.commands += _rough_commands(line)
+    return ShellLine(
+        commands=tuple(flow.commands),
+        surprises=tuple(dict.fromkeys(flow.surprises)),
+        inputs=tuple(flow.inputs),
+        fed_texts=tuple(dict.fromkeys((*flow.fed_texts, *_here_documents(line)))),
+        barred=flow.barred or flow.reads_surroundings,
+        plain=flow.plain,
+        nested=tuple(flow.nested),
+        held=tuple(flow.held),
+        passing=frozenset(flow.passing),
+        functions=frozenset(flow.functions),
+    )
+
+
+def _here_documents(line: str) -> Iterator[str]:
+    """The texts of here-documents as they stand in a line: the parser takes some for words."""
+    for found in HERE_DOCUMENT.finditer(line):
+        body = line[found.end() :].partition("\n")[2]
+        end = re.search(rf"^\t*{re.escape(found['end'])}$", body, re.MULTILINE)
+        yield body[: end.start()] if end else body
+
+
+def _unread(why: str) -> ShellLine:
+    return ShellLine(commands=(), surprises=(why,), opaque=why)
+
+
+def _rough_commands(line: str) -> list[ShellCommand]:
+    """The commands of a line that does not parse, as far as its operators tell them apart."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    commands: list[list[Word]] = [[]]
+    try:
+        for token in lexer:
+            if set(token) <= set("();<>|&"):
+                commands.append([])
+            else:
+                commands[-1].append(Word(text=token, pattern=True))
+    except ValueError:
+        pass
+    return [ShellCommand(words=tuple(words)) for words in commands if words]
+
+
+def _nests_deeply(tree: Tree) -> bool:
+    cursor = tree.walk()
+    while True:
+        if cursor.depth > MAX_NESTING:
+            return True
+        if cursor.goto_first_child() or cursor.goto_next_sibling():
+            continue
+        while cursor.goto_parent():
+            if cursor.goto_next_sibling():
+                break
+        else:
+            return False
+
+
+def _has_invisible(line: str) -> bool:
+    """Whether a character that nobody sees, or that turns the text around, is in it."""
+    if line.isascii():
+        return False
+    return any(unicodedata.category(char) in INVISIBLE for char in line if not char.isascii())
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Parser:
+    import tree_sitter_bash  # noqa: PLC0415  a native library, needed only once a command is judged
+    from tree_sitter import Language, Parser  # noqa: PLC0415  a native library, needed only once a command is judged
+
+    return Parser(Language(tree_sitter_bash.language()))

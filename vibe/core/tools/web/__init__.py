@@ -1,0 +1,3 @@
+"""Pages of the web, fetched and made text."""
+
+from __future__ import annotations
