@@ -10,8 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.unit.core.tools import shell_lab
-from tests.unit.core.tools.bash_lines import EVASIONS, EVERYDAY
+from tests.unit.core.tools.shell import shell_lab
+from tests.unit.core.tools.shell.bash_lines import EVASIONS, EVERYDAY
 from vibe.core.tools.shell.deny_rules import inspect
 from vibe.core.tools.shell.parser import parse_line
 from vibe.core.tools.shell.policy import DEFAULT_ALLOWED, DEFAULT_DENIED, DEFAULT_DENIED_STANDALONE, classify

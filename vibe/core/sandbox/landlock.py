@@ -16,7 +16,7 @@ from vibe.core.sandbox.secrets import confined_environ, prepare_temp
 from vibe.core.sandbox.temporary import brief_folder
 
 LAUNCHER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_launch.py")))
-"""What a confined command begins with. Whoever starts many of them need not start an interpreter for each (see ``_starter``)."""
+"""What a confined command begins with. Whoever starts many of them need not start an interpreter for each (see ``starter_program``)."""
 PROBE_SECONDS = 10
 LIMITS = (
     "the modes of files outside can be changed, Unix sockets and terminals can't be opened, and what decides what runs later "

@@ -29,7 +29,7 @@ from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop
 
-PROGRAM = Path(__file__).parents[2] / "fakes" / "step_program.py"
+PROGRAM = Path(__file__).parents[3] / "fakes" / "step_program.py"
 NEVER = NeverStop()
 
 

@@ -27,7 +27,7 @@ PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); from vibe.core.tools.process.starter_program import main; "
     "sys.exit(main(int(sys.argv[2]), sys.argv[3:]))"
 )
-HERE = str(Path(__file__).parents[3])
+HERE = str(Path(__file__).parents[4])
 LENGTH = struct.Struct("!I")
 LEAVE_SECONDS = 2.0
 AT_ONCE_BYTES = 32 * 1024
@@ -36,7 +36,7 @@ AT_ONCE_BYTES = 32 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A command to start, as ``_starter`` takes it."""
+    """A command to start, as ``starter_program`` takes it."""
 
     data: bytes
     descriptors: tuple[int, ...]

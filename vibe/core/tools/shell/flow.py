@@ -90,6 +90,7 @@ class Flow(Expansions):
         return handler(node, state, fed)
 
     def in_order(self, nodes: Iterable[Node], state: State, *, fed: bool) -> State:
+        """Return what is known after all of ``nodes``, one after the other."""
         for node in nodes:
             state = self.walk(node, state, fed=fed)
         return state

@@ -214,6 +214,7 @@ def find_paths(words: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 
 def check_test(words: Sequence[str]) -> str:
+    """Return why `test` may run something, given these words; empty: it can't."""
     unknown = (word for word in words if word.startswith("-") and word not in TEST_OPERATORS)
     return next((f"'test {word}' may run something" for word in unknown), "")
 
@@ -239,6 +240,7 @@ def check_strings(words: Sequence[str]) -> str:
 
 
 def check_jq(script: str) -> str:
+    """Return what a jq script reads besides its input; empty: nothing."""
     return "reads variables or modules" if JQ_REACH.search(script) else ""
 
 
@@ -329,6 +331,7 @@ def something(check: Callable[[Sequence[str]], str]) -> Callable[[Sequence[str]]
 
 
 def reader(row: str, operands: Operands = Operands.PATHS) -> Reader:
+    """Return the rules of a program whose options stand in ``row``."""
     return Reader(options=options_in(row), operands=operands)
 
 

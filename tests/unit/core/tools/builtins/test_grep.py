@@ -11,7 +11,7 @@ from tests.unit.core.tools.builtins.calling import Caller, make
 from tests.unit.core.tools.watching import alive, pid_in
 from vibe.core.tools.builtins.grep import Grep
 from vibe.core.tools.errors import PathOutsideError, ToolError
-from vibe.core.tools.files import search as _search
+from vibe.core.tools.files import search
 from vibe.core.tools.files.search import BadPatternError, find_ripgrep
 from vibe.core.tools.files.text_files import FileAccessError
 
@@ -183,7 +183,7 @@ async def test_ripgrep_is_killed_when_the_call_is_cancelled(
 async def test_a_named_pipe_where_patterns_should_be_keeps_nobody(
     tmp_path: Path, name: str, use_ripgrep: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_search, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(search, "PATIENCE_SECONDS", 0.2)
     root = tmp_path / "w"
     (root / "sub").mkdir(parents=True)
     os.mkfifo(root / name)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.core.tools import shell_lab
-from tests.unit.core.tools.shell_lab import ShellLab
+from tests.unit.core.tools.shell import shell_lab
+from tests.unit.core.tools.shell.shell_lab import ShellLab
 from vibe.core.tools.shell.approval_scope import covered_commands
 from vibe.core.tools.shell.project_checks import CHECKS
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.core.tools.bash_carried_lines import CARRIED, HARMLESS_MENTIONS
-from tests.unit.core.tools.bash_wrapped_lines import PLAIN_ARGUMENTS, WRAPPERS
+from tests.unit.core.tools.shell.bash_carried_lines import CARRIED, HARMLESS_MENTIONS
+from tests.unit.core.tools.shell.bash_wrapped_lines import PLAIN_ARGUMENTS, WRAPPERS
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.shell.approval_scope import covered_commands
 from vibe.core.tools.shell.deny_rules import inspect

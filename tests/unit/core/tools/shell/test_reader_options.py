@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from tests.unit.core.tools import option_probe, shell_lab
-from tests.unit.core.tools.shell_lab import ShellLab
+from tests.unit.core.tools.shell import option_probe, shell_lab
+from tests.unit.core.tools.shell.shell_lab import ShellLab
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.shell.option_specs import Reader
 from vibe.core.tools.shell.policy import DEFAULT_ALLOWED, classify

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.core.tools import shell_lab
-from tests.unit.core.tools.bash_construct_lines import CONSTRUCTED, HARMLESS
-from tests.unit.core.tools.bash_everyday_lines import LOOKING
-from tests.unit.core.tools.bash_hostile_lines import HOSTILE
-from tests.unit.core.tools.bash_lines import EVASIONS, EVERYDAY, UNREADABLE
-from tests.unit.core.tools.bash_option_lines import EXPANDED, HIDDEN, SCRIPTS
-from tests.unit.core.tools.shell_lab import SECRET, ShellLab
+from tests.unit.core.tools.shell import shell_lab
+from tests.unit.core.tools.shell.bash_construct_lines import CONSTRUCTED, HARMLESS
+from tests.unit.core.tools.shell.bash_everyday_lines import LOOKING
+from tests.unit.core.tools.shell.bash_hostile_lines import HOSTILE
+from tests.unit.core.tools.shell.bash_lines import EVASIONS, EVERYDAY, UNREADABLE
+from tests.unit.core.tools.shell.bash_option_lines import EXPANDED, HIDDEN, SCRIPTS
+from tests.unit.core.tools.shell.shell_lab import SECRET, ShellLab
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.shell.paths import candidates
 from vibe.core.tools.shell.policy import (

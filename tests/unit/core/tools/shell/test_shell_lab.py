@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.core.tools import shell_lab
-from tests.unit.core.tools.shell_lab import ShellLab
+from tests.unit.core.tools.shell import shell_lab
+from tests.unit.core.tools.shell.shell_lab import ShellLab
 
 
 @pytest.fixture(scope="module")

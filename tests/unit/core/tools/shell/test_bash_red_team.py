@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.core.tools import shell_lab
-from tests.unit.core.tools.bash_red_team_lines import LAYOUTS, TRICKS
-from tests.unit.core.tools.shell_lab import SECRET, ShellLab
+from tests.unit.core.tools.shell import shell_lab
+from tests.unit.core.tools.shell.bash_red_team_lines import LAYOUTS, TRICKS
+from tests.unit.core.tools.shell.shell_lab import SECRET, ShellLab
 from vibe.core.tools.base import ToolPermission
 from vibe.core.tools.shell.policy import DEFAULT_ALLOWED, DEFAULT_DENIED, DEFAULT_DENIED_STANDALONE, classify
 from vibe.core.tools.workspace import Workspace

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.core.tools import shell_lab
-from tests.unit.core.tools.bash_everyday_lines import LOOKING
-from tests.unit.core.tools.shell_lab import ShellLab
+from tests.unit.core.tools.shell import shell_lab
+from tests.unit.core.tools.shell.bash_everyday_lines import LOOKING
+from tests.unit.core.tools.shell.shell_lab import ShellLab
 from vibe.core.tools.shell.script_rules import check_awk, check_sed
 
 SED = ("w new", "e pwn", "r .env", "W new", "R .env", "s/", "/", "/", "\\", "[", "]", "^", "p", "d", ";", ";", "\n", "{", "}", "1", "$", ",", "!",
