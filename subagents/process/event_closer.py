@@ -1,4 +1,4 @@
-"""LooseEnds: knows what a step's events began and did not end, and ends it when the step's process is gone."""
+"""EventCloser: knows what a step's events began and did not end, and ends it when the step's process is gone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Agent:
         self.cost_usd = None if self.cost_usd is None or usage.cost_usd is None else self.cost_usd + usage.cost_usd
 
 
-class LooseEnds:
+class EventCloser:
     """Hands events on and remembers the subagents, calls and requests among them that are open."""
 
     def __init__(self, sink: EventSink, clock: Callable[[], float] = time.monotonic) -> None:
@@ -74,7 +74,7 @@ class LooseEnds:
                 pass
         self._sink.publish(event)
 
-    def tie_up(self, outcome: str, reason: str, detail: str) -> None:
+    def close_open(self, outcome: str, reason: str, detail: str) -> None:
         """End what is open, innermost first; ``detail`` says for people why."""
         for asked in list(self._approvals.values()):
             self.publish(_of(asked, ApprovalDecisionEvent(request_id=asked.request_id, decision="deny", reason=detail)))

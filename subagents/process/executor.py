@@ -18,8 +18,8 @@ from msgspec import structs
 from subagents.agent.run_services import RunServices
 from subagents.executor import ENVIRONMENT_REASON, StepExecutor, StepResult, StepTask, StopSignal, unserved
 from subagents.process.child_process import ProcessStartError, StepProcess, StepProgram
-from subagents.process.event_closer import LooseEnds
-from subagents.process.parent import StepDesk
+from subagents.process.event_closer import EventCloser
+from subagents.process.parent import StepServer
 from subagents.process.pool import ProcessPool
 from subagents.process.protocol import Begin, Cancel, LinkError, MismatchError, Stop
 from subagents.step.tamper_guard import Neighbours
@@ -85,7 +85,7 @@ class ProcessExecutor:
             await attempt.work(task, stop)
         finally:
             await attempt.end()
-        result = attempt.desk.result or await self._unfinished(task, attempt)
+        result = attempt.server.result or await self._unfinished(task, attempt)
         if result.reason == "internal" and attempt.printed:
             logger.error("step %s in its process:\n%s", task.step_id, attempt.printed)
         return result
@@ -94,7 +94,7 @@ class ProcessExecutor:
         """What an attempt came to that did not say so itself; its calls are counted all the same."""
         folder = await anyio.to_thread.run_sync(self._step_folder, task.step_id)
         usage, cost_usd = await anyio.to_thread.run_sync(attempt_spending, folder, task.attempt)
-        for lost, lost_usd in attempt.desk.lost:
+        for lost, lost_usd in attempt.server.lost:
             usage += lost
             cost_usd = None if cost_usd is None or lost_usd is None else cost_usd + lost_usd
         return structs.replace(attempt.verdict(), usage=usage, cost_usd=cost_usd)
@@ -106,8 +106,8 @@ class _Attempt:
     def __init__(self, process: StepProcess, services: RunServices, others: Callable[[], Sequence[str]]) -> None:
         self._process = process
         self._account = services.account
-        self._ends = LooseEnds(services.sink)
-        self.desk = StepDesk(replace(services, sink=self._ends), process.link, others)
+        self._events = EventCloser(services.sink)
+        self.server = StepServer(replace(services, sink=self._events), process.link, others)
         self._flaw: LinkError | None = None
         self._hung_up = False
         self._stopped = False
@@ -127,11 +127,11 @@ class _Attempt:
 
     async def end(self) -> None:
         """See to it that nothing of it is left, among the processes and in what was announced."""
-        told = self.desk.result is not None
+        told = self.server.result is not None
         await self._process.end(grace_seconds=EXIT_SECONDS if self._hung_up else 0.0)
         if not told:
             verdict = self.verdict()
-            self._ends.tie_up(verdict.outcome.value, verdict.reason or "", verdict.detail)
+            self._events.close_open(verdict.outcome.value, verdict.reason or "", verdict.detail)
 
     @property
     def printed(self) -> str:
@@ -150,10 +150,10 @@ class _Attempt:
 
     async def _serve(self, task: StepTask) -> None:
         try:
-            if await self.desk.meet():
-                await self.desk.send(Begin(task, self._account.usage, self._account.cost_usd))
+            if await self.server.meet():
+                await self.server.send(Begin(task, self._account.usage, self._account.cost_usd))
                 self._begun.set()
-                await self.desk.serve()
+                await self.server.serve()
             self._hung_up = True
         except LinkError as error:
             self._flaw = error
@@ -166,8 +166,8 @@ class _Attempt:
     async def _let_leave(self) -> None:
         """Hear its last words after a call to leave."""
         try:
-            await self.desk.send(Cancel())
-            await self.desk.serve(leaving=True)
+            await self.server.send(Cancel())
+            await self.server.serve(leaving=True)
             self._hung_up = True
         except LinkError as error:
             self._flaw = error
@@ -177,7 +177,7 @@ class _Attempt:
         await self._begun.wait()
         while not stop.requested:  # noqa: ASYNC110  the signal of a run is looked at, it can't be waited for
             await anyio.sleep(STOP_POLL_SECONDS)
-        await self.desk.send(Stop())
+        await self.server.send(Stop())
 
     def _cause(self) -> str:
         if self._flaw is not None:

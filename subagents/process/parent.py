@@ -64,7 +64,7 @@ class _Lease:
     worst_cost: float | None = None
 
 
-class StepDesk:
+class StepServer:
     """Serves one step's process. ``result`` is what the attempt came to, None while it has not said.
 
     ``lost`` is what the calls may have taken that were under way when the process died: nobody knows, so they are

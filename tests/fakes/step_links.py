@@ -14,7 +14,7 @@ from subagents.agent.budget import Account, Limits
 from subagents.agent.run_services import RunServices
 from subagents.agent.spawner import SpawnPool
 from subagents.process.child import StepLink
-from subagents.process.parent import StepDesk
+from subagents.process.parent import StepServer
 from subagents.process.transport import Transport
 from tests.fakes.memory_link import memory_link
 from vibe.core.agents.manager import AgentManager, AgentSources
@@ -86,10 +86,10 @@ def shared_of_a_run(
 
 @dataclass
 class LinkedStep:
-    """A step's process as both ends see it; ``link`` is its own, ``desk`` the run's, ``theirs`` what carries its words."""
+    """A step's process as both ends see it; ``link`` is its own, ``server`` the run's, ``theirs`` what carries its words."""
 
     link: StepLink
-    desk: StepDesk
+    server: StepServer
     theirs: Transport
 
     def die(self) -> None:
@@ -107,9 +107,9 @@ async def linked_step(
     link (None: in memory).
     """
     ours, theirs = ends or memory_link()
-    step = LinkedStep(link=StepLink(theirs), desk=StepDesk(shared, ours, lambda: neighbours), theirs=theirs)
+    step = LinkedStep(link=StepLink(theirs), server=StepServer(shared, ours, lambda: neighbours), theirs=theirs)
     async with anyio.create_task_group() as served, anyio.create_task_group() as process:
-        served.start_soon(step.desk.serve)
+        served.start_soon(step.server.serve)
         process.start_soon(step.link.attend)
         yield step
         process.cancel_scope.cancel()

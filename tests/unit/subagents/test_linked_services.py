@@ -24,7 +24,7 @@ from subagents.process.child import (
     StepLink,
     ask_in_turn,
 )
-from subagents.process.parent import StepDesk
+from subagents.process.parent import StepServer
 from subagents.process.protocol import (
     AGENTS,
     Begin,
@@ -145,7 +145,7 @@ async def test_a_call_whose_process_dies_is_booked_with_all_the_room_it_had() ->
 
     assert shared.account.usage == Usage(100, 300, 0, 1)
     assert shared.account.cost_usd == pytest.approx((100 * 1 + 300 * 10) / 1e6)
-    assert step.desk.lost == [(shared.account.usage, shared.account.cost_usd)]
+    assert step.server.lost == [(shared.account.usage, shared.account.cost_usd)]
 
 
 async def test_what_a_finished_process_forgot_to_give_back_is_given_back() -> None:
@@ -154,7 +154,7 @@ async def test_what_a_finished_process_forgot_to_give_back_is_given_back() -> No
         await ledger_of(step).reserve(MODEL, 100, 300)
         step.link.end(Ended(StepResult(outcome=Outcome.COMPLETED)))
 
-    assert step.desk.result == StepResult(outcome=Outcome.COMPLETED)
+    assert step.server.result == StepResult(outcome=Outcome.COMPLETED)
     assert shared.account.usage == Usage()
     assert (await shared.account.reserve(MODEL, 100, 900)).max_completion_tokens == 900
 
@@ -295,12 +295,12 @@ async def test_giving_back_twice_does_nothing() -> None:
 
 async def test_both_ends_say_hello_and_know_what_the_other_can_do() -> None:
     ours, theirs = memory_link()
-    desk, step = StepDesk(shared_of_a_run(), ours, tuple), StepLink(theirs)
-    await desk.send(Hello.own(("approvals",)))
+    server, step = StepServer(shared_of_a_run(), ours, tuple), StepLink(theirs)
+    await server.send(Hello.own(("approvals",)))
 
     await step.greet((AGENTS,))
 
-    assert await desk.meet()
+    assert await server.meet()
     assert (step.can("approvals"), step.can("questions")) == (True, False)
 
 
@@ -331,4 +331,4 @@ async def test_a_process_that_is_gone_without_a_word_is_no_mismatch() -> None:
     ours, theirs = memory_link()
     theirs.close()
 
-    assert not await StepDesk(shared_of_a_run(), ours, tuple).meet()
+    assert not await StepServer(shared_of_a_run(), ours, tuple).meet()

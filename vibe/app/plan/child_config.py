@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from subagents.agent.budget import Limits
 from vibe.app.engine.build import EngineRequest
-from vibe.app.plan.step_surroundings import StepPlace
+from vibe.app.plan.step_context import StepPlace
 from vibe.core.tools.permissions import ApprovalMode
 
 

@@ -51,8 +51,8 @@ from vibe.app.plan.replanning import replan_policy, step_limits_of
 from vibe.app.plan.result import broken_off_record, plan_record
 from vibe.app.plan.reuse import note_commit
 from vibe.app.plan.rewind import recorded
+from vibe.app.plan.step_context import StepPlace, step_context
 from vibe.app.plan.step_executor import APPROVAL_MODES, PlanSteps, plan_limits, step_executor
-from vibe.app.plan.step_surroundings import StepPlace, step_context
 from vibe.app.plan.usage_history import earlier_spending, removed_from, revision_agents, revisions_folder
 from vibe.app.plan.worktrees import clear_worktrees, worktree_executor
 from vibe.core.errors import EnvironmentFailure

@@ -17,7 +17,7 @@ from subagents.step.local_executor import LocalExecutor
 from subagents.step.tamper_guard import Neighbours
 from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
-from vibe.app.plan.step_surroundings import StepPlace, step_context
+from vibe.app.plan.step_context import StepPlace, step_context
 from vibe.core.errors import UsageError
 from vibe.core.tools.permissions import ApprovalMode
 

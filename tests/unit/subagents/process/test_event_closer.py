@@ -15,7 +15,7 @@ from ipc.events import (
     UsageEvent,
 )
 from ipc.sink import MemorySink, TaggingSink
-from subagents.process.event_closer import LooseEnds
+from subagents.process.event_closer import EventCloser
 from tests.fakes.clock import ManualClock
 
 
@@ -31,7 +31,7 @@ def finished() -> SubAgentFinishedEvent:
 
 def test_what_was_begun_and_not_ended_is_ended_by_whom_it_was_begun() -> None:
     seen, clock = MemorySink(), ManualClock()
-    ends = LooseEnds(seen, clock)
+    ends = EventCloser(seen, clock)
     outer = TaggingSink(ends, subagent_id="outer", subagent_step_id="s")
     inner = TaggingSink(ends, subagent_id="inner", subagent_step_id="s")
     outer.publish(started())
@@ -44,7 +44,7 @@ def test_what_was_begun_and_not_ended_is_ended_by_whom_it_was_begun() -> None:
     clock.advance(2.0)
     begun = len(seen.events)
 
-    ends.tie_up("failed", "crashed", "gone")
+    ends.close_open("failed", "crashed", "gone")
 
     def of(agent: str) -> dict[str, Any]:
         return {"subagent_id": agent, "subagent_step_id": "s"}
@@ -61,7 +61,7 @@ def test_what_was_begun_and_not_ended_is_ended_by_whom_it_was_begun() -> None:
 
 def test_what_has_ended_is_not_ended_again() -> None:
     seen = MemorySink()
-    ends = LooseEnds(seen)
+    ends = EventCloser(seen)
     sink = TaggingSink(ends, subagent_id="a", subagent_step_id="s")
     events: list[Event] = [
         started(),
@@ -76,7 +76,7 @@ def test_what_has_ended_is_not_ended_again() -> None:
     for event in events:
         sink.publish(event)
 
-    ends.tie_up("failed", "crashed", "gone")
-    ends.tie_up("failed", "crashed", "gone")
+    ends.close_open("failed", "crashed", "gone")
+    ends.close_open("failed", "crashed", "gone")
 
     assert len(seen.events) == len(events)
