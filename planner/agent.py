@@ -23,7 +23,7 @@ from planner.planning import planned
 from planner.repair import Repaired
 from planner.revision import Proposal, ProviderRefused, RevisionRequest, already_tried, revise
 from planner.revision_policy import policy_problems, with_inheritance
-from subagents.agent.reader import Reader, ReaderLimits
+from subagents.agent.reader import ReaderLimits, ReadOnlyAgent
 from subagents.agent.run_context import AgentContext
 from subagents.worktree.failed_work import KeptBy, KeptWork
 from vibe.core.agent_loop import ActResult
@@ -95,7 +95,7 @@ class PlannerAgent:
             UsageError: the model can't be had.
         """
         context = self._context
-        reader = Reader(CALLER, context, self._limits)
+        reader = ReadOnlyAgent(CALLER, context, self._limits)
         offer = PlanOffer(goal, {"model": reader.model.key})
         acted = await planned(reader, "plan", goal_prompt(goal, attended=context.user_input is not None), offer, stop)
         plan = offer.plan if offer.accepted else None
@@ -162,7 +162,7 @@ class PlannerAgent:
             workspace = workspace.granting([request.kept.folder], write=False)
         context = replace(self._context, sink=sink, user_input=None, workspace=workspace)
         conversation = await to_thread.run_sync(self._conversation, f"{failed.id}.{agent_id}.jsonl")
-        reader, started = Reader(CALLER, context, self._limits, conversation), context.run.clock()
+        reader, started = ReadOnlyAgent(CALLER, context, self._limits, conversation), context.run.clock()
         self._announce(reader, sink, offer.name, f"Mend the plan after {failed.title}")
         told = revision_prompt(request, in_place=in_place, new_commands=self._new_commands)
         acted = await planned(reader, "revise", told, offer)
@@ -207,7 +207,7 @@ class PlannerAgent:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         return Transcript(path=self._folder / name)
 
-    def _announce(self, reader: Reader, sink: EventSink, offer_name: str, title: str) -> None:
+    def _announce(self, reader: ReadOnlyAgent, sink: EventSink, offer_name: str, title: str) -> None:
         sink.publish(
             SubAgentStartedEvent(
                 title=title,

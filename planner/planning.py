@@ -10,7 +10,7 @@ from anyio import to_thread
 
 from planner.plan_offers import Offer
 from planner.planner_prompts import planner_prompt
-from subagents.agent.reader import Reader
+from subagents.agent.reader import ReadOnlyAgent
 from vibe.core.agent_loop import ActResult
 from vibe.core.outcome import Outcome
 from vibe.core.stop import NeverStop, StopSignal
@@ -24,7 +24,7 @@ SHOWN_CHARACTERS = 300
 
 
 async def planned(
-    reader: Reader, orders: Literal["plan", "revise"], prompt: str, offer: Offer, stop: StopSignal | None = None
+    reader: ReadOnlyAgent, orders: Literal["plan", "revise"], prompt: str, offer: Offer, stop: StopSignal | None = None
 ) -> ActResult:
     """Have an offer made, by the standing ``orders`` of that name. What goes wrong is in the result."""
     text = await to_thread.run_sync(planner_prompt, orders)

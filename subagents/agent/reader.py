@@ -39,7 +39,7 @@ class ReaderLimits:
     max_context_tokens: int = 100_000
 
 
-class Reader:
+class ReadOnlyAgent:
     """Reads in one workspace, for one task.
 
     ``name`` is what replays, logs and budgets know it by; ``conversation`` is an empty one (None: kept in memory).

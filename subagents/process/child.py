@@ -17,7 +17,7 @@ from subagents.executor import StepTask
 from subagents.process.protocol import (
     Announced,
     Asked,
-    Cancel,
+    CancelAttempt,
     ClaimsBeside,
     Ended,
     FromStep,
@@ -32,7 +32,7 @@ from subagents.process.protocol import (
     ProviderSlot,
     Refused,
     Returned,
-    Stop,
+    StopAtTurnEnd,
     SubagentPlace,
     ToStep,
     TurnToAsk,
@@ -165,9 +165,9 @@ class StepLink:
                     if waiting is not None:
                         waiting.answer = message
                         waiting.answered.set()
-                case Stop():
+                case StopAtTurnEnd():
                     self.requested = True
-                case Cancel():
+                case CancelAttempt():
                     return True
                 case _:
                     pass

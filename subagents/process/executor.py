@@ -21,7 +21,7 @@ from subagents.process.child_process import ProcessStartError, StepProcess, Step
 from subagents.process.event_closer import EventCloser
 from subagents.process.parent import StepServer
 from subagents.process.pool import ProcessPool
-from subagents.process.protocol import Begin, Cancel, LinkError, MismatchError, Stop
+from subagents.process.protocol import Begin, CancelAttempt, LinkError, MismatchError, StopAtTurnEnd
 from subagents.step.tamper_guard import Neighbours
 from subagents.step.usage_recovery import attempt_spending
 from vibe.core.outcome import Outcome
@@ -166,7 +166,7 @@ class _Attempt:
     async def _let_leave(self) -> None:
         """Hear its last words after a call to leave."""
         try:
-            await self.server.send(Cancel())
+            await self.server.send(CancelAttempt())
             await self.server.serve(leaving=True)
             self._hung_up = True
         except LinkError as error:
@@ -177,7 +177,7 @@ class _Attempt:
         await self._begun.wait()
         while not stop.requested:  # noqa: ASYNC110  the signal of a run is looked at, it can't be waited for
             await anyio.sleep(STOP_POLL_SECONDS)
-        await self.server.send(Stop())
+        await self.server.send(StopAtTurnEnd())
 
     def _cause(self) -> str:
         if self._flaw is not None:

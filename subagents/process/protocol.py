@@ -226,15 +226,15 @@ class Refused(Struct, frozen=True, omit_defaults=True, tag="refused"):
     spent: str = ""
 
 
-class Stop(Struct, frozen=True, tag="stop"):
+class StopAtTurnEnd(Struct, frozen=True, tag="stop"):
     """Stop at the end of the turn."""
 
 
-class Cancel(Struct, frozen=True, tag="cancel"):
+class CancelAttempt(Struct, frozen=True, tag="cancel"):
     """Stop now: end what was started, and leave."""
 
 
-ToStep: TypeAlias = Hello | Prepare | Begin | Granted | Refused | Stop | Cancel
+ToStep: TypeAlias = Hello | Prepare | Begin | Granted | Refused | StopAtTurnEnd | CancelAttempt
 
 
 def _plain(value: object) -> Any:

@@ -34,16 +34,16 @@ def looks_like_test(name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class CommandWord:
     """A word of a line; ``runs``: it is a program, or what an interpreter is given."""
 
     text: str
     runs: bool
 
 
-def words_of(line: str, root: Path) -> tuple[list[Word], list[Path]]:
+def words_of(line: str, root: Path) -> tuple[list[CommandWord], list[Path]]:
     """The words of a line, those of lines in quotes too, and the folders they may be meant from."""
-    words: list[Word] = []
+    words: list[CommandWord] = []
     folders = [root]
     starts, given, before = True, False, ""
     for text in _split(line):
@@ -58,7 +58,7 @@ def words_of(line: str, root: Path) -> tuple[list[Word], list[Path]]:
         if before in ENTERING and entered.is_dir():
             folders.append(normal(entered))
         else:
-            words.append(Word(text, runs=starts or given))
+            words.append(CommandWord(text, runs=starts or given))
         given = (starts and bool(INTERPRETER.fullmatch(text.rsplit("/", 1)[-1]))) or (given and text.startswith("-"))
         starts = starts and _sets_variable(text)
         before = text

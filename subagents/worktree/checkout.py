@@ -16,7 +16,7 @@ from pathlib import Path
 from subagents.worktree.admin import add_worktree, admin_folder, forget_worktree
 from subagents.worktree.errors import GitFailedError, MergeRefusedError, WorktreeError, name_some
 from subagents.worktree.git import Git
-from subagents.worktree.merge import Conflict
+from subagents.worktree.merge import MergeConflict
 from subagents.worktree.repository import Base, Change, Repository
 from subagents.worktree.setup import link_shared, shared_links
 from subagents.worktree.submodules import check_submodules
@@ -111,7 +111,7 @@ class WorktreeFolder:
         self._git("update-ref", self.ref, commit)
         return commit, changes
 
-    def begin_conflict(self, work: str, conflict: Conflict) -> None:
+    def begin_conflict(self, work: str, conflict: MergeConflict) -> None:
         """Merge what is there now into the step's work, as far as it goes, and leave the rest marked."""
         if self._merge_head() == conflict.onto:
             return
@@ -126,7 +126,7 @@ class WorktreeFolder:
             if not _is_marked(self.path / path, conflict.onto):
                 self._explain(path, conflict.onto)
 
-    def unresolved(self, conflict: Conflict) -> str:
+    def unresolved(self, conflict: MergeConflict) -> str:
         """What stands against committing the resolution, or nothing."""
         if self._merge_head() != conflict.onto and not self._holds(conflict.onto):
             return "the merge was given up in the worktree"
@@ -134,7 +134,7 @@ class WorktreeFolder:
         marked = [path for path in paths if _is_marked(self.path / path, conflict.onto)]
         return f"marks of conflicts are left in {name_some(marked)}" if marked else ""
 
-    def end_conflict(self, conflict: Conflict, message: str) -> str:
+    def end_conflict(self, conflict: MergeConflict, message: str) -> str:
         """Commit the resolution on what it was merged with, and end the merge."""
         commit = self.repository.commit(self._tree(), [conflict.onto], message)
         self._git("symbolic-ref", "HEAD", self.ref)

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from subagents.executor import StepResult, StepTask, total_usage
 from subagents.worktree.checkout import OUR_LABEL
-from subagents.worktree.merge import Conflict
+from subagents.worktree.merge import MergeConflict
 from subagents.worktree.repository import Base, Repository
 from vibe.core.modes import ExecutionMode
 
@@ -38,7 +38,7 @@ Change nothing else. Do not commit, abort or start the merge again: the host com
 class Resolving:
     """A conflict to be resolved: the ``round``-th of the step's. ``theirs`` says what came into the project meanwhile."""
 
-    conflict: Conflict
+    conflict: MergeConflict
     round: int
     theirs: Sequence[str]
 
@@ -88,7 +88,7 @@ def check_task(task: StepTask) -> StepTask:
     return replace(task.with_step(title=f"Check the merge of: {task.step.title}"), only_checks=True)
 
 
-def other_side(repository: Repository, base: Base, conflict: Conflict) -> tuple[str, ...]:
+def other_side(repository: Repository, base: Base, conflict: MergeConflict) -> tuple[str, ...]:
     """What came into the project since the step began, in the files that clash, in words."""
     paths = [f":(top,literal){path}" for path in conflict.paths]
     words = ("log", "-z", f"-{MOST_COMMITS}", "--no-merges", "--format=%s (%b)", f"{base.head}..{conflict.head}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from subagents.worktree.errors import GitFailedError
-from vibe.core.system.git.calls import Answer, GitCall, run_git
+from vibe.core.system.git.calls import GitCall, GitOutput, run_git
 
 OLDEST = (2, 38)
 """``merge-tree --write-tree`` came with it."""
@@ -36,7 +36,7 @@ class Git:
         """The same git, whose commands keep ``descriptor`` open."""
         return replace(self, held=(*self.held, descriptor))
 
-    def __call__(self, *words: str, stdin: bytes = b"", index: Path | None = None) -> Answer:
+    def __call__(self, *words: str, stdin: bytes = b"", index: Path | None = None) -> GitOutput:
         """Run a command that has to succeed; ``index`` in place of the folder's own.
 
         Raises:
@@ -47,7 +47,7 @@ class Git:
             raise GitFailedError(words, self.folder, answer.problem)
         return answer
 
-    def ask(self, *words: str, stdin: bytes = b"", index: Path | None = None) -> Answer:
+    def ask(self, *words: str, stdin: bytes = b"", index: Path | None = None) -> GitOutput:
         """Run a command whose failure is an answer, too.
 
         Raises:

@@ -15,7 +15,7 @@ from subagents.worktree.apply import apply_merge, is_merged
 from subagents.worktree.checkout import PUT_AWAY, WorktreeFolder, remove_folder
 from subagents.worktree.errors import MergeRefusedError, StaleTreeError, WorktreeError, name_some
 from subagents.worktree.lock import index_lock
-from subagents.worktree.merge import Conflict, Words, Work, plan_merge
+from subagents.worktree.merge import MergeConflict, Words, Work, plan_merge
 from subagents.worktree.repository import Change, Repository, take_base
 from subagents.worktree.state import RECORD_FILE, Phase, WorktreeRecord, read_record, write_record
 
@@ -178,7 +178,7 @@ class StepWorktree:
         plan = plan_merge(repository, record.base, work)
         if plan is None:
             return self._write(structs.replace(record, phase=Phase.MERGED))
-        if isinstance(plan, Conflict):
+        if isinstance(plan, MergeConflict):
             return self._write(structs.replace(record, phase=Phase.RESOLVING, conflict=plan, rounds=record.rounds + 1))
         merging = self._write(structs.replace(record, phase=Phase.MERGING, plan=plan))
         try:
@@ -208,7 +208,7 @@ class StepWorktree:
                 return self._write(merged)
         return self._write(structs.replace(record, phase=Phase.FINISHED, plan=None))
 
-    def begin_conflict(self, repository: Repository) -> Conflict:
+    def begin_conflict(self, repository: Repository) -> MergeConflict:
         """Bring the worktree into the middle of the merge that clashes.
 
         Raises:
@@ -228,14 +228,14 @@ class StepWorktree:
         record = self._attempt.step_folder / f"verification.{self._attempt.number}.merge{self._record().rounds}.json"
         return Verification(task, self.folder.workdir, record, tuple)
 
-    def unresolved(self, conflict: Conflict, checks: Verification) -> str:
+    def unresolved(self, conflict: MergeConflict, checks: Verification) -> str:
         """What stands against committing the resolution, or nothing."""
         clashing = {self._repository.from_workspace(path) for path in conflict.paths}
         changed = [path for path in checks.changed() if path not in clashing]
         tampered = f"{name_some(changed)} belong to the step's checks and were changed" if changed else ""
         return self.folder.unresolved(conflict) or tampered
 
-    def end_conflict(self, conflict: Conflict, result: StepResult) -> WorktreeRecord:
+    def end_conflict(self, conflict: MergeConflict, result: StepResult) -> WorktreeRecord:
         """Take the resolution for the step's work from now on; ``result`` counts what it took.
 
         Raises:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from subagents.worktree.errors import GitFailedError, MergeRefusedError, name_some
-from subagents.worktree.repository import ABSENT, GITLINK, Base, Change, Repository, Standing
+from subagents.worktree.repository import ABSENT, GITLINK, Base, Change, Repository, RepositoryState
 
 
 class MergePlan(Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class MergePlan(Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
 
 
-class Conflict(Struct, frozen=True, kw_only=True):
+class MergeConflict(Struct, frozen=True, kw_only=True):
     """The step's work does not fit what is there now: ``onto``, to which ``head`` is the last commit. ``paths`` clash."""
 
     onto: str
@@ -68,70 +68,72 @@ class Merged:
     clashes: tuple[str, ...]
 
 
-def plan_merge(repository: Repository, base: Base, step: Work) -> MergePlan | Conflict | None:
+def plan_merge(repository: Repository, base: Base, step: Work) -> MergePlan | MergeConflict | None:
     """How to merge a step's work, made on ``base``; None if it changes nothing. With both locks held.
 
     Raises:
         MergeRefusedError: the repository went elsewhere, is in the middle of something, or a submodule changed.
     """
-    standing = _standing(repository, base)
+    state = _checked_state(repository, base)
     if not step.changes:
         return None
     inner = [change.path for change in step.changes if GITLINK in (change.old_mode, change.new_mode)]
     if inner:
         raise MergeRefusedError(f"{name_some(inner)} is a repository of its own, whose changes can't be merged")
-    is_real = base.commit == base.head and repository.is_ancestor(base.head, standing.head)
+    is_real = base.commit == base.head and repository.is_ancestor(base.head, state.head)
     if is_real:
-        plan = _plan_clean(repository, standing, base, step)
+        plan = _plan_clean(repository, state, base, step)
         if plan is not None:
             return plan
-    return _plan_dirty(repository, standing, base, step, is_real=is_real)
+    return _plan_dirty(repository, state, base, step, is_real=is_real)
 
 
-def _standing(repository: Repository, base: Base) -> Standing:
+def _checked_state(repository: Repository, base: Base) -> RepositoryState:
     busy = repository.busy_with()
     if busy:
         raise MergeRefusedError(f"{busy} is under way in the repository: finish or abort it, then merge the branch")
-    standing = repository.standing()
-    if standing.unmerged:
+    state = repository.state()
+    if state.unmerged:
         raise MergeRefusedError("the repository has unresolved conflicts: resolve them, then merge the branch")
-    if standing.ref != base.ref:
-        was, now = base.ref or "a detached HEAD", standing.ref or "a detached HEAD"
+    if state.ref != base.ref:
+        was, now = base.ref or "a detached HEAD", state.ref or "a detached HEAD"
         raise MergeRefusedError(f"the repository is at {now} now and was at {was} when the step began")
-    return standing
+    return state
 
 
-def _plan_clean(repository: Repository, standing: Standing, base: Base, step: Work) -> MergePlan | Conflict | None:
+def _plan_clean(
+    repository: Repository, state: RepositoryState, base: Base, step: Work
+) -> MergePlan | MergeConflict | None:
     """The merge with the last commit, if the user's files are as committed wherever it writes."""
-    head, work, changes = standing.head, step.commit, step.changes
-    if _meets(changes, standing.dirty):
+    head, work, changes = state.head, step.commit, step.changes
+    if _meets(changes, state.dirty):
         return None
     tree = f"{work}^{{tree}}"
     if head != base.commit:
         merged = merge_trees(repository, head, work)
         if merged.clashes:
-            return None if standing.dirty else Conflict(onto=head, head=head, ref=standing.ref, paths=merged.clashes)
+            return None if state.dirty else MergeConflict(onto=head, head=head, ref=state.ref, paths=merged.clashes)
         tree = merged.tree
         changes = repository.changes(head, tree)
-        if _meets(changes, standing.dirty):
+        if _meets(changes, state.dirty):
             return None
     commit = repository.commit(tree, [head, work], step.words.merge) if changes else None
     return MergePlan(head=head, commit=commit, files=changes, index=changes)
 
 
 def _plan_dirty(
-    repository: Repository, standing: Standing, base: Base, step: Work, *, is_real: bool
-) -> MergePlan | Conflict:
+    repository: Repository, state: RepositoryState, base: Base, step: Work, *, is_real: bool
+) -> MergePlan | MergeConflict:
     """The two merges, where the user's files are not as committed, or the step did not start from a commit of theirs."""
-    head = standing.head
+    head = state.head
     now = repository.snapshot()
     onto = repository.commit(now, [base.commit], "What the working tree held when a step of a plan was merged\n")
     seen = merge_trees(repository, onto, step.commit)
     if seen.clashes:
-        return Conflict(onto=onto, head=head, ref=standing.ref, paths=seen.clashes)
+        return MergeConflict(onto=onto, head=head, ref=state.ref, paths=seen.clashes)
     files = repository.changes(now, seen.tree)
     ours = head if is_real else repository.commit(f"{head}^{{tree}}", [base.commit], "The last commit\n")
-    tree = _committable(repository, standing, merge_trees(repository, ours, step.commit))
+    tree = _committable(repository, state, merge_trees(repository, ours, step.commit))
     index = repository.changes(head, tree)
     committed = {change.path for change in index}
     commit = None
@@ -142,10 +144,10 @@ def _plan_dirty(
     return MergePlan(head=head, commit=commit, files=files, index=index, left_out=left_out)
 
 
-def _committable(repository: Repository, standing: Standing, merged: Merged) -> str:
+def _committable(repository: Repository, state: RepositoryState, merged: Merged) -> str:
     """The merged tree without the paths that clash with the last commit or that the user staged."""
-    changed = repository.changes(standing.head, merged.tree)
-    undo = [change for change in changed if change.path in standing.staged or change.path in merged.clashes]
+    changed = repository.changes(state.head, merged.tree)
+    undo = [change for change in changed if change.path in state.staged or change.path in merged.clashes]
     if any(change.old_mode == ABSENT and change.path in merged.clashes for change in undo):
         undo = list(changed)  # a file that was given a new name, too: commit all of it or nothing
     if not undo:

@@ -56,7 +56,7 @@ class Change(Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RepositoryState:
     """Where HEAD is, and which paths differ from it: in the index (``staged``), and anywhere (``dirty``).
 
     A folder of which git knows nothing stands for what is in it, with a ``/`` at its end.
@@ -100,7 +100,7 @@ class Repository:
         """The same repository, whose commands keep a lock's descriptor open."""
         return replace(self, git=self.git.holding(descriptor))
 
-    def standing(self) -> Standing:
+    def state(self) -> RepositoryState:
         """How it stands now."""
         words = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--no-renames")
         return parse_status(self.git(*words, "--ignore-submodules=all", "--", ":/", *self.outside).items)
@@ -271,10 +271,10 @@ def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: S
     workspace, busy = repository.workspace, repository.busy_with()
     if busy:
         raise WorktreeRefusedError(workspace, f"{busy} is under way in the repository", "finish or abort it first")
-    standing = repository.standing()
-    if standing.unmerged:
+    state = repository.state()
+    if state.unmerged:
         raise WorktreeRefusedError(workspace, "the repository has unresolved conflicts", "resolve them first")
-    dirty = [path for path in standing.dirty if path not in set(_below(repository.top, not_counted))]
+    dirty = [path for path in state.dirty if path not in set(_below(repository.top, not_counted))]
     if dirty and not allow_dirty:
         fix = "commit or stash what is not committed, or let the steps start from it with --allow-dirty"
         raise WorktreeRefusedError(workspace, f"the working tree is not clean ({name_some(dirty)})", fix)
@@ -282,18 +282,18 @@ def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: S
 
 def take_base(repository: Repository) -> Base:
     """The state of the user's files at this moment, as a commit to start from; with the repository's lock held."""
-    standing = repository.standing()
-    head = Base(commit=standing.head, head=standing.head, ref=standing.ref)
-    if not standing.dirty:
+    state = repository.state()
+    head = Base(commit=state.head, head=state.head, ref=state.ref)
+    if not state.dirty:
         return head
     tree = repository.snapshot()
-    if not repository.changes(standing.head, tree):
+    if not repository.changes(state.head, tree):
         return head
-    commit = repository.commit(tree, [standing.head], "What the working tree held when a step of a plan started\n")
-    return Base(commit=commit, head=standing.head, ref=standing.ref)
+    commit = repository.commit(tree, [state.head], "What the working tree held when a step of a plan started\n")
+    return Base(commit=commit, head=state.head, ref=state.ref)
 
 
-def parse_status(items: Sequence[str]) -> Standing:
+def parse_status(items: Sequence[str]) -> RepositoryState:
     """The answer of ``git status --porcelain=v2 --branch -z --no-renames``."""
     head, ref = "", DETACHED
     staged: set[str] = set()
@@ -316,7 +316,7 @@ def parse_status(items: Sequence[str]) -> Standing:
                 dirty.append(path)
                 if rest[0] != ".":
                     staged.add(path)
-    return Standing(head=head, ref=ref, staged=frozenset(staged), dirty=tuple(dirty), unmerged=unmerged)
+    return RepositoryState(head=head, ref=ref, staged=frozenset(staged), dirty=tuple(dirty), unmerged=unmerged)
 
 
 def _change(raw: str, path: str) -> Change:

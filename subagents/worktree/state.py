@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from subagents.executor import StepResult
 from subagents.worktree.errors import WorktreeError
-from subagents.worktree.merge import Conflict, MergePlan
+from subagents.worktree.merge import MergeConflict, MergePlan
 from subagents.worktree.repository import Base
 from vibe.core.system.files import replace_file
 
@@ -47,7 +47,7 @@ class WorktreeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     phase: Phase
     work: str | None = None
     result: StepResult | None = None
-    conflict: Conflict | None = None
+    conflict: MergeConflict | None = None
     rounds: int = 0
     plan: MergePlan | None = None
     left_out: tuple[str, ...] = ()

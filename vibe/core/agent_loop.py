@@ -126,7 +126,7 @@ class AgentLoop:
         while True:
             if stop.requested:
                 return self._result(Outcome.INTERRUPTED, "stopped", "stopped at the end of a turn")
-            stopped = await self._heed(await self._pipeline.before_turn(self._turns.moment()))
+            stopped = await self._heed(await self._pipeline.before_turn(self._turns.context()))
             if stopped is not None:
                 return stopped
             turn = await self._turn()
@@ -148,7 +148,7 @@ class AgentLoop:
                 case Warn():
                     self._kit.sink.publish(WarningEvent(code=verdict.code, message=verdict.message))
                 case Compact():
-                    await self._compactor.compact(self._turns.moment().context_tokens, verdict.threshold)
+                    await self._compactor.compact(self._turns.context().context_tokens, verdict.threshold)
                 case _:
                     assert_never(verdict)
         return None
@@ -174,7 +174,7 @@ class AgentLoop:
         try:
             turn = await self._turns.run()
         except ContextTooLongError:
-            length = self._turns.moment().context_tokens
+            length = self._turns.context().context_tokens
             if self._rescued or not await self._compactor.compact(length, min(length, self._threshold or length)):
                 raise
             self._rescued = True
@@ -191,7 +191,7 @@ class AgentLoop:
         if message.cut and (answer.too_often or not message.tool_calls):
             return self._cut_off(message)
         if message.tool_calls:
-            return await self._heed(await self._pipeline.after_turn(self._turns.moment()))
+            return await self._heed(await self._pipeline.after_turn(self._turns.context()))
         if message.content.strip():
             return await self._ended_with(answer.text) if hand_in is None else self._unhanded(hand_in, answer.text)
         if empty_before:
@@ -212,7 +212,7 @@ class AgentLoop:
 
     async def _ended_with(self, text: str) -> ActResult | None:
         """The result with this closing text, unless the middleware has the agent go on."""
-        verdicts = await self._pipeline.before_end(self._turns.moment(), text)
+        verdicts = await self._pipeline.before_end(self._turns.context(), text)
         await self._heed(verdicts)
         if not any(isinstance(verdict, Notice) for verdict in verdicts):
             return self._result(Outcome.COMPLETED, text=text)

@@ -33,7 +33,7 @@ from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCal
 from vibe.core.middleware.compactor import Fork, Reminders, in_place, no_reminders, summary_instructions
 from vibe.core.middleware.guard import GuardedTools
 from vibe.core.middleware.pipeline import MiddlewarePipeline
-from vibe.core.middleware.port import Middleware, Moment
+from vibe.core.middleware.port import Middleware, TurnContext
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.hand_in import HandIn
@@ -123,13 +123,13 @@ class TurnRunner:
             self._kit.transcript.cancel_dangling_calls()
         return TurnResult(completion=completion, batch=batch)
 
-    def moment(self) -> Moment:
+    def context(self) -> TurnContext:
         """The conversation as middleware sees it."""
         kit = self._kit
-        return Moment(transcript=kit.transcript, budget=kit.budget, context_tokens=self._prompt_estimate())
+        return TurnContext(transcript=kit.transcript, budget=kit.budget, context_tokens=self._prompt_estimate())
 
     async def _warn_before(self, calls: tuple[ToolCall, ...]) -> None:
-        for warning in await self._pipeline.before_tools(self.moment(), calls):
+        for warning in await self._pipeline.before_tools(self.context(), calls):
             self._kit.sink.publish(WarningEvent(code=warning.code, message=warning.message))
 
     async def _call_model(self) -> Completion:

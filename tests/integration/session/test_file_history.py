@@ -10,7 +10,7 @@ from ipc.events import WarningEvent
 from tests.fakes.engine import Bench
 from tests.fakes.models import answer, calling
 from tests.integration.session.repository import ENVIRON, repository
-from tests.unit.core.middleware.moments import Talk
+from tests.unit.core.middleware.turn_contexts import Talk
 from vibe.core.llm.port import Completion
 from vibe.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from vibe.core.middleware.file_history import FileHistory
@@ -78,13 +78,13 @@ async def test_the_model_is_asked_on_while_a_turn_is_recorded_but_nothing_is_run
     snapshots = Held(root, tmp_path, ENVIRON)
     history = FileHistory(lambda: snapshots, HARMLESS)
     call = ToolCall("c1", "bash", "{}")
-    moment = Talk(messages=[UserMessage("go"), AssistantMessage("", (call,)), ToolMessage("", "c1", "bash")]).moment
-    await history.before_tools(moment, [call])
-    await history.after_turn(moment)
+    context = Talk(messages=[UserMessage("go"), AssistantMessage("", (call,)), ToolMessage("", "c1", "bash")]).context
+    await history.before_tools(context, [call])
+    await history.after_turn(context)
     before = [snapshot.found for snapshot in await taken(snapshots)]
     (root / "a.txt").write_text("changed\n")
     snapshots.let.set()
-    await history.before_tools(moment, [call])
+    await history.before_tools(context, [call])
 
     assert before == [True]
     assert [snapshot.found for snapshot in await taken(snapshots)] == [True, False]

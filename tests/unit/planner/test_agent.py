@@ -19,7 +19,7 @@ from planner.agent import NoPlanError, NoPlanStartedError, PlannerAgent, Plannin
 from planner.operations import plain_operations
 from planner.revision import ProviderRefused, RevisionRequest
 from subagents.agent.budget import Account, Limits
-from subagents.agent.reader import Reader
+from subagents.agent.reader import ReadOnlyAgent
 from subagents.agent.run_context import AgentContext, RunContext
 from subagents.executor import StepResult
 from subagents.worktree.failed_work import KeptBy, KeptWork
@@ -220,7 +220,7 @@ async def test_the_planner_stops_at_its_turns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("bound", "held"), [(5_000, 5_000), (10**9, MODEL.context_size)])
 def test_the_planner_holds_no_longer_conversation_than_it_may(tmp_path: Path, bound: int, held: int) -> None:
-    reader = Reader("planner", Desk(tmp_path).context, PlanningLimits(max_context_tokens=bound))
+    reader = ReadOnlyAgent("planner", Desk(tmp_path).context, PlanningLimits(max_context_tokens=bound))
     assert reader.model.context_size == held
 
 

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from vibe.core.system.git.calls import Answer, GitCall, git_environ, run_git, without_fetching
+from vibe.core.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
 from vibe.core.system.git.discovery import locate
 
 
@@ -23,7 +23,7 @@ def changed_files(folder: Path, before: str, after: str, environ: Mapping[str, s
     return tuple(Path(top.text, name) for name in answer.items) if top and answer else None
 
 
-def _asked(folder: Path, environ: Mapping[str, str], *words: str) -> Answer | None:
+def _asked(folder: Path, environ: Mapping[str, str], *words: str) -> GitOutput | None:
     """What git answers in the folder's repository; None: nothing, or no."""
     try:
         located = locate(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vibe.core.config.models import ModelConfig
-from vibe.core.middleware.port import Compact, Middleware, Moment, Notice, Verdict, Warn
+from vibe.core.middleware.port import Compact, Middleware, Notice, TurnContext, Verdict, Warn
 
 WARNING_SHARE = 0.5
 
@@ -17,14 +17,14 @@ class ContextWarning(Middleware):
         self._threshold = threshold
         self._said = False
 
-    async def before_turn(self, moment: Moment) -> Sequence[Verdict]:
+    async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:
         """Tell the model and the people."""
-        half_used = moment.context_tokens >= self._threshold * WARNING_SHARE
+        half_used = context.context_tokens >= self._threshold * WARNING_SHARE
         if not half_used or self._said:
             self._said = self._said and half_used
             return ()
         self._said = True
-        used = f"{moment.context_tokens} of {self._threshold} tokens of context"
+        used = f"{context.context_tokens} of {self._threshold} tokens of context"
         return (
             Warn(code="context.half", message=f"{used} are used; at the threshold the conversation is summarised"),
             Notice(f"{used} are used. Read only what you need; the conversation is summarised at the threshold."),
@@ -53,12 +53,12 @@ class AutoCompact(Middleware):
         self._threshold = threshold
         self._next = threshold
 
-    async def before_turn(self, moment: Moment) -> Sequence[Verdict]:
+    async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:
         """Ask, unless the last time brought nothing and little was said since."""
-        if moment.context_tokens < self._threshold:
+        if context.context_tokens < self._threshold:
             self._next = self._threshold
             return ()
-        if moment.context_tokens < self._next:
+        if context.context_tokens < self._next:
             return ()
-        self._next = int(moment.context_tokens * RETRY_GROWTH)
+        self._next = int(context.context_tokens * RETRY_GROWTH)
         return (Compact(threshold=self._threshold),)

@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from vibe.core.config.tool_names import canonical_tool_name
 from vibe.core.messages import ToolCall, UserMessage
-from vibe.core.middleware.port import HOST_NOTICE, Middleware, Moment, Notice, Verdict, Warn
+from vibe.core.middleware.port import HOST_NOTICE, Middleware, Notice, TurnContext, Verdict, Warn
 from vibe.core.session.errors import SnapshotError
 from vibe.core.session.snapshots import Snapshots
 
@@ -32,29 +32,29 @@ class FileHistory(Middleware):
         self._off = False
         self._recording: Future[str] | None = None
 
-    async def before_tools(self, moment: Moment, calls: Sequence[ToolCall]) -> Sequence[Warn]:
+    async def before_tools(self, context: TurnContext, calls: Sequence[ToolCall]) -> Sequence[Warn]:
         """Record the files as a person left them, before the first call of their prompt that may change some."""
         if self._off or all(canonical_tool_name(call.name) in self._harmless for call in calls):
             return ()
         warnings = await self._recorded()
         self._may_have_changed = True
-        place = _last_prompt(moment)
-        if self._off or place is None or moment.transcript.messages[place] is self._recorded_prompt:
+        place = _last_prompt(context)
+        if self._off or place is None or context.transcript.messages[place] is self._recorded_prompt:
             return warnings
         warnings = await self._take(partial(self._snapshots().take, place, found=True))
-        prompt = moment.transcript.messages[place]
+        prompt = context.transcript.messages[place]
         self._recorded_prompt = prompt if isinstance(prompt, UserMessage) else None
         return warnings
 
-    async def after_turn(self, moment: Moment) -> Sequence[Verdict]:
+    async def after_turn(self, context: TurnContext) -> Sequence[Verdict]:
         """Record what the calls came to."""
         warnings = await self._recorded()
         if not self._off and self._may_have_changed:
             self._may_have_changed = False
-            self._recording = _begun(partial(self._snapshots().take, len(moment.transcript.messages)))
+            self._recording = _begun(partial(self._snapshots().take, len(context.transcript.messages)))
         return warnings
 
-    async def before_end(self, moment: Moment, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002  the port's
+    async def before_end(self, context: TurnContext, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002
         """Have it recorded what the last calls came to."""
         return await self._recorded()
 
@@ -86,9 +86,9 @@ def _begun(record: Callable[[], str]) -> Future[str]:
     return recording
 
 
-def _last_prompt(moment: Moment) -> int | None:
+def _last_prompt(context: TurnContext) -> int | None:
     """Return where the last prompt stands that is no notice of ours."""
-    messages = moment.transcript.messages
+    messages = context.transcript.messages
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if isinstance(message, UserMessage) and not message.content.startswith(HOST_NOTICE):

@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import Final, TypeAlias
 
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
-from vibe.core.middleware.port import HOST_NOTICE, Middleware, Moment, Notice, Stop, Verdict, Warn
+from vibe.core.middleware.port import HOST_NOTICE, Middleware, Notice, Stop, TurnContext, Verdict, Warn
 from vibe.core.outcome import Outcome
 from vibe.core.tools.builtins.background import STILL_RUNNING
 
@@ -19,9 +19,9 @@ class TurnLimit(Middleware):
         self._max_turns = max_turns
         self._before = before
 
-    async def before_turn(self, moment: Moment) -> Sequence[Verdict]:
+    async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:
         """Stop once the limit is reached."""
-        if moment.transcript.turns - self._before < self._max_turns:
+        if context.transcript.turns - self._before < self._max_turns:
             return ()
         detail = f"the limit of {self._max_turns} turns is reached"
         return (Stop(outcome=Outcome.LIMIT, reason="turns", detail=detail),)
@@ -48,21 +48,21 @@ class SpendingNotice(Middleware):
         self._text = WRAP_UP.format(ending=ending)
         self._said = False
 
-    async def before_turn(self, moment: Moment) -> Sequence[Verdict]:
+    async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:
         """Say it at 80 % of the tightest limit of tokens, price and turns, once.
 
         An agent that goes on is not told again.
         """
-        if self._said or max(moment.budget.used_share(), self._used_turns(moment)) < WRAP_UP_SHARE:
+        if self._said or max(context.budget.used_share(), self._used_turns(context)) < WRAP_UP_SHARE:
             return ()
         self._said = True
-        prompts = (prompt.content for prompt in reversed(moment.transcript.prompts))
+        prompts = (prompt.content for prompt in reversed(context.transcript.prompts))
         told = HOST_NOTICE + self._text in takewhile(lambda text: text.startswith(HOST_NOTICE), prompts)
         return () if told else (Notice(self._text),)
 
-    def _used_turns(self, moment: Moment) -> float:
+    def _used_turns(self, context: TurnContext) -> float:
         """A share of the turns; the last of few is reason enough."""
-        turns = moment.transcript.turns - self._before
+        turns = context.transcript.turns - self._before
         if self._max_turns is None or not turns:
             return 0.0
         return WRAP_UP_SHARE if turns >= int(WRAP_UP_SHARE * self._max_turns) else 0.0
@@ -82,9 +82,9 @@ _Turn: TypeAlias = tuple[tuple[str, str, str], ...]
 class LoopDetection(Middleware):
     """Compares tools, arguments and results; the same command with another output is work, and waiting is no loop."""
 
-    async def after_turn(self, moment: Moment) -> Sequence[Verdict]:
+    async def after_turn(self, context: TurnContext) -> Sequence[Verdict]:
         """Tell the agent when the last turns were alike, and stop it when it did not heed that."""
-        turns = _last_turns(moment.transcript.messages)
+        turns = _last_turns(context.transcript.messages)
         for length in range(1, LONGEST_ROUND + 1):
             alike = _alike(turns, length)
             tools = ", ".join(dict.fromkeys(call[0] for turn in reversed(turns[:length]) for call in turn))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vibe.core.messages import ToolCall
-from vibe.core.middleware.port import Middleware, Moment, Stop, Verdict, Warn
+from vibe.core.middleware.port import Middleware, Stop, TurnContext, Verdict, Warn
 
 
 class MiddlewarePipeline:
@@ -14,11 +14,11 @@ class MiddlewarePipeline:
     def __init__(self, members: Sequence[Middleware]) -> None:
         self._members = tuple(members)
 
-    async def before_turn(self, moment: Moment) -> list[Verdict]:
+    async def before_turn(self, context: TurnContext) -> list[Verdict]:
         """Return what they say before a model call, in order."""
         verdicts: list[Verdict] = []
         for member in self._members:
-            verdicts += await member.before_turn(moment)
+            verdicts += await member.before_turn(context)
             if verdicts and isinstance(verdicts[-1], Stop):
                 break
         return verdicts
@@ -27,19 +27,19 @@ class MiddlewarePipeline:
         """The first reason against a call."""
         return next((why for member in self._members if (why := member.refusal(call)) is not None), None)
 
-    async def before_tools(self, moment: Moment, calls: Sequence[ToolCall]) -> list[Warn]:
+    async def before_tools(self, context: TurnContext, calls: Sequence[ToolCall]) -> list[Warn]:
         """Return what they warn of before calls are run, in order."""
-        return [verdict for member in self._members for verdict in await member.before_tools(moment, calls)]
+        return [verdict for member in self._members for verdict in await member.before_tools(context, calls)]
 
-    async def before_end(self, moment: Moment, answer: str) -> list[Verdict]:
+    async def before_end(self, context: TurnContext, answer: str) -> list[Verdict]:
         """Return what they say of an answer that would end the work, in order."""
-        return [verdict for member in self._members for verdict in await member.before_end(moment, answer)]
+        return [verdict for member in self._members for verdict in await member.before_end(context, answer)]
 
-    async def after_turn(self, moment: Moment) -> list[Verdict]:
+    async def after_turn(self, context: TurnContext) -> list[Verdict]:
         """Return what they say after a turn, in order."""
         verdicts: list[Verdict] = []
         for member in self._members:
-            verdicts += await member.after_turn(moment)
+            verdicts += await member.after_turn(context)
             if verdicts and isinstance(verdicts[-1], Stop):
                 break
         return verdicts

@@ -16,7 +16,7 @@ HOST_NOTICE = "Notice from the host: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class TurnContext:
     """A conversation between two turns. ``context_tokens`` is how long the next prompt will be."""
 
     transcript: Transcript
@@ -64,22 +64,22 @@ class Middleware:
     The hooks are awaited between the turns, so what they wait for, the agent waits for.
     """
 
-    async def before_turn(self, moment: Moment) -> Sequence[Verdict]:  # noqa: ARG002  for those who look
+    async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:  # noqa: ARG002
         """Look at the conversation before a model call."""
         return ()
 
-    def refusal(self, call: ToolCall) -> str | None:  # noqa: ARG002  for those who look
+    def refusal(self, call: ToolCall) -> str | None:  # noqa: ARG002
         """Return why a call the model asked for is against the rules; None: it is not."""
         return None
 
-    async def before_tools(self, moment: Moment, calls: Sequence[ToolCall]) -> Sequence[Warn]:  # noqa: ARG002  as above
+    async def before_tools(self, context: TurnContext, calls: Sequence[ToolCall]) -> Sequence[Warn]:  # noqa: ARG002
         """Look at the calls that are about to be run."""
         return ()
 
-    async def after_turn(self, moment: Moment) -> Sequence[Verdict]:  # noqa: ARG002  for those who look
+    async def after_turn(self, context: TurnContext) -> Sequence[Verdict]:  # noqa: ARG002
         """Look at the conversation after a turn that called tools, with their results in it."""
         return ()
 
-    async def before_end(self, moment: Moment, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002  as above
+    async def before_end(self, context: TurnContext, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002
         """Look at an answer that ends the work; a notice makes the agent go on."""
         return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vibe.core.middleware.compactor import Reminders
-from vibe.core.middleware.port import Middleware, Moment, Notice, Verdict, Warn
+from vibe.core.middleware.port import Middleware, Notice, TurnContext, Verdict, Warn
 from vibe.core.tools.guidance import CallGuidance
 
 MAX_RETURNS = 3
@@ -24,11 +24,11 @@ class Taught(Middleware):
         self._guidance = guidance
         self._returns = 0
 
-    async def before_turn(self, moment: Moment) -> Sequence[Verdict]:  # noqa: ARG002  the interface
+    async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:  # noqa: ARG002
         """Return what was said about the calls of the turn before."""
         return [Notice(text) for text in self._guidance.take_notices()]
 
-    async def before_end(self, moment: Moment, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002  the interface
+    async def before_end(self, context: TurnContext, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002
         """Return what hooks send back to an agent that believes it is done."""
         hooks = self._guidance.hooks
         text = await hooks.post_agent_turn(answer, again=self._returns) if hooks is not None else None

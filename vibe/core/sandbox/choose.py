@@ -14,30 +14,30 @@ BACKENDS = ("bubblewrap", "landlock")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class SandboxChoice:
     """A sandbox, or None and why."""
 
     sandbox: Sandbox | None
     reason: str
 
 
-def choose_sandbox(mode: SandboxMode, backends: Sequence[str] = BACKENDS) -> Choice:
+def choose_sandbox(mode: SandboxMode, backends: Sequence[str] = BACKENDS) -> SandboxChoice:
     """The first of ``backends`` that works. Starts processes, so not on an event loop.
 
     Raises:
         SandboxUnavailableError: one is required and none works.
     """
     if mode is SandboxMode.OFF:
-        return Choice(sandbox=None, reason="[sandbox] mode is off")
+        return SandboxChoice(sandbox=None, reason="[sandbox] mode is off")
     if sys.platform.startswith("linux"):
         found, problem = _first_that_works(backends)
     else:
         found, problem = None, "there is one for Linux only"
     if found is not None:
-        return Choice(sandbox=found, reason=found.name)
+        return SandboxChoice(sandbox=found, reason=found.name)
     if mode is SandboxMode.REQUIRED:
         raise SandboxUnavailableError(problem)
-    return Choice(sandbox=None, reason=problem)
+    return SandboxChoice(sandbox=None, reason=problem)
 
 
 def _first_that_works(backends: Sequence[str]) -> tuple[Sandbox | None, str]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from vibe.core.config.models import Network, SandboxConfig, SandboxMode
-from vibe.core.sandbox.choose import BACKENDS, Choice, choose_sandbox
+from vibe.core.sandbox.choose import BACKENDS, SandboxChoice, choose_sandbox
 from vibe.core.sandbox.control import (
     control_paths,
     fillable,
@@ -20,7 +20,7 @@ from vibe.core.sandbox.control import (
 )
 from vibe.core.sandbox.kept import Kept
 from vibe.core.sandbox.placeholders import Placeholders, remove_abandoned
-from vibe.core.sandbox.port import READING, Bounds, Confined, ReadOnlyUnavailableError, SandboxPolicy
+from vibe.core.sandbox.port import READING, Confined, ReadOnlyUnavailableError, ResourceLimits, SandboxPolicy
 from vibe.core.sandbox.refusals import refusal_note
 from vibe.core.sandbox.secrets import hidden_paths, not_for_everybody
 from vibe.core.sandbox.temporary import temporary_folder
@@ -77,7 +77,7 @@ class Confinement:
         self._vibe_home = vibe_home
         self._backends = backends
         self._lock = threading.Lock()
-        self._choice: Choice | None = None
+        self._choice: SandboxChoice | None = None
         self._temp: Path | None = None
         self._inner: dict[Path, tuple[Path, ...]] = {}
         self._not_for_everybody: tuple[Path, ...] | None = None
@@ -107,7 +107,7 @@ class Confinement:
         """Whether everything must be confined, a plan author's own commands included."""
         return self._config.mode is SandboxMode.REQUIRED
 
-    def choice(self) -> Choice:
+    def choice(self) -> SandboxChoice:
         """Which sandbox there is; found out at the first call. Starts processes, so not on an event loop.
 
         Raises:
@@ -201,7 +201,7 @@ class Confinement:
             readable=tuple(path for path in readable if path.exists()),
             frozen=tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in frozen if path.exists())),
             network=place.network or self._config.network,
-            bounds=Bounds(
+            bounds=ResourceLimits(
                 processes=self._config.max_processes,
                 memory_mb=self._config.max_memory_mb,
                 file_mb=self._config.max_file_mb,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vibe.core.sandbox.port import Bounds
+from vibe.core.sandbox.port import ResourceLimits
 
 BLOCK_BYTES = 512
 """What a POSIX shell counts the length of files in."""
 
 
-def bounded(argv: Sequence[str], bounds: Bounds) -> tuple[str, ...]:
+def bounded(argv: Sequence[str], bounds: ResourceLimits) -> tuple[str, ...]:
     """The command with its bounds; a bound that is lower already stays."""
     settings = [*_settings(bounds)]
     if not settings:
@@ -18,7 +18,7 @@ def bounded(argv: Sequence[str], bounds: Bounds) -> tuple[str, ...]:
     return ("/bin/sh", "-c", f'{{ {"; ".join(settings)}; }} 2>/dev/null; exec "$@"', "sh", *argv)
 
 
-def _settings(bounds: Bounds) -> Iterator[str]:
+def _settings(bounds: ResourceLimits) -> Iterator[str]:
     if bounds.processes:  # dash calls it -p, others -u
         yield f"ulimit -u {bounds.processes} || ulimit -p {bounds.processes}"
     if bounds.memory_mb:

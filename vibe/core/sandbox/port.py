@@ -12,10 +12,10 @@ from vibe.core.errors import EnvironmentFailure
 
 __all__ = [
     "READING",
-    "Bounds",
     "Confined",
     "Network",
     "ReadOnlyUnavailableError",
+    "ResourceLimits",
     "Sandbox",
     "SandboxPolicy",
     "SandboxUnavailableError",
@@ -23,7 +23,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class ResourceLimits:
     """What a program may use at most; 0: as much as it wants.
 
     ``processes`` are all it starts together, threads included; the others are of each process.
@@ -35,7 +35,7 @@ class Bounds:
     cpu_seconds: int = 0
 
 
-READING = Bounds(processes=256, memory_mb=2_048, file_mb=64, cpu_seconds=60)
+READING = ResourceLimits(processes=256, memory_mb=2_048, file_mb=64, cpu_seconds=60)
 """Of what only reads."""
 
 
@@ -57,7 +57,7 @@ class SandboxPolicy:
     frozen: tuple[Path, ...] = ()
     network: Network = Network.LOOPBACK
     read_only: bool = False
-    bounds: Bounds = Bounds()
+    bounds: ResourceLimits = ResourceLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ SET_ASIDE = "set-aside"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
+class FileConflict:
     """A file that others changed since, too; ``saved_as`` is a copy of what it held."""
 
     path: str
@@ -39,7 +39,7 @@ class Restored:
 
     restored: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[FileConflict, ...] = ()
     skipped: tuple[str, ...] = ()
 
 
@@ -84,7 +84,7 @@ class Restoration:
         top = self.snapshots.top
         try:
             conflicts = tuple(
-                Conflict(path=path, saved_as=_set_aside(top / path, self.aside / path))
+                FileConflict(path=path, saved_as=_set_aside(top / path, self.aside / path))
                 for path in (*self.restored, *self.deleted)
                 if path in self.changed_by_others and _exists(top / path)
             )

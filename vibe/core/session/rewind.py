@@ -15,7 +15,7 @@ from vibe.core.messages import Message, ToolMessage
 from vibe.core.session.errors import NoSuchMessageError
 from vibe.core.session.folder import SessionFolder
 from vibe.core.session.loader import SavedSession
-from vibe.core.session.restoring import Blame, Conflict, Restoration, Restored, aside_folder
+from vibe.core.session.restoring import Blame, FileConflict, Restoration, Restored, aside_folder
 from vibe.core.session.snapshots import Snapshot, Snapshots
 from vibe.core.session.transcript import Transcript
 
@@ -32,7 +32,7 @@ class RewindReport:
     messages: int
     restored: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[FileConflict, ...] = ()
     skipped: tuple[str, ...] = ()
 
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 from ipc.errors import INVALID_JSON
 from vibe.core.errors import remedy
 from vibe.core.session.errors import SnapshotError
-from vibe.core.system.git.calls import Answer, GitCall, git_environ, run_git, without_fetching
+from vibe.core.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
 from vibe.core.system.git.config_file import GitConfigError, read_settings
 from vibe.core.system.git.discovery import Located, locate
 from vibe.core.system.git.index_paths import gone_and_there, stdin_of
@@ -217,7 +217,7 @@ class Snapshots:
             raise SnapshotError(f"the files of {self.workspace} can't be recorded: git {words[0]}: {ended.problem}")
         return ended.out
 
-    def _run(self, words: list[str], cwd: Path, environ: Mapping[str, str], stdin: bytes) -> Answer:
+    def _run(self, words: list[str], cwd: Path, environ: Mapping[str, str], stdin: bytes) -> GitOutput:
         call = GitCall(words=tuple(words), folder=cwd, environ=environ, stdin=stdin, seconds=GIT_SECONDS)
         try:
             return run_git(call)

@@ -45,9 +45,9 @@ def replace_file(
 
 
 @contextmanager
-def _drafted(folder: int, name: str, data: bytes, *, sync: bool, mode: int | None) -> Generator[Draft]:
+def _drafted(folder: int, name: str, data: bytes, *, sync: bool, mode: int | None) -> Generator[FileDraft]:
     """A draft with all of ``data`` under its own name; gone afterwards unless it was given another."""
-    draft = Draft(folder, name)
+    draft = FileDraft(folder, name)
     try:
         try:
             if mode is not None:
@@ -63,7 +63,7 @@ def _drafted(folder: int, name: str, data: bytes, *, sync: bool, mode: int | Non
         draft.drop()
 
 
-class Draft:
+class FileDraft:
     """A file that is being written, in the folder of the one it will be.
 
     Where the system can do that it has no name yet. So a process that is killed leaves nothing behind. ``folder`` and

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.unit.core.middleware.moments import Talk
+from tests.unit.core.middleware.turn_contexts import Talk
 from vibe.core.config.models import ModelConfig
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.core.middleware.context import AutoCompact, ContextWarning, compaction_threshold
 from vibe.core.middleware.guard import ReadOnly
 from vibe.core.middleware.limits import LoopDetection, SpendingNotice, TurnLimit
 from vibe.core.middleware.pipeline import MiddlewarePipeline
-from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Moment, Notice, Stop, Verdict, Warn
+from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Notice, Stop, TurnContext, Verdict, Warn
 from vibe.core.outcome import Outcome
 
 
@@ -23,8 +23,8 @@ def turn(number: int, result: str = "same", name: str = "grep", arguments: str =
 async def test_the_turn_limit_stops_at_the_limit_and_not_before() -> None:
     limit = TurnLimit(2)
 
-    assert await limit.before_turn(Talk(messages=turn(1)).moment) == ()
-    (stop,) = await limit.before_turn(Talk(messages=[*turn(1), *turn(2)]).moment)
+    assert await limit.before_turn(Talk(messages=turn(1)).context) == ()
+    (stop,) = await limit.before_turn(Talk(messages=[*turn(1), *turn(2)]).context)
 
     assert isinstance(stop, Stop)
     assert (stop.outcome, stop.reason) == (Outcome.LIMIT, "turns")
@@ -33,44 +33,44 @@ async def test_the_turn_limit_stops_at_the_limit_and_not_before() -> None:
 async def test_spending_is_said_once_at_four_fifths() -> None:
     notice = SpendingNotice()
 
-    assert await notice.before_turn(Talk(spent=799, limit=1000).moment) == ()
-    (said,) = await notice.before_turn(Talk(spent=800, limit=1000).moment)
+    assert await notice.before_turn(Talk(spent=799, limit=1000).context) == ()
+    (said,) = await notice.before_turn(Talk(spent=800, limit=1000).context)
     assert isinstance(said, Notice)
-    assert await notice.before_turn(Talk(spent=900, limit=1000).moment) == ()
+    assert await notice.before_turn(Talk(spent=900, limit=1000).context) == ()
 
 
 async def test_the_last_fifth_of_the_turns_is_said_once_too() -> None:
     notice = SpendingNotice(10)
 
-    assert await notice.before_turn(Talk(messages=[m for n in range(7) for m in turn(n)]).moment) == ()
-    (said,) = await notice.before_turn(Talk(messages=[m for n in range(8) for m in turn(n)]).moment)
+    assert await notice.before_turn(Talk(messages=[m for n in range(7) for m in turn(n)]).context) == ()
+    (said,) = await notice.before_turn(Talk(messages=[m for n in range(8) for m in turn(n)]).context)
     assert isinstance(said, Notice)
-    assert await notice.before_turn(Talk(messages=[m for n in range(9) for m in turn(n)]).moment) == ()
+    assert await notice.before_turn(Talk(messages=[m for n in range(9) for m in turn(n)]).context) == ()
 
 
 async def test_a_single_turn_is_not_begun_with_a_warning_and_one_of_two_is() -> None:
-    assert await SpendingNotice(1).before_turn(Talk().moment) == ()
-    assert len(await SpendingNotice(2).before_turn(Talk(messages=turn(1)).moment)) == 1
+    assert await SpendingNotice(1).before_turn(Talk().context) == ()
+    assert len(await SpendingNotice(2).before_turn(Talk(messages=turn(1)).context)) == 1
 
 
 async def test_turns_of_earlier_prompts_do_not_count() -> None:
     talk = Talk(messages=[m for n in range(100) for m in turn(n)])
 
-    assert await SpendingNotice(10, 99).before_turn(talk.moment) == ()
-    assert await TurnLimit(10, 91).before_turn(talk.moment) == ()
-    assert len(await TurnLimit(10, 90).before_turn(talk.moment)) == 1
+    assert await SpendingNotice(10, 99).before_turn(talk.context) == ()
+    assert await TurnLimit(10, 91).before_turn(talk.context) == ()
+    assert len(await TurnLimit(10, 90).before_turn(talk.context)) == 1
 
 
 async def test_who_was_told_before_a_kill_is_not_told_again() -> None:
-    (said,) = await SpendingNotice().before_turn(Talk(spent=800, limit=1000).moment)
+    (said,) = await SpendingNotice().before_turn(Talk(spent=800, limit=1000).context)
     assert isinstance(said, Notice)
     told = [UserMessage("go"), *turn(1), UserMessage(HOST_NOTICE + said.text), *turn(2)]
 
-    assert await SpendingNotice().before_turn(Talk(messages=told, spent=900, limit=1000).moment) == ()
+    assert await SpendingNotice().before_turn(Talk(messages=told, spent=900, limit=1000).context) == ()
 
 
 async def test_without_a_limit_nothing_is_said_about_spending() -> None:
-    assert await SpendingNotice().before_turn(Talk(spent=10_000_000).moment) == ()
+    assert await SpendingNotice().before_turn(Talk(spent=10_000_000).context) == ()
 
 
 SAME, OTHER = "bash", "grep"
@@ -110,7 +110,7 @@ def polls(result: str, times: int) -> list[Message]:
     ],
 )
 async def test_equal_turns_are_told_and_then_a_loop(messages: Sequence[Message], said: list[type[Verdict]]) -> None:
-    verdicts = await LoopDetection().after_turn(Talk(messages=messages).moment)
+    verdicts = await LoopDetection().after_turn(Talk(messages=messages).context)
 
     assert [type(verdict) for verdict in verdicts] == said
     assert all(verdict.reason == "loop" for verdict in verdicts if isinstance(verdict, Stop))
@@ -119,41 +119,41 @@ async def test_equal_turns_are_told_and_then_a_loop(messages: Sequence[Message],
 async def test_half_of_the_context_is_said_once_to_people_and_to_the_model() -> None:
     warning = ContextWarning(1000)
 
-    assert await warning.before_turn(Talk(context_tokens=499).moment) == ()
-    said = await warning.before_turn(Talk(context_tokens=500).moment)
+    assert await warning.before_turn(Talk(context_tokens=499).context) == ()
+    said = await warning.before_turn(Talk(context_tokens=500).context)
     assert [type(verdict) for verdict in said] == [Warn, Notice]
-    assert await warning.before_turn(Talk(context_tokens=900).moment) == ()
+    assert await warning.before_turn(Talk(context_tokens=900).context) == ()
 
 
 async def test_half_of_the_context_is_said_again_after_the_conversation_was_shortened() -> None:
     warning = ContextWarning(1000)
-    await warning.before_turn(Talk(context_tokens=900).moment)
-    await warning.before_turn(Talk(context_tokens=100).moment)
+    await warning.before_turn(Talk(context_tokens=900).context)
+    await warning.before_turn(Talk(context_tokens=100).context)
 
-    assert len(await warning.before_turn(Talk(context_tokens=600).moment)) == 2
+    assert len(await warning.before_turn(Talk(context_tokens=600).context)) == 2
 
 
 async def test_compaction_is_asked_for_at_the_threshold() -> None:
     compact = AutoCompact(1000)
 
-    assert await compact.before_turn(Talk(context_tokens=999).moment) == ()
-    assert await compact.before_turn(Talk(context_tokens=1000).moment) == (Compact(threshold=1000),)
+    assert await compact.before_turn(Talk(context_tokens=999).context) == ()
+    assert await compact.before_turn(Talk(context_tokens=1000).context) == (Compact(threshold=1000),)
 
 
 async def test_compaction_that_did_not_help_is_asked_for_again_only_after_growth() -> None:
     compact = AutoCompact(1000)
-    await compact.before_turn(Talk(context_tokens=1000).moment)
+    await compact.before_turn(Talk(context_tokens=1000).context)
 
-    assert await compact.before_turn(Talk(context_tokens=1050).moment) == ()
-    assert len(await compact.before_turn(Talk(context_tokens=1100).moment)) == 1
+    assert await compact.before_turn(Talk(context_tokens=1050).context) == ()
+    assert len(await compact.before_turn(Talk(context_tokens=1100).context)) == 1
 
 
 async def test_after_compaction_the_threshold_counts_again() -> None:
     compact = AutoCompact(1000)
-    await compact.before_turn(Talk(context_tokens=5000).moment)
-    await compact.before_turn(Talk(context_tokens=200).moment)
+    await compact.before_turn(Talk(context_tokens=5000).context)
+    await compact.before_turn(Talk(context_tokens=200).context)
 
-    assert len(await compact.before_turn(Talk(context_tokens=1000).moment)) == 1
+    assert len(await compact.before_turn(Talk(context_tokens=1000).context)) == 1
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ class Saying(Middleware):
         self.asked = 0
         self._verdicts = verdicts
 
-    async def before_turn(self, moment: Moment) -> Sequence[Verdict]:  # noqa: ARG002
+    async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:  # noqa: ARG002
         self.asked += 1
         return self._verdicts
 
@@ -195,5 +195,5 @@ async def test_nobody_is_asked_after_a_stop() -> None:
     last = Saying(Notice("b"))
     pipeline = MiddlewarePipeline([Saying(Notice("a")), Saying(stop), last])
 
-    assert await pipeline.before_turn(Talk().moment) == [Notice("a"), stop]
+    assert await pipeline.before_turn(Talk().context) == [Notice("a"), stop]
     assert last.asked == 0

@@ -10,12 +10,12 @@ from vibe.core.hooks.models import Hook, HookCall, HookEvent
 from vibe.core.hooks.runner import HookRunner
 from vibe.core.hooks.verdict import HookRun
 from vibe.core.instructions.project_docs import NestedDocs
-from vibe.core.middleware.port import Moment, Notice, Warn
+from vibe.core.middleware.port import Notice, TurnContext, Warn
 from vibe.core.middleware.taught import MAX_RETURNS, Taught
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.guidance import CallGuidance
 
-MOMENT = Moment(transcript=Transcript(), budget=Account("a", Limits()), context_tokens=0)
+CONTEXT = TurnContext(transcript=Transcript(), budget=Account("a", Limits()), context_tokens=0)
 CALL = HookCall(tool_call_id="1", tool="read_file", arguments={"path": "lib/a.py"})
 
 
@@ -38,13 +38,13 @@ async def test_an_agent_is_sent_back_only_so_often() -> None:
     commands = Unhappy()
     taught = stopping(commands)
     for _ in range(MAX_RETURNS):
-        assert list(await taught.before_end(MOMENT, "done")) == [Notice("the hook 'tests' says: run the tests")]
-    (last,) = await taught.before_end(MOMENT, "done")
+        assert list(await taught.before_end(CONTEXT, "done")) == [Notice("the hook 'tests' says: run the tests")]
+    (last,) = await taught.before_end(CONTEXT, "done")
     assert isinstance(last, Warn)
     assert "sent back 3 times" in last.message
-    assert isinstance((await taught.before_end(MOMENT, "a new prompt"))[0], Notice)
+    assert isinstance((await taught.before_end(CONTEXT, "a new prompt"))[0], Notice)
     commands.content = True
-    assert list(await taught.before_end(MOMENT, "done")) == []
+    assert list(await taught.before_end(CONTEXT, "done")) == []
 
 
 async def test_what_was_said_about_calls_is_passed_on_once(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ async def test_what_was_said_about_calls_is_passed_on_once(tmp_path: Path) -> No
     guidance = CallGuidance(docs=docs)
     taught = Taught(guidance)
     await guidance.heard(CALL, [tmp_path / "lib" / "a.py"], status="ok", result="x")
-    (notice,) = await taught.before_turn(MOMENT)
+    (notice,) = await taught.before_turn(CONTEXT)
     assert isinstance(notice, Notice)
     assert "lib rules" in notice.text
-    assert list(await taught.before_turn(MOMENT)) == []
+    assert list(await taught.before_turn(CONTEXT)) == []

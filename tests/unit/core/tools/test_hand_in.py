@@ -11,7 +11,7 @@ from tests.fakes.engine import Bench
 from tests.fakes.models import answer, calling
 from vibe.core.agent_loop import UNHANDED_NOTICE
 from vibe.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from vibe.core.middleware.port import Middleware, Moment, Notice
+from vibe.core.middleware.port import Middleware, Notice, TurnContext
 from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript
 from vibe.core.tools.hand_in import MAX_BYTES, HandIn
@@ -193,8 +193,8 @@ class SendsBackOnce(Middleware):
     def __init__(self) -> None:
         self.asked = 0
 
-    async def before_end(self, moment: Moment, answer: str) -> list[Notice]:
-        del moment, answer
+    async def before_end(self, context: TurnContext, answer: str) -> list[Notice]:
+        del context, answer
         self.asked += 1
         return [Notice("run the linter first")] if self.asked == 1 else []
 

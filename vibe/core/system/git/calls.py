@@ -29,7 +29,7 @@ _KEPT = re.compile(r"GIT_(CONFIG_.*|(AUTHOR|COMMITTER)_(NAME|EMAIL)|EXEC_PATH|CE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class GitOutput:
     """Output of a git command, and how it ended."""
 
     code: int
@@ -69,7 +69,7 @@ class GitCall:
     held: tuple[int, ...] = ()
 
 
-def run_git(call: GitCall) -> Answer:
+def run_git(call: GitCall) -> GitOutput:
     """Run one git command; the only place that starts git. Blocks.
 
     Raises:
@@ -88,7 +88,7 @@ def run_git(call: GitCall) -> Answer:
         pass_fds=call.held,
         start_new_session=True,  # Ctrl-C is for us: what is being merged is merged
     )
-    return Answer(code=ended.returncode, out=ended.stdout, err=ended.stderr)
+    return GitOutput(code=ended.returncode, out=ended.stdout, err=ended.stderr)
 
 
 def git_environ(environ: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolPermission
 from vibe.core.tools.web.address import WebUrl, parse_url
-from vibe.core.tools.web.client import FetchError, Network, Response, SystemNetwork, fetch
+from vibe.core.tools.web.client import FetchError, NetworkAccess, Response, SystemNetwork, fetch
 from vibe.core.tools.web.markdown import HTML_TYPES, decode, is_text, media_type, to_markdown
 
 SUMMARY_LENGTH = 200
@@ -52,7 +52,7 @@ class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, BaseToolSt
     read_only: ClassVar[bool] = True
     uses_network: ClassVar[bool] = True
 
-    def __init__(self, config: WebFetchConfig, state: BaseToolState, network: Network | None = None) -> None:
+    def __init__(self, config: WebFetchConfig, state: BaseToolState, network: NetworkAccess | None = None) -> None:
         super().__init__(config, state)
         self._network = network or SystemNetwork()
 

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import BinaryIO
 
-from vibe.core.system.files import Draft, write_all
+from vibe.core.system.files import FileDraft, write_all
 from vibe.core.tools.errors import ToolError
 
 __all__ = [
@@ -223,10 +223,10 @@ def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None
 
 
 @contextmanager
-def _written(folder: int, path: Path, name: str, data: bytes) -> Generator[Draft, None, None]:
+def _written(folder: int, path: Path, name: str, data: bytes) -> Generator[FileDraft, None, None]:
     """A draft in the same folder with ``data`` on disk; gone afterwards unless it was given a name."""
     try:
-        draft = Draft(folder, path.name)
+        draft = FileDraft(folder, path.name)
     except OSError as error:
         raise _access_error(error, path, name) from error
     try:

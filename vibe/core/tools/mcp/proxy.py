@@ -38,7 +38,7 @@ class McpArguments(RootModel[dict[str, Any]]):
     """Arguments as the model gave them: their server checks them, it knows its own schema best."""
 
 
-class Background(Protocol):
+class CallTasks(Protocol):
     """Runs calls in tasks whose owner outlives the agents: the session they go through is shared."""
 
     def start_call(self, call: RunningCall) -> None:
@@ -114,7 +114,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
     proxy_name: ClassVar[str]
     remote: ClassVar[RemoteTool]
     server: ClassVar[ServerConnection]
-    background: ClassVar[Background]
+    background: ClassVar[CallTasks]
 
     async def run(
         self, args: McpArguments, ctx: InvokeContext
@@ -203,7 +203,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
         return f"Waiting for MCP server {cls.server.name}"
 
 
-def proxy_class(name: str, remote: RemoteTool, server: ServerConnection, background: Background) -> ToolClass:
+def proxy_class(name: str, remote: RemoteTool, server: ServerConnection, background: CallTasks) -> ToolClass:
     """The tool called ``name`` that stands for ``remote``."""
     return type(
         name,

@@ -15,8 +15,8 @@ from vibe.core.tools.shell.words import (
     SOME_TEXT,
     SOME_WORD,
     UNKNOWN,
+    KnownState,
     ShellCommand,
-    State,
     Values,
     Word,
     decoded,
@@ -76,7 +76,7 @@ class Expansions(ABC):
         self.barred = self.barred or barred
 
     @abstractmethod
-    def in_order(self, nodes: Iterable[Node], state: State, *, fed: bool) -> State:
+    def in_order(self, nodes: Iterable[Node], state: KnownState, *, fed: bool) -> KnownState:
         """Take nodes one after the other; the state after them."""
 
     def hold(self, node: Node, names: Sequence[str], values: Values) -> None:
@@ -99,7 +99,7 @@ class Expansions(ABC):
         else:
             self.nested += substitutions(text)
 
-    def values(self, node: Node, state: State, *, quoted: bool = False) -> Values:
+    def values(self, node: Node, state: KnownState, *, quoted: bool = False) -> Values:
         """What a word may be."""
         found = literal(node)
         if found is not None:
@@ -116,7 +116,7 @@ class Expansions(ABC):
             return self._sum(node, state)
         return self._substitution(node, state, quoted=quoted)
 
-    def _in_quotes(self, node: Node, state: State) -> Iterator[Values]:
+    def _in_quotes(self, node: Node, state: KnownState) -> Iterator[Values]:
         """The parts of a text in double quotes; the parser takes the blanks before an expansion for its own."""
         source = node.text or b""
         end = node.start_byte
@@ -135,7 +135,7 @@ class Expansions(ABC):
             else:
                 yield (UNKNOWN,)
 
-    def _variable(self, node: Node, state: State, *, quoted: bool) -> Values:
+    def _variable(self, node: Node, state: KnownState, *, quoted: bool) -> Values:
         text = text_of(node).lstrip()
         simple, cut = SIMPLE_EXPANSION.fullmatch(text), CUT_EXPANSION.fullmatch(text)
         values: Values = (UNKNOWN,)
@@ -155,7 +155,7 @@ class Expansions(ABC):
                 self.in_order([child for child in node.children if child.is_named], state, fed=False)
         return values
 
-    def _sum(self, node: Node, state: State) -> Values:
+    def _sum(self, node: Node, state: KnownState) -> Values:
         found = ARITHMETIC.fullmatch(text_of(node).lstrip())
         names = set(re.findall(r"[A-Za-z_]\w*", found["sum"])) if found else set[str]()
         self.named_variables |= names
@@ -165,7 +165,7 @@ class Expansions(ABC):
         self.in_order([child for child in node.children if child.is_named], state, fed=False)
         return (UNKNOWN,)
 
-    def _substitution(self, node: Node, state: State, *, quoted: bool) -> Values:
+    def _substitution(self, node: Node, state: KnownState, *, quoted: bool) -> Values:
         text = text_of(node).lstrip()
         if node.type == "brace_expression" and re.fullmatch(r"\{-?\d+\.\.-?\d+\}", text):
             return (SOME_NUMBER,)

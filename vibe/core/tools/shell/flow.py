@@ -19,8 +19,8 @@ from vibe.core.tools.shell.words import (
     MAX_READINGS,
     SOME_TEXT,
     UNKNOWN,
+    KnownState,
     ShellCommand,
-    State,
     Values,
     Word,
     is_number,
@@ -57,7 +57,7 @@ class Flow(Expansions):
 
     def __init__(self) -> None:
         super().__init__()
-        self._handlers: Mapping[str, Callable[[Node, State, bool], State]] = {
+        self._handlers: Mapping[str, Callable[[Node, KnownState, bool], KnownState]] = {
             "list": self._list,
             "pipeline": self._pipeline,
             "if_statement": self._if_statement,
@@ -73,7 +73,7 @@ class Flow(Expansions):
 
     # --- the order of things ---
 
-    def walk(self, node: Node, state: State, *, fed: bool) -> State:
+    def walk(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
         """Take a node; the state after it."""
         kind = node.type
         if kind in IN_ORDER:
@@ -89,27 +89,27 @@ class Flow(Expansions):
         self.plain = self.plain and kind not in CONSTRUCTS
         return handler(node, state, fed)
 
-    def in_order(self, nodes: Iterable[Node], state: State, *, fed: bool) -> State:
+    def in_order(self, nodes: Iterable[Node], state: KnownState, *, fed: bool) -> KnownState:
         """Return what is known after all of ``nodes``, one after the other."""
         for node in nodes:
             state = self.walk(node, state, fed=fed)
         return state
 
-    def _list(self, node: Node, state: State, fed: bool) -> State:  # noqa: FBT001  the shape of all handlers
+    def _list(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001  the shape of all handlers
         left, *rest = node.children
         before = self.walk(left, state, fed=fed)
         return merged([before, self.in_order(rest, before, fed=fed)])
 
-    def _pipeline(self, node: Node, state: State, fed: bool) -> State:  # noqa: FBT001
+    def _pipeline(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         for index, child in enumerate(node.children):
             self.walk(child, state, fed=fed or index > 0)
         return state
 
-    def _if_statement(self, node: Node, state: State, fed: bool) -> State:  # noqa: FBT001
+    def _if_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         asked, ways = self._branch(node, state, fed=fed)
         return merged([*ways, asked] if node.children[-2].type != "else_clause" else ways)
 
-    def _branch(self, node: Node, state: State, *, fed: bool) -> tuple[State, list[State]]:
+    def _branch(self, node: Node, state: KnownState, *, fed: bool) -> tuple[KnownState, list[KnownState]]:
         """After the condition failed, and after each of the ways that follow it."""
         then = next((index for index, child in enumerate(node.children) if child.type == "then"), len(node.children))
         rest = node.children[then:]
@@ -124,7 +124,7 @@ class Flow(Expansions):
                 ways.append(self.walk(clause, asked, fed=fed))
         return asked, ways
 
-    def _while_statement(self, node: Node, state: State, fed: bool) -> State:  # noqa: FBT001
+    def _while_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         changed = _assigned(node)
         before = state.without(changed)
         body = [child for child in node.children if child.type == "do_group"]
@@ -138,7 +138,7 @@ class Flow(Expansions):
         self._loop(body, asked, fed=fed)
         return asked.without(changed)
 
-    def _for_statement(self, node: Node, state: State, fed: bool) -> State:  # noqa: FBT001
+    def _for_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         body = [child for child in node.children if child.type == "do_group"]
         names = [child for child in node.children if child.type == "variable_name"]
         values: list[Word] = []
@@ -156,13 +156,13 @@ class Flow(Expansions):
         self._loop(body, looped, fed=fed)
         after = dict(state.without(changed).scope)
         after.pop(name, None)
-        return State(scope=after, places=state.places)
+        return KnownState(scope=after, places=state.places)
 
-    def _loop(self, body: Sequence[Node], state: State, *, fed: bool) -> None:
+    def _loop(self, body: Sequence[Node], state: KnownState, *, fed: bool) -> None:
         if self.in_order(body, state, fed=fed).places != state.places:
             self.surprise("it changes its folder again and again")
 
-    def _case_statement(self, node: Node, state: State, fed: bool) -> State:  # noqa: FBT001
+    def _case_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         ways = [state]
         for child in node.children:
             if child.type in LITERAL_NODES or child.type in EXPANSION_NODES:
@@ -173,7 +173,7 @@ class Flow(Expansions):
                 self.walk(child, state, fed=fed)
         return merged(ways)
 
-    def _case_item(self, node: Node, state: State, *, fed: bool) -> State:
+    def _case_item(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
         closed = next((index for index, child in enumerate(node.children) if child.type == ")"), len(node.children))
         for child in node.children[:closed]:
             if child.is_named:
@@ -182,7 +182,7 @@ class Flow(Expansions):
 
     # --- commands ---
 
-    def _command(self, node: Node, state: State, fed: bool) -> State:  # noqa: FBT001
+    def _command(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         words: list[Values] = []
         for child in node.children:
             if child.type == "command_name":
@@ -203,14 +203,14 @@ class Flow(Expansions):
             self.surprise("its words can be read in two ways", barred=True)
         return self._after(own, state)
 
-    def _note(self, words: Sequence[Values], *, fed: bool, state: State) -> None:
+    def _note(self, words: Sequence[Values], *, fed: bool, state: KnownState) -> None:
         for count, reading in enumerate(product(*words)):
             if count >= MAX_READINGS:
                 self.surprise("its variables may have too many values")
                 return
             self.commands.append(ShellCommand(words=tuple(reading), fed=fed, places=state.places))
 
-    def _note_split(self, node: Node, state: State) -> None:
+    def _note_split(self, node: Node, state: KnownState) -> None:
         """What a variable without quotes makes of a command whose words it holds: ``c='rm x'; $c``."""
         named = [child.children[0] if child.type == "command_name" else child for child in node.children]
         steered = text_of(named[0]) == "eval" if named else False
@@ -223,7 +223,7 @@ class Flow(Expansions):
             for text in texts:
                 self.commands.append(ShellCommand(words=tuple(Word(text=part) for part in text.split())))
 
-    def _after(self, commands: Sequence[ShellCommand], state: State) -> State:
+    def _after(self, commands: Sequence[ShellCommand], state: KnownState) -> KnownState:
         """What ``cd``, ``read`` and ``exit`` make of the state."""
         program = {command.argv[:1] for command in commands}
         if program == {("cd",)}:
@@ -231,17 +231,17 @@ class Flow(Expansions):
             if len(places) > MAX_PLACES or any(len(place) > MAX_PLACES for place in places):
                 self.surprise("it changes its folder more often than is followed")
                 return state
-            return State(scope=state.scope, places=places)
+            return KnownState(scope=state.scope, places=places)
         if program == {("read",)}:
             self.plain = False
             for name in commands[0].argv[1:]:
                 if LOCAL_NAME.fullmatch(name):
                     state = state.with_value(self._note_set([name]), (SOME_TEXT,))
         elif all(re.fullmatch(r"exit( \d+)?", " ".join(command.argv)) for command in commands):
-            return State(scope=state.scope, places=frozenset())
+            return KnownState(scope=state.scope, places=frozenset())
         return state
 
-    def _variable_assignment(self, node: Node, state: State, fed: bool) -> State:  # noqa: FBT001
+    def _variable_assignment(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         names = [text_of(child) for child in node.children if child.type == "variable_name"]
         values: Values = (Word(text=""),)
         for child in node.children:
@@ -256,12 +256,12 @@ class Flow(Expansions):
             values = (UNKNOWN,)
         return state.with_value(name, values) if names else state
 
-    def _prefix(self, node: Node, command: Node, state: State) -> None:
+    def _prefix(self, node: Node, command: Node, state: KnownState) -> None:
         """``NAME=VALUE`` before a command; ``IFS= read`` is how lines are read."""
         after = {**state.scope}
         if re.fullmatch(r"IFS=['\"]*", text_of(node)) and re.match(r"IFS=['\"]* read\b", text_of(command)):
             return
-        self._variable_assignment(node, State(scope=after, places=state.places), fed=False)
+        self._variable_assignment(node, KnownState(scope=after, places=state.places), fed=False)
         self.surprise("it has a variable assignment")
 
     def _note_set(self, names: Sequence[str]) -> str:
@@ -277,7 +277,7 @@ class Flow(Expansions):
 
     # --- tests ---
 
-    def _test_command(self, node: Node, state: State, fed: bool) -> State:  # noqa: FBT001
+    def _test_command(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         if test := PLAIN_TEST.fullmatch(text_of(node)):
             try:
                 words = shlex.split(test["words"])
@@ -292,7 +292,7 @@ class Flow(Expansions):
             self._condition(child, state, double=node.children[0].type == "[[")
         return state
 
-    def _condition(self, node: Node, state: State, *, double: bool) -> None:
+    def _condition(self, node: Node, state: KnownState, *, double: bool) -> None:
         kind = node.type
         operator = next(
             (text_of(c) for c in node.children if c.type == "test_operator" or text_of(c) in TEXT_TESTS), ""
@@ -312,7 +312,7 @@ class Flow(Expansions):
         elif kind not in {"[", "]", "[[", "]]", "!", "(", ")", "&&", "||"}:
             self._other(node, state, fed=False)
 
-    def _judge_test(self, operator: str, values: Sequence[Values], state: State) -> None:
+    def _judge_test(self, operator: str, values: Sequence[Values], state: KnownState) -> None:
         if operator in FILE_TESTS:
             place = [*([values[0]] if len(values) > 1 else []), (Word(text=operator),), values[-1]] if values else []
             self._note([(Word(text="test"),), *place], fed=False, state=state)
@@ -326,14 +326,14 @@ class Flow(Expansions):
 
     # --- redirections, and the rest ---
 
-    def _redirected_statement(self, node: Node, state: State, fed: bool) -> State:  # noqa: FBT001
+    def _redirected_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         fed = fed or any(
             child.type in INPUT_REDIRECTS or re.match(r"0?<(?!\s*/dev/)", text_of(child)) for child in node.children[1:]
         )
         # What can't be opened keeps the command from running, and the shell goes on.
         return merged([state, self.in_order(node.children, state, fed=fed)])
 
-    def _file_redirect(self, node: Node, state: State, fed: bool) -> State:  # noqa: FBT001
+    def _file_redirect(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         text = text_of(node)
         if read := READ_REDIRECT.fullmatch(text):
             self.inputs.append(read["word"])
@@ -344,7 +344,7 @@ class Flow(Expansions):
             self.surprise("it redirects input or output", barred=re.match(r"0?<(?![>&])", text) is None)
         return self.in_order(node.children, state, fed=fed)
 
-    def _other(self, node: Node, state: State, *, fed: bool) -> State:
+    def _other(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
         """What has no meaning of its own here, or none that is known."""
         kind = node.type
         if kind in EXPANSION_NODES or kind in LITERAL_NODES:

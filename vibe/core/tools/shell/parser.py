@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from vibe.core.tools.shell.flow import Flow
-from vibe.core.tools.shell.words import Place, ShellCommand, State, Word
+from vibe.core.tools.shell.words import KnownState, Place, ShellCommand, Word
 
 if TYPE_CHECKING:
     from tree_sitter import Parser, Tree
@@ -67,7 +67,7 @@ def parse_line(line: str, start: Place = ()) -> ShellLine:
     flow = Flow()
     if ODD_CHARACTER.search(line) or _has_invisible(line):
         flow.surprise("it holds unusual characters", barred=True)
-    flow.walk(tree.root_node, State(places=frozenset({start})), fed=False)
+    flow.walk(tree.root_node, KnownState(places=frozenset({start})), fed=False)
     if tree.root_node.has_error:
         flow.surprise("it does not parse as shell", barred=True)
         flow.commands += _rough_commands(line)

@@ -81,26 +81,26 @@ class ShellCommand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class KnownState:
     """What is known where a command stands: the variables that the line has set, and the places."""
 
     scope: Mapping[str, Values] = field(default_factory=dict[str, Values])
     places: frozenset[Place] = HERE
 
-    def with_value(self, name: str, values: Values) -> State:
+    def with_value(self, name: str, values: Values) -> KnownState:
         """The state after a variable was set."""
-        return State(scope={**self.scope, name: values}, places=self.places)
+        return KnownState(scope={**self.scope, name: values}, places=self.places)
 
-    def without(self, changed: Mapping[str, bool]) -> State:
+    def without(self, changed: Mapping[str, bool]) -> KnownState:
         """The state where some variables were set to what is not known; True: to a number."""
         scope = dict(self.scope)
         for name in changed.keys() & scope.keys():
             number = changed[name] and all(map(is_number, scope[name]))
             scope[name] = (SOME_NUMBER if number else SOME_TEXT,)
-        return State(scope=scope, places=self.places)
+        return KnownState(scope=scope, places=self.places)
 
 
-def merged(states: Sequence[State]) -> State:
+def merged(states: Sequence[KnownState]) -> KnownState:
     """What is known after one of several ways; a way without a place was never gone."""
     gone = [state for state in states if state.places] or list(states)
     common = [name for name in gone[0].scope if all(name in state.scope for state in gone)]
@@ -108,7 +108,7 @@ def merged(states: Sequence[State]) -> State:
     for name in common:
         values = tuple(dict.fromkeys(word for state in gone for word in state.scope[name]))
         scope[name] = values if len(values) <= MAX_READINGS else (SOME_TEXT,)
-    return State(scope=scope, places=frozenset(place for state in gone for place in state.places))
+    return KnownState(scope=scope, places=frozenset(place for state in gone for place in state.places))
 
 
 def is_number(word: Word) -> bool:
@@ -194,7 +194,7 @@ def joined(parts: Sequence[Values], bare: str = "") -> Values:
     return tuple(dict.fromkeys(readings))
 
 
-def value_of(name: str, state: State, *, quoted: bool) -> Values:
+def value_of(name: str, state: KnownState, *, quoted: bool) -> Values:
     """What ``$name`` stands for."""
     if name in NUMBERS:
         return (SOME_NUMBER,)

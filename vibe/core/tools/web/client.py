@@ -21,7 +21,7 @@ USER_AGENT = "vibe"
 ACCEPT = "text/html, text/markdown, text/plain, application/json;q=0.9, text/*;q=0.8, */*;q=0.1"
 
 
-class Network(Protocol):
+class NetworkAccess(Protocol):
     """Names to addresses, and addresses to connections."""
 
     async def resolve(self, host: str) -> Sequence[str]:
@@ -87,7 +87,7 @@ class FetchError(ToolError):
         self.url = url
 
 
-async def fetch(url: WebUrl, network: Network, *, max_bytes: int) -> Response:
+async def fetch(url: WebUrl, network: NetworkAccess, *, max_bytes: int) -> Response:
     """Get a page, with at most ``max_bytes`` of it; redirects are followed within one host only.
 
     Raises:
@@ -156,7 +156,7 @@ def _authority(url: WebUrl) -> str:
     return str(url).split("/", 3)[2]
 
 
-def _checked_backend(network: Network) -> Any:
+def _checked_backend(network: NetworkAccess) -> Any:
     """What opens httpcore's connections."""
     import httpcore  # noqa: PLC0415  50 ms, paid by who fetches
 
@@ -175,7 +175,7 @@ def _checked_backend(network: Network) -> Any:
     return CheckedBackend()
 
 
-async def _public_addresses(host: str, network: Network) -> Sequence[str]:
+async def _public_addresses(host: str, network: NetworkAccess) -> Sequence[str]:
     """The addresses of a host, all of them public."""
     addresses = [host] if refusal(host) != "is no IP address" else await network.resolve(host)
     if not addresses:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from subagents.agent.budget import Account, Limits
 from vibe.core.messages import Message, Usage
-from vibe.core.middleware.port import Moment
+from vibe.core.middleware.port import TurnContext
 from vibe.core.session.transcript import Transcript
 
 
@@ -21,8 +21,8 @@ class Talk:
     limit: int | None = None
 
     @property
-    def moment(self) -> Moment:
+    def context(self) -> TurnContext:
         """As it stands."""
         account = Account("this run", Limits(max_tokens=self.limit))
         account.book(Usage(self.spent, 0, 0, 1), 0.0)
-        return Moment(transcript=Transcript(self.messages), budget=account, context_tokens=self.context_tokens)
+        return TurnContext(transcript=Transcript(self.messages), budget=account, context_tokens=self.context_tokens)
