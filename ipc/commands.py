@@ -38,13 +38,17 @@ class Pause(BaseCommand, frozen=True, kw_only=True, tag="pause"):
     """Start nothing more; running steps stop at the end of their turn.
 
     At the latest after ``grace_seconds`` (0: at once; null: however long the turn takes); they go on with the resume.
+    ``by`` says who asks, here and below.
     """
 
     grace_seconds: Annotated[float, Meta(ge=0)] | None = None
+    by: str = "user"
 
 
 class Cancel(BaseCommand, frozen=True, kw_only=True, tag="cancel"):
     """Stop what runs at once, and give the rest up."""
+
+    by: str = "user"
 
 
 class Decide(BaseCommand, frozen=True, kw_only=True, tag="decide"):
@@ -52,6 +56,7 @@ class Decide(BaseCommand, frozen=True, kw_only=True, tag="decide"):
 
     decision_id: str
     selections: Annotated[tuple[str, ...], Meta(min_length=1)]
+    by: str = "user"
 
 
 class Revise(BaseCommand, frozen=True, kw_only=True, tag="revise"):
@@ -59,6 +64,7 @@ class Revise(BaseCommand, frozen=True, kw_only=True, tag="revise"):
 
     operations: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1)]
     reason: str = ""
+    by: str = "user"
 
 
 class Approve(BaseCommand, frozen=True, kw_only=True, tag="approve"):

@@ -10,25 +10,68 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from msgspec import Struct
+from ipc.facts import (
+    BaseEvent,
+    Fact,
+    PlanAttemptEvent,
+    PlanCompletedEvent,
+    PlanDecisionEvent,
+    PlanEditedEvent,
+    PlanLeftEvent,
+    PlanPausedEvent,
+    PlanResetEvent,
+    PlanResumedEvent,
+    PlanRetryEvent,
+    PlanReusedEvent,
+    PlanRevisedEvent,
+    PlanStartedEvent,
+    PlanStepUpdateEvent,
+    PlanStoppingEvent,
+    StepOutline,
+)
 
-
-class BaseEvent(Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Base of every event.
-
-    ``seq`` counts 1, 2, 3 ... per ``source`` without holes; ``source`` names one publisher: one process run.
-    ``ts`` is in unix seconds. ``subagent_id`` and ``subagent_step_id`` are set on everything a subagent does.
-    """
-
-    event_id: str = ""
-    seq: int = 0
-    source: str = ""
-    ts: float = 0.0
-    session_id: str = ""
-    plan_id: str | None = None
-    subagent_id: str | None = None
-    subagent_step_id: str | None = None
-
+__all__ = [
+    "AnswerEvent",
+    "ApprovalDecisionEvent",
+    "ApprovalRequestEvent",
+    "AssistantDeltaEvent",
+    "AssistantEvent",
+    "BaseEvent",
+    "CompactEndEvent",
+    "CompactStartEvent",
+    "ErrorEvent",
+    "Event",
+    "Fact",
+    "MemoryEntryEvent",
+    "PlanAttemptEvent",
+    "PlanCompletedEvent",
+    "PlanDecisionEvent",
+    "PlanEditedEvent",
+    "PlanLeftEvent",
+    "PlanPausedEvent",
+    "PlanResetEvent",
+    "PlanResumedEvent",
+    "PlanRetryEvent",
+    "PlanReusedEvent",
+    "PlanRevisedEvent",
+    "PlanStartedEvent",
+    "PlanStepUpdateEvent",
+    "PlanStoppingEvent",
+    "QuestionEvent",
+    "ReasoningDeltaEvent",
+    "SessionEndedEvent",
+    "SessionStartedEvent",
+    "StepOutline",
+    "SubAgentFinishedEvent",
+    "SubAgentStartedEvent",
+    "ToolCallEvent",
+    "ToolResultEvent",
+    "ToolServerEvent",
+    "ToolStreamEvent",
+    "UsageEvent",
+    "UserMessageEvent",
+    "WarningEvent",
+]
 
 # --- conversation ---------------------------------------------------------------------------------------------
 
@@ -145,107 +188,6 @@ class AnswerEvent(BaseEvent, frozen=True, kw_only=True, tag="question.answered")
     request_id: str
     answers: tuple[dict[str, Any], ...] = ()
     cancelled: bool = False
-
-
-# --- planning -------------------------------------------------------------------------------------------------
-
-
-class StepOutline(Struct, frozen=True, kw_only=True):
-    """A step as a plan announces it. ``reason`` says why it stands so from the start.
-
-    ``reused``: another plan did it, and its result stands; ``only``: this run was not to be about it. ``workspace`` is
-    ``shared``, or ``worktree`` if what it does is merged at its end.
-    """
-
-    id: str
-    title: str
-    mode: str
-    depends_on: tuple[str, ...] = ()
-    status: str = "pending"
-    reason: str | None = None
-    workspace: str = "shared"
-
-
-class PlanStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.started"):
-    """A plan began to run; ``steps`` outlines the whole DAG.
-
-    ``note`` says which steps the run is about, if not all; ``reused_from`` is the plan whose results were taken over.
-    ``max_tokens`` is the whole plan's budget (None: no limit).
-    """
-
-    goal: str
-    steps: tuple[StepOutline, ...]
-    max_parallel_steps: int = 1
-    note: str = ""
-    reused_from: str | None = None
-    max_tokens: int | None = None
-
-
-class PlanStepUpdateEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.step"):
-    """A step changed status. Durations in seconds; ``reason`` says why it ended, if not by completing."""
-
-    step_id: str
-    title: str
-    status: str
-    previous: str
-    reason: str | None = None
-    detail: str = ""
-    attempt: int = 1
-    duration_s: float | None = None
-
-
-class PlanDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.decision"):
-    """A decision opened (no ``selections``) or was taken. ``by``: ``user``, ``flag``, ``default`` or ``timeout``.
-
-    ``options`` are ids; ``labels`` and ``descriptions`` say what each stands for. ``default`` is taken when
-    ``timeout_seconds`` (0: never) have passed since it opened.
-    """
-
-    decision_id: str
-    question: str
-    options: tuple[str, ...] = ()
-    selections: tuple[str, ...] = ()
-    by: str = ""
-    labels: tuple[str, ...] = ()
-    descriptions: tuple[str, ...] = ()
-    multi_select: bool = False
-    default: tuple[str, ...] = ()
-    timeout_seconds: float = 0.0
-
-
-class PlanRevisedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.revised"):
-    """The plan's steps or edges changed; each operation is one entry of the diff."""
-
-    operations: tuple[dict[str, Any], ...]
-    reason: str = ""
-
-
-class PlanPausedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.paused"):
-    """Nothing more is started; the plan can be resumed."""
-
-    reason: str
-
-
-class PlanResumedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.resumed"):
-    """A plan goes on after a pause or the end of its process; ``done`` counts the steps already final.
-
-    ``tokens`` of ``max_tokens`` (None: no limit) were recorded as spent before.
-    """
-
-    goal: str
-    steps: tuple[StepOutline, ...]
-    done: int
-    tokens: int = 0
-    max_tokens: int | None = None
-
-
-class PlanCompletedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.completed"):
-    """The plan ended. ``status``: ``completed``, ``failed`` or ``cancelled``; ``counts``: steps per status."""
-
-    status: str
-    counts: dict[str, int]
-    duration_s: float
-    reason: str | None = None
 
 
 # --- subagents ------------------------------------------------------------------------------------------------
@@ -371,13 +313,7 @@ Event: TypeAlias = (
     | ApprovalDecisionEvent
     | QuestionEvent
     | AnswerEvent
-    | PlanStartedEvent
-    | PlanStepUpdateEvent
-    | PlanDecisionEvent
-    | PlanRevisedEvent
-    | PlanPausedEvent
-    | PlanResumedEvent
-    | PlanCompletedEvent
+    | Fact
     | SubAgentStartedEvent
     | SubAgentFinishedEvent
     | MemoryEntryEvent

@@ -21,7 +21,7 @@ class EventSink(Protocol):
 
 
 class StampingSink:
-    """Gives each event its id, sequence number, source and time, then hands it on.
+    """Gives each event its id, sequence number, source and, unless it has one, its time, then hands it on.
 
     One stands at the root of a process run: everything below it sees the same ids.
     """
@@ -36,7 +36,7 @@ class StampingSink:
         """Stamp and hand on."""
         self._seq += 1
         self._sink.publish(
-            structs.replace(event, event_id=_new_id(), seq=self._seq, source=self.source, ts=self._clock())
+            structs.replace(event, event_id=_new_id(), seq=self._seq, source=self.source, ts=event.ts or self._clock())
         )
 
 

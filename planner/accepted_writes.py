@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ipc.events import PlanRevisedEvent
 from planner.model import Plan
-from planner.records import PlanRevised
 
 
-def accepted_writes(plan: Plan, revisions: Iterable[PlanRevised]) -> frozenset[str]:
+def accepted_writes(plan: Plan, revisions: Iterable[PlanRevisedEvent]) -> frozenset[str]:
     """The globs of ``plan``, as it was when it was accepted, and those of revisions that a person made."""
     named = {glob for step in plan.steps for glob in step.writes or ()}
     own = (operation for revision in revisions if revision.by == "user" for operation in revision.operations)

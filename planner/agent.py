@@ -13,7 +13,6 @@ from anyio import to_thread
 
 from ipc.events import SubAgentFinishedEvent, SubAgentStartedEvent, WarningEvent
 from ipc.sink import EventSink, TaggingSink
-from planner.edits import FIXED_STATUSES
 from planner.model import Step, StepStatus
 from planner.operations import Operation, RevisionInvalidError
 from planner.plan_offers import PlanOffer, RevisionOffer
@@ -23,6 +22,7 @@ from planner.planning import planned
 from planner.repair import Repaired
 from planner.revision import Proposal, ProviderRefused, RevisionRequest, already_tried, revise
 from planner.revision_policy import policy_problems, with_inheritance
+from planner.state.changes import FIXED_STATUSES
 from subagents.agent.reader import ReaderLimits, ReadOnlyAgent
 from subagents.agent.run_context import AgentContext
 from subagents.worktree.failed_work import KeptBy, KeptWork

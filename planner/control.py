@@ -11,17 +11,17 @@ from typing import TypeAlias
 import anyio.from_thread
 import anyio.lowlevel
 
-from planner.instructions import CancelRequested, DecisionTaken
-from planner.operations import Operation
-
-TOO_LATE = "the run is over: nothing was changed"
+from ipc.commands import Cancel, Decide, Pause, Revise
+from planner.operations import Operation, plain_operations
+from planner.state.changes import TOO_LATE
+from planner.state.commands import Asked
 
 OnVerdict: TypeAlias = Callable[[str | None], None]
-"""Told once, in the run's thread: None if a wish was carried out, else one sentence that says why not."""
+"""Told once, in the run's thread: None if a command was carried out, else one sentence that says why not."""
 
 
-class Verdict:
-    """What became of a wish, told to whoever asked for it."""
+class ReplyOnce:
+    """What became of a command, told to whoever asked for it."""
 
     __slots__ = ("_tell",)
 
@@ -41,32 +41,11 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class PauseWish:
-    """Pause, and take running steps back (they go on later) when ``grace_seconds`` are over; None: never."""
+class Request:
+    """A command from outside, and whom to tell what becomes of it."""
 
-    reason: str
-    grace_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionWish:
-    """Take a decision."""
-
-    taken: DecisionTaken
-    verdict: Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class RevisionWish:
-    """Change the plan."""
-
-    operations: tuple[Operation, ...]
-    by: str
-    reason: str
-    verdict: Verdict
-
-
-Request: TypeAlias = PauseWish | CancelRequested | DecisionWish | RevisionWish
+    command: Asked
+    reply: ReplyOnce
 
 
 class PlanStop:
@@ -88,7 +67,7 @@ class PlanStop:
 
 
 class PlanControl:
-    """Takes wishes for one run of a plan, from any thread.
+    """Takes commands for one run of a plan, from any thread.
 
     What is asked before the run begins is kept until then; what is asked after its end is ignored, or answered so.
     """
@@ -97,7 +76,7 @@ class PlanControl:
         self.stop = PlanStop()
         self._early: deque[Request] | None = deque()
         self._deliver: Callable[[Request], None] | None = None
-        self._verdicts: list[Verdict] = []
+        self._replies: list[ReplyOnce] = []
         self._thread = 0
         self._loop: anyio.lowlevel.EventLoopToken | None = None
 
@@ -106,13 +85,11 @@ class PlanControl:
 
         Asked again it can only shorten the grace: 0 stops them now. Either way they go on when the plan is resumed.
         """
-        self.stop.set()
-        self._submit(PauseWish(reason, grace_seconds))
+        self.submit(Pause(grace_seconds=grace_seconds, by=reason))
 
     def request_cancel(self, reason: str = "user") -> None:
         """Cancel what runs, at once, and give up what is open."""
-        self.stop.set()
-        self._submit(CancelRequested(reason))
+        self.submit(Cancel(by=reason))
 
     def decide(
         self,
@@ -126,7 +103,7 @@ class PlanControl:
 
         ``on_verdict`` is told so; without it a warning is announced.
         """
-        self._submit(DecisionWish(DecisionTaken(decision_id, tuple(selections), by), Verdict(on_verdict)))
+        self.submit(Decide(decision_id=decision_id, selections=tuple(selections), by=by), on_verdict)
 
     def revise(
         self,
@@ -137,28 +114,13 @@ class PlanControl:
         on_verdict: OnVerdict | None = None,
     ) -> None:
         """Change the plan, all of the operations or none; ``on_verdict`` as for ``decide``."""
-        self._submit(RevisionWish(tuple(operations), by, reason, Verdict(on_verdict)))
+        self.submit(Revise(operations=plain_operations(operations), reason=reason, by=by), on_verdict)
 
-    def attach(self, deliver: Callable[[Request], None]) -> None:
-        """Hand every wish to ``deliver`` from now on, in the thread of the calling task's event loop."""
-        self._thread = threading.get_ident()
-        self._loop = anyio.lowlevel.current_token()
-        self._deliver = deliver
-        early, self._early = self._early, None
-        for request in early or ():
-            self._hand_over(request)
-
-    def detach(self) -> None:
-        """Ignore every wish from now on; those that were not served are answered so."""
-        self._deliver = None
-        early, self._early = self._early, None
-        for request in early or ():
-            _refuse(request)
-        verdicts, self._verdicts = self._verdicts, []
-        for verdict in verdicts:
-            verdict.give(TOO_LATE)
-
-    def _submit(self, request: Request) -> None:
+    def submit(self, command: Asked, on_verdict: OnVerdict | None = None) -> None:
+        """Have the run carry a command out, when its turn comes."""
+        if isinstance(command, Pause | Cancel):
+            self.stop.set()
+        request = Request(command, ReplyOnce(on_verdict))
         if self._early is not None:
             self._early.append(request)
         elif threading.get_ident() == self._thread:
@@ -167,18 +129,32 @@ class PlanControl:
             try:
                 anyio.from_thread.run_sync(self._hand_over, request, token=self._loop)
             except anyio.RunFinishedError:
-                _refuse(request)  # the loop that ran the plan is gone, and the plan with it
+                request.reply.give(TOO_LATE)  # the loop that ran the plan is gone, and the plan with it
+
+    def attach(self, deliver: Callable[[Request], None]) -> None:
+        """Hand every command to ``deliver`` from now on, in the thread of the calling task's event loop."""
+        self._thread = threading.get_ident()
+        self._loop = anyio.lowlevel.current_token()
+        self._deliver = deliver
+        early, self._early = self._early, None
+        for request in early or ():
+            self._hand_over(request)
+
+    def detach(self) -> None:
+        """Ignore every command from now on; those that were not served are answered so."""
+        self._deliver = None
+        early, self._early = self._early, None
+        for request in early or ():
+            request.reply.give(TOO_LATE)
+        replies, self._replies = self._replies, []
+        for reply in replies:
+            reply.give(TOO_LATE)
 
     def _hand_over(self, request: Request) -> None:
         if self._deliver is None:
-            _refuse(request)
+            request.reply.give(TOO_LATE)
             return
-        if isinstance(request, DecisionWish | RevisionWish) and not request.verdict.is_given:
-            self._verdicts = [verdict for verdict in self._verdicts if not verdict.is_given]
-            self._verdicts.append(request.verdict)
+        if not request.reply.is_given:
+            self._replies = [reply for reply in self._replies if not reply.is_given]
+            self._replies.append(request.reply)
         self._deliver(request)
-
-
-def _refuse(request: Request) -> None:
-    if isinstance(request, DecisionWish | RevisionWish):
-        request.verdict.give(TOO_LATE)

@@ -1,16 +1,15 @@
-"""The decisions a run itself puts: what becomes of a step that failed, or whose attempt was cut off.
+"""Decisions, a plan's own and those a run itself puts: what becomes of a step that failed, or whose attempt was cut off.
 
-Their ids hold a colon, which no id of a plan does: ``failed:<step>:<attempt>`` and ``interrupted:<step>:<attempt>``.
+The ids of the latter are ``failed:<step>:<attempt>`` and ``interrupted:<step>:<attempt>``; no id of a plan holds a colon.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
 
-from pydantic import StringConstraints
-
+from ipc.events import PlanDecisionEvent
 from planner.model import Decision, Option, Step
+from planner.problems import DecisionInvalidError, listed, quoted
 
 FAILED_KIND = "failed"
 INTERRUPTED_KIND = "interrupted"
@@ -25,12 +24,6 @@ class Choice(StrEnum):
     STOP = "stop"
 
 
-class StepDecision(Decision):
-    """A decision about one attempt at a step; it has no default and waits for ever."""
-
-    id: Annotated[str, StringConstraints(pattern=r"^(failed|interrupted):[a-z0-9_-]+:[0-9]+$")]
-
-
 def failed_id(step_id: str, attempt: int) -> str:
     """The decision about an attempt that failed."""
     return f"{FAILED_KIND}:{step_id}:{attempt}"
@@ -41,40 +34,81 @@ def interrupted_id(step_id: str, attempt: int) -> str:
     return f"{INTERRUPTED_KIND}:{step_id}:{attempt}"
 
 
-def attempt_of(decision_id: str) -> tuple[str, str, int] | None:
-    """The kind, the step and the attempt a decision is about; None if it is one of the plan's own."""
-    parts = decision_id.split(":")
-    if len(parts) != 3 or parts[0] not in (FAILED_KIND, INTERRUPTED_KIND) or not parts[2].isdecimal():
-        return None
-    return parts[0], parts[1], int(parts[2])
-
-
 def choices_of(kind: str) -> tuple[Choice, ...]:
     """What can be chosen about an attempt that ended so."""
     first = Choice.AGAIN if kind == INTERRUPTED_KIND else Choice.RETRY
     return first, Choice.SKIP, Choice.STOP
 
 
-def step_decision(step: Step, decision_id: str, *, reason: str | None = None, detail: str = "") -> StepDecision:
-    """The decision of that id about ``step``; ``reason`` and ``detail`` say how the attempt ended.
+def plan_decision(decision: Decision) -> PlanDecisionEvent:
+    """One of the plan's own decisions, open."""
+    default = decision.default or ()
+    return PlanDecisionEvent(
+        decision_id=decision.id,
+        question=decision.question,
+        options=tuple(option.id for option in decision.options),
+        labels=tuple(option.label for option in decision.options),
+        descriptions=tuple(option.description for option in decision.options),
+        multi_select=decision.multi_select,
+        default=(default,) if isinstance(default, str) else tuple(default),
+        timeout_seconds=decision.timeout_seconds,
+    )
 
-    Raises:
-        ValueError: it is none about this step.
-    """
-    about = attempt_of(decision_id)
-    if about is None or about[1] != step.id:
-        raise ValueError(f"{decision_id!r} is no decision about step {step.id!r}")
-    kind, _, attempt = about
+
+def step_decision(step: Step, attempt: int, kind: str, ended: str = "") -> PlanDecisionEvent:
+    """The open decision about an attempt at ``step``; ``ended`` says how it ended. It has no default and waits for ever."""
     if kind == FAILED_KIND:
-        ended = detail or reason or "no reason given"
-        question = f"Step {step.id} ({step.title}) failed, attempt {attempt}: {ended}. What now?"
+        decision_id = failed_id(step.id, attempt)
+        question = f"Step {step.id} ({step.title}) failed, attempt {attempt}: {ended or 'no reason given'}. What now?"
     else:
+        decision_id = interrupted_id(step.id, attempt)
         question = (
             f"Step {step.id} ({step.title}) was interrupted, attempt {attempt}, and acts outside the workspace: "
             "it may be partly done. What now?"
         )
-    options = [Option(id=choice.value, label=_LABELS[choice]) for choice in choices_of(kind)]
-    return StepDecision(id=decision_id, question=question, options=options)
+    choices = choices_of(kind)
+    return PlanDecisionEvent(
+        decision_id=decision_id,
+        question=question,
+        options=tuple(choice.value for choice in choices),
+        labels=tuple(_LABELS[choice] for choice in choices),
+        descriptions=("",) * len(choices),
+        kind=kind,
+        step_id=step.id,
+        attempt=attempt,
+    )
+
+
+def check_selections(decision: PlanDecisionEvent, selections: tuple[str, ...]) -> None:
+    """Whether an answer is one the decision offers.
+
+    Raises:
+        DecisionInvalidError: an option it does not have, several where one is wanted, or none.
+    """
+    name, options = decision.decision_id, decision.options
+    for selection in selections:
+        if selection not in options:
+            problem = f"there is no option {quoted(selection)}; choose from: {listed(options)}"
+            raise DecisionInvalidError(name, problem)
+    if len(set(selections)) != 1 and not decision.multi_select:
+        problem = f"exactly one option must be chosen, not {len(selections)}; choose from: {listed(options)}"
+        raise DecisionInvalidError(name, problem)
+    if not selections:
+        raise DecisionInvalidError(name, f"at least one option must be chosen; choose from: {listed(options)}")
+
+
+def as_decision(event: PlanDecisionEvent) -> Decision:
+    """The decision that an event tells of, for whoever shows it."""
+    texts = zip(event.options, event.labels, event.descriptions, strict=True)
+    options = [Option.model_construct(id=name, label=label, description=told) for name, label, told in texts]
+    return Decision.model_construct(
+        id=event.decision_id,
+        question=event.question,
+        options=options,
+        multi_select=event.multi_select,
+        default=list(event.default) or None,
+        timeout_seconds=event.timeout_seconds,
+    )
 
 
 _LABELS = {

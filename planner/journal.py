@@ -11,8 +11,34 @@ from pathlib import Path
 import msgspec
 
 from ipc.errors import INVALID_JSON
-from planner.records import JournalRecord, decode_record, encode_record
-from planner.store_errors import BrokenPlanError, StoreWriteError
+from ipc.events import Fact
+from planner.store_errors import BrokenPlanError, EarlierJournalError, StoreWriteError
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Fact] = msgspec.json.Decoder(Fact)
+
+
+class _EarlierRecord(msgspec.Struct):
+    """A line of a journal as versions wrote it whose journals held records of their own, not events."""
+
+    type: str
+    version: str = ""
+
+
+_EARLIER = frozenset([
+    "started",
+    "edited",
+    "plan",
+    "step",
+    "attempt",
+    "decision",
+    "decision.opened",
+    "reset",
+    "revised",
+    "reused",
+    "left",
+])
+_earlier_decoder = msgspec.json.Decoder(_EarlierRecord)
 
 
 class SyncPolicy(Enum):
@@ -30,14 +56,14 @@ class JournalContent:
     ``unfinished`` tells that the last sound line lacks its newline.
     """
 
-    records: Sequence[JournalRecord]
+    facts: Sequence[Fact]
     dropped: tuple[str, ...]
     length: int
     unfinished: bool
 
 
 def read_journal(path: Path) -> JournalContent:
-    """All records of a journal; a torn or zero-filled end is left out, the file is not touched.
+    """All facts of a journal; a torn or zero-filled end is left out, the file is not touched.
 
     Raises:
         BrokenPlanError: the file can't be read, or a line that is not the last is broken.
@@ -50,15 +76,16 @@ def read_journal(path: Path) -> JournalContent:
         raise BrokenPlanError(str(path), error.strerror or "cannot be read") from error
     sound = data.rstrip(b"\0")
     dropped = [f"{path}: dropped {len(data) - len(sound)} zero bytes at its end"] if len(sound) < len(data) else []
-    records: list[JournalRecord] = []
+    facts: list[Fact] = []
     lines = sound.split(b"\n")
     length = 0
     last = len(lines) - 1 if lines[-1] else len(lines) - 2
     for number, line in enumerate(lines[: last + 1]):
         try:
-            records.append(decode_record(line))
+            facts.append(_decoder.decode(line))
         except msgspec.ValidationError as error:
-            raise BrokenPlanError(f"{path}:{number + 1}", f"is no record this version knows ({error})") from error
+            _refuse_earlier(path, lines)
+            raise BrokenPlanError(f"{path}:{number + 1}", f"is no fact this version knows ({error})") from error
         except INVALID_JSON as error:
             if number < last:
                 raise BrokenPlanError(f"{path}:{number + 1}", f"is not a JSON line ({error})") from error
@@ -66,9 +93,25 @@ def read_journal(path: Path) -> JournalContent:
             break
         length += len(line) + 1
     unfinished = length > len(sound)
-    return JournalContent(
-        records=records, dropped=tuple(dropped), length=min(length, len(sound)), unfinished=unfinished
-    )
+    return JournalContent(facts=facts, dropped=tuple(dropped), length=min(length, len(sound)), unfinished=unfinished)
+
+
+def _refuse_earlier(path: Path, lines: Sequence[bytes]) -> None:
+    """Say so where a journal was written by a version whose journals can't be read any more.
+
+    Raises:
+        EarlierJournalError: it was.
+    """
+    version = ""
+    for line in lines:
+        try:
+            record = _earlier_decoder.decode(line)
+        except INVALID_JSON:
+            continue
+        if record.type not in _EARLIER:
+            return
+        version = version or record.version
+    raise EarlierJournalError(str(path), version)
 
 
 class PlanJournal:
@@ -109,18 +152,18 @@ class PlanJournal:
         except OSError as error:
             raise self._fail(error) from error
 
-    def append(self, record: JournalRecord) -> None:
-        """Hand one record to the kernel: it outlives this process, and after ``flush`` the machine.
+    def append(self, *facts: Fact) -> None:
+        """Hand facts to the kernel, all at once: they outlive this process, and after ``flush`` the machine.
 
         Raises:
             StoreWriteError: it could not be written in full; what had been written of it was taken back.
             TypeError, ValueError, OverflowError, RecursionError: it holds a value that is no JSON; nothing was written.
         """
-        line = encode_record(record)
+        lines = b"".join([_encoder.encode(fact) + b"\n" for fact in facts])
         if self._failure is not None:
             raise self._failure
         try:
-            self._write(line)
+            self._write(lines)
         except OSError as error:
             raise self._fail(error) from error
 

@@ -13,10 +13,11 @@ import msgspec
 from pydantic import ValidationError
 
 from ipc.errors import INVALID_JSON
-from planner.journal import read_journal
+from planner.journal import JournalContent, read_journal
 from planner.model import PlanStatus
 from planner.records import RunSettings, Snapshot
-from planner.replay import RestoredPlan, restore
+from planner.state.evolve import FactInvalidError, fold
+from planner.state.state import State
 from planner.store_errors import AmbiguousPlanError, BrokenPlanError, UnknownPlanError
 from vibe.core.system.locks import holder_of, is_alive
 
@@ -107,13 +108,24 @@ class PlanFolder:
             where = ".".join(str(part) for part in first["loc"])
             raise BrokenPlanError(str(path), f"{where}: {first['msg']}" if where else first["msg"]) from error
 
-    def replay(self) -> RestoredPlan:
-        """How the plan stood at its journal's last sound record; nothing on disk is touched.
+    def journal(self) -> JournalContent:
+        """All that is recorded of the plan; nothing on disk is touched.
 
         Raises:
             BrokenPlanError: the journal can't be read or is broken before its end.
         """
-        return restore(read_journal(self.path / JOURNAL_FILE))
+        return read_journal(self.path / JOURNAL_FILE)
+
+    def state(self, content: JournalContent | None = None) -> State:
+        """How the plan stood at its journal's last sound fact; ``content`` saves reading that again.
+
+        Raises:
+            BrokenPlanError: as ``journal``.
+        """
+        try:
+            return fold((content or self.journal()).facts, self.plan_id)
+        except FactInvalidError as error:
+            raise BrokenPlanError(str(self.path / JOURNAL_FILE), str(error)) from error
 
     def snapshot(self) -> Snapshot | None:
         """The latest snapshot, or None where there is none that can be read: it is a convenience, never the truth."""
@@ -162,14 +174,13 @@ class PlanFolder:
         )
 
     def _snapshot_from_journal(self, settings: RunSettings) -> Snapshot:
-        content = read_journal(self.path / JOURNAL_FILE)
-        restored = restore(content)
+        state = self.state()
         return Snapshot(
             plan_id=self.plan_id,
-            status=restored.status,
-            reason=restored.reason,
-            counts=restored.counts(),
-            updated=content.records[-1].at if content.records else settings.created,
+            status=state.status,
+            reason=state.reason,
+            counts=state.counted(),
+            updated=state.updated or settings.created,
         )
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from planner.instructions import EndPlan
-from planner.model import PlanStatus, StepStatus
-from subagents.executor import ENVIRONMENT_REASON, StepResult
+from planner.model import Plan, PlanStatus, StepStatus
+from planner.state.state import State
+from subagents.executor import StepResult
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
-
-BUDGET_REASON = "budget"
-DECISION_REASON = "decision"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +30,7 @@ class StepReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOutcome:
+class RunResult:
     """What a run came to. ``usage`` and ``cost_usd`` (None: unknown) sum over every attempt of the plan's life.
 
     ``duration_s`` is this run's; ``steps`` are in the plan's order.
@@ -51,38 +48,24 @@ class PlanOutcome:
     duration_s: float
 
 
-def outcome_of(end: EndPlan, steps: Sequence[StepReport], *, refused: Collection[Outcome]) -> Outcome:
-    """The outcome of a run that ended so, by what its steps came to.
-
-    A failure that counts beats a limit; a call that nobody could approve beats both. ``refused`` are the outcomes of
-    all that a provider refused: FAILED is about the key, and no waiting helps against that.
-    """
-    match end.status:
-        case PlanStatus.COMPLETED:
-            return Outcome.COMPLETED
-        case PlanStatus.PAUSED if end.reason == DECISION_REASON:
-            return Outcome.BLOCKED
-        case PlanStatus.PAUSED if end.reason == ENVIRONMENT_REASON:
-            return Outcome.FAILED
-        case PlanStatus.PAUSED if refused:
-            return Outcome.FAILED if Outcome.FAILED in refused else Outcome.LIMIT
-        case PlanStatus.PAUSED | PlanStatus.CANCELLED:
-            return Outcome.INTERRUPTED
-        case _:
-            return _failure(end, steps)
-
-
-def _failure(end: EndPlan, steps: Sequence[StepReport]) -> Outcome:
-    ended = {
-        step.result.outcome if step.result else Outcome.FAILED
-        for step in steps
-        if step.status is StepStatus.FAILED and not step.tolerated
-    }
-    if Outcome.BLOCKED in ended:
-        return Outcome.BLOCKED
-    if Outcome.FAILED in ended:
-        return Outcome.FAILED
-    return Outcome.LIMIT if Outcome.LIMIT in ended or end.reason == BUDGET_REASON else Outcome.FAILED
+def step_reports(plan: Plan, state: State) -> tuple[StepReport, ...]:
+    """Where each step of the plan stands."""
+    reports: list[StepReport] = []
+    for step in plan.steps:
+        was = state.steps[step.id]
+        reports.append(
+            StepReport(
+                step_id=step.id,
+                title=step.title,
+                status=was.status,
+                reason=was.reason,
+                detail=was.detail,
+                attempts=was.begun,
+                result=was.result,
+                tolerated=was.status is StepStatus.FAILED and was.tolerated,
+            )
+        )
+    return tuple(reports)
 
 
 def warnings_of(steps: Sequence[StepReport], dropped: Sequence[str]) -> tuple[str, ...]:

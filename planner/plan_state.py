@@ -1,27 +1,27 @@
-"""PlanState: a plan under way for a program that runs the steps itself; the scheduler decides, this only words it."""
+"""PlanState: a plan under way for a program that runs the steps itself; ``decide`` decides, this only words it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import uuid4
 
+import msgspec
+
+from ipc.commands import Decide
+from ipc.events import Fact, PlanStepUpdateEvent
+from ipc.sink import EventSink, MemorySink
 from planner.dag import Dag
-from planner.instructions import (
-    AskReviser,
-    DecisionTaken,
-    Instruction,
-    RetryDue,
-    RevisionRefused,
-    SchedulerEvent,
-    StartStep,
-    StepEnded,
-    WaitForRetry,
-)
+from planner.loader import LoadedPlan
 from planner.model import Decision, Plan, PlanStatus, Step, StepStatus
 from planner.problems import IllegalTransitionError, UnknownStepError
-from planner.scheduler import Scheduler
+from planner.state import commands as c
+from planner.state.decide import carry_out
+from planner.state.schedule import schedule_of
+from planner.state.state import State
+from subagents.executor import StepResult
 from vibe.core.outcome import Outcome
 
 PlanRunStatus: TypeAlias = PlanStatus
@@ -54,25 +54,37 @@ class PlanDecision:
 
 
 class PlanState:
-    """A plan whose steps somebody else carries out and reports.
+    """A plan whose steps somebody else carries out and reports; ``sink`` gets its events.
 
-    A step that failed is offered again at once while it has ``retries`` left: there is no clock here. Nobody is there
-    to revise the plan, so ``on_failure: replan`` is a failure.
+    A step that failed is offered again at once while it has ``retries`` left: nobody waits here. Nobody is there to revise the
+    plan either, so ``on_failure: replan`` is a failure.
     """
 
-    def __init__(self, plan: Plan, *, max_parallel: int | None = None, plan_id: str = "") -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        max_parallel: int | None = None,
+        plan_id: str = "",
+        sink: EventSink | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self.plan = plan.resolved()
         self.plan_id = plan_id or uuid4().hex
-        self._scheduler = Scheduler(
-            self.plan,
-            Dag.build(self.plan.steps),
-            max_parallel=max_parallel or self.plan.max_parallel_steps or len(self.plan.steps),
-            wait_for_decisions=True,
-        )
+        self._state = State(plan_id=self.plan_id)
+        self._sink = sink or MemorySink()
+        self._now = now
         self._steps = {step.id: step for step in self.plan.steps}
-        self._offered: dict[str, None] = {}
-        self._taken: dict[str, tuple[str, ...]] = {}
-        self._follow(self._scheduler.start())
+        self._offered: dict[str, PlanStepUpdateEvent | None] = {}
+        """Steps to begin, and what is announced once they have."""
+        dag = Dag.build(self.plan.steps)
+        self._take(
+            c.Start(
+                loaded=LoadedPlan(plan=self.plan, dag=dag, source_bytes=b"", where="plan"),
+                width=max_parallel or self.plan.max_parallel_steps or len(self.plan.steps),
+                attended=True,
+            )
+        )
 
     @property
     def goal(self) -> str:
@@ -82,7 +94,7 @@ class PlanState:
     @property
     def status(self) -> PlanStatus:
         """Where the whole plan stands."""
-        return self._scheduler.status
+        return self._state.status
 
     @property
     def steps(self) -> list[PlanStep]:
@@ -107,9 +119,13 @@ class PlanState:
         """
         wanted, previous = StepStatus(status), self._status(step_id)
         if wanted is StepStatus.IN_PROGRESS and step_id in self._offered:
-            del self._offered[step_id]
+            began = self._offered.pop(step_id)
+            if began is not None:
+                self._sink.publish(began)
         elif wanted in _OUTCOMES and previous is StepStatus.IN_PROGRESS:
-            self._feed(StepEnded(step_id, _OUTCOMES[wanted]))
+            result = StepResult(outcome=_OUTCOMES[wanted])
+            self._take(c.AttemptEnded(step_id=step_id, result=result, raw=msgspec.Raw(msgspec.json.encode(result))))
+            self._take(c.AttemptSaved(step_id))
         else:
             raise IllegalTransitionError(f"step {step_id!r}", previous.value, wanted.value)
 
@@ -119,30 +135,35 @@ class PlanState:
         Raises:
             DecisionInvalidError: the plan does not offer that.
         """
-        chosen = tuple(selections)
-        self._feed(DecisionTaken(decision_id, chosen, "user"))
-        self._taken[decision_id] = chosen
+        self._take(Decide(decision_id=decision_id, selections=tuple(selections)))
 
-    def _feed(self, event: SchedulerEvent) -> None:
-        self._follow(self._scheduler.handle(event))
-
-    def _follow(self, instructions: Sequence[Instruction]) -> None:
-        for instruction in instructions:
-            match instruction:
-                case StartStep(step_id=step_id):
-                    self._offered[step_id] = None
-                case WaitForRetry(step_id=step_id):
-                    self._feed(RetryDue(step_id))
-                case AskReviser(step_id=step_id):
-                    self._feed(RevisionRefused(step_id, "nobody is there to revise the plan"))
+    def _take(self, command: c.Command) -> None:
+        effects = carry_out(self._state, command, self._now(), self._record)
+        if isinstance(effects, c.Refusal):
+            raise effects.error
+        for effect in effects:
+            match effect:
+                case c.StartAttempt(step_id=step_id):
+                    self._offered.setdefault(step_id)
+                case c.WaitForRetry(step_id=step_id):
+                    self._take(c.RetryDue(step_id))
+                case c.AskReviser(step_id=step_id):
+                    self._take(c.RevisionRefused(step_id, "nobody is there to revise the plan"))
                 case _:
                     continue
+        if self._state.status is PlanStatus.ACTIVE and schedule_of(self._state).unsorted:
+            self._take(c.SortSteps())
+
+    def _record(self, fact: Fact) -> None:
+        if isinstance(fact, PlanStepUpdateEvent) and fact.status == StepStatus.IN_PROGRESS:
+            self._offered[fact.step_id] = fact
+        else:
+            self._sink.publish(fact)
 
     def _status(self, step_id: str) -> StepStatus:
         if step_id not in self._steps:
             raise UnknownStepError(step_id, self._steps)
-        status = self._scheduler.step_status(step_id)
-        return StepStatus.PENDING if step_id in self._offered else status
+        return StepStatus.PENDING if step_id in self._offered else self._state.steps[step_id].status
 
     def _shown(self, step: Step) -> PlanStep:
         return PlanStep(
@@ -156,9 +177,10 @@ class PlanState:
         )
 
     def _shown_decision(self, decision: Decision) -> PlanDecision:
+        taken = self._state.decisions.get(decision.id)
         return PlanDecision(
             decision_id=decision.id,
             question=decision.question,
             options=tuple(option.id for option in decision.options),
-            selections=self._taken.get(decision.id, ()),
+            selections=taken.selections if taken else (),
         )

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from planner.model import Decision, Plan, Step, StepStatus
-from planner.problems import DecisionInvalidError, listed, quoted
+from planner.decisions import check_selections, plan_decision
+from planner.model import Plan, Step, StepStatus
+from planner.problems import DecisionInvalidError, listed
 
 COMPLETED = "completed"
 """What an edge wants of its dependency if it says nothing else."""
@@ -149,26 +150,8 @@ class Readiness:
             raise DecisionInvalidError(
                 decision_id, f"the plan has no such decision; its decisions: {listed(self._decisions)}"
             )
-        check_selections(decision, selections)
+        check_selections(plan_decision(decision), selections)
         return frozenset(selections)
-
-
-def check_selections(decision: Decision, selections: tuple[str, ...]) -> None:
-    """Whether an answer is one the decision offers.
-
-    Raises:
-        DecisionInvalidError: an option it does not have, several where one is wanted, or none.
-    """
-    options = [option.id for option in decision.options]
-    for selection in selections:
-        if selection not in options:
-            problem = f"there is no option {quoted(selection)}; choose from: {listed(options)}"
-            raise DecisionInvalidError(decision.id, problem)
-    if len(set(selections)) != 1 and not decision.multi_select:
-        problem = f"exactly one option must be chosen, not {len(selections)}; choose from: {listed(options)}"
-        raise DecisionInvalidError(decision.id, problem)
-    if not selections:
-        raise DecisionInvalidError(decision.id, f"at least one option must be chosen; choose from: {listed(options)}")
 
 
 def _decisions_of(step: Step) -> frozenset[str]:

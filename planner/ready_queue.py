@@ -146,20 +146,30 @@ class ReadyQueue:
         else:
             heappush(self._free, rank)
 
-    def pop(self) -> str | None:
-        """Take the best step that meets no running one; it holds its claim until ``release``. None: there is none."""
+    def best(self) -> str | None:
+        """The best step that meets no running one; it stays. None: there is none."""
         if not self._size:
             return None
         writer = self._writers.best()
         if self._free and (writer is None or self._free[0] < writer[0]):
-            rank = heappop(self._free)
-        elif writer is not None:
-            rank = writer[0]
-            self._writers.take(writer[1])
+            return self._ids[self._free[0]]
+        return None if writer is None else self._ids[writer[0]]
+
+    def take(self, step_id: str) -> None:
+        """Start the step that ``best`` named; it holds its claim until ``release``."""
+        claim = self._claims[step_id]
+        if claim:
+            self._writers.take(claim)
         else:
-            return None
+            heappop(self._free)
         self._size -= 1
-        return self._ids[rank]
+
+    def pop(self) -> str | None:
+        """Take the best step; None: there is none."""
+        step_id = self.best()
+        if step_id is not None:
+            self.take(step_id)
+        return step_id
 
     def hold(self, step_id: str) -> None:
         """A step runs that another queue handed out."""

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from planner.decisions import attempt_of, step_decision
-from planner.instructions import EndPlan
-from planner.model import Decision, Plan, PlanStatus, Step, StepStatus
+from ipc.events import Fact, PlanDecisionEvent
+from planner.decisions import plan_decision
+from planner.model import Plan, PlanStatus, Step, StepStatus
 from planner.operations import operation_text, read_operations
-from planner.plan_outcome import StepReport, outcome_of, warnings_of
-from planner.records import (
-    AttemptEnded,
-    DecisionMade,
-    DecisionOpened,
-    JournalRecord,
-    RunSettings,
-)
-from planner.removed_steps import RemovedStep
-from planner.replay import AttemptKey, RestoredPlan, Spending, StepReason, total_of
+from planner.plan_outcome import step_reports, warnings_of
+from planner.records import RunSettings
 from planner.report import (
     AttemptReport,
     CheckReport,
@@ -29,16 +21,19 @@ from planner.report import (
     PlanReport,
     RemovedStepReport,
     RevisionReport,
+    SpanReport,
     Spent,
     StepReportLine,
 )
-from planner.report_times import Times, times_of
-from planner.standing import standing_of
+from planner.state.outcome import outcome_of
+from planner.state.spending import AttemptKey, Spending, total_of
+from planner.state.state import CUT, Left, RemovedStep, State, StepState
 from subagents.executor import StepResult
 from vibe.core.outcome import Outcome
 
 INTERRUPTED = "interrupted"
 CUT_OFF = "its process ended while it ran; a resume continues it"
+OPEN = "open"
 NOTHING_SPENT = Spent()
 
 
@@ -46,19 +41,20 @@ NOTHING_SPENT = Spent()
 class ReportSources:
     """What a report is made of.
 
-    ``plan`` is the plan as it stands, revisions included; ``spent`` what each attempt took, with what conversations tell
-    of those that no record tells of; ``mending`` is what each revision took, by the step that had failed; ``removed`` is
-    what revisions took out of the plan; ``pid`` is the process that runs it, if one does.
+    ``plan`` is the plan as it stands, revisions included, ``state`` how, and ``facts`` are what that comes of; ``dropped``
+    says what a torn journal lost. ``spent`` is what each attempt took, with what conversations tell of those that no fact
+    tells of; ``mending`` is what each revision took, by the step that had failed; ``pid`` is the process that runs the plan,
+    if one does.
     """
 
     plan_id: str
     plan: Plan
     settings: RunSettings
-    records: Sequence[JournalRecord]
-    restored: RestoredPlan
+    facts: Sequence[Fact]
+    state: State
     spent: Mapping[AttemptKey, Spending]
     mending: Sequence[tuple[str, Spending]] = ()
-    removed: Sequence[RemovedStep] = ()
+    dropped: Sequence[str] = ()
     pid: int | None = None
 
 
@@ -70,23 +66,15 @@ def build_report(sources: ReportSources) -> PlanReport:
 class _Builder:
     def __init__(self, sources: ReportSources) -> None:
         self._from = sources
-        self._restored = sources.restored
-        self._times: Times = times_of(sources.records, is_running=sources.pid is not None)
+        self._state = sources.state
         self._spent: dict[str, dict[int, Spending]] = {}
         for (step_id, attempt), spending in sources.spent.items():
             self._spent.setdefault(step_id, {})[attempt] = spending
-        self._ended: dict[str, dict[int, list[AttemptEnded]]] = {}
-        self._statuses = standing_of(
-            sources.plan, sources.restored, decisions=sources.settings.decisions, running=sources.pid is not None
-        ).statuses
-        for record in sources.records:
-            if isinstance(record, AttemptEnded):
-                self._ended.setdefault(record.step_id, {}).setdefault(record.attempt, []).append(record)
 
     def report(self) -> PlanReport:
-        sources, restored, settings = self._from, self._restored, self._from.settings
+        sources, state, settings = self._from, self._state, self._from.settings
         steps = tuple(self._step(step) for step in sources.plan.steps)
-        interrupted = restored.status is PlanStatus.ACTIVE and sources.pid is None
+        interrupted = state.status is PlanStatus.ACTIVE and sources.pid is None
         counts: dict[str, int] = {}
         for step in steps:
             counts[step.status] = counts.get(step.status, 0) + 1
@@ -94,30 +82,30 @@ class _Builder:
         return PlanReport(
             plan_id=sources.plan_id,
             goal=sources.plan.goal,
-            status=INTERRUPTED if interrupted else restored.status.value,
+            status=INTERRUPTED if interrupted else state.status.value,
             outcome=self._outcome(interrupted=interrupted),
-            reason=restored.reason,
+            reason=state.reason,
             pid=sources.pid,
             created=settings.created,
-            updated=sources.records[-1].at if sources.records else settings.created,
+            updated=state.updated or settings.created,
             workspace=settings.workspace,
             origin=settings.origin,
             model=settings.model,
             max_parallel=settings.max_parallel,
             reused_from=settings.reused_from,
             base_commit=settings.base_commit,
-            active_seconds=self._times.active_seconds,
-            breaks=self._times.breaks,
+            active_seconds=state.active_seconds,
+            breaks=tuple(state.breaks),
             counts=counts,
             spent=spent,
             limits=tuple(self._limits(spent)),
             steps=steps,
             decisions=tuple(self._decisions()),
             revisions=tuple(self._revisions()),
-            removed_steps=tuple(_removed(step) for step in sources.removed),
+            removed_steps=tuple(_removed(step) for step in state.gone()),
             other_spending=tuple(self._other_spending()),
             denied=tuple(self._denied()),
-            warnings=warnings_of(self._step_reports(), restored.dropped),
+            warnings=warnings_of(step_reports(sources.plan, state), sources.dropped),
             files_changed=tuple(
                 sorted({file for step in steps if not step.reused_from for file in step.files_changed})
             ),
@@ -126,20 +114,20 @@ class _Builder:
     # --- steps ------------------------------------------------------------------------------------------------
 
     def _step(self, step: Step) -> StepReportLine:
-        status = self._statuses[step.id]
-        why = self._why(step.id)
-        result = self._restored.results.get(step.id)
-        attempts = tuple(self._attempts(step.id))
-        spans = self._times.spans.get(step.id, ())
+        was = self._state.steps[step.id]
+        status, result = was.status, was.result
+        is_cut = self._is_cut(was)
+        attempts = tuple(self._attempts(was))
+        spans = tuple(self._spans(was))
         return StepReportLine(
             id=step.id,
             title=step.title,
             mode=step.mode.value,
             status=status.value,
-            reason=why.reason,
-            detail=why.detail,
-            tolerated=status is StepStatus.FAILED and step.on_failure == "continue",
-            reused_from=self._restored.reused.get(step.id),
+            reason=INTERRUPTED if is_cut else was.reason,
+            detail=CUT_OFF if is_cut else was.detail,
+            tolerated=status is StepStatus.FAILED and was.tolerated,
+            reused_from=was.reused_from,
             depends_on=tuple(edge.step for edge in step.dependencies),
             command=step.command,
             model=step.model,
@@ -153,70 +141,53 @@ class _Builder:
             summary=result.summary if result else "",
             printed=result.printed if result else "",
             output=result.output if result else None,
-            files_changed=self._files_changed(step.id, result),
+            files_changed=_files_changed(was),
             checks=tuple(_checks(step, status, result)),
         )
 
-    def _why(self, step_id: str) -> StepReason:
-        cut = self._from.pid is None and step_id in self._restored.running
-        return (
-            StepReason(reason=INTERRUPTED, detail=CUT_OFF) if cut else self._restored.reasons.get(step_id, StepReason())
-        )
+    def _is_cut(self, step: StepState) -> bool:
+        """Whether its process ended while it ran."""
+        return self._from.pid is None and step.left is Left.CUT and bool(step.spans) and step.spans[-1].ended == CUT
 
-    def _attempts(self, step_id: str) -> Iterator[AttemptReport]:
-        recorded, spent = self._ended.get(step_id, {}), self._spent.get(step_id, {})
-        begun = {span.attempt for span in self._times.spans.get(step_id, ())}
-        for number in sorted({*recorded, *begun}):
+    def _spans(self, step: StepState) -> Iterator[SpanReport]:
+        for span in step.spans:
+            start, end = round(span.start, 3), round(span.end, 3)
+            yield SpanReport(start=start, end=end, attempt=span.attempt, ended=span.ended)
+        running = self._state.running.get(step.outline.id)
+        if running is not None and not step.is_over:
+            start, end = round(running[1], 3), round(self._state.active_seconds, 3)
+            yield SpanReport(start=start, end=end, attempt=step.attempt, ended=OPEN)
+
+    def _attempts(self, step: StepState) -> Iterator[AttemptReport]:
+        spent = self._spent.get(step.outline.id, {})
+        known = {attempt.number: attempt for attempt in step.attempts}
+        for number in sorted({*known, *range(1, step.begun + 1)}):
             spending = _spent(spent[number]) if number in spent else NOTHING_SPENT
-            ends = recorded.get(number)
-            if ends is None:
+            ended = known.get(number)
+            if ended is None:
                 yield AttemptReport(number=number, outcome=None, spent=spending)
                 continue
-            result = ends[-1].result
+            result = ended.result
             yield AttemptReport(
                 number=number,
                 outcome=result.outcome.value,
                 reason=result.reason,
                 detail=result.detail,
-                duration_s=round(sum(end.result.duration_s for end in ends), 3),
-                ended_at=ends[-1].at,
+                duration_s=round(ended.seconds, 3),
+                ended_at=ended.ended_at,
                 turns=result.turns,
                 spent=spending,
             )
 
-    def _files_changed(self, step_id: str, result: StepResult | None) -> tuple[str, ...]:
-        results = [ends[-1].result for ends in self._ended.get(step_id, {}).values()]
-        files = {file for each in (*results, *([result] if result else [])) for file in each.files_changed}
-        return tuple(sorted(files))
-
     # --- the whole plan ---------------------------------------------------------------------------------------
 
-    def _step_reports(self) -> list[StepReport]:
-        reports: list[StepReport] = []
-        for step in self._from.plan.steps:
-            status, why = self._statuses[step.id], self._why(step.id)
-            reports.append(
-                StepReport(
-                    step_id=step.id,
-                    title=step.title,
-                    status=status,
-                    reason=why.reason,
-                    detail=why.detail,
-                    result=self._restored.results.get(step.id),
-                    tolerated=status is StepStatus.FAILED and step.on_failure == "continue",
-                )
-            )
-        return reports
-
     def _outcome(self, *, interrupted: bool) -> str | None:
-        status = self._restored.status
+        state = self._state
         if interrupted:
             return Outcome.INTERRUPTED.value
-        if self._from.pid is not None or status in {PlanStatus.IDLE, PlanStatus.ACTIVE}:
+        if self._from.pid is not None or state.status in {PlanStatus.IDLE, PlanStatus.ACTIVE}:
             return None
-        if self._restored.outcome is not None:
-            return self._restored.outcome.value
-        return outcome_of(EndPlan(status, self._restored.reason), self._step_reports(), refused=()).value
+        return (state.outcome or outcome_of(state, state.status, state.reason)).value
 
     def _limits(self, spent: Spent) -> Iterator[LimitReport]:
         budget = self._from.plan.budget
@@ -227,55 +198,42 @@ class _Builder:
         if budget.max_price is not None:
             yield LimitReport(unit="USD", most=budget.max_price, used=spent.cost_usd)
         if budget.max_seconds is not None:
-            yield LimitReport(unit="seconds", most=budget.max_seconds, used=round(self._times.active_seconds, 3))
+            yield LimitReport(unit="seconds", most=budget.max_seconds, used=round(self._state.active_seconds, 3))
 
     def _decisions(self) -> Iterator[DecisionReport]:
-        opened: dict[str, float] = {}
-        made: dict[str, DecisionMade] = {}
-        known = {decision.id: decision for decision in self._from.plan.decisions}
-        order: dict[str, None] = dict.fromkeys(known)
-        for record in self._from.records:
-            if isinstance(record, DecisionOpened | DecisionMade):
-                order.setdefault(record.decision_id)
-            if isinstance(record, DecisionOpened):
-                opened[record.decision_id] = record.at
-            elif isinstance(record, DecisionMade):
-                made[record.decision_id] = record
+        opened: dict[str, PlanDecisionEvent] = {}
+        taken: dict[str, PlanDecisionEvent] = {}
+        order: dict[str, None] = {decision.id: None for decision in self._from.plan.decisions}
+        for fact in self._from.facts:
+            if isinstance(fact, PlanDecisionEvent):
+                order.setdefault(fact.decision_id)
+                (taken if fact.selections else opened)[fact.decision_id] = fact
+        own = {decision.id: plan_decision(decision) for decision in self._from.plan.decisions}
         for decision_id in order:
-            decision = known.get(decision_id) or self._about_a_step(decision_id)
-            labels = {option.id: option.label for option in decision.options} if decision else {}
-            taken = made.get(decision_id)
+            decision = own.get(decision_id) or taken.get(decision_id) or opened[decision_id]
+            labels = dict(zip(decision.options, decision.labels, strict=True))
+            answer, put = taken.get(decision_id), opened.get(decision_id)
             yield DecisionReport(
                 id=decision_id,
-                question=decision.question if decision else decision_id,
-                options=tuple(labels),
-                selections=tuple(labels.get(each, each) for each in taken.selections) if taken else (),
-                by=taken.by if taken else "",
-                at=taken.at if taken else None,
-                opened_at=opened.get(decision_id),
+                question=decision.question,
+                options=decision.labels,
+                selections=tuple(labels.get(each, each) for each in answer.selections) if answer else (),
+                by=answer.by if answer else "",
+                at=answer.ts if answer else None,
+                opened_at=put.ts if put else None,
             )
 
-    def _about_a_step(self, decision_id: str) -> Decision | None:
-        """A decision that the run itself put, about an attempt that failed or was cut off."""
-        about = attempt_of(decision_id)
-        step = next((step for step in self._from.plan.steps if about and step.id == about[1]), None)
-        if about is None or step is None:
-            return None
-        ends = self._ended.get(step.id, {}).get(about[2])
-        detail = ends[-1].result.detail if ends else ""
-        return step_decision(step, decision_id, detail=detail)
-
     def _revisions(self) -> Iterator[RevisionReport]:
-        for record in self._restored.revisions:
-            operations = read_operations(list(record.operations))
+        for revision in self._state.revisions:
+            operations = read_operations(list(revision.operations))
             texts = tuple(operation_text(operation) for operation in operations)
-            yield RevisionReport(at=record.at, by=record.by, reason=record.reason, operations=texts)
+            yield RevisionReport(at=revision.ts, by=revision.by, reason=revision.reason, operations=texts)
 
     def _other_spending(self) -> Iterator[OtherSpending]:
         removed: dict[str, list[Spending]] = {}
         for step_id, attempts in self._spent.items():
             calling = [spending for spending in attempts.values() if spending.usage.calls]
-            if calling and step_id not in self._statuses:
+            if calling and step_id not in self._state.steps:
                 removed[step_id] = calling
         mending: dict[str, list[Spending]] = {}
         for step_id, spending in self._from.mending:
@@ -285,23 +243,34 @@ class _Builder:
                 yield OtherSpending(what=what, step_id=step_id, attempts=len(each), spent=_spent(total_of(each)))
 
     def _denied(self) -> Iterator[DeniedReport]:
-        for step_id, attempts in self._ended.items():
-            for ends in attempts.values():
-                for denial in ends[-1].result.denied:
+        every = [*(gone.step for gone in self._state.removed), *self._state.steps.values()]
+        for step in every:
+            for attempt in step.attempts:
+                for denial in attempt.result.denied:
                     yield DeniedReport(
-                        step_id=step_id, tool=denial.tool, summary=denial.summary, reason=denial.reason, by=denial.by
+                        step_id=step.outline.id,
+                        tool=denial.tool,
+                        summary=denial.summary,
+                        reason=denial.reason,
+                        by=denial.by,
                     )
 
 
-def _removed(step: RemovedStep) -> RemovedStepReport:
+def _removed(gone: RemovedStep) -> RemovedStepReport:
     return RemovedStepReport(
-        id=step.id,
-        title=step.title,
-        status=step.status.value,
-        attempts=step.attempts,
-        removed_by=step.removed_by,
-        removed_at=step.removed_at,
+        id=gone.id,
+        title=gone.step.outline.title,
+        status=gone.status.value,
+        attempts=gone.step.begun,
+        removed_by=gone.by,
+        removed_at=gone.at,
     )
+
+
+def _files_changed(step: StepState) -> tuple[str, ...]:
+    results = [attempt.result for attempt in step.attempts]
+    files = {file for each in (*results, *([step.result] if step.result else [])) for file in each.files_changed}
+    return tuple(sorted(files))
 
 
 def _spent(spending: Spending) -> Spent:

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 
 from planner.content_keys import KeyedPlan
 from planner.dag import Dag
-from planner.instructions import WAIVED_REASON
 from planner.model import Plan, StepStatus
 from planner.plan_diff import change_of
 from planner.problems import UnknownStepError, UnknownTagError
-from planner.replay import RestoredPlan, StepReason
+from planner.state.state import ONLY_REASON, WAIVED_REASON, State
 from subagents.executor import StepResult
 from vibe.core.outcome import Outcome
 
-ONLY_REASON = "only"
 REUSED_BY = "reuse"
 """Who took a decision whose answer was taken over."""
 SHOWN = 8
@@ -26,11 +24,11 @@ TAG = "tag:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """A plan that was run: ``keyed`` as it stood at its end, and what became of it."""
+    """A plan that was run: ``keyed`` as it stood at its end, and its ``state`` once nobody runs it."""
 
     plan_id: str
     keyed: KeyedPlan
-    restored: RestoredPlan
+    state: State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +111,9 @@ def reuse(earlier: Earlier, new: KeyedPlan, selection: Selection, only: Collecti
             why[step_id] = "" if step_id in only else "comes after what was asked for"
         elif not why[step_id]:
             settled.add(step_id)
-            if earlier.restored.steps[step_id].status is StepStatus.COMPLETED:
-                taken[step_id] = earlier.restored.results[step_id]
+            was = earlier.state.steps[step_id]
+            if was.status is StepStatus.COMPLETED and was.result is not None:
+                taken[step_id] = was.result
     return Selection(
         taken={step_id: _bare(taken[step_id]) for step_id in new.steps if step_id in taken},
         runs={step_id: why[step_id] for step_id in selection.runs if step_id not in taken},
@@ -124,7 +123,7 @@ def reuse(earlier: Earlier, new: KeyedPlan, selection: Selection, only: Collecti
 
 def same_base(earlier: Earlier, head: str | None) -> bool:
     """Whether the repository stands where the earlier plan began, or where it left it."""
-    return head in (earlier.keyed.base_commit, earlier.restored.left_at or earlier.keyed.base_commit)
+    return head in (earlier.keyed.base_commit, earlier.state.left_at or earlier.keyed.base_commit)
 
 
 def note_of(selection: Selection, earlier: Earlier | None, *, head: str | None) -> str:
@@ -146,7 +145,7 @@ def note_of(selection: Selection, earlier: Earlier | None, *, head: str | None) 
 
 
 def _nothing_taken(selection: Selection, earlier: Earlier, head: str | None) -> str:
-    began, left = earlier.keyed.base_commit, earlier.restored.left_at
+    began, left = earlier.keyed.base_commit, earlier.state.left_at
     if not same_base(earlier, head):
         where = f"at commit {head[:SHORT_COMMIT]}" if head else "without a commit"
         then = f"began at {began[:SHORT_COMMIT]}" if began else "began without one"
@@ -163,15 +162,14 @@ def _why_not(step_id: str, earlier: Earlier, new: KeyedPlan, settled: Collection
     change = change_of(step_id, earlier.keyed, new)
     if change:
         return change.text
-    was = earlier.restored.steps.get(step_id)
+    was = earlier.state.steps.get(step_id)
     if was is None or not was.status.is_final:
         return "not done there"
-    why = earlier.restored.reasons.get(step_id, StepReason())
-    if was.status is StepStatus.SKIPPED and why.reason in (ONLY_REASON, WAIVED_REASON):
+    if was.status is StepStatus.SKIPPED and was.reason in (ONLY_REASON, WAIVED_REASON):
         return "skipped there"
     if was.status in (StepStatus.FAILED, StepStatus.CANCELLED):
         return f"{was.status.value} there"
-    if was.status is StepStatus.COMPLETED and step_id not in earlier.restored.results:
+    if was.status is StepStatus.COMPLETED and was.result is None:
         return "its result is lost"
     again = [above for above in new.dag.dependencies[step_id] if above not in settled]
     if again and not (was.status is StepStatus.SKIPPED and _is_ruled_out(step_id, new)):

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 from anyio import to_thread
 
-from planner.control import TOO_LATE
-from planner.edits import fixed_steps
-from planner.instructions import PlanReplaced, RevisionRefused
+from ipc.commands import Revise
+from ipc.events import PlanRevisedEvent
 from planner.loader import LoadedPlan
-from planner.model import Plan, StepStatus
-from planner.operations import Operation, RevisionInvalidError, SetBudget, plain_operations
+from planner.model import Plan
+from planner.operations import Operation, RevisionInvalidError, SetBudget, plain_operations, read_operations
 from planner.problems import Problem
-from planner.records import PlanRevised
 from planner.revision import Proposal, ProviderRefused, Reviser, RevisionRequest, already_tried, revise
+from planner.state.changes import TOO_LATE, StepsWentOnError, fixed_steps
+from planner.state.commands import Command, Refusal, Revised, RevisionRefused
+from planner.state.schedule import schedule_of
+from planner.state.state import Left, State
 from subagents.executor import StepResult
-from vibe.core.errors import VibeError
+from vibe.core.errors import UsageError, VibeError
 
 logger = logging.getLogger(__name__)
 
@@ -50,37 +52,13 @@ class ReplanPolicy:
     check: Callable[[Plan], None] | None = None
 
 
-class RevisablePlan(Protocol):
-    """The run that a revision changes."""
-
-    @property
-    def plan(self) -> Plan:
-        """The plan as it stands."""
-        ...
-
-    def statuses(self) -> Mapping[str, StepStatus]:
-        """Where every step stands now."""
-        ...
-
-    def revised(self, record: PlanRevised, event: PlanReplaced) -> None:
-        """A revision was found sound: write it down, announce it and go on with it."""
-        ...
-
-    def now(self) -> float:
-        """Unix seconds."""
-        ...
-
-
 class Revising:
-    """``earlier`` are the revisions of earlier runs."""
+    """Revises the plan of a run, whose ``state`` it reads; ``take`` hands it commands."""
 
-    def __init__(self, run: RevisablePlan, policy: ReplanPolicy, *, earlier: Sequence[PlanRevised]) -> None:
-        self._run = run
+    def __init__(self, state: State, take: Callable[[Command], Refusal | None], policy: ReplanPolicy) -> None:
+        self._state = state
+        self._take = take
         self._policy = policy
-        self._carried = [
-            (revision.step_id, tuple(revision.operations)) for revision in earlier if revision.by == REPLAN
-        ]
-        """Revisions that failures led to, and the steps that had failed."""
         self._turn = anyio.Lock()
         self._scopes: set[anyio.CancelScope] = set()
         self._stopped = False
@@ -91,25 +69,27 @@ class Revising:
         for scope in self._scopes:
             scope.cancel()
 
-    async def answer_failure(self, step_id: str, result: StepResult) -> RevisionRefused | None:
-        """Have the plan revised because a step failed; None: it was, or the run is over.
+    async def answer_failure(self, step_id: str) -> None:
+        """Have the plan revised because a step failed, or have the step fail for want of a better plan.
 
         Raises:
             ProviderRefused: the provider says the key, quota or credit is the matter.
         """
         reviser = self._policy.reviser
         if reviser is None:
-            return RevisionRefused(step_id, "nothing here revises plans")
+            self._take(RevisionRefused(step_id, "nothing here revises plans"))
+            return
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
             try:
                 async with self._turn:
-                    return await self._ask(reviser, step_id, result)
+                    refused = await self._ask(reviser, step_id)
+                if refused is not None:
+                    self._take(RevisionRefused(step_id, refused))
             finally:
                 self._scopes.discard(scope)
-        return None
 
-    async def carry_out(self, operations: Sequence[Operation], *, by: str, reason: str) -> str | None:
+    async def carry_out(self, wish: Revise) -> str | None:
         """Revise the plan as a person wishes; returns why it can't be, or None."""
         if self._stopped:
             return TOO_LATE
@@ -117,61 +97,65 @@ class Revising:
             self._scopes.add(scope)
             try:
                 async with self._turn:
-                    await self._carry_out(operations, by=by, reason=reason, step_id=None)
-            except RevisionInvalidError as error:
+                    await self._carry_out(read_operations(list(wish.operations)), wish)
+            except UsageError as error:
                 return str(error)
             finally:
                 self._scopes.discard(scope)
             return None
         return TOO_LATE
 
-    async def _ask(self, reviser: Reviser, step_id: str, result: StepResult) -> RevisionRefused | None:
-        most = self._policy.max_replans
-        if len(self._carried) >= most:
+    async def _ask(self, reviser: Reviser, step_id: str) -> str | None:
+        """Why no better plan was found; None: there is one now, or the step is no longer the plan's matter."""
+        most, step = self._policy.max_replans, self._state.steps.get(step_id)
+        if step is None or step.left is not Left.REVISING or step.result is None:
+            return None
+        if len(self._replans()) >= most:
             times = "time" if most == 1 else "times"
-            return RevisionRefused(
-                step_id, f"replanned {most} {times} already, which is the limit (planner.max_replans)"
-            )
-        problems: tuple[str, ...] = ()
+            return f"replanned {most} {times} already, which is the limit (planner.max_replans)"
+        result, problems = step.result, tuple[str, ...]()
         for _ in range(_CHANCES):
             request = RevisionRequest(
-                plan=self._run.plan,
+                plan=schedule_of(self._state).plan,
                 failed_step_id=step_id,
                 result=result,
-                statuses={name: status.value for name, status in self._run.statuses().items()},
+                statuses={name: each.status.value for name, each in self._state.steps.items()},
                 problems=problems,
                 earlier=self._earlier(step_id),
             )
             proposal = await _asked(reviser, request)
             if proposal is None or not proposal.operations:
-                return RevisionRefused(step_id, "no better plan was found")
-            operations = proposal.operations
+                return "no better plan was found"
+            why = proposal.reason or _reason(result)
+            wish = Revise(operations=plain_operations(proposal.operations), reason=why, by=REPLAN)
             try:
-                await self._carry_out(operations, by=REPLAN, reason=proposal.reason or _reason(result), step_id=step_id)
+                await self._carry_out(proposal.operations, wish, step_id)
             except RevisionInvalidError as error:
                 problems = tuple(str(problem) for problem in error.problems)
             else:
-                self._carried.append((step_id, plain_operations(operations)))
                 return None
-        return RevisionRefused(step_id, f"the better plan cannot be carried out: {'; '.join(problems[:3])}")
+        return f"the better plan cannot be carried out: {'; '.join(problems[:3])}"
+
+    def _replans(self) -> list[PlanRevisedEvent]:
+        return [revision for revision in self._state.revisions if revision.by == REPLAN]
 
     def _earlier(self, step_id: str) -> tuple[tuple[dict[str, Any], ...], ...]:
         """The revisions that this step's failures led to before."""
-        return tuple(operations for failed, operations in self._carried if failed == step_id)
+        return tuple(tuple(revision.operations) for revision in self._replans() if revision.step_id == step_id)
 
-    async def _carry_out(self, operations: Sequence[Operation], *, by: str, reason: str, step_id: str | None) -> None:
+    async def _carry_out(self, operations: Sequence[Operation], wish: Revise, step_id: str | None = None) -> None:
         while True:
-            plan, fixed = self._run.plan, fixed_steps(self._run.statuses())
-            loaded = await to_thread.run_sync(self._revised, plan, operations, fixed, step_id)
-            await anyio.lowlevel.checkpoint()  # the run may be over
-            record = PlanRevised(
-                at=self._run.now(), operations=plain_operations(operations), reason=reason, by=by, step_id=step_id
+            loaded = await to_thread.run_sync(
+                self._revised, schedule_of(self._state).plan, operations, fixed_steps(self._state), step_id
             )
-            # Steps went on meanwhile: one that has begun, or ended, since then is not to be touched any more.
-            if (record.changed() | record.removed()).isdisjoint(fixed_steps(self._run.statuses())):
-                break
-        changed = record.changed() & {step.id for step in plan.steps}
-        self._run.revised(record, PlanReplaced(loaded.plan, loaded.dag, changed, answers=step_id))
+            await anyio.lowlevel.checkpoint()  # the run may be over
+            refusal = self._take(
+                Revised(operations=wish.operations, loaded=loaded, reason=wish.reason, by=wish.by, step_id=step_id)
+            )
+            if refusal is None:
+                return
+            if not isinstance(refusal.error, StepsWentOnError):
+                raise refusal.error
 
     def _revised(
         self, plan: Plan, operations: Sequence[Operation], fixed: Collection[str], step_id: str | None

@@ -1,22 +1,21 @@
-"""Does attempts at steps: hands them to the executor, and has their results on disk before anybody learns of them."""
+"""Does attempts at steps: hands them to the executor, and says what they came to."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import anyio
+import msgspec
 from anyio import to_thread
 from msgspec import structs
 
-from planner.chronicle import Chronicle
 from planner.dispatch_options import DispatchOptions
-from planner.failure_policy import Follows, follows, unfinished_after
-from planner.instructions import StepEnded
-from planner.model import Plan, Step, StepStatus
-from planner.replay import AttemptKey, RestoredPlan, Spending, total_of
-from planner.step_limits import is_exhausted, step_limits
+from planner.model import Step
+from planner.state.commands import AttemptEnded
+from planner.state.schedule import schedule_of
+from planner.state.state import State
+from planner.step_limits import step_limits
 from planner.step_tasks import build_task, gather_inputs
 from planner.store import PlanStore
 from planner.timers import Timer
@@ -30,11 +29,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class StepRun:
-    """A running attempt. ``verdict`` is what it comes to if it is cancelled, ``started`` a time of the run's clock."""
+    """A running attempt. ``verdict`` is what it comes to if it is cancelled."""
 
     step: Step
     attempt: int
-    started: float
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     verdict: StepResult | None = None
     idle_timer: Timer | None = None
@@ -55,44 +53,27 @@ class StepRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EndedAttempt:
-    """What the executor came to, not written down yet. ``is_cut``: the attempt was cancelled."""
+    """What the executor came to; ``raw`` is the result as JSON. ``is_cut``: the attempt was cancelled."""
 
     run: StepRun
     result: StepResult
+    raw: msgspec.Raw
     is_cut: bool
+
+    def command(self) -> AttemptEnded:
+        """What the plan is told."""
+        return AttemptEnded(step_id=self.run.step.id, result=self.result, raw=self.raw, cut=self.is_cut)
 
 
 class StepRunner:
-    """Runs attempts, and keeps what they came to: the last result of each step, and what all of them cost."""
+    """Runs attempts; what they are given is read from the plan's state."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        executor: StepExecutor,
-        store: PlanStore,
-        chronicle: Chronicle,
-        *,
-        status_of: Callable[[str], StepStatus],
-        options: DispatchOptions,
-    ) -> None:
-        self._plan = plan
+    def __init__(self, state: State, executor: StepExecutor, store: PlanStore, *, options: DispatchOptions) -> None:
+        self._state = state
         self._executor = executor
         self._store = store
-        self._chronicle = chronicle
-        self._status_of = status_of
         self._options = options
         self._file_of = store.folder.result_file if options.write_results else None
-        self._titles = {step.id: step.title for step in plan.steps}
-        restored = store.replay()
-        self.results = dict(restored.results)
-        self._spent: dict[AttemptKey, Spending] = dict(restored.spent)
-        self._exhausted = dict(restored.exhausted)
-        self.attempts = attempts_of(restored)
-
-    def take_over(self, plan: Plan) -> None:
-        """Attempts that begin from now on are attempts at this plan's steps."""
-        self._plan = plan
-        self._titles = {step.id: step.title for step in plan.steps}
 
     async def execute(self, run: StepRun, stop: StopSignal) -> EndedAttempt:
         """Do the attempt, to its end or until it is cancelled.
@@ -100,7 +81,6 @@ class StepRunner:
         Raises:
             StoreWriteError: it can't be put on disk that a step with side effects begins.
         """
-        self.attempts[run.step.id] = run.attempt
         result: StepResult | None = None
         with run.scope:
             if run.verdict is None:
@@ -110,22 +90,7 @@ class StepRunner:
         if result is None:
             result = run.verdict or _internal_failure("the step's task was cancelled from inside")
             result = await self._with_spending(run, result)
-        return EndedAttempt(run, result, is_cut=run.verdict is not None)
-
-    async def settle(self, attempts: Sequence[EndedAttempt]) -> list[StepEnded]:
-        """Write down what they came to; it is on disk, with their events, when this returns.
-
-        Raises:
-            StoreWriteError: it can't be written.
-        """
-        written = [self._record(attempt) for attempt in attempts]
-        await self._store.sync(self._options.sync_events)
-        for attempt, (result, _) in zip(attempts, written, strict=True):
-            step_id = attempt.run.step.id
-            self.results[step_id] = result
-            self._exhausted[step_id] = self._exhausted.get(step_id, 0) + is_exhausted(result)
-            self._spent[step_id, attempt.run.attempt] = Spending(result.usage, result.cost_usd)
-        return [ended for _, ended in written]
+        return _ended(run, result)
 
     async def _with_spending(self, run: StepRun, result: StepResult) -> StepResult:
         """What an attempt took that was cancelled, and so could not say so itself."""
@@ -137,16 +102,14 @@ class StepRunner:
         agents = (AgentUsage(agent_id=agent_id, usage=usage, cost_usd=cost_usd),) if agent_id else ()
         return structs.replace(result, usage=usage, cost_usd=cost_usd, agent_id=agent_id, agents=agents)
 
-    def spending(self) -> Spending:
-        """What all attempts of the plan's life took."""
-        return total_of(self._spent.values())
-
     async def _execute(self, run: StepRun, stop: StopSignal) -> StepResult:
         try:
-            inputs = gather_inputs(run.step, self._titles, self._status_of, self.results, self._file_of)
-            exhausted = self._exhausted.get(run.step.id, 0)
-            limits = step_limits(run.step, self._options.step_limits, exhausted=exhausted)
-            return await self._executor.run(build_task(self._plan, run.step, run.attempt, inputs, limits), stop)
+            steps = self._state.steps
+            inputs = gather_inputs(run.step, steps, self._file_of)
+            limits = step_limits(run.step, self._options.step_limits, exhausted=steps[run.step.id].exhausted)
+            return await self._executor.run(
+                build_task(schedule_of(self._state).plan, run.step, run.attempt, inputs, limits), stop
+            )
         except Exception as error:
             logger.exception("step %s raised", run.step.id)
             cause = innermost(error)
@@ -156,41 +119,19 @@ class StepRunner:
                 )
             return unserved(error) or _internal_failure(f"{type(cause).__name__}: {cause}")
 
-    def _record(self, attempt: EndedAttempt) -> tuple[StepResult, StepEnded]:
-        result = attempt.result
-        try:
-            ended = self._write_down(attempt, result)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            logger.exception("step %s handed in what is no JSON value", attempt.run.step.id)
-            result = _internal_failure(f"the step's result cannot be written as JSON: {error}")
-            ended = self._write_down(attempt, result)
-        if self._options.write_results and result.outcome is not Outcome.INTERRUPTED:
-            self._store.keep_result(attempt.run.step.id, result)
-        return result, ended
 
-    def _write_down(self, attempt: EndedAttempt, result: StepResult) -> StepEnded:
-        step, number = attempt.run.step, attempt.run.attempt
-        ended = StepEnded(
-            step.id, result.outcome, result.reason, result.detail, result.provider_refused, attempt.is_cut
-        )
-        what = follows(step, number, ended)
-        self._chronicle.attempt_ended(
-            step.id,
-            number,
-            result,
-            retry=what is Follows.RETRY,
-            unfinished=unfinished_after(what, ended),
-        )
-        return ended
+def _ended(run: StepRun, result: StepResult) -> EndedAttempt:
+    is_cut = run.verdict is not None
+    try:
+        return EndedAttempt(run, result, _as_json(result), is_cut)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        logger.exception("step %s handed in what is no JSON value", run.step.id)
+        failure = _internal_failure(f"the step's result cannot be written as JSON: {error}")
+        return EndedAttempt(run, failure, _as_json(failure), is_cut)
 
 
-def attempts_of(restored: RestoredPlan) -> dict[str, int]:
-    """How many attempts each step had in earlier runs."""
-    return {
-        step_id: was.attempt if was.status.is_final or was.unfinished else was.attempt - 1
-        for step_id, was in restored.steps.items()
-        if (step_id in restored.results and step_id not in restored.reused) or not was.status.is_final
-    }
+def _as_json(result: StepResult) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(result))
 
 
 def _internal_failure(detail: str) -> StepResult:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from planner.model import Plan, Step, StepStatus
+from planner.state.state import StepState
 from planner.step_limits import StepLimits
-from subagents.executor import StepInput, StepResult, StepTask
+from subagents.executor import StepInput, StepTask
 
 
 def build_task(plan: Plan, step: Step, attempt: int, inputs: tuple[StepInput, ...], limits: StepLimits) -> StepTask:
@@ -24,34 +25,28 @@ def build_task(plan: Plan, step: Step, attempt: int, inputs: tuple[StepInput, ..
 
 
 def gather_inputs(
-    step: Step,
-    titles: Mapping[str, str],
-    status_of: Callable[[str], StepStatus],
-    results: Mapping[str, StepResult],
-    file_of: Callable[[str], Path] | None = None,
+    step: Step, steps: Mapping[str, StepState], file_of: Callable[[str], Path] | None = None
 ) -> tuple[StepInput, ...]:
     """What the direct dependencies came to, in the order the step names them; one that failed says why.
 
     ``file_of`` a step's id is where the whole of its result is; None: nowhere but here.
     """
-    inputs: list[StepInput] = []
-    for dependency in step.dependencies:
-        step_id = dependency.step
-        file = None if file_of is None else str(file_of(step_id))
-        inputs.append(_input(titles[step_id], status_of(step_id), results.get(step_id), (step_id, file)))
-    return tuple(inputs)
+    return tuple(
+        _input(steps[dependency.step], None if file_of is None else str(file_of(dependency.step)))
+        for dependency in step.dependencies
+    )
 
 
-def _input(title: str, status: StepStatus, result: StepResult | None, place: tuple[str, str | None]) -> StepInput:
-    step_id, file = place
+def _input(step: StepState, file: str | None) -> StepInput:
+    step_id, title, result = step.outline.id, step.outline.title, step.result
     if result is None:
-        return StepInput(step_id=step_id, title=title, status=status.value, summary="")
-    summary = result.summary or (result.detail if status in (StepStatus.FAILED, StepStatus.SKIPPED) else "")
+        return StepInput(step_id=step_id, title=title, status=step.status.value, summary="")
+    told = step.status in (StepStatus.FAILED, StepStatus.SKIPPED)
     return StepInput(
         step_id=step_id,
         title=title,
-        status=status.value,
-        summary=summary,
+        status=step.status.value,
+        summary=result.summary or (result.detail if told else ""),
         output=result.output,
         files_changed=result.files_changed,
         result_file=file,

@@ -7,9 +7,8 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,13 +17,12 @@ import anyio
 import msgspec
 from anyio import to_thread
 
-from planner import edits
+from ipc.commands import Cancel, Decide, Revise
+from ipc.events import Fact, PlanEditedEvent
 from planner.effective import effective_plan
-from planner.instructions import DecisionTaken
 from planner.journal import PlanJournal, SyncPolicy, read_journal
 from planner.loader import LoadedPlan
-from planner.model import PlanStatus
-from planner.operations import Operation
+from planner.operations import Operation, plain_operations
 from planner.plan_folder import (
     JOURNAL_FILE,
     LOCK_FILE,
@@ -40,12 +38,15 @@ from planner.plan_folder import (
 )
 from planner.plan_lock import lock_plan
 from planner.problems import listed
-from planner.records import JournalRecord, RunSettings, Snapshot
-from planner.replay import RestoredPlan, restore
-from planner.standing import standing_of
+from planner.records import RunSettings, Snapshot
+from planner.state.changes import with_dependants
+from planner.state.commands import Command, Refusal, Retry
+from planner.state.decide import decide, look
+from planner.state.state import State
 from planner.store_errors import BrokenPlanError, PlanExistsError, PlanLockedError, StoreWriteError
 from subagents.executor import StepResult
 from subagents.step.tamper_guard import RECORD_FILES
+from vibe.core.outcome import Outcome
 from vibe.core.system.files import replace_file, sync_folder
 from vibe.core.system.locks import FileLock
 
@@ -74,8 +75,9 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         self._now = now
         self._steps = str(folder.path / STEPS_FOLDER)
         content = read_journal(folder.path / JOURNAL_FILE)
-        self._dropped = content.dropped
-        self._restored: RestoredPlan | None = restore(content)
+        self.dropped = content.dropped
+        """What was cut off the journal when it was opened, a sentence each."""
+        self._state: State | None = folder.state(content)
         self._sync_policy = sync_policy
         self._kept: deque[tuple[str, StepResult]] = deque()
         self._committing = anyio.Lock()
@@ -181,37 +183,37 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         """The plan's id."""
         return self.folder.plan_id
 
-    def replay(self) -> RestoredPlan:
-        """How the plan stands by its journal; ``dropped`` says what was cut off it when the store was opened.
+    def state(self) -> State:
+        """How the plan stood when the journal was last read: as it stands, unless a run has gone on with it since.
+
+        Only the run that holds the plan evolves it.
 
         Raises:
             BrokenPlanError: the journal can't be read back.
         """
-        if self._restored is None:
-            self._restored = replace(self.folder.replay(), dropped=self._dropped)
-        return self._restored
+        if self._state is None:
+            self._state = self.folder.state()
+        return self._state
 
-    def append(self, record: JournalRecord) -> None:
-        """Write one record; it outlives this process at once, a power cut after ``sync``.
+    def append(self, *facts: Fact) -> None:
+        """Write facts, all at once; they outlive this process, and a power cut after ``sync``.
 
         Raises:
             StoreWriteError: the disk is full or refuses; nothing half-written stays.
-            TypeError, ValueError, OverflowError, RecursionError: it holds a value that is no JSON; nothing was written.
+            TypeError, ValueError, OverflowError, RecursionError: one holds a value that is no JSON; nothing was written.
         """
-        self._restored = None
-        self._journal.append(record)
+        self._state = None
+        self._journal.append(*facts)
 
-    async def sync(self, events: Callable[[], None] | None = None) -> None:
+    async def sync(self) -> None:
         """Return once all that was appended and kept is on disk.
-
-        ``events`` puts on disk what was announced; it is called in the same worker thread, records first.
 
         Raises:
             StoreWriteError: the disk is full or refuses.
         """
-        if events is not None or self._kept or self._sync_policy is not SyncPolicy.NEVER:
+        if self._kept or self._sync_policy is not SyncPolicy.NEVER:
             async with self._committing:
-                await to_thread.run_sync(self._commit, events)
+                await to_thread.run_sync(self._commit)
 
     def keep_result(self, step_id: str, result: StepResult) -> None:
         """Have the next ``sync`` write a step's result, as ``write_result`` does."""
@@ -223,55 +225,53 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         Raises:
             BrokenPlanError: it can't be read back.
         """
-        return effective_plan(self.folder, self.replay())
+        return effective_plan(self.folder, self.state())
 
-    def reset(self, step_ids: Collection[str]) -> None:
-        """Have steps done again, with whatever depends on them; like the next three, for a plan that is not run.
-
-        Raises:
-            PlanEndedError, UnknownStepError: see ``planner.edits.resetting``.
-        """
-        loaded, restored = self.effective(), self.replay()
-        self._edit(edits.resetting(loaded, restored, step_ids, at=self._now()))
-        for step_id in edits.with_dependants(loaded, restored, step_ids):
+    def reset(self, step_ids: Collection[str]) -> tuple[str, ...]:
+        """Have steps done again, with whatever depends on them, which is returned; raises, as the next three do, as ``take``."""
+        again = with_dependants(self.effective(), self.state(), step_ids)
+        self.take(Retry(tuple(step_ids)))
+        for step_id in again:
             # A person has looked at it: what its checks consist of is what there is now.
             for record in self.folder.step_folder(step_id).glob(RECORD_FILES):
                 record.unlink(missing_ok=True)
+        return again
 
     def decide(self, decision_id: str, selections: Sequence[str], by: str = "user") -> None:
-        """Take a decision, one of the plan's or one that a step waits for.
-
-        Raises:
-            PlanEndedError, DecisionInvalidError: see ``planner.edits.deciding``.
-        """
-        answer = DecisionTaken(decision_id, tuple(selections), by)
-        plan, flags = self.effective().plan, self.settings.decisions
-        self._edit(edits.deciding(plan, self.replay(), answer, flags=flags, at=self._now()))
+        """Take a decision, one of the plan's or one that a step waits for."""
+        self.take(Decide(decision_id=decision_id, selections=tuple(selections), by=by))
 
     def cancel(self, reason: str = "user") -> None:
-        """Give the plan up.
-
-        Raises:
-            PlanEndedError: it has ended.
-        """
-        self._edit(edits.cancelling(self.effective().plan, self.replay(), reason=reason, at=self._now()))
+        """Give the plan up."""
+        self.take(Cancel(by=reason))
 
     def revise(self, operations: Sequence[Operation], *, reason: str = "", by: str = "user") -> None:
-        """Change the plan.
+        """Change the plan; steps that are completed, skipped or cancelled stay as they are."""
+        self.take(Revise(operations=plain_operations(operations), reason=reason, by=by))
+
+    def take(self, command: Command) -> None:
+        """Carry out what a plan that nobody runs is told: the facts are recorded, and the plan can be resumed.
 
         Raises:
-            PlanEndedError, RevisionInvalidError: see ``planner.edits.revising``.
+            PlanEndedError, UnknownStepError, DecisionInvalidError, RevisionInvalidError: it can't be, as things stand.
         """
-        plan = self.effective().plan
-        self._edit(edits.revising(plan, self.replay(), operations, reason=reason, by=by, at=self._now()))
-
-    def _edit(self, records: Sequence[JournalRecord]) -> None:
-        for record in records:
-            self.append(record)
+        facts = self.decided(command)
+        self.append(PlanEditedEvent(ts=self._now(), plan_id=self.plan_id, pid=os.getpid()), *facts)
         self._journal.flush()
-        restored = self.replay()
-        standing = standing_of(self.effective().plan, restored, decisions=self.settings.decisions)
-        self.write_snapshot(restored.status, standing.counts(), restored.reason)
+        state = self.folder.state()
+        self.write_snapshot(look(state, effective_plan(self.folder, state), self.settings.decisions))
+
+    def decided(self, command: Command) -> Sequence[Fact]:
+        """What a command would come to; nothing is written.
+
+        Raises:
+            UsageError: it can't be carried out, as things stand.
+        """
+        state = look(self.folder.state(), self.effective(), self.settings.decisions)
+        decided = decide(state, command, self._now())
+        if isinstance(decided, Refusal):
+            raise decided.error
+        return decided.facts
 
     def _note_lost(self) -> None:
         """Say which steps have results that no record tells of: the journal was cut, and they will be done again.
@@ -279,16 +279,16 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         Raises:
             BrokenPlanError: one of them acts outside the workspace.
         """
-        restored = self.replay()
-        known = restored.steps.keys() | restored.removed.keys()
+        state = self.state()
+        known = {step_id for step_id, step in state.steps.items() if step.begun or step.reused_from}
+        known |= {gone.id for gone in state.removed}
         with suppress(OSError):
             entries = [entry.name for entry in os.scandir(self._steps) if entry.name not in known]
             lost = sorted(name for name in entries if os.path.exists(f"{self._steps}/{name}/{RESULT_FILE}"))  # noqa: PTH110  as below
             if lost:
                 self._refuse_side_effects(lost)
                 said = f"{self.folder.path / JOURNAL_FILE} was cut: it does not tell of {listed(lost)}, whose results are there"
-                self._dropped = (*self._dropped, f"{said}; what of it the plan still has is done again")
-                self._restored = None
+                self.dropped = (*self.dropped, f"{said}; what of it the plan still has is done again")
 
     def _refuse_side_effects(self, lost: Sequence[str]) -> None:
         acting = [step.id for step in self.effective().plan.steps if step.id in lost and step.side_effects]
@@ -297,17 +297,17 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
             raise BrokenPlanError(str(self.folder.path / JOURNAL_FILE), problem)
 
     def _mend_results(self) -> None:
-        for step_id, result in self.replay().results.items():
+        for step_id, result in self.state().results().items():
+            if result.outcome is Outcome.INTERRUPTED:
+                continue
             path = self.folder.step_folder(step_id) / RESULT_FILE
             if not path.is_file() or path.stat().st_size == 0:
                 self.write_result(step_id, result)
 
-    def _commit(self, events: Callable[[], None] | None) -> None:
+    def _commit(self) -> None:
         while self._kept:
             self.write_result(*self._kept.popleft())
         self._journal.flush()
-        if events is not None:
-            events()
 
     def step_folder(self, step_id: str) -> Path:
         """The folder of a step, made if it is not there yet.
@@ -340,14 +340,18 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         except OSError as error:
             raise StoreWriteError(Path(path), error) from error
 
-    def write_snapshot(self, status: PlanStatus, counts: Mapping[str, int], reason: str | None = None) -> None:
+    def write_snapshot(self, state: State) -> None:
         """Replace ``state.json``.
 
         Raises:
             StoreWriteError: the disk is full or refuses.
         """
         snapshot = Snapshot(
-            plan_id=self.plan_id, status=status, counts=dict(counts), updated=self._now(), reason=reason
+            plan_id=self.plan_id,
+            status=state.status,
+            counts=state.counted(),
+            updated=self._now(),
+            reason=state.reason,
         )
         path = self.folder.path / SNAPSHOT_FILE
         try:

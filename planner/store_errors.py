@@ -4,6 +4,7 @@ EnvironmentFailure                 (vibe.core.errors, exit 3)
 └── StoreError                     the plan's folder can't serve
     ├── StoreWriteError            full, read-only or missing: nothing half-written stays
     ├── BrokenPlanError            a file of the folder can't be read back
+    │   └── EarlierJournalError    its journal has the form of an earlier version
     ├── PlanExistsError            the id is taken
     └── PlanLockedError            another process runs the plan
 UsageError                         (vibe.core.errors, exit 2)
@@ -43,6 +44,20 @@ class BrokenPlanError(StoreError):
         super().__init__(f"{where}: {problem}; restore the file from a backup or run the plan anew")
         self.where = where
         self.problem = problem
+
+
+class EarlierJournalError(BrokenPlanError):
+    """A plan's journal was written by an earlier version, in a form that this one can't read any more."""
+
+    def __init__(self, where: str, version: str) -> None:
+        by = f"vibe {version}" if version else "an earlier vibe"
+        problem = f"was written by {by} in a form that this version does not read"
+        StoreError.__init__(
+            self, f"{where}: {problem}; end the plan with the vibe that began it, or run its plan file again"
+        )
+        self.where = where
+        self.problem = problem
+        self.version = version
 
 
 class PlanExistsError(StoreError):

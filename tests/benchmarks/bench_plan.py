@@ -7,7 +7,7 @@ fsync), ``run.json``, snapshots and the real event bus (StampingSink, codec, its
 is left out, since the journal holds every result; the row ``with result files`` says what it adds. On a machine that
 is busy with something else the wall clock measures that: where processor time is known it is what the bound judges.
 Makespan: 400 steps of a random DAG, 32 side by side, over max(critical path, total / 32): 50 ms each, and log-normal
-with the same median; both journals on disk before a dependant starts, as in every run. It is counted from the first
+with the same median; the plan's journal on disk before a dependant starts, as in every run. It is counted from the first
 step's start to the last one's end; a row tells the same with the plan's own start and end. LangGraph and Dask are measured in the same run where they are installed (see ``peers``); what others take comes from runs of their own on such a machine.
 """
 
@@ -39,9 +39,9 @@ from planner.control import PlanControl
 from planner.dag import Dag
 from planner.dispatcher import Dispatcher, DispatchOptions
 from planner.journal import SyncPolicy
+from planner.loader import LoadedPlan
 from planner.model import Dependency, Plan, Step
 from planner.records import RunSettings
-from planner.scheduler import Scheduler
 from planner.store import PlanStore
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
 from tests.benchmarks.peers import Dask, LangGraph, installed
@@ -122,14 +122,14 @@ def plan_of(needs: list[list[int]]) -> Plan:
 
 
 @contextmanager
-def sink_in(home: Path, *, memory: bool) -> Generator[tuple[EventSink, Callable[[], None] | None]]:
-    """The real bus and what puts its journal on disk, or a list."""
+def sink_in(home: Path, *, memory: bool) -> Generator[EventSink]:
+    """The real bus, or a list."""
     if memory:
-        yield StampingSink("bench", MemorySink()), None
+        yield StampingSink("bench", MemorySink())
         return
     bus = EventBus.open(home, source="bench", info=RunInfo(cwd=str(home)))
     try:
-        yield StampingSink("bench", bus), bus.sync
+        yield StampingSink("bench", bus)
     finally:
         bus.close()
 
@@ -165,19 +165,16 @@ def run(plan: Plan, executor: StepExecutor, setting: Setting) -> Took:
     settings = RunSettings(workspace=str(home), max_parallel=PARALLEL)
     with (
         PlanStore.create(home, settings, b"{}", sync_policy=setting.sync_policy) as store,
-        sink_in(home, memory=setting.memory_sink) as (sink, sync_events),
+        sink_in(home, memory=setting.memory_sink) as sink,
     ):
-        options = DispatchOptions(
-            write_results=setting.write_results,
-            sync_events=None if setting.sync_policy is SyncPolicy.NEVER else sync_events,
-        )
+        options = DispatchOptions(write_results=setting.write_results)
 
         async def timed() -> Took:
             gc.collect()
             wall, cpu = time.perf_counter(), time.process_time()
-            scheduler = Scheduler(plan, Dag.build(plan.steps), max_parallel=PARALLEL)
+            loaded = LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=b"{}", where="bench")
             dispatcher = Dispatcher(
-                plan=plan, scheduler=scheduler, executor=executor, store=store, sink=sink, options=options
+                loaded=loaded, width=PARALLEL, executor=executor, store=store, sink=sink, options=options
             )
             gc.freeze()  # as vibe.app.plan.run does
             outcome = await dispatcher.run(PlanControl())
@@ -234,8 +231,7 @@ def memory(setting: Setting) -> Row:
 def makespan(rounds: int, setting: Setting) -> list[Row]:
     """How much longer than it must the plan takes, for steps of one length and of log-normal lengths; medians.
 
-    Records and events are flushed to the disk before a step's dependants start, as in every run; a bare queue takes
-    turns with ours.
+    Facts are flushed to the disk before a step's dependants start, as in every run; a bare queue takes turns with ours.
     """
     needs, lengths = makespan_work()
     plan = plan_of(needs)

@@ -1,4 +1,4 @@
-"""The scheduler alone: microseconds per step, from building the DAG to EndPlan, without journal, events or tasks.
+"""``decide`` and ``evolve`` alone: microseconds per step, from building the DAG to the plan's end, without journal or tasks.
 
 ``python -m tests.benchmarks.bench_scheduler_pure [--json]``; exits 1 if a shape is over its bound.
 """
@@ -13,10 +13,26 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
+from ipc.events import Fact
 from planner.dag import Dag
-from planner.instructions import EndPlan, StartStep, StepEnded
-from planner.model import Dependency, Plan, Step
-from planner.scheduler import Scheduler
+from planner.loader import LoadedPlan
+from planner.model import Dependency, Plan, PlanStatus, Step
+from planner.state.commands import (
+    AttemptEnded,
+    AttemptSaved,
+    Command,
+    Effect,
+    Refusal,
+    SortSteps,
+    Start,
+    StartAttempt,
+)
+from planner.state.decide import carry_out
+from planner.state.schedule import schedule_of
+from planner.state.state import State
+from subagents.executor import StepResult
 from vibe.core.modes import ExecutionMode
 from vibe.core.outcome import Outcome
 
@@ -24,6 +40,8 @@ BOUND_US = 25.0
 SIZES = (1_000, 10_000)
 PARALLEL = 32
 ROUNDS = 5
+DONE = StepResult(outcome=Outcome.COMPLETED)
+RAW = msgspec.Raw(msgspec.json.encode(DONE))
 
 
 def _step(number: int, needs: list[int], writes: list[str] | None = None) -> Step:
@@ -72,17 +90,32 @@ SHAPES: dict[str, Callable[[int], list[Step]]] = {
 
 
 def run(plan: Plan) -> int:
-    """Run the plan with no-op steps; returns the number of instructions."""
-    scheduler = Scheduler(plan, Dag.build(plan.steps), max_parallel=PARALLEL)
-    waiting = deque(scheduler.start())
+    """Run the plan with no-op steps; returns the number of facts."""
+    loaded = LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=b"", where="bench")
+    state, waiting = State(), deque[Effect]()
     count = 0
-    while waiting:
-        instruction = waiting.popleft()
+
+    def record(fact: Fact) -> None:
+        nonlocal count
         count += 1
-        if isinstance(instruction, StartStep):
-            waiting.extend(scheduler.handle(StepEnded(instruction.step_id, Outcome.COMPLETED)))
-        elif isinstance(instruction, EndPlan) and (waiting or instruction.status != "completed"):
-            raise SystemExit(f"the plan ended wrongly: {instruction}")
+        del fact
+
+    def take(command: Command) -> None:
+        effects = carry_out(state, command, 1.0, record)
+        if isinstance(effects, Refusal):
+            raise SystemExit(f"the plan refused: {effects.sentence}")
+        waiting.extend(effects)
+
+    take(Start(loaded=loaded, width=PARALLEL))
+    while state.status is PlanStatus.ACTIVE and schedule_of(state).unsorted:
+        take(SortSteps())
+    while waiting:
+        effect = waiting.popleft()
+        if isinstance(effect, StartAttempt):
+            take(AttemptEnded(step_id=effect.step_id, result=DONE, raw=RAW))
+            take(AttemptSaved(effect.step_id))
+    if state.status is not PlanStatus.COMPLETED:
+        raise SystemExit(f"the plan ended wrongly: {state.status}")
     return count
 
 

@@ -19,11 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from planner.journal import read_journal
-from planner.plan_folder import JOURNAL_FILE, find_plan, list_plans
-from planner.records import AttemptEnded
+from ipc.events import PlanAttemptEvent
+from planner.plan_folder import find_plan, list_plans
 from tests.integration.session.repository import git, repository
-from vibe.core.outcome import Outcome
 
 VIBE = Path(sysconfig.get_path("scripts")) / "vibe"
 PARALLEL = 6
@@ -135,7 +133,7 @@ class Lab:
     def ending(self) -> Ending:
         """What is there now."""
         (plan,) = list_plans(self.home)
-        steps = find_plan(self.home, plan.plan_id).replay().steps
+        steps = find_plan(self.home, plan.plan_id).state().steps
         subjects = git("log", "--format=%s", cwd=self.workdir).splitlines()
         return Ending(
             files=tuple(sorted(digests(self.workdir).items())),
@@ -149,13 +147,12 @@ class Lab:
         if plan.problem:
             return [f"the journal can't be read: {plan.problem}"]
         folder = find_plan(self.home, plan.plan_id)
-        records = read_journal(folder.path / JOURNAL_FILE).records
         completed = Counter(
-            record.step_id
-            for record in records
-            if isinstance(record, AttemptEnded) and record.result.outcome is Outcome.COMPLETED
+            fact.step_id
+            for fact in folder.journal().facts
+            if isinstance(fact, PlanAttemptEvent) and bytes(fact.result).startswith(b'{"outcome":"completed"')
         )
-        statuses = {step_id: step.status.value for step_id, step in folder.replay().steps.items()}
+        statuses = {step_id: step.status.value for step_id, step in folder.state().steps.items()}
         wanted = {step_id: int(status == "completed") for step_id, status in statuses.items()}
         found = [f"{s}: {completed[s]} completed attempts" for s in wanted if completed[s] != wanted[s]]
         return [*found, *([] if len(statuses) == self.kind.steps else [f"{len(statuses)} steps in the journal"])]

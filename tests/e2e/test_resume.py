@@ -236,7 +236,7 @@ def test_a_resume_may_change_approvals_model_and_width(vibe: VibeCommand, write_
     assert (vibe.workdir / "a.txt").read_text() == "x"
 
 
-TAILS = {"torn": b'{"type":"step","at":17', "zeros": b"\0" * 4096, "torn and zeros": b'{"role":"assi\0\0\0\0'}
+TAILS = {"torn": b'{"type":"plan.step","ts":17', "zeros": b"\0" * 4096, "torn and zeros": b'{"role":"assi\0\0\0\0'}
 
 
 @pytest.mark.parametrize("tail", TAILS.values(), ids=TAILS.keys())
@@ -265,8 +265,8 @@ def test_a_damaged_end_of_journal_and_conversation_is_cut_and_said(
         ("plan.json", None),
         ("run.json", None),
         ("journal.jsonl", None),
-        ("journal.jsonl", b'{"broken\n{"type":"plan","at":1.0,"status":"paused"}\n'),
-        ("journal.jsonl", b'{"type":"teleported","at":1.0}\n'),
+        ("journal.jsonl", b'{"broken\n{"type":"plan.paused","ts":1.0,"reason":"user"}\n'),
+        ("journal.jsonl", b'{"type":"teleported","ts":1.0}\n'),
         ("run.json", b"{}"),
         ("run.json", b'{"version": 2, "teleports": true}'),
         ("plan.json", b"[]"),

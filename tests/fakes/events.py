@@ -6,6 +6,7 @@ import inspect
 from typing import Any, get_args
 
 import msgspec
+from msgspec import Raw
 
 from ipc import events
 from ipc.events import BaseEvent, Event, StepOutline
@@ -50,7 +51,14 @@ def examples() -> list[Event]:
 
 
 def _value(annotation: Any) -> Any:
-    values = {str: "text\n\x1b[31m\u202eé\U0001f600", int: 3, float: 1.5, bool: True, StepOutline: _outline()}
+    values = {
+        str: "text\n\x1b[31m\u202eé\U0001f600",
+        int: 3,
+        float: 1.5,
+        bool: True,
+        StepOutline: _outline(),
+        Raw: Raw(b'{"outcome":"completed"}'),
+    }
     if annotation in values:
         return values[annotation]
     arguments = get_args(annotation)

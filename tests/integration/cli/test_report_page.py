@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from planner.dag import Dag
-from planner.model import Plan, PlanStatus
-from planner.records import PlanMoved
+from planner.model import Plan
 from planner.report_html import report_html
+from tests.unit.planner.facts import finished, took_up
 from tests.unit.planner.scripted_run import make_plan, step
-from tests.unit.planner.test_report import attached, ended, hostile_report, report_of, started
+from tests.unit.planner.test_report import done, hostile_report, report_of, started
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -63,10 +63,10 @@ def pages() -> dict[str, str]:
     plan = make_plan([
         step(f"s{n}", *([f"s{n - 1}", f"s{n // 2}"] if n else ()), title=f"Step number {n}") for n in range(24)
     ])
-    records = list(attached(0))
+    records = [took_up(0)]
     for n in range(24):
-        records += [started(n, f"s{n}"), *ended(n + 0.9, f"s{n}")]
-    report = report_of(plan, [*records, PlanMoved(at=24, status=PlanStatus.COMPLETED)])
+        records += [started(n, f"s{n}"), *done(n + 0.9, f"s{n}")]
+    report = report_of(plan, [*records, finished(at=24, outcome="completed")])
     hostile, hostile_plan = hostile_report()
     return {"plain": page_of(report, plan), "hostile": page_of(hostile, hostile_plan)}
 

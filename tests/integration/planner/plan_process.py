@@ -14,15 +14,12 @@ import sys
 from pathlib import Path
 
 import anyio
-import msgspec
+from anyio import to_thread
 
 from ipc.sink import MemorySink
 from planner.control import PlanControl
-from planner.dag import Dag
 from planner.dispatcher import Dispatcher
-from planner.model import Plan
-from planner.plan_outcome import PlanOutcome
-from planner.scheduler import Scheduler
+from planner.plan_outcome import RunResult
 from planner.store import PlanStore
 from subagents.executor import StepResult, StepTask, StopSignal
 from vibe.core.outcome import Outcome
@@ -56,13 +53,10 @@ class EffectExecutor:
         self.doom()
 
 
-async def go_on(store: PlanStore, executor: EffectExecutor) -> PlanOutcome:
+async def go_on(store: PlanStore, executor: EffectExecutor) -> RunResult:
     """Run the plan of the store to its end."""
-    plan = Plan.model_validate(msgspec.json.decode(store.folder.source())).resolved()
-    restored = store.replay()
-    dag = Dag.build(plan.steps)
-    scheduler = Scheduler(plan, dag, max_parallel=3, restored=restored.steps, decisions=restored.decisions)
-    dispatcher = Dispatcher(plan=plan, scheduler=scheduler, executor=executor, store=store, sink=MemorySink())
+    loaded = await to_thread.run_sync(store.effective)
+    dispatcher = Dispatcher(loaded=loaded, width=3, executor=executor, store=store, sink=MemorySink())
     executor.doom()
     return await dispatcher.run(PlanControl())
 

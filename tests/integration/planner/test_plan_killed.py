@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
+from planner.effective import current_state
 from planner.model import PlanStatus, StepStatus
 from planner.plan_folder import find_plan, list_plans
 from planner.records import RunSettings
-from planner.standing import standing_of
 from planner.store import PlanStore
 
 STEPS = 40
@@ -52,8 +52,8 @@ def kill_somewhere(home: Path, plan_id: str, number: int, rng: random.Random) ->
 
 
 def completed_steps(home: Path, plan_id: str) -> set[str]:
-    steps = find_plan(home, plan_id).replay().steps
-    return {step_id for step_id, step in steps.items() if step.status is StepStatus.COMPLETED}
+    _, state = current_state(find_plan(home, plan_id))
+    return {step_id for step_id, step in state.steps.items() if step.status is StepStatus.COMPLETED}
 
 
 def test_a_plan_killed_at_any_instant_is_resumed_and_repeats_no_completed_step(tmp_path: Path) -> None:
@@ -75,22 +75,24 @@ def test_a_plan_killed_at_any_instant_is_resumed_and_repeats_no_completed_step(t
             assert step_id not in completed_before[process], f"{step_id} was repeated by {process}, seed {seed}"
             begun.setdefault(process, []).append(step_id)
     assert all(len(steps) == len(set(steps)) for steps in begun.values())
-    restored = find_plan(tmp_path, plan_id).replay()
-    assert restored.status is PlanStatus.COMPLETED
+    state = find_plan(tmp_path, plan_id).state()
+    results = state.results()
+    assert state.status is PlanStatus.COMPLETED
     assert len(completed_steps(tmp_path, plan_id)) == STEPS
     assert len(begun) > 1, "the kills came too late to prove anything"
     for step in msgspec.json.decode(find_plan(tmp_path, plan_id).source())["steps"]:
-        given = ",".join(f"{before}={restored.results[before].summary}" for before in step["depends_on"])
+        given = ",".join(f"{before}={results[before].summary}" for before in step["depends_on"])
         assert (find_plan(tmp_path, plan_id).step_folder(step["id"]) / "result.json").stat().st_size > 0
-        assert restored.results[step["id"]].summary == f"{step['id']}({given})", "a result got lost on the way"
+        assert results[step["id"]].summary == f"{step['id']}({given})", "a result got lost on the way"
 
 
 def allow_again(home: Path, plan_id: str, allowed: Counter[str]) -> None:
     """Say yes to every step that was cut off."""
+    _, state = current_state(find_plan(home, plan_id))
     with PlanStore.open(home, plan_id) as store:
-        for decision in standing_of(store.effective().plan, store.replay()).open_decisions:
-            store.decide(decision.id, ["again"])
-            allowed[decision.id.split(":")[1]] += 1
+        for decision in list(state.open.values()):
+            store.decide(decision.decision_id, ["again"])
+            allowed[str(decision.step_id)] += 1
 
 
 def test_what_reaches_outside_is_begun_again_no_more_often_than_somebody_said(tmp_path: Path) -> None:

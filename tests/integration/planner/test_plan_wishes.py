@@ -60,7 +60,7 @@ def bus(vibe_home: Path, store: PlanStore) -> Iterator[EventBus]:
 
 
 def taken(host: Host, plan_id: str) -> dict[str, tuple[str, ...]]:
-    return dict(find_plan(host.home, plan_id).replay().decisions)
+    return find_plan(host.home, plan_id).state().answers()
 
 
 def test_a_run_that_is_just_ending_is_waited_for_and_its_folder_changed(
@@ -122,7 +122,7 @@ def test_a_lock_that_is_given_back_meanwhile_is_no_hindrance(host: Host, store: 
     threading.Timer(0.2, store.close).start()
 
     assert anyio.run(plan_wishes.cancel, host, store.plan_id).message == "cancelled; nobody was running it"
-    assert find_plan(host.home, store.plan_id).replay().status is PlanStatus.CANCELLED
+    assert find_plan(host.home, store.plan_id).state().status is PlanStatus.CANCELLED
 
 
 async def test_a_run_that_has_not_begun_says_that_it_said_nothing() -> None:
@@ -172,7 +172,7 @@ def test_a_plan_given_up_while_it_is_taken_up_stays_given_up(host: Host, store: 
     with pytest.raises(PlanOverError, match="cancelled"):
         run.open_store()
 
-    assert find_plan(host.home, store.plan_id).replay().status is PlanStatus.CANCELLED
+    assert find_plan(host.home, store.plan_id).state().status is PlanStatus.CANCELLED
     PlanStore.open(host.home, store.plan_id).close()
 
 

@@ -14,7 +14,7 @@ from ipc.sink import MemorySink
 from planner.control import PlanControl
 from planner.dispatch_options import DispatchOptions
 from planner.idle import ActivitySink
-from planner.plan_outcome import PlanOutcome
+from planner.plan_outcome import RunResult
 from subagents.step.local_executor import LocalExecutor
 from tests.fakes.clock import ManualClock
 from tests.fakes.model_server import ModelServer, Reply
@@ -54,7 +54,7 @@ class Watched:
         self.memory = MemorySink()
         self.activity = ActivitySink(self.memory, self.clock)
 
-    async def run(self, meanwhile: Callable[[], Coroutine[Any, Any, None]]) -> PlanOutcome:
+    async def run(self, meanwhile: Callable[[], Coroutine[Any, Any, None]]) -> RunResult:
         """Run the plan; ``meanwhile`` is called in a task beside it."""
         steps = StepBench(home=self.home / "bench")
         executor = LocalExecutor(

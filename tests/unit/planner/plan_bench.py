@@ -17,9 +17,8 @@ from planner.dispatch_options import DispatchOptions
 from planner.dispatcher import Dispatcher
 from planner.journal import SyncPolicy
 from planner.model import Plan
-from planner.plan_outcome import PlanOutcome
+from planner.plan_outcome import RunResult
 from planner.records import RunSettings
-from planner.scheduler import Scheduler
 from planner.store import PlanStore
 from subagents.executor import StepExecutor
 from tests.fakes.clock import ManualClock, SleepyClock
@@ -69,33 +68,24 @@ class Bench:
         meanwhile: Callable[[PlanControl], Coroutine[Any, Any, None]] | None = None,
         *,
         clock: SleepyClock | ManualClock | None = None,
-    ) -> PlanOutcome:
+    ) -> RunResult:
         self.memory.events.clear()
         store = await to_thread.run_sync(self.open)
         options = self.options
         if clock is not None:
             options = replace(options, clock=clock, sleep=clock.sleep)
         with store:
-            restored = store.replay()
             loaded = await to_thread.run_sync(store.effective)
-            scheduler = Scheduler(
-                loaded.plan,
-                loaded.dag,
-                max_parallel=self.max_parallel,
-                restored=restored.steps,
-                decisions={**self.flags, **restored.decisions},
-                wait_for_decisions=True,
-            )
             dispatcher = Dispatcher(
-                plan=loaded.plan,
-                scheduler=scheduler,
+                loaded=loaded,
+                width=self.max_parallel,
                 executor=executor,
                 store=store,
                 sink=self.memory,
                 options=options,
             )
             control = PlanControl()
-            outcomes: list[PlanOutcome] = []
+            outcomes: list[RunResult] = []
             with anyio.fail_after(120):
                 async with anyio.create_task_group() as tasks:
                     if meanwhile is not None:
@@ -130,5 +120,5 @@ class Bench:
         return [event.message for event in self.memory.events if isinstance(event, WarningEvent)]
 
 
-def statuses(outcome: PlanOutcome) -> dict[str, str]:
+def statuses(outcome: RunResult) -> dict[str, str]:
     return {step.step_id: step.status.value for step in outcome.steps}

@@ -5,26 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from ipc.events import Fact, PlanDecisionEvent, PlanEditedEvent
 from planner.claims import ANYTHING, claim_of, claims_overlap
 from planner.dag import Dag
-from planner.decisions import attempt_of
-from planner.instructions import (
+from planner.loader import LoadedPlan
+from planner.model import STEP_TRANSITIONS, Plan, PlanStatus, StepStatus
+from planner.state.changes import TooLateError
+from planner.state.commands import Command, Refusal, SortSteps, Start
+from planner.state.decide import carry_out
+from planner.state.evolve import evolve, fold
+from planner.state.schedule import schedule_of
+from planner.state.state import State
+from tests.unit.planner.told import (
     AskReviser,
-    DecisionTaken,
     EndPlan,
     Instruction,
     MoveStep,
     OpenDecision,
     PlanReplaced,
-    RestoredStep,
     SchedulerEvent,
     StartStep,
     StepEnded,
     WaitForRetry,
+    Was,
+    commands_of,
+    earlier_run,
+    said_by,
 )
-from planner.model import STEP_TRANSITIONS, Plan, PlanStatus, StepStatus
-from planner.scheduler import Scheduler
 from vibe.core.outcome import Outcome
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Fact] = msgspec.json.Decoder(Fact)
 
 RawStep = Mapping[str, Any]
 
@@ -49,14 +62,54 @@ def make_plan(steps: Sequence[RawStep], decisions: Sequence[RawStep] = ()) -> Pl
     return Plan.model_validate({"version": 1, "goal": "test", "steps": list(steps), "decisions": list(decisions)})
 
 
-class ScriptedRun:
-    """A scheduler and everything it has said; ``open_retries``, ``asked`` and ``revising`` are what it waits for."""
+def about_step(decision_id: str) -> tuple[str, str, int] | None:
+    """The kind, the step and the attempt a decision is about; None if it is one of the plan's own."""
+    kind, _, rest = decision_id.partition(":")
+    step_id, _, attempt = rest.partition(":")
+    return (kind, step_id, int(attempt)) if rest else None
 
-    def __init__(self, plan: Plan, *, max_parallel: int = 100, **options: Any) -> None:
+
+def as_rebuilt(state: State) -> bool:
+    """Whether the schedule that followed a state holds what one made of it now does."""
+    if state.status is not PlanStatus.ACTIVE or (state.stopping and state.stopping.status == PlanStatus.CANCELLED):
+        return True
+    followed = schedule_of(state)
+    rebuilt = followed.again(state, followed.loaded)
+    return followed.ready == rebuilt.ready and followed.best() == rebuilt.best()
+
+
+class ScriptedRun:
+    """A run of a plan and everything it has said; ``open_retries``, ``asked`` and ``revising`` are what it waits for.
+
+    After every fact, what is recorded comes to the very state that the run is in.
+    """
+
+    def __init__(  # noqa: PLR0913  all but the first are keywords with a default
+        self,
+        plan: Plan,
+        *,
+        max_parallel: int = 100,
+        fail_fast: bool = False,
+        wait_for_decisions: bool = False,
+        restored: Mapping[str, Was] | None = None,
+        decisions: Mapping[str, tuple[str, ...]] | None = None,
+        journal: Sequence[bytes] = (),
+    ) -> None:
         self.plan = plan
         self.dag = Dag.build(plan.steps)
-        self.scheduler = Scheduler(plan, self.dag, max_parallel=max_parallel, **options)
+        earlier = earlier_run(plan, restored or {}, decisions or {}) if restored or decisions else []
+        self.journal = [*journal, *(_encoder.encode(fact) for fact in earlier)]
+        self.read_back = self._fold()
+        self.state = self._fold()
+        self._start = Start(
+            loaded=LoadedPlan(plan=plan, dag=self.dag, source_bytes=b"", where="test"),
+            width=max_parallel,
+            fail_fast=fail_fast,
+            attended=wait_for_decisions,
+        )
         self.max_parallel = max_parallel
+        self.clock = 1_000.0
+        self.facts: list[Fact] = []
         self.said: list[Instruction] = []
         self.running: list[str] = []
         self.open_retries: list[str] = []
@@ -64,27 +117,29 @@ class ScriptedRun:
         self.revising: list[str] = []
         self.ends: list[EndPlan] = []
         self._claims = {s.id: claim_of(s) for s in plan.steps}
-        restored: dict[str, RestoredStep] = options.get("restored") or {}
-        self._seen: dict[str, StepStatus] = {
-            step_id: was.status for step_id, was in restored.items() if was.status.is_final
-        }
+        self._seen: dict[str, StepStatus] = {}
+
+    def _fold(self) -> State:
+        return fold(_decoder.decode(line) for line in self.journal)
 
     def start(self) -> list[Instruction]:
         """Start it."""
-        return self._take(self.scheduler.start())
+        evolve(self.read_back, PlanEditedEvent())
+        self._seen = {name: step.status for name, step in self.read_back.steps.items() if step.status.is_final}
+        self.read_back = self._fold()
+        return self._take([self._start])
 
     def send(self, event: SchedulerEvent) -> list[Instruction]:
         """Hand in an event."""
-        if isinstance(event, StepEnded):
+        commands = commands_of(event, self.plan)
+        if isinstance(event, StepEnded) and event.step_id in self.running:
             self.running.remove(event.step_id)
-        if isinstance(event, DecisionTaken) and attempt_of(event.decision_id) is not None:
-            self.asked.remove(event.decision_id)
         if isinstance(event, PlanReplaced):
             self.plan, self.dag = event.plan, event.dag
             self._claims = {s.id: claim_of(s) for s in event.plan.steps}
-            self.revising = [s for s in self.revising if s not in event.changed and s in self._claims]
+            self.revising = [s for s in self.revising if s not in event.changed | event.touched and s in self._claims]
             self._seen = {s: status for s, status in self._seen.items() if s in self._claims}
-        return self._take(self.scheduler.handle(event))
+        return self._take(commands)
 
     def end(self, *step_ids: str, outcome: Outcome = Outcome.COMPLETED, **fields: Any) -> list[Instruction]:
         """End running steps, one after the other; returns what the last one caused."""
@@ -99,21 +154,56 @@ class ScriptedRun:
 
     def statuses(self) -> dict[str, str]:
         """Where every step stands."""
-        return {s.id: self.scheduler.step_status(s.id).value for s in self.plan.steps}
+        return {s.id: self.state.steps[s.id].status.value for s in self.plan.steps}
+
+    def status(self, step_id: str) -> StepStatus:
+        """Where a step stands."""
+        return self.state.steps[step_id].status
+
+    def attempt(self, step_id: str) -> int:
+        """The attempt a step is at, or comes to next."""
+        return self.state.steps[step_id].attempt
 
     @property
     def ended(self) -> tuple[PlanStatus, str | None] | None:
         """How it ended, if it did."""
         return (self.ends[0].status, self.ends[0].reason) if self.ends else None
 
-    def _take(self, instructions: list[Instruction]) -> list[Instruction]:
-        for instruction in instructions:
-            assert not self.ends, "nothing may follow EndPlan"
+    def _take(self, commands: Sequence[Command]) -> list[Instruction]:
+        said: list[Instruction] = []
+        for command in commands:
+            said += self._carry_out(command)
+            while self.state.status is PlanStatus.ACTIVE and schedule_of(self.state).unsorted:
+                said += self._carry_out(SortSteps())
+        for instruction in said:
+            assert not self.ends, "nothing may follow the end"
             self.said.append(instruction)
             self._check(instruction)
-        assert self.scheduler.running == frozenset(self.running)
-        assert sum(self.scheduler.counts().values()) == len(self.plan.steps)
-        return instructions
+        assert set(self.state.running) == set(self.running)
+        assert sum(self.state.counted().values()) == len(self.plan.steps)
+        return said
+
+    def _carry_out(self, command: Command) -> list[Instruction]:
+        self.clock += 1.0
+        facts: list[Fact] = []
+        effects = carry_out(self.state, command, self.clock, lambda fact: self._record(fact, facts))
+        if isinstance(effects, Refusal):
+            if isinstance(effects.error, TooLateError):
+                return []
+            raise effects.error
+        assert self.read_back == self.state, "what is recorded comes to another state"
+        assert as_rebuilt(self.state), "the schedule is not what the state comes to"
+        self.facts += facts
+        return said_by(facts, effects, self.state)
+
+    def _record(self, fact: Fact, facts: list[Fact]) -> None:
+        assert self.read_back == self.state, "what is recorded comes to another state"
+        line = _encoder.encode(fact)
+        self.journal.append(line)
+        evolve(self.read_back, _decoder.decode(line))
+        facts.append(fact)
+        if isinstance(fact, PlanDecisionEvent) and fact.selections and fact.decision_id in self.asked:
+            self.asked.remove(fact.decision_id)
 
     def _check(self, instruction: Instruction) -> None:
         match instruction:
@@ -133,7 +223,7 @@ class ScriptedRun:
                 assert decision_id not in self.asked
                 self.asked.append(decision_id)
             case AskReviser(step_id, attempt):
-                assert attempt == self.scheduler.attempt(step_id)
+                assert attempt == self.attempt(step_id)
                 assert step_id not in self.revising
                 self.revising.append(step_id)
             case EndPlan():
@@ -144,7 +234,7 @@ class ScriptedRun:
 
     def _check_start(self, step_id: str, attempt: int) -> None:
         assert self._seen[step_id] is StepStatus.IN_PROGRESS
-        assert attempt == self.scheduler.attempt(step_id)
+        assert attempt == self.attempt(step_id)
         assert len(self.running) < self.max_parallel
         mine = self._claims[step_id]
         for other in self.running:

@@ -9,16 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ipc.events import Fact, PlanLeftEvent
 from planner.content_keys import KeyedPlan
 from planner.dag import Dag
-from planner.instructions import RestoredStep
-from planner.model import Plan, PlanStatus, StepSettings, StepStatus
+from planner.model import Plan, StepSettings, StepStatus
 from planner.plan_diff import StepChange, diff
 from planner.problems import UnknownStepError
-from planner.replay import RestoredPlan, StepReason
-from planner.reuse import ONLY_REASON, Earlier, Selection, answers_taken_over, note_of, reuse, same_base, select
+from planner.reuse import Earlier, Selection, answers_taken_over, note_of, reuse, same_base, select
+from planner.state.evolve import fold
+from planner.state.state import ONLY_REASON
 from subagents.executor import StepResult
 from subagents.step_model import LIMITS
+from tests.unit.planner.facts import began, decision, ended, moved, took_up
 from tests.unit.planner.scripted_run import choice, make_plan, step
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
@@ -43,26 +45,17 @@ def with_step(step_id: str, **fields: object) -> Plan:
 def earlier(plan: Plan, decisions: Answers | None = None, left_at: str | None = None, **ends: str) -> Earlier:
     """A plan all of whose steps completed, but for those that ended as ``ends`` says (``status`` or ``status:reason``)."""
     statuses = {each.id: StepStatus(ends.get(each.id, "completed").partition(":")[0]) for each in plan.steps}
-    restored = RestoredPlan(
-        status=PlanStatus.FAILED,
-        reason=None,
-        steps={
-            step_id: RestoredStep(status) for step_id, status in statuses.items() if status is not StepStatus.PENDING
-        },
-        results={
-            step_id: StepResult(outcome=Outcome.COMPLETED, summary=f"{step_id} done", usage=Usage(10, 5, 0, 1), turns=3)
-            for step_id, status in statuses.items()
-            if status in (StepStatus.COMPLETED, StepStatus.FAILED)
-        },
-        reasons={step_id: StepReason(reason=end.partition(":")[2] or None) for step_id, end in ends.items()},
-        decisions=decisions or {},
-        spent={},
-        active_seconds=0.0,
-        attached=1,
-        dropped=(),
-        left_at=left_at,
-    )
-    return Earlier(plan_id="old", keyed=keyed(plan, decisions), restored=restored)
+    facts: list[Fact] = [took_up(1.0, plan)]
+    for step_id, status in statuses.items():
+        ended_as = {StepStatus.COMPLETED: Outcome.COMPLETED, StepStatus.FAILED: Outcome.COMPLETED}
+        if status in ended_as:
+            result = StepResult(outcome=Outcome.COMPLETED, summary=f"{step_id} done", usage=Usage(10, 5, 0, 1), turns=3)
+            facts += [began(step_id), ended(step_id, result)]
+        if status is not StepStatus.PENDING:
+            facts.append(moved(step_id, status, reason=ends.get(step_id, "").partition(":")[2] or None))
+    facts += [decision(name, *chosen) for name, chosen in (decisions or {}).items()]
+    state = fold([*facts, PlanLeftEvent(commit=left_at)] if left_at else facts)
+    return Earlier(plan_id="old", keyed=keyed(plan, decisions), state=state)
 
 
 def chosen(was: Earlier, plan: Plan, *only: str, decisions: Answers | None = None, base: str = "base") -> Selection:

@@ -4,8 +4,8 @@ import threading
 
 from anyio import to_thread
 
-from planner.control import TOO_LATE, DecisionWish, PauseWish, PlanControl, Request, RevisionWish
-from planner.instructions import CancelRequested, DecisionTaken
+from ipc.commands import Cancel, Decide, Pause
+from planner.control import TOO_LATE, PlanControl, Request
 from planner.operations import RemoveStep
 
 
@@ -17,7 +17,7 @@ async def test_wishes_before_the_run_are_kept_and_after_it_ignored() -> None:
     control.request_cancel("now")
     control.detach()
     control.request_cancel("too late")
-    assert got == [PauseWish("soon"), CancelRequested("now")]
+    assert [request.command for request in got] == [Pause(by="soon"), Cancel(by="now")]
 
 
 async def test_whoever_wants_to_know_is_told_once_what_became_of_a_wish() -> None:
@@ -26,10 +26,9 @@ async def test_whoever_wants_to_know_is_told_once_what_became_of_a_wish() -> Non
     control.decide("early", ["x"], on_verdict=lambda problem: told.update(early=problem))
 
     def serve(request: Request) -> None:
-        assert isinstance(request, (DecisionWish, RevisionWish))
-        if isinstance(request, DecisionWish) and request.taken == DecisionTaken("early", ("x",), "user"):
-            request.verdict.give(None)
-            request.verdict.give("a second time")
+        if request.command == Decide(decision_id="early", selections=("x",)):
+            request.reply.give(None)
+            request.reply.give("a second time")
 
     control.attach(serve)
     control.revise([RemoveStep(id="a")], on_verdict=lambda problem: told.update(unserved=problem))
@@ -62,7 +61,7 @@ async def test_a_wish_from_another_thread_is_served_in_the_threads_of_the_run() 
     threads: list[int] = []
 
     def note(request: Request) -> None:
-        assert isinstance(request, (PauseWish, CancelRequested))
+        assert isinstance(request.command, (Pause, Cancel))
         threads.append(threading.get_ident())
 
     control.attach(note)

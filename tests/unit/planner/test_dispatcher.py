@@ -87,7 +87,7 @@ async def test_a_result_is_recorded_before_anything_that_depends_on_it_starts(tm
         folder = tmp_path / "plans" / bench.plan_id
         journal = await anyio.Path(folder / "journal.jsonl").read_text()
         result = await anyio.Path(folder / "steps" / "a" / "result.json").read_text()
-        assert '"type":"attempt"' in journal
+        assert '"type":"plan.attempt"' in journal
         assert "the result of a" in result
         return completed(f"{task.step_id} {stop.requested}")
 
@@ -295,7 +295,7 @@ async def test_a_decision_by_flag_is_recorded_and_nobody_is_asked(tmp_path: Path
     (event,) = [e for e in bench.memory.events if isinstance(e, PlanDecisionEvent)]
     assert (event.selections, event.by, event.question) == (("right",), "flag", "Which?")
     with await to_thread.run_sync(bench.open) as store:
-        assert store.replay().decisions == {"choice": ("right",)}
+        assert store.state().answers() == {"choice": ("right",)}
 
 
 async def test_an_unattended_plan_pauses_blocked_when_only_a_decision_is_left(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ async def test_a_person_decides_once_and_what_makes_no_sense_is_answered_by_a_wa
     outcome = await bench.run(executor, decide)
     assert statuses(outcome) == {"a": "completed", "b": "skipped", "c": "completed"}
     unknown, invalid, *late = bench.warnings()
-    assert "'chioce' is no decision" in unknown
+    assert "'chioce': it is not open; open decisions: choice" in unknown
     assert "middle" in invalid
     assert all("was taken already" in warning for warning in late)
     events = [e for e in bench.memory.events if isinstance(e, PlanDecisionEvent)]
@@ -420,5 +420,5 @@ async def test_a_list_shows_how_the_run_ended(tmp_path: Path) -> None:
     store = await to_thread.run_sync(bench.open)
     with store:
         summary = await to_thread.run_sync(store.folder.summary)
-        assert store.replay().steps["a"].status is StepStatus.COMPLETED
+        assert store.state().steps["a"].status is StepStatus.COMPLETED
     assert (summary.status, summary.counts) == (PlanStatus.FAILED, {"completed": 1, "failed": 1})

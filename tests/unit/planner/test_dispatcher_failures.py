@@ -100,7 +100,7 @@ async def test_every_end_of_the_journal_leads_to_the_same_question(tmp_path: Pat
     await bench.run(ScriptedExecutor({"a": failed(detail="no luck")}))
     journal = anyio.Path(tmp_path / "plans" / bench.plan_id / "journal.jsonl")
     lines = (await journal.read_bytes()).splitlines(keepends=True)
-    ended = next(number for number, line in enumerate(lines) if b'"type":"attempt"' in line)
+    ended = next(number for number, line in enumerate(lines) if b'"type":"plan.attempt"' in line)
     for kept in range(ended + 1, len(lines) + 1):
         await journal.write_bytes(b"".join(lines[:kept]))
         executor = ScriptedExecutor()
@@ -306,7 +306,7 @@ async def test_killed_while_a_better_plan_is_looked_for_a_resume_asks_again(tmp_
     reviser, options = replanning(INSTEAD, INSTEAD)
     bench = Bench(tmp_path, plan_of(REPLANNING), options=options)
     await bench.run(ScriptedExecutor({"a": failed(detail="too much")}))
-    await bench.forget(b'"revised"')
+    await bench.forget(b'"plan.revised"')
     executor = ScriptedExecutor()
     outcome = await bench.run(executor)
     assert outcome.outcome is Outcome.COMPLETED
@@ -321,7 +321,7 @@ async def test_a_provider_that_refuses_the_reviser_pauses_the_plan(tmp_path: Pat
     first = await bench.run(ScriptedExecutor({"a": failed()}))
     assert (first.status, first.reason, first.outcome) == (PlanStatus.PAUSED, "provider", outcome)
     told: list[Outcome | None] = []
-    await bench.edit(lambda store: told.append(store.replay().outcome))
+    await bench.edit(lambda store: told.append(store.state().outcome))
     assert told == [outcome]
     last = await bench.run(ScriptedExecutor())
     assert (last.outcome, len(reviser.asked)) == (Outcome.COMPLETED, 2)
@@ -447,19 +447,27 @@ async def test_an_attempt_that_was_cut_off_says_what_it_used(tmp_path: Path) -> 
     assert (outcome.usage, outcome.cost_usd) == (Usage(10, 1, 0, 1), 0.5)
 
 
-async def test_a_step_counts_as_done_once_its_events_are_on_disk(tmp_path: Path) -> None:
-    on_disk: list[int] = []
+async def test_a_step_counts_as_done_once_what_it_came_to_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int] = []
+    flush = os.fdatasync
 
-    def sync_events() -> None:
-        on_disk.append(len(bench.memory.events))
+    def watched(fd: int) -> None:
+        flush(fd)
+        flushed.append(os.fstat(fd).st_size)
+
+    monkeypatch.setattr(os, "fdatasync", watched)
+    bench = Bench(tmp_path, plan_of({"a": [], "b": ["a"]}), sync_policy=SyncPolicy.STEP)
 
     async def look(task: StepTask, stop: StopSignal) -> StepResult:
-        assert on_disk, f"{task.step_id} began before, stop {stop.requested}"
+        [journal] = [path async for path in anyio.Path(tmp_path).rglob("journal.jsonl")]
+        on_disk = (await journal.read_bytes())[: flushed[-1]].decode()
+        assert '"plan.attempt"' in on_disk, f"{task.step_id} began before, stop {stop.requested}"
         return completed()
 
-    bench = Bench(tmp_path, plan_of({"a": [], "b": ["a"]}), options=DispatchOptions(sync_events=sync_events))
     assert (await bench.run(ScriptedExecutor({"b": look}))).outcome is Outcome.COMPLETED
-    assert len(on_disk) == 2
+    assert len(flushed) == 3, "one flush for each step and one for the end"
 
 
 async def test_that_a_step_with_side_effects_began_is_on_disk_before_it_acts(

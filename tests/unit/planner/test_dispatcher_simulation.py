@@ -11,20 +11,22 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ipc.events import PlanCompletedEvent, PlanPausedEvent, PlanStepUpdateEvent
+from ipc.events import Fact, PlanAttemptEvent, PlanCompletedEvent, PlanPausedEvent, PlanResumedEvent, PlanStartedEvent
 from planner.control import PlanControl
-from planner.decisions import Choice, attempt_of
+from planner.decisions import Choice
 from planner.dispatch_options import DispatchOptions
 from planner.journal import read_journal
 from planner.model import PlanStatus, StepStatus
 from planner.operations import read_operations
-from planner.plan_outcome import PlanOutcome
-from planner.records import PlanMoved, StepMoved
-from planner.standing import standing_of
-from planner.store import PlanStore
+from planner.plan_folder import PlanFolder
+from planner.plan_outcome import RunResult
+from planner.state.decide import look
+from planner.state.evolve import fold
+from planner.state.state import State, StepState
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.clock import ManualClock
 from tests.unit.planner.plan_bench import Bench, plan_of
@@ -149,8 +151,8 @@ class Session:
 
     def meant(self, wish: Wish) -> str:
         """The plan's own decision, or the last that was put about an attempt at a step."""
-        put = [decision.decision_id for decision in self.bench.decisions() if not decision.selections]
-        about = [decision_id for decision_id in put if attempt_of(decision_id) is not None]
+        put = [decision for decision in self.bench.decisions() if not decision.selections]
+        about = [decision.decision_id for decision in put if decision.kind]
         return about[-1] if wish.what == "step" and about else wish.what
 
 
@@ -215,7 +217,7 @@ def wishes(draw: st.DrawFn) -> list[Wish]:
     return asked
 
 
-async def run_once(bench: Bench, executor: TimedExecutor, asked: Sequence[Wish]) -> PlanOutcome:
+async def run_once(bench: Bench, executor: TimedExecutor, asked: Sequence[Wish]) -> RunResult:
     executor.clock.begin()
     session = Session(bench, executor.clock, list(asked))
     outcome = await bench.run(executor, session.drive, clock=executor.clock)
@@ -224,16 +226,28 @@ async def run_once(bench: Bench, executor: TimedExecutor, asked: Sequence[Wish])
     return outcome
 
 
-def check(bench: Bench, outcome: PlanOutcome) -> None:
+def readers_part(state: State) -> tuple[object, ...]:
+    """What whoever watches a run from its beginning knows of the plan; a log also has what earlier runs came to."""
+
+    def shown(step: StepState) -> tuple[object, ...]:
+        return step.outline.id, step.outline.title, step.status, step.attempt
+
+    steps = {step_id: shown(step) for step_id, step in state.steps.items()}
+    return state.status, state.reason, state.outcome, steps, state.counts, state.open, state.stopping
+
+
+def check(bench: Bench, outcome: RunResult) -> None:
     """What the run says, what its journal says and what it announced are one and the same."""
-    records = read_journal(bench.home / "plans" / bench.plan_id / "journal.jsonl").records
-    begun = max(index for index, record in enumerate(records) if type(record).__name__ == "ProcessAttached")
-    moves = [(r.step_id, r.previous.value, r.status.value) for r in records[begun:] if isinstance(r, StepMoved)]
-    told = [(e.step_id, e.previous, e.status) for e in bench.memory.events if isinstance(e, PlanStepUpdateEvent)]
-    assert sorted(moves) == sorted(told)
-    last = records[-1]
-    assert isinstance(last, PlanMoved)
-    assert (last.status, last.reason) == (outcome.status, outcome.reason)
+    facts = read_journal(bench.home / "plans" / bench.plan_id / "journal.jsonl").facts
+    begun = max(i for i, fact in enumerate(facts) if isinstance(fact, PlanStartedEvent | PlanResumedEvent))
+    told = [event for event in bench.memory.events if isinstance(event, Fact)]
+    announced = [fact for fact in facts[begun:] if not isinstance(fact, PlanAttemptEvent)]
+    assert sorted(map(msgspec.json.encode, announced)) == sorted(map(msgspec.json.encode, told)), (
+        "what was announced is not what was recorded"
+    )
+    from_log, from_bus = fold(facts, bench.plan_id), fold(told, bench.plan_id)
+    assert readers_part(from_bus) == readers_part(from_log)
+    assert (from_log.status, from_log.reason) == (outcome.status, outcome.reason)
     assert outcome.reason != "stalled"
     statuses = {report.step_id: report.status for report in outcome.steps}
     open_steps = {step_id for step_id, status in statuses.items() if not status.is_final}
@@ -254,21 +268,27 @@ def check(bench: Bench, outcome: PlanOutcome) -> None:
             assert any(statuses[step_id] is not StepStatus.BLOCKED for step_id in open_steps)
 
 
-def stands(bench: Bench, outcome: PlanOutcome) -> None:
+def stands(bench: Bench, outcome: RunResult) -> None:
     """Whoever reads the folder finds what the run said."""
-    with bench.open() as store:
-        standing = standing_of(store.effective().plan, store.replay())
+    state = look_at(bench)
     told = {report.step_id: report.status for report in outcome.steps}
-    assert dict(standing.statuses) == told
+    assert {step_id: step.status for step_id, step in state.steps.items()} == told
     waits = StepStatus.NEEDS_DECISION in told.values()
-    assert bool(standing.open_decisions) == waits
+    assert bool(state.open) == waits
 
 
-def answer_all(store: PlanStore) -> None:
+def look_at(bench: Bench) -> State:
+    folder = PlanFolder(bench.home / "plans" / bench.plan_id)
+    with bench.open() as store:
+        return look(folder.state(), store.effective())
+
+
+def answer_all(bench: Bench) -> None:
     """What a person does who wants the plan done."""
-    for decision in standing_of(store.effective().plan, store.replay()).open_decisions:
-        last = decision.options[-1].id if attempt_of(decision.id) is not None else decision.options[0].id
-        store.decide(decision.id, [last])
+    for decision in list(look_at(bench).open.values()):
+        chosen = decision.options[-1] if decision.kind else decision.options[0]
+        with bench.open() as store:
+            store.decide(decision.decision_id, [chosen])
 
 
 def kill_at(bench: Bench, cut: int) -> set[str]:
@@ -277,7 +297,8 @@ def kill_at(bench: Bench, cut: int) -> set[str]:
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[: max(2, len(lines) - cut)]))
     with bench.open() as store:
-        return {name for name, step in store.replay().steps.items() if step.status is StepStatus.COMPLETED}
+        state = look(store.folder.state(), store.effective())
+    return {name for name, step in state.steps.items() if step.status is StepStatus.COMPLETED}
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -310,9 +331,9 @@ def test_any_plan_in_any_hands_ends_and_its_record_says_how(
         for _ in range(12):
             executor.ends.clear()
             with bench.open() as store:
-                if store.replay().status not in RESUMABLE:
+                if store.state().status not in RESUMABLE:
                     return
-                answer_all(store)
+            answer_all(bench)
             outcome = anyio.run(run_once, bench, executor, ())
             check(bench, outcome)
             stands(bench, outcome)

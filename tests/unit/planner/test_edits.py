@@ -9,28 +9,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from planner.instructions import RestoredStep, Unfinished
+from ipc.events import Fact
+from planner.effective import current_state
 from planner.journal import SyncPolicy
 from planner.model import PlanBudget, PlanStatus, StepStatus
 from planner.operations import RevisionInvalidError, read_operations
 from planner.problems import DecisionInvalidError, PlanEndedError, UnknownStepError
-from planner.records import (
-    AttemptEnded,
-    JournalRecord,
-    PlanMoved,
-    ProcessAttached,
-    RunSettings,
-    StepMoved,
-)
-from planner.reuse import ONLY_REASON
-from planner.standing import standing_of
+from planner.records import RunSettings
+from planner.state.decide import look
+from planner.state.state import ONLY_REASON, Left, State, StepState
 from planner.store import PlanStore
 from planner.store_errors import BrokenPlanError
 from subagents.executor import StepResult
 from tests.fakes.executor import completed, failed
+from tests.unit.planner import facts as made
+from tests.unit.planner.facts import began, finished, moved, took_up
 from vibe.core.outcome import Outcome
 
-P, R = StepStatus.PENDING, StepStatus.IN_PROGRESS
+P, B = StepStatus.PENDING, StepStatus.BLOCKED
 CHOICE = {"id": "d", "question": "Which?", "options": [{"id": "x", "label": "X"}, {"id": "y", "label": "Y"}]}
 STEPS: Mapping[str, Mapping[str, Any]] = {
     "a": {"on_failure": "ask"},
@@ -41,32 +37,38 @@ STEPS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def make(tmp_path: Path, *records: JournalRecord, steps: Mapping[str, Mapping[str, Any]] = STEPS) -> PlanStore:
+def make(tmp_path: Path, *facts: Fact, steps: Mapping[str, Mapping[str, Any]] = STEPS) -> PlanStore:
     documents = [{"id": step_id, "title": step_id, "mode": "research", **fields} for step_id, fields in steps.items()]
     source = msgspec.json.encode({"version": 1, "goal": "a goal", "steps": documents, "decisions": [CHOICE]})
     store = PlanStore.create(tmp_path, RunSettings(workspace="/w"), source, sync_policy=SyncPolicy.NEVER)
-    for record in records:
-        store.append(record)
+    for fact in facts:
+        store.append(fact)
     return store
 
 
-def began(step_id: str, attempt: int = 1) -> StepMoved:
-    return StepMoved(at=2.0, step_id=step_id, previous=P, status=R, attempt=attempt)
+def ended(step_id: str, *, ok: bool = True, left: Left | None = None) -> tuple[Fact, ...]:
+    attempt = made.ended(step_id, completed() if ok else failed(detail="no luck"), left=left)
+    if left is not None:
+        return (attempt,)
+    return attempt, moved(step_id, StepStatus.COMPLETED if ok else StepStatus.FAILED)
 
 
-def ended(step_id: str, *, ok: bool = True, unfinished: Unfinished | None = None) -> AttemptEnded:
-    result = completed() if ok else failed(detail="no luck")
-    return AttemptEnded(at=3.0, step_id=step_id, attempt=1, result=result, unfinished=unfinished)
+STARTED = (took_up(1.0, None, *STEPS),)
+ASKING = (*STARTED, began("a"), *ended("a", ok=False, left=Left.ASKING))
+DONE = (*STARTED, began("a"), *ended("a"), began("b"), *ended("b"))
 
 
-STARTED = (ProcessAttached(at=1.0, pid=1), PlanMoved(at=1.0, status=PlanStatus.ACTIVE))
-ASKING = (*STARTED, began("a"), ended("a", ok=False, unfinished=Unfinished.ASKING))
-DONE = (*STARTED, began("a"), ended("a"), began("b"), ended("b"))
+def looked_at(store: PlanStore) -> State:
+    return look(store.folder.state(), store.effective())
+
+
+def step_of(store: PlanStore, step_id: str) -> tuple[StepStatus, int]:
+    step: StepState = looked_at(store).steps[step_id]
+    return step.status, step.attempt
 
 
 def statuses(store: PlanStore) -> dict[str, str]:
-    standing = standing_of(store.effective().plan, store.replay())
-    return {step_id: status.value for step_id, status in standing.statuses.items()}
+    return {step_id: step.status.value for step_id, step in looked_at(store).steps.items()}
 
 
 def snapshot(store: PlanStore) -> tuple[PlanStatus, str | None]:
@@ -77,7 +79,7 @@ def snapshot(store: PlanStore) -> tuple[PlanStatus, str | None]:
 
 def test_what_a_step_waits_for_is_told_from_the_journal(tmp_path: Path) -> None:
     with make(tmp_path, *ASKING, began("e")) as store:
-        standing = standing_of(store.effective().plan, store.replay())
+        state = looked_at(store)
         assert statuses(store) == {
             "a": "needs_decision",
             "b": "blocked",
@@ -85,10 +87,10 @@ def test_what_a_step_waits_for_is_told_from_the_journal(tmp_path: Path) -> None:
             "e": "needs_decision",
             "w": "needs_decision",
         }
-        assert [decision.id for decision in standing.open_decisions] == ["failed:a:1", "interrupted:e:1", "d"]
-        live = standing_of(store.effective().plan, store.replay(), running=True)
-        assert live.statuses["e"] is R
-        assert standing.counts() == {"needs_decision": 3, "blocked": 2}
+        assert list(state.open) == ["failed:a:1", "interrupted:e:1", "d"]
+        _, live = current_state(store.folder)
+        assert live.steps["e"].status is StepStatus.IN_PROGRESS
+        assert state.counted() == {"needs_decision": 3, "blocked": 2}
 
 
 def test_a_reset_takes_whatever_depends_on_the_step_along(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_a_reset_takes_whatever_depends_on_the_step_along(tmp_path: Path) -> Non
             "e": "pending",
             "w": "needs_decision",
         }
-        assert store.replay().steps["b"] == RestoredStep(P, 2)
+        assert step_of(store, "b") == (B, 2)
         assert snapshot(store) == (PlanStatus.PAUSED, "reset")
         with pytest.raises(UnknownStepError, match="no step 'x'"):
             store.reset(["x"])
@@ -111,7 +113,7 @@ def test_an_answer_given_before_a_reset_counts_no_more(tmp_path: Path) -> None:
     with make(tmp_path, *ASKING) as store:
         store.decide("failed:a:1", ["skip"])
         store.reset(["a"])
-        assert store.replay().decisions == {}
+        assert store.state().decisions == {}
 
 
 def test_a_decision_must_be_open_and_offer_what_is_chosen(tmp_path: Path) -> None:
@@ -123,7 +125,7 @@ def test_a_decision_must_be_open_and_offer_what_is_chosen(tmp_path: Path) -> Non
         store.decide("d", ["x"])
         with pytest.raises(DecisionInvalidError, match="was taken already: x"):
             store.decide("d", ["y"])
-        assert store.replay().decisions == {"failed:a:1": ("retry",), "d": ("x",)}
+        assert store.state().answers() == {"failed:a:1": ("retry",), "d": ("x",)}
         assert snapshot(store) == (PlanStatus.PAUSED, "decided")
         assert statuses(store)["a"] == "pending"
 
@@ -152,16 +154,16 @@ def test_revisions_are_part_of_the_plan_from_then_on(tmp_path: Path) -> None:
             store.revise(read_operations([{"op": "remove_step", "id": "b"}]))
         plan = store.effective().plan
         assert [(step.id, step.title) for step in plan.steps] == [("a", "a"), ("b", "b"), ("c", "c"), ("e", "other")]
-        assert store.replay().steps["e"] == RestoredStep(P, 2), "what was begun is no longer what is wanted"
-        assert [(r.reason, r.by) for r in store.replay().revisions] == [("so", "user"), ("", "me")]
+        assert step_of(store, "e") == (P, 2), "what was begun is no longer what is wanted"
+        assert [(r.reason, r.by) for r in store.state().revisions] == [("so", "user"), ("", "me")]
         assert snapshot(store) == (PlanStatus.PAUSED, "revised")
 
 
 def test_a_failed_plan_can_be_mended_by_a_revision(tmp_path: Path) -> None:
-    lost = (*STARTED, began("b"), ended("b", ok=False), PlanMoved(at=4.0, status=PlanStatus.FAILED))
+    lost = (took_up(1.0, None, "b"), began("b"), *ended("b", ok=False), finished(PlanStatus.FAILED))
     with make(tmp_path, *lost, steps={"b": {}}) as store:
         store.revise(read_operations([{"op": "update_step", "id": "b", "changes": {"title": "other"}}]))
-        assert (store.replay().status, store.replay().steps["b"]) == (PlanStatus.PAUSED, RestoredStep(P, 2))
+        assert (store.state().status, step_of(store, "b")) == (PlanStatus.PAUSED, (P, 2))
 
 
 def test_a_revision_in_the_journal_that_no_longer_fits_is_said_with_its_place(tmp_path: Path) -> None:
@@ -175,29 +177,29 @@ def test_a_revision_in_the_journal_that_no_longer_fits_is_said_with_its_place(tm
 
 
 def test_what_a_run_left_out_is_done_again_only_if_it_is_named(tmp_path: Path) -> None:
-    left_out = StepMoved(at=4.0, step_id="c", previous=P, status=StepStatus.SKIPPED, reason=ONLY_REASON)
+    left_out = moved("c", StepStatus.SKIPPED, previous=P, reason=ONLY_REASON)
     with make(tmp_path, *DONE, left_out) as store:
         store.reset(["a"])
-        assert store.replay().steps["b"] == RestoredStep(P, 2)
-        assert store.replay().steps["c"].status is StepStatus.SKIPPED
+        assert step_of(store, "b") == (B, 2)
+        assert step_of(store, "c")[0] is StepStatus.SKIPPED
         store.reset(["c"])
-        assert store.replay().steps["c"].status is P
+        assert step_of(store, "c")[0] is StepStatus.BLOCKED
 
 
 def test_what_a_command_does_costs_the_plan_no_time(tmp_path: Path) -> None:
     times = iter([1_000_000.0] * 20)
     with make(tmp_path, *DONE) as store:
         store._now = lambda: next(times)  # pyright: ignore[reportPrivateUsage]  its clock
-        before = store.replay().active_seconds
+        before = store.state().active_seconds
         store.reset(["b"])
-        assert store.replay().active_seconds == before > 0
+        assert store.state().active_seconds == before > 0
 
 
 def test_with_another_budget_what_ran_out_of_the_old_one_is_done_again(tmp_path: Path) -> None:
     out = StepResult(outcome=Outcome.LIMIT, reason="budget", detail="the budget of the plan is used up")
-    ran_out = AttemptEnded(at=3.0, step_id="a", attempt=1, result=out)
-    end = PlanMoved(at=4.0, status=PlanStatus.FAILED, outcome=Outcome.LIMIT)
-    with make(tmp_path, *STARTED, began("a"), ran_out, began("e"), ended("e", ok=False), end) as store:
+    ran_out = (made.ended("a", out), moved("a", StepStatus.FAILED, reason="budget"))
+    end = finished(PlanStatus.FAILED, outcome="limit")
+    with make(tmp_path, *STARTED, began("a"), *ran_out, began("e"), *ended("e", ok=False), end) as store:
         assert statuses(store)["a"] == "failed"
 
         store.revise(read_operations([{"op": "set_budget", "budget": {"max_tokens": 5_000}}]))

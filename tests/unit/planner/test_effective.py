@@ -6,18 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from ipc.events import Fact
 from planner.effective import effective_plan
 from planner.plan_folder import find_plan
-from planner.records import AttemptEnded, DecisionMade, JournalRecord, PlanRevised, RunSettings
+from planner.records import RunSettings
 from planner.store import PlanStore
 from planner.store_errors import BrokenPlanError
-from tests.fakes.executor import completed
+from tests.unit.planner.facts import decision, ended, revised
 from tests.unit.planner.plan_bench import CHOICE, plan_of
 
 PLAN = plan_of({"a": {"decision": "choice"}, "b": ["a"]}, decisions=[CHOICE])
 
 
-def folder_with(home: Path, *records: JournalRecord) -> str:
+def folder_with(home: Path, *records: Fact) -> str:
     source = PLAN.model_dump_json(exclude_unset=True).encode()
     with PlanStore.create(home, RunSettings(workspace="/w"), source) as store:
         for record in records:
@@ -28,21 +29,19 @@ def folder_with(home: Path, *records: JournalRecord) -> str:
 @pytest.mark.parametrize(
     ("record", "says"),
     [
-        (PlanRevised(at=1.0, operations=({"op": "remove_step", "id": "zz"},)), "there is no step 'zz'"),
-        (PlanRevised(at=1.0, operations=({"id": "a"},)), 'is required; add "op"'),
-        (PlanRevised(at=1.0, operations=({"op": ["remove_step"], "id": ["a"]},)), "is not one of"),
+        (revised({"op": "remove_step", "id": "zz"}), "there is no step 'zz'"),
+        (revised({"id": "a"}), 'is required; add "op"'),
+        (revised({"op": ["remove_step"], "id": ["a"]}), "is not one of"),
         (
-            PlanRevised(at=1.0, operations=({"op": "update_step", "id": {}, "changes": {"title": "x"}},)),
+            revised({"op": "update_step", "id": {}, "changes": {"title": "x"}}),
             "operations[0]",
         ),
-        (DecisionMade(at=1.0, decision_id="nope", selections=("left",)), "the plan has no such decision"),
-        (DecisionMade(at=1.0, decision_id="choice", selections=("up",)), "there is no option 'up'"),
-        (DecisionMade(at=1.0, decision_id="choice", selections=()), "exactly one option"),
+        (decision("nope", "left"), "the plan has no such decision"),
+        (decision("choice", "up"), "there is no option 'up'"),
+        (decision("choice", "left", "right"), "exactly one option"),
     ],
 )
-def test_records_that_do_not_fit_the_plan_break_it_in_one_sentence(
-    tmp_path: Path, record: JournalRecord, says: str
-) -> None:
+def test_records_that_do_not_fit_the_plan_break_it_in_one_sentence(tmp_path: Path, record: Fact, says: str) -> None:
     plan_id = folder_with(tmp_path, record)
     with pytest.raises(BrokenPlanError) as caught:
         effective_plan(find_plan(tmp_path, plan_id))
@@ -52,15 +51,15 @@ def test_records_that_do_not_fit_the_plan_break_it_in_one_sentence(
 
 
 def test_answers_about_attempts_and_results_of_steps_that_are_gone_do_no_harm(tmp_path: Path) -> None:
-    answer = DecisionMade(at=1.0, decision_id="failed:gone:1", selections=("retry",))
-    result = AttemptEnded(at=1.0, step_id="gone", attempt=1, result=completed())
+    answer = decision("failed:gone:1", "retry")
+    result = ended("gone")
     plan_id = folder_with(tmp_path, answer, result)
     assert [step.id for step in effective_plan(find_plan(tmp_path, plan_id)).plan.steps] == ["a", "b"]
 
 
 @pytest.mark.parametrize("step_id", ["../../out", "a/../../../out", "..", "", "a\nb"])
 def test_a_result_is_written_nowhere_but_in_the_plans_folder(tmp_path: Path, step_id: str) -> None:
-    plan_id = folder_with(tmp_path, AttemptEnded(at=1.0, step_id=step_id, attempt=1, result=completed()))
+    plan_id = folder_with(tmp_path, ended(step_id))
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(BrokenPlanError, match="no id of a step"):
         PlanStore.open(tmp_path, plan_id)

@@ -4,19 +4,16 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from ipc.events import Fact, PlanPausedEvent
 from planner.journal import PlanJournal, SyncPolicy, read_journal
-from planner.model import PlanStatus, StepStatus
-from planner.records import JournalRecord, PlanMoved, ProcessAttached, StepMoved, encode_record
 from planner.store_errors import BrokenPlanError, StoreWriteError
+from tests.unit.planner.facts import began, paused, took_up
 
-RECORDS: tuple[JournalRecord, ...] = (
-    ProcessAttached(at=1.0, pid=7, version="1"),
-    PlanMoved(at=2.0, status=PlanStatus.ACTIVE),
-    StepMoved(at=3.0, step_id="ä", previous=StepStatus.PENDING, status=StepStatus.IN_PROGRESS, attempt=1),
-)
-LINES = [encode_record(record) for record in RECORDS]
+FACTS: tuple[Fact, ...] = (took_up(1.0, None, "ä"), paused(at=2.0), began("ä", at=3.0))
+LINES = [msgspec.json.encode(fact) + b"\n" for fact in FACTS]
 
 
 @pytest.fixture
@@ -35,14 +32,14 @@ def mended(path: Path) -> bytes:
 
 def test_a_sound_journal_is_read_whole_and_left_alone(path: Path) -> None:
     content = read_journal(path)
-    assert tuple(content.records) == RECORDS
+    assert tuple(content.facts) == FACTS
     assert content.dropped == ()
     assert mended(path) == b"".join(LINES)
 
 
 def test_an_empty_journal_holds_nothing(path: Path) -> None:
     path.write_bytes(b"")
-    assert list(read_journal(path).records) == []
+    assert list(read_journal(path).facts) == []
     assert mended(path) == b""
 
 
@@ -52,7 +49,7 @@ def test_a_journal_torn_anywhere_loses_its_last_line_only_and_is_mended(path: Pa
     for cut in range(len(sound) + 1, len(whole) - 1):
         path.write_bytes(whole[:cut])
         content = read_journal(path)
-        assert tuple(content.records) == RECORDS[:2], cut
+        assert tuple(content.facts) == FACTS[:2], cut
         assert content.dropped == (f"{path}:3: dropped a torn last line of {cut - len(sound)} bytes",)
         assert mended(path) == sound
         assert read_journal(path).dropped == ()
@@ -60,7 +57,7 @@ def test_a_journal_torn_anywhere_loses_its_last_line_only_and_is_mended(path: Pa
 
 def test_a_last_line_that_lacks_only_its_newline_is_kept(path: Path) -> None:
     path.write_bytes(b"".join(LINES)[:-1])
-    assert tuple(read_journal(path).records) == RECORDS
+    assert tuple(read_journal(path).facts) == FACTS
     assert mended(path) == b"".join(LINES)
 
 
@@ -69,7 +66,7 @@ def test_a_last_line_that_lacks_only_its_newline_is_kept(path: Path) -> None:
 def test_a_zero_filled_end_is_dropped_with_whatever_was_torn_before_it(path: Path, zeros: int, torn: bytes) -> None:
     path.write_bytes(LINES[0] + LINES[1] + torn + b"\0" * zeros)
     content = read_journal(path)
-    assert tuple(content.records) == RECORDS[:2]
+    assert tuple(content.facts) == FACTS[:2]
     assert content.dropped[0] == f"{path}: dropped {zeros} zero bytes at its end"
     assert len(content.dropped) == (2 if torn else 1)
     assert mended(path) == LINES[0] + LINES[1]
@@ -79,7 +76,7 @@ def test_appending_after_mending_begins_a_line_of_its_own(path: Path) -> None:
     path.write_bytes(b"".join(LINES)[:-5])
     journal = PlanJournal(path, SyncPolicy.NEVER)
     journal.mend(read_journal(path))
-    journal.append(RECORDS[2])
+    journal.append(FACTS[2])
     journal.close()
     assert path.read_bytes() == b"".join(LINES)
 
@@ -94,11 +91,11 @@ def test_a_line_broken_in_the_middle_is_an_error_with_file_and_line(path: Path, 
 
 
 @pytest.mark.parametrize(
-    "record", [b'{"type": "from_the_future", "at": 1.0}\n', b'{"type": "plan", "at": 1.0}\n', b"7\n"]
+    "record", [b'{"type": "from_the_future", "ts": 1.0}\n', b'{"type": "plan.paused", "ts": 1.0}\n', b"7\n"]
 )
 def test_a_whole_line_that_is_no_record_is_an_error_even_at_the_end(path: Path, record: bytes) -> None:
     path.write_bytes(LINES[0] + record)
-    with pytest.raises(BrokenPlanError, match=r"journal\.jsonl:2: is no record this version knows"):
+    with pytest.raises(BrokenPlanError, match=r"journal\.jsonl:2: is no fact this version knows"):
         read_journal(path)
 
 
@@ -110,8 +107,8 @@ def test_a_missing_journal_is_an_error_that_names_it(tmp_path: Path) -> None:
 def test_what_is_no_json_is_refused_before_anything_is_written(path: Path) -> None:
     journal = PlanJournal(path, SyncPolicy.NEVER)
     with pytest.raises((TypeError, ValueError)):
-        journal.append(PlanMoved(at=1.0, status=PlanStatus.ACTIVE, reason="\ud800"))
-    journal.append(RECORDS[0])
+        journal.append(PlanPausedEvent(reason="\ud800"))
+    journal.append(FACTS[0])
     journal.close()
     assert path.read_bytes() == b"".join([*LINES, LINES[0]])
 
@@ -142,22 +139,22 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[CountingDisk], CountingDi
 def test_what_is_on_disk_is_not_flushed_again(path: Path, disk: Callable[[CountingDisk], CountingDisk]) -> None:
     counting = disk(CountingDisk())
     journal = PlanJournal(path)
-    journal.append(RECORDS[1])
-    journal.append(RECORDS[1])
+    journal.append(FACTS[1])
+    journal.append(FACTS[1])
     journal.flush()
     journal.flush()
     assert counting.flushes == 1
-    journal.append(RECORDS[1])
+    journal.append(FACTS[1])
     journal.flush()
     journal.close()
     assert counting.flushes == 2
-    assert len(read_journal(path).records) == 6
+    assert len(read_journal(path).facts) == 6
 
 
 def test_never_leaves_the_disk_alone(path: Path, disk: Callable[[CountingDisk], CountingDisk]) -> None:
     counting = disk(CountingDisk())
     journal = PlanJournal(path, SyncPolicy.NEVER)
-    journal.append(RECORDS[1])
+    journal.append(FACTS[1])
     journal.flush()
     journal.close()
     assert counting.flushes == 0
@@ -168,11 +165,11 @@ def test_a_disk_that_refuses_a_flush_is_never_trusted_again(
 ) -> None:
     counting = disk(CountingDisk(OSError(5, "Input/output error")))
     journal = PlanJournal(path)
-    journal.append(RECORDS[1])
+    journal.append(FACTS[1])
     for _ in range(3):
         with pytest.raises(StoreWriteError, match="Input/output error"):
             journal.flush()
     with pytest.raises(StoreWriteError):
-        journal.append(RECORDS[1])
+        journal.append(FACTS[1])
     journal.close()
     assert counting.flushes == 1

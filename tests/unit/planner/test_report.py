@@ -11,30 +11,24 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
+from ipc.events import Fact
 from planner.dag import Dag
-from planner.instructions import Unfinished
-from planner.journal import JournalContent
-from planner.model import Plan, PlanStatus, StepStatus
-from planner.records import (
-    AttemptEnded,
-    DecisionMade,
-    DecisionOpened,
-    JournalRecord,
-    PlanMoved,
-    PlanRevised,
-    ProcessAttached,
-    RunSettings,
-    StepMoved,
-    StepReused,
-)
-from planner.removed_steps import RemovedStep, removed_steps
-from planner.replay import Spending, restore
+from planner.decisions import step_decision
+from planner.loader import LoadedPlan
+from planner.model import Plan, StepStatus
+from planner.records import RunSettings
 from planner.report import PlanReport
 from planner.report_build import ReportSources, build_report
 from planner.report_html import report_html
 from planner.report_md import report_markdown
+from planner.state.decide import look
+from planner.state.evolve import fold
+from planner.state.schedule import know_steps
+from planner.state.spending import Spending
 from subagents.executor import StepResult
+from tests.unit.planner.facts import began, decision, ended, finished, moved, paused, reused, revised, took_up
 from tests.unit.planner.scripted_run import choice, make_plan, step
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
@@ -48,50 +42,44 @@ DONE = StepResult(
 )
 
 
-def attached(at: float) -> list[JournalRecord]:
-    return [ProcessAttached(at=at, pid=1), PlanMoved(at=at, status=PlanStatus.ACTIVE)]
+def started(at: float, step_id: str, attempt: int = 1) -> Fact:
+    return began(step_id, attempt, at)
 
 
-def started(at: float, step_id: str, attempt: int = 1) -> JournalRecord:
-    return moved(at, step_id, StepStatus.PENDING, StepStatus.IN_PROGRESS, attempt)
-
-
-def moved(at: float, step_id: str, previous: StepStatus, status: StepStatus, attempt: int = 1) -> JournalRecord:
-    return StepMoved(at=at, step_id=step_id, previous=previous, status=status, attempt=attempt)
-
-
-def ended(
-    at: float, step_id: str, result: StepResult = DONE, attempt: int = 1, *, retry: bool = False
-) -> list[JournalRecord]:
+def done(at: float, step_id: str, result: StepResult = DONE, attempt: int = 1, *, retry: bool = False) -> list[Fact]:
     status = {Outcome.COMPLETED: StepStatus.COMPLETED, Outcome.INTERRUPTED: StepStatus.PENDING}.get(
         result.outcome, StepStatus.PENDING if retry else StepStatus.FAILED
     )
+    left = "retrying" if retry else None
+    tolerated = result.reason == "blocked"
     return [
-        AttemptEnded(at=at, step_id=step_id, attempt=attempt, result=result, retry=retry),
-        moved(at, step_id, StepStatus.IN_PROGRESS, status, attempt + retry),
+        ended(step_id, result, attempt, at, left=left),
+        moved(step_id, status, attempt=attempt + retry, at=at, tolerated=tolerated, reason=result.reason),
     ]
 
 
 def report_of(
     plan: Plan,
-    records: Sequence[JournalRecord],
+    facts: Sequence[Fact],
     *,
     pid: int | None = None,
     mending: Sequence[tuple[str, Spending]] = (),
-    removed: Sequence[RemovedStep] = (),
     **settings: Any,
 ) -> PlanReport:
-    restored = restore(JournalContent(records=records, dropped=(), length=0, unfinished=False))
+    state = fold(facts)
+    if pid is None:
+        look(state, LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=b"", where="test"))
+    else:
+        know_steps(state, plan)
     return build_report(
         ReportSources(
             plan_id="p1",
             plan=plan,
             settings=RunSettings(workspace="/w", created=100.0, **settings),
-            records=records,
-            restored=restored,
-            spent=restored.spent,
+            facts=facts,
+            state=state,
+            spent=state.spent(),
             mending=mending,
-            removed=removed,
             pid=pid,
         )
     )
@@ -121,8 +109,8 @@ class Page(HTMLParser):
 
 def test_times_and_figures_are_those_of_the_records() -> None:
     plan = make_plan([step("a"), step("b", "a")])
-    records = [*attached(100), started(101, "a"), *ended(103.5, "a"), started(104, "b"), *ended(104.5, "b"),
-               PlanMoved(at=105, status=PlanStatus.COMPLETED)]  # fmt: skip
+    records = [took_up(100), started(101, "a"), *done(103.5, "a"), started(104, "b"), *done(104.5, "b"),
+               finished(at=105, outcome="completed")]  # fmt: skip
     report = report_of(plan, records)
     a, b = report.steps
 
@@ -139,7 +127,7 @@ def test_times_and_figures_are_those_of_the_records() -> None:
 
 def test_the_time_between_two_processes_is_left_out_and_the_break_is_told() -> None:
     plan = make_plan([step("a")])
-    records = [*attached(100), started(101, "a"), *attached(9000), started(9001, "a"), *ended(9003, "a")]
+    records = [took_up(100), started(101, "a"), took_up(9000, plan, again=True), started(9001, "a"), *done(9003, "a")]
     report = report_of(plan, records)
 
     assert (report.active_seconds, report.breaks) == (4.0, (1.0,))
@@ -152,7 +140,7 @@ def test_the_time_between_two_processes_is_left_out_and_the_break_is_told() -> N
 def test_an_unknown_price_is_unknown_in_the_sum() -> None:
     plan = make_plan([step("a"), step("b")])
     unknown = msgspec.structs.replace(DONE, cost_usd=None)
-    report = report_of(plan, [*attached(1), started(1, "a"), started(1, "b"), *ended(2, "a"), *ended(3, "b", unknown)])
+    report = report_of(plan, [took_up(1), started(1, "a"), started(1, "b"), *done(2, "a"), *done(3, "b", unknown)])
 
     assert report.spent.cost_usd is None
     assert "price unknown" in report_markdown(report, plan)
@@ -164,11 +152,11 @@ def test_attempts_are_listed_with_what_each_came_to() -> None:
     )
     plan = make_plan([step("a", verify=["ls", "make", "true"], retries=1)])
     records = [
-        *attached(1),
+        took_up(1),
         started(1, "a"),
-        *ended(2, "a", failed, retry=True),
+        *done(2, "a", failed, retry=True),
         started(3, "a", 2),
-        *ended(4, "a", failed, 2),
+        *done(4, "a", failed, 2),
     ]
     line = report_of(plan, records).steps[0]
 
@@ -185,9 +173,9 @@ def test_attempts_are_listed_with_what_each_came_to() -> None:
 
 def test_a_running_an_interrupted_and_a_paused_plan_say_which_they_are() -> None:
     plan = make_plan([step("a"), step("b", "a")])
-    records = [*attached(1), started(2, "a")]
+    records = [took_up(1), started(2, "a")]
     running, left = report_of(plan, records, pid=42), report_of(plan, records)
-    paused = report_of(plan, [*records, PlanMoved(at=3, status=PlanStatus.PAUSED, reason="SIGINT")])
+    stopped = report_of(plan, [*records, paused("SIGINT", at=3)])
 
     assert (running.status, running.outcome, running.steps[0].status) == ("active", None, "in_progress")
     assert (left.status, left.outcome, left.steps[0].detail) == (
@@ -195,19 +183,18 @@ def test_a_running_an_interrupted_and_a_paused_plan_say_which_they_are() -> None
         "interrupted",
         "its process ended while it ran; a resume continues it",
     )
-    assert (paused.status, paused.outcome) == ("paused", "interrupted")
+    assert (stopped.status, stopped.outcome) == ("paused", "interrupted")
     assert "running in process 42" in report_markdown(running, plan)
     assert "vibe plan resume p1" in report_html(left, plan, Dag.build(plan.steps))
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LIMIT])
 def test_what_a_run_came_to_is_told_until_the_plan_is_changed_or_taken_up_again(outcome: Outcome) -> None:
-    paused = PlanMoved(at=4, status=PlanStatus.PAUSED, reason="provider", outcome=outcome)
-    records = [*attached(1), started(2, "a"), paused]
+    records = [took_up(1), started(2, "a"), paused("provider", at=4, outcome=outcome)]
     plan = make_plan([step("a"), step("b")])
 
     assert report_of(plan, records).outcome == outcome.value
-    later = [*records, *attached(5), PlanMoved(at=6, status=PlanStatus.PAUSED, reason="user")]
+    later = [*records, took_up(5, plan, again=True), paused("user", at=6)]
     assert report_of(plan, later).outcome == "interrupted"
 
 
@@ -221,18 +208,16 @@ def test_decisions_revisions_denials_and_tolerated_failures_are_told() -> None:
             Denial("write_file", "write_file a.txt (2 bytes)", "nobody there to ask", "headless"),
         ),
     )
+    about_a = step_decision(plan.steps[0], 1, "failed")
     records = [
-        *attached(1),
-        DecisionOpened(at=1, decision_id="which"),
-        DecisionMade(at=2, decision_id="which", selections=("y",), by="user"),
+        took_up(1),
+        decision("which", at=1),
+        decision("which", "y", by="user", at=2),
         started(3, "a"),
-        *ended(4, "a", denied),
-        DecisionMade(at=4, decision_id="failed:a:1", selections=("stop",), by="user"),
-        PlanRevised(
-            at=5,
-            operations=({"op": "add_step", "step": {"id": "b", "title": "B", "mode": "docs"}},),
-            by="replan",
-            reason="more",
+        *done(4, "a", denied),
+        structs.replace(about_a, selections=("stop",), by="user"),
+        revised(
+            {"op": "add_step", "step": {"id": "b", "title": "B", "mode": "docs"}}, at=5, by="replan", reason="more"
         ),
     ]
     report = report_of(plan, records)
@@ -256,28 +241,24 @@ def test_decisions_revisions_denials_and_tolerated_failures_are_told() -> None:
 
 def test_what_revisions_took_out_of_the_plan_is_listed_as_it_was() -> None:
     plan = make_plan([step("b")])
-    source = (
-        make_plan([step("a", title="First | one"), step("b"), step("c")]).model_dump_json(exclude_unset=True).encode()
-    )
-    removed = tuple({"op": "remove_step", "id": step_id} for step_id in "ac")
+    before = make_plan([step("a", title="First | one"), step("b"), step("c")])
+    removed = ({"op": "remove_step", "id": step_id} for step_id in "ac")
     again = {"op": "add_step", "step": {"id": "c", "title": "Once more", "mode": "docs"}}
     refused = StepResult(outcome=Outcome.FAILED, reason="verify", usage=Usage(100, 20, 0, 1), cost_usd=0.5)
     records = [
-        *attached(1),
-        *(started(2, "a"), AttemptEnded(at=3, step_id="a", attempt=1, result=refused, unfinished=Unfinished.REVISING)),
-        PlanRevised(at=6, operations=removed, by="replan", step_id="a"),
-        PlanRevised(at=7, operations=(again,), by="user"),
-        PlanRevised(at=8, operations=({"op": "remove_step", "id": "c"},), by="user"),
+        took_up(1, before),
+        *(started(2, "a"), ended("a", refused, left="revising"), moved("a", StepStatus.PENDING)),
+        revised(*removed, at=6, by="replan", step_id="a"),
+        revised(again, at=7, by="user"),
+        revised({"op": "remove_step", "id": "c"}, at=8, by="user"),
     ]
-    restored = restore(JournalContent(records=records, dropped=(), length=0, unfinished=False))
-    gone = removed_steps(source, restored, {"b"}, restored.spent)
+    gone = fold(records).gone()
 
-    assert [(each.id, each.title, each.status, each.attempts, each.removed_by, each.removed_at) for each in gone] == [
+    assert [(each.id, each.step.outline.title, each.status, each.step.begun, each.by, each.at) for each in gone] == [
         ("a", "First | one", "failed", 1, "replan", 6),
         ("c", "Once more", "pending", 0, "user", 8),
     ]
-    assert (gone[0].spent.usage, gone[0].spent.cost_usd) == (Usage(100, 20, 0, 1), 0.5)
-    report = report_of(plan, records, removed=gone)
+    report = report_of(plan, records)
     assert [each.id for each in report.removed_steps] == ["a", "c"]
     for text in (report_markdown(report, plan), report_html(report, plan, Dag.build(plan.steps))):
         assert "No longer part of the plan" in text
@@ -287,11 +268,11 @@ def test_what_revisions_took_out_of_the_plan_is_listed_as_it_was() -> None:
 def test_what_removed_steps_and_mending_took_explains_the_total() -> None:
     plan = make_plan([step("b")])
     records = [
-        *attached(1),
-        *(started(2, "a"), *ended(3, "a", retry=True)),
-        *(started(4, "a", 2), *ended(5, "a", attempt=2)),
-        PlanRevised(at=6, operations=({"op": "remove_step", "id": "a"},), by="replan", step_id="a"),
-        *(started(7, "b"), *ended(8, "b")),
+        took_up(1),
+        *(started(2, "a"), *done(3, "a", retry=True)),
+        *(started(4, "a", 2), *done(5, "a", attempt=2)),
+        revised({"op": "remove_step", "id": "a"}, at=6, by="replan", step_id="a"),
+        *(started(7, "b"), *done(8, "b")),
     ]
     mended = Spending(Usage(400, 50, 0, 1), 0.5)
     report = report_of(plan, records, mending=[("a", mended)])
@@ -313,10 +294,10 @@ def test_a_step_taken_over_says_from_where_and_cost_nothing() -> None:
     plan = make_plan([step("a"), step("b", "a")])
     taken = StepResult(outcome=Outcome.COMPLETED, summary="done before", cost_usd=0.0)
     records = [
-        StepReused(at=1, step_id="a", plan_id="older", result=taken),
-        *attached(1),
+        reused("a", "older", taken),
+        took_up(1, plan),
         started(2, "b"),
-        *ended(3, "b"),
+        *done(3, "b"),
     ]
     report = report_of(plan, records, reused_from="older")
 
@@ -329,7 +310,7 @@ def test_a_step_taken_over_says_from_where_and_cost_nothing() -> None:
 def test_budgets_show_what_was_used_of_them() -> None:
     plan = make_plan([step("a")]).model_copy(update={"budget": {"max_tokens": 4000}})
     plan = Plan.model_validate(plan.model_dump(warnings=False))
-    report = report_of(plan, [*attached(1), started(2, "a"), *ended(3, "a")])
+    report = report_of(plan, [took_up(1), started(2, "a"), *done(3, "a")])
 
     assert [(limit.unit, limit.used, limit.most) for limit in report.limits] == [("tokens", 1000, 4000)]
     assert "width:25.0%" in report_html(report, plan, Dag.build(plan.steps))
@@ -350,10 +331,10 @@ def hostile_report() -> tuple[PlanReport, Plan]:
         denied=(Denial(HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
     )
     records = [
-        *attached(1),
-        DecisionMade(at=1, decision_id="which", selections=("x",), by=HOSTILE),
+        took_up(1),
+        decision("which", "x", by=HOSTILE, at=1),
         started(1, "a"),
-        *ended(2, "a", bad),
+        *done(2, "a", bad),
     ]
     return report_of(plan, records, origin=HOSTILE, model=HOSTILE), plan
 
@@ -404,9 +385,9 @@ def test_the_json_report_is_the_same_report() -> None:
 @pytest.mark.parametrize("size", [3000])
 def test_a_large_plan_has_a_page_without_a_drawing(size: int) -> None:
     plan = make_plan([step(f"s{n}") for n in range(size)])
-    records = list(attached(0))
+    records = [took_up(0)]
     for n in range(size):
-        records += [started(n, f"s{n}"), *ended(n + 1, f"s{n}")]
+        records += [started(n, f"s{n}"), *done(n + 1, f"s{n}")]
     text = report_html(report_of(plan, records), plan, Dag.build(plan.steps))
 
     assert "3,000 steps and a drawing shows at most 2,000" in text

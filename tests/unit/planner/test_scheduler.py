@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from planner.dag import Dag
-from planner.instructions import (
+from planner.model import PlanStatus, StepStatus
+from planner.problems import DecisionInvalidError, IllegalTransitionError
+from planner.state.state import Left
+from tests.unit.planner.scripted_run import ScriptedRun, choice, make_plan, started, step
+from tests.unit.planner.told import (
     CancelRequested,
     CancelStep,
     DecisionTaken,
@@ -16,17 +19,12 @@ from planner.instructions import (
     MoveStep,
     OpenDecision,
     PauseRequested,
-    RestoredStep,
     RetryDue,
     StartStep,
     StepEnded,
-    Unfinished,
     WaitForRetry,
+    Was,
 )
-from planner.model import PlanStatus, StepStatus
-from planner.problems import DecisionInvalidError, IllegalTransitionError
-from planner.scheduler import Scheduler
-from tests.unit.planner.scripted_run import ScriptedRun, choice, make_plan, started, step
 from vibe.core.outcome import Outcome
 
 DONE, FAILED, PAUSED = PlanStatus.COMPLETED, PlanStatus.FAILED, PlanStatus.PAUSED
@@ -48,15 +46,15 @@ def test_a_step_starts_when_all_it_depends_on_is_completed() -> None:
     assert started(run.end("b")) == ["c"]
     run.end("c")
     assert run.ended == (DONE, None)
-    assert run.scheduler.counts() == {"completed": 3}
+    assert run.state.counted() == {"completed": 3}
 
 
 def test_instructions_come_in_the_order_of_what_happens() -> None:
     run = run_of(step("a"), step("b", "a"))
     assert run.start() == [
-        MoveStep("b", StepStatus.PENDING, StepStatus.BLOCKED, None, "", 1),
         MoveStep("a", StepStatus.PENDING, StepStatus.IN_PROGRESS, None, "", 1),
         StartStep("a", 1),
+        MoveStep("b", StepStatus.PENDING, StepStatus.BLOCKED, None, "", 1),
     ]
     assert run.end("a", detail="fine") == [
         MoveStep("a", StepStatus.IN_PROGRESS, StepStatus.COMPLETED, None, "fine", 1),
@@ -140,8 +138,8 @@ def test_a_failure_strands_what_depends_on_it_while_other_branches_go_on() -> No
     assert started(run.end("x")) == ["y"]
     run.end("y")
     assert run.ended == (FAILED, "verify")
-    assert run.scheduler.open_steps() == ["b", "c"]
-    assert run.scheduler.counts() == {"blocked": 2, "completed": 2, "failed": 1}
+    assert run.state.open_steps() == ["b", "c"]
+    assert run.state.counted() == {"blocked": 2, "completed": 2, "failed": 1}
 
 
 def test_a_failure_that_may_be_passed_leaves_the_plan_completed() -> None:
@@ -167,7 +165,7 @@ def test_fail_fast_starts_nothing_after_the_first_failure_and_lets_running_steps
     assert run.ended is None
     assert started(run.end("b")) == []
     assert run.ended == (FAILED, "failed")
-    assert run.scheduler.open_steps() == ["c", "d"]
+    assert run.state.open_steps() == ["c", "d"]
 
 
 def test_fail_fast_passes_over_a_failure_the_plan_allows_and_over_an_attempt_with_another_to_come() -> None:
@@ -235,7 +233,7 @@ def test_a_pause_starts_nothing_more_and_a_step_comes_back_under_its_own_attempt
     run.end("c", outcome=Outcome.INTERRUPTED)
     assert run.ended == (PAUSED, "user")
     assert run.statuses() == {"a": "completed", "b": "pending", "c": "pending"}
-    assert run.scheduler.attempt("c") == 1
+    assert run.attempt("c") == 1
 
 
 def test_a_pause_does_not_wait_for_a_retry() -> None:
@@ -293,9 +291,9 @@ def test_a_cancel_wins_over_a_pause() -> None:
 
 def test_a_plan_that_was_being_given_up_when_its_process_died_is_given_up_whole() -> None:
     restored = {
-        "a": RestoredStep(StepStatus.CANCELLED, reason="signal"),
-        "b": RestoredStep(StepStatus.PENDING, unfinished=Unfinished.ASKING),
-        "d": RestoredStep(StepStatus.COMPLETED),
+        "a": Was(StepStatus.CANCELLED, reason="signal"),
+        "b": Was(StepStatus.PENDING, left=Left.ASKING),
+        "d": Was(StepStatus.COMPLETED),
     }
     run = run_of(step("a"), step("b", on_failure="ask"), step("c", "a"), step("d"), step("e"), restored=restored)
     assert started(run.start()) == []
@@ -364,14 +362,15 @@ def test_a_second_answer_changes_nothing() -> None:
     run = decided(step("a"), step("b", "a", when={"q": ["x"]}))
     run.start()
     run.send(DecisionTaken("q", ("x",), "user"))
-    assert run.send(DecisionTaken("q", ("y",), "timeout")) == []
+    with pytest.raises(DecisionInvalidError, match="was taken already: x"):
+        run.send(DecisionTaken("q", ("y",), "user"))
     assert started(run.end("a")) == ["b"]
 
 
 @pytest.mark.parametrize(
     ("decision_id", "selections", "says"),
     [
-        ("p", ("x",), "no such decision"),
+        ("p", ("x",), "not open; open decisions: q"),
         ("q", ("w",), "no option 'w'; choose from: x, y, z"),
         ("q", ("x", "y"), "exactly one option"),
         ("q", (), "exactly one option"),
@@ -489,11 +488,11 @@ def test_a_writer_that_waits_holds_up_nobody_who_writes_elsewhere() -> None:
 
 def test_what_was_restored_is_not_done_again() -> None:
     restored = {
-        "a": RestoredStep(StepStatus.COMPLETED),
-        "b": RestoredStep(StepStatus.FAILED, 2, reason="verify"),
-        "c": RestoredStep(StepStatus.PENDING, 2),
-        "s": RestoredStep(StepStatus.SKIPPED),
-        "gone": RestoredStep(StepStatus.COMPLETED),
+        "a": Was(StepStatus.COMPLETED),
+        "b": Was(StepStatus.FAILED, 2, reason="verify"),
+        "c": Was(StepStatus.PENDING, 2),
+        "s": Was(StepStatus.SKIPPED),
+        "gone": Was(StepStatus.COMPLETED),
     }
     run = run_of(
         step("a"),
@@ -515,14 +514,14 @@ def test_what_was_restored_is_not_done_again() -> None:
 
 
 def test_a_failure_of_this_run_is_named_before_one_of_a_run_before() -> None:
-    run = run_of(step("a"), step("b"), restored={"a": RestoredStep(StepStatus.FAILED, reason="verify")})
+    run = run_of(step("a"), step("b"), restored={"a": Was(StepStatus.FAILED, reason="verify")})
     run.start()
     run.fail("b", reason="idle")
     assert run.ended == (FAILED, "idle")
 
 
 def test_a_plan_restored_complete_ends_at_once() -> None:
-    run = run_of(step("a"), restored={"a": RestoredStep(StepStatus.COMPLETED)})
+    run = run_of(step("a"), restored={"a": Was(StepStatus.COMPLETED)})
     assert run.start() == [EndPlan(DONE, None)]
 
 
@@ -536,20 +535,17 @@ def test_defaults_of_a_plan_count() -> None:
 
 
 def test_what_can_not_happen_raises() -> None:
-    plan = make_plan([step("a")])
-    fresh = Scheduler(plan, Dag.build(plan.steps), max_parallel=1)
-    with pytest.raises(IllegalTransitionError, match="not started"):
-        fresh.handle(PauseRequested("user"))
-    fresh.start()
-    with pytest.raises(IllegalTransitionError, match="the plan"):
-        fresh.start()
+    run = run_of(step("a"), max_parallel=1)
+    with pytest.raises(TypeError, match="no schedule"):
+        run.send(DecisionTaken("q", ("x",), "user"))
+    run.start()
     with pytest.raises(IllegalTransitionError, match="'nobody'"):
-        fresh.handle(StepEnded("nobody", Outcome.COMPLETED))
-    fresh.handle(StepEnded("a", Outcome.COMPLETED))
+        run.send(StepEnded("nobody", Outcome.COMPLETED))
+    run.end("a")
     with pytest.raises(IllegalTransitionError, match="step 'a'"):
-        fresh.handle(StepEnded("a", Outcome.COMPLETED))
+        run.send(StepEnded("a", Outcome.COMPLETED))
     with pytest.raises(ValueError, match="at least 1"):
-        Scheduler(plan, Dag.build(plan.steps), max_parallel=0)
+        run_of(step("a"), max_parallel=0).start()
 
 
 @pytest.mark.parametrize("event", [PauseRequested("x"), CancelRequested("x"), RetryDue("a")])
@@ -558,4 +554,4 @@ def test_what_comes_after_the_end_changes_nothing(event: PauseRequested | Cancel
     run.start()
     run.end("a")
     assert run.send(event) == []
-    assert run.scheduler.status is DONE
+    assert run.state.status is DONE

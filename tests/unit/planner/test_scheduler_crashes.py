@@ -10,15 +10,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.dag import Dag
-from planner.decisions import attempt_of, choices_of
-from planner.edits import fixed_steps
-from planner.failure_policy import Follows, follows, unfinished_after
-from planner.instructions import (
+from planner.decisions import choices_of
+from planner.loader import LoadedPlan
+from planner.model import Plan, PlanStatus, Step, StepStatus
+from planner.operations import Operation, RevisionInvalidError, read_operations
+from planner.revision import revise
+from planner.state.changes import fixed_steps
+from planner.state.decide import look
+from planner.state.state import State
+from tests.unit.planner.scripted_run import ScriptedRun, about_step, choice, make_plan
+from tests.unit.planner.told import (
     DecisionTaken,
     EndPlan,
     Instruction,
-    MoveStep,
-    OpenDecision,
     PauseRequested,
     PlanReplaced,
     RetryDue,
@@ -26,18 +30,7 @@ from planner.instructions import (
     SchedulerEvent,
     StartStep,
     StepEnded,
-    WaitForRetry,
 )
-from planner.journal import JournalContent
-from planner.model import Plan, PlanStatus, Step, StepStatus
-from planner.operations import Operation, RevisionInvalidError, plain_operations, read_operations
-from planner.records import AttemptEnded, DecisionMade, JournalRecord, PlanRevised, StepMoved
-from planner.replay import restore
-from planner.revision import revise
-from planner.scheduler import Scheduler
-from planner.standing import standing_of
-from subagents.executor import StepResult
-from tests.unit.planner.scripted_run import choice, make_plan
 from vibe.core.outcome import Outcome
 
 MOST_REVISIONS = 3
@@ -71,90 +64,53 @@ class World:
 
     data: st.DataObject
     source: Plan
-    records: list[JournalRecord] = field(default_factory=list[JournalRecord])
+    journal: list[bytes] = field(default_factory=list[bytes])
     patience: int = 12
 
     def draw_from(self, choices: Sequence[Any]) -> Any:
         return self.data.draw(st.sampled_from(choices))
 
+    def look(self) -> tuple[Plan, State]:
+        """The plan as its journal has it now, and how it stands."""
+        run = ScriptedRun(self.source, journal=self.journal)
+        plan = self.source
+        for revision in run.state.revisions:
+            plan = revise(plan, read_operations(list(revision.operations))).plan
+        loaded = LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=b"", where="test")
+        return plan, look(run.state, loaded)
+
 
 class Process:
-    """Takes the plan up from the journal, as the dispatcher does, and goes on until it ends or the world runs out."""
+    """Takes the plan up from the journal and goes on until it ends or the world runs out."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        restored = restore(JournalContent(records=world.records, dropped=(), length=0, unfinished=False))
-        self.plan = world.source
-        for revision in restored.revisions:
-            self.plan = revise(self.plan, read_operations(list(revision.operations))).plan
-        self.done = {s for s, was in restored.steps.items() if was.status is StepStatus.COMPLETED}
-        asking = standing_of(self.plan, restored).open_decisions
-        self.forbidden = {about[1] for decision in asking if (about := attempt_of(decision.id)) is not None}
-        self.revisions = len(restored.revisions)
-        self.scheduler = Scheduler(
-            self.plan,
-            Dag.build(self.plan.steps),
-            max_parallel=2,
-            restored=restored.steps,
-            decisions=restored.decisions,
-            wait_for_decisions=True,
-        )
+        self.plan, found = world.look()
+        self.done = {s for s, step in found.steps.items() if step.status is StepStatus.COMPLETED}
+        self.forbidden = {decision.step_id for decision in found.open.values() if decision.kind}
+        self.revisions = len(found.revisions)
+        self.run_ = ScriptedRun(self.plan, max_parallel=2, journal=world.journal, wait_for_decisions=True)
         self.running: dict[str, int] = {}
-        self.retries: list[str] = []
-        self.asked: list[str] = []
-        self.revising: list[str] = []
-        self.end: EndPlan | None = None
 
     def run(self) -> EndPlan:
-        self.take(self.scheduler.start())
-        while self.end is None:
-            self.send(self.next_event())
-        return self.end
+        self.take(self.run_.start())
+        while not self.run_.ends:
+            self.take(self.run_.send(self.next_event()))
+        self.world.journal = self.run_.journal
+        return self.run_.ends[0]
 
     def take(self, said: Sequence[Instruction]) -> None:
-        assert self.end is None or not said
         for instruction in said:
-            match instruction:
-                case MoveStep(step_id, previous, status, reason, detail, attempt):
-                    if status is not StepStatus.PENDING and step_id in self.revising:
-                        self.revising.remove(step_id)
-                    self.record(
-                        StepMoved(
-                            at=1.0,
-                            step_id=step_id,
-                            previous=previous,
-                            status=status,
-                            reason=reason,
-                            detail=detail,
-                            attempt=attempt,
-                        )
-                    )
-                case StartStep(step_id, attempt):
-                    assert step_id not in self.done, "what is completed was done again"
-                    assert step_id not in self.forbidden, "what somebody must allow was done without"
-                    self.done -= {step_id}
-                    self.running[step_id] = attempt
-                case WaitForRetry(step_id):
-                    self.retries.append(step_id)
-                case OpenDecision(decision_id):
-                    self.asked.append(decision_id)
-                    about = attempt_of(decision_id)
-                    if about is not None:
-                        self.forbidden.add(about[1])
-                case EndPlan():
-                    self.end = instruction
-                case _:
-                    self.revising.append(instruction.step_id)
-
-    def record(self, record: JournalRecord) -> None:
-        self.world.records.append(record)
-
-    def send(self, event: SchedulerEvent) -> None:
-        self.take(self.scheduler.handle(event))
+            if isinstance(instruction, StartStep):
+                step_id = instruction.step_id
+                assert step_id not in self.done, "what is completed was done again"
+                assert step_id not in self.forbidden, "what somebody must allow was done without"
+                self.running[step_id] = instruction.attempt
+        self.forbidden |= {about[1] for name in self.run_.asked if (about := about_step(name)) is not None}
 
     def next_event(self) -> SchedulerEvent:
-        kinds = ["end"] * 3 * bool(self.running) + ["retry"] * bool(self.retries)
-        kinds += ["answer"] * bool(self.asked) + ["revise"] * bool(self.revising)
+        kinds = ["end"] * 3 * bool(self.running) + ["retry"] * bool(self.run_.open_retries)
+        kinds += ["answer"] * bool(self.run_.asked) + ["revise"] * bool(self.run_.revising)
         assert kinds, "the scheduler waits for nothing that could come"
         if self.world.patience > 0:
             kinds.append("pause")
@@ -162,11 +118,11 @@ class Process:
         if kind == "end":
             return self.ending(self.world.draw_from(sorted(self.running)))
         if kind == "retry":
-            return RetryDue(self.retries.pop())
+            return RetryDue(self.run_.open_retries.pop())
         if kind == "answer":
-            return self.answer(self.asked.pop(0))
+            return self.answer(self.run_.asked[0])
         if kind == "revise":
-            return self.revision(self.revising[0])
+            return self.revision(self.run_.revising[0])
         self.world.patience -= 1
         return PauseRequested("asked")
 
@@ -181,31 +137,17 @@ class Process:
         ended = StepEnded(step_id, outcome, "word", "words", cut=cut)
         if cut and step.side_effects:
             self.forbidden.add(step_id)
-        attempt = self.running.pop(step_id)
-        what = follows(step, attempt, ended)
-        result = StepResult(outcome=outcome, reason="word", detail="words")
-        self.record(
-            AttemptEnded(
-                at=1.0,
-                step_id=step_id,
-                attempt=attempt,
-                result=result,
-                retry=what is Follows.RETRY,
-                unfinished=unfinished_after(what, ended),
-            )
-        )
+        del self.running[step_id]
         return ended
 
     def answer(self, decision_id: str) -> DecisionTaken:
-        about = attempt_of(decision_id)
+        about = about_step(decision_id)
         if about is None:
             chosen = self.world.draw_from(["x", "y"])
         else:
             chosen = self.world.draw_from(choices_of(about[0])).value
             self.forbidden.discard(about[1])
-        taken = DecisionTaken(decision_id, (chosen,), "user")
-        self.record(DecisionMade(at=1.0, decision_id=decision_id, selections=(chosen,), by="user"))
-        return taken
+        return DecisionTaken(decision_id, (chosen,), "user")
 
     def revision(self, step_id: str) -> PlanReplaced | RevisionRefused:
         kind = self.world.draw_from(["refuse", "mend", "wait", "replace", "elsewhere"])
@@ -213,20 +155,17 @@ class Process:
             return RevisionRefused(step_id, "none")
         self.revisions += 1
         operations = self.operations(kind, step_id, f"n{self.revisions}")
-        fixed = fixed_steps(self.scheduler.statuses())
         try:
-            loaded = revise(self.plan, operations, fixed=fixed)
+            loaded = revise(self.plan, operations, fixed=fixed_steps(self.run_.state))
         except RevisionInvalidError:
             return RevisionRefused(step_id, "does not fit")
-        self.record(PlanRevised(at=1.0, operations=plain_operations(operations), by="replan", step_id=step_id))
-        record = self.world.records[-1]
-        assert isinstance(record, PlanRevised)
-        known = {step.id for step in self.plan.steps}
+        replaced = PlanReplaced(loaded.plan, loaded.dag, operations=operations, answers=step_id)
+        touched = replaced.touched
         self.plan = loaded.plan
-        self.revising = [s for s in self.revising if s not in record.changed() | record.removed() | {step_id}]
-        self.asked = [a for a in self.asked if not self.is_about(a, record.changed() | record.removed())]
-        self.forbidden -= record.changed() | record.removed()
-        return PlanReplaced(loaded.plan, loaded.dag, record.changed() & known, answers=step_id)
+        self.run_.revising = [s for s in self.run_.revising if s not in touched | {step_id}]
+        self.run_.asked = [name for name in self.run_.asked if (about_step(name) or ("", "", 0))[1] not in touched]
+        self.forbidden -= touched
+        return replaced
 
     def operations(self, kind: str, step_id: str, new_id: str) -> tuple[Operation, ...]:
         new = {"id": new_id, "title": "new", "mode": "research"}
@@ -249,11 +188,6 @@ class Process:
         ]
         return read_operations([{"op": "add_step", "step": new}, *edges, {"op": "remove_step", "id": step_id}])
 
-    @staticmethod
-    def is_about(decision_id: str, step_ids: frozenset[str]) -> bool:
-        about = attempt_of(decision_id)
-        return about is not None and about[1] in step_ids
-
     def step(self, step_id: str) -> Step:
         return next(step for step in self.plan.steps if step.id == step_id)
 
@@ -264,16 +198,15 @@ def test_a_plan_that_dies_anywhere_goes_on_where_it_was_and_ends(plan: Plan, dat
     world = World(data, plan)
     for _ in range(data.draw(st.integers(0, 4))):
         Process(world).run()
-        world.records = world.records[: data.draw(st.integers(0, len(world.records)))]
+        world.journal = world.journal[: data.draw(st.integers(0, len(world.journal)))]
     last = Process(world)
     while (end := last.run()).status is PlanStatus.PAUSED:
         last = Process(world)
     assert end.status in (PlanStatus.COMPLETED, PlanStatus.FAILED)
     assert end.reason != "stalled"
-    restored = restore(JournalContent(records=world.records, dropped=(), length=0, unfinished=False))
-    standing = standing_of(last.plan, restored)
-    assert standing.statuses == {step.id: last.scheduler.step_status(step.id) for step in last.plan.steps}
-    attempts = {step_id: max(1, was.attempt) for step_id, was in restored.steps.items()}
-    assert attempts == {step_id: last.scheduler.attempt(step_id) for step_id in attempts}
-    assert standing.counts() == last.scheduler.counts()
-    assert not standing.open_decisions
+    _, found = world.look()
+    assert {s: (step.status, step.attempt) for s, step in found.steps.items()} == {
+        s: (step.status, step.attempt) for s, step in last.run_.state.steps.items()
+    }
+    assert found.counts == last.run_.state.counts
+    assert not found.open

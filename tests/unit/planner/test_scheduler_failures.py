@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from planner.instructions import (
+from planner.model import PlanStatus, StepStatus
+from planner.problems import DecisionInvalidError
+from planner.state.state import Left
+from tests.unit.planner.scripted_run import ScriptedRun, make_plan, started, step
+from tests.unit.planner.told import (
     AskReviser,
     CancelRequested,
     DecisionTaken,
@@ -14,15 +18,11 @@ from planner.instructions import (
     OpenDecision,
     PauseRequested,
     PlanReplaced,
-    RestoredStep,
     RevisionRefused,
     StartStep,
     StepEnded,
-    Unfinished,
+    Was,
 )
-from planner.model import PlanStatus, StepStatus
-from planner.problems import DecisionInvalidError
-from tests.unit.planner.scripted_run import ScriptedRun, make_plan, started, step
 from vibe.core.outcome import Outcome
 
 ASK = {"on_failure": "ask"}
@@ -60,9 +60,9 @@ def test_an_answer_must_be_one_of_those_offered_and_wanted() -> None:
         ("failed:a:2", ("skip",)),
     ):
         with pytest.raises(DecisionInvalidError):
-            run.scheduler.handle(DecisionTaken(decision_id, chosen, "user"))
+            run.send(DecisionTaken(decision_id, chosen, "user"))
     assert answer(run, "failed:a:1", "retry") == ["a"]
-    assert run.scheduler.attempt("a") == 2
+    assert run.attempt("a") == 2
 
 
 def test_what_was_waived_counts_as_done_and_as_failed() -> None:
@@ -80,20 +80,20 @@ def test_what_was_waived_counts_as_done_and_as_failed() -> None:
 
 
 def test_what_was_waived_in_an_earlier_run_still_lets_others_run() -> None:
-    waived = RestoredStep(StepStatus.SKIPPED, 1, waived=True)
+    waived = Was(StepStatus.SKIPPED, 1, waived=True)
     assert started(run_of(step("a"), step("b", "a"), restored={"a": waived}).start()) == ["b"]
-    skipped = RestoredStep(StepStatus.SKIPPED, 1)
+    skipped = Was(StepStatus.SKIPPED, 1)
     assert started(run_of(step("a"), step("b", "a"), restored={"a": skipped}).start()) == []
 
 
 @pytest.mark.parametrize(("chosen", "status"), [("retry", "in_progress"), ("skip", "skipped"), ("stop", "failed")])
 def test_an_answer_that_had_no_effect_before_the_process_ended_has_it_now(chosen: str, status: str) -> None:
-    asking = RestoredStep(StepStatus.PENDING, 1, Unfinished.ASKING, reason="verify")
+    asking = Was(StepStatus.PENDING, 1, Left.ASKING, reason="verify")
     run = run_of(step("a", **ASK), restored={"a": asking}, decisions={"failed:a:1": (chosen,)})
     run.start()
     assert run.statuses() == {"a": status}
     assert run.asked == []
-    assert run.scheduler.attempt("a") == (2 if chosen == "retry" else 1)
+    assert run.attempt("a") == (2 if chosen == "retry" else 1)
 
 
 def test_retries_of_a_step_with_side_effects_count_for_nothing() -> None:
@@ -104,7 +104,7 @@ def test_retries_of_a_step_with_side_effects_count_for_nothing() -> None:
 
 
 def test_what_was_cut_off_goes_on_unless_it_has_side_effects() -> None:
-    cut = {step_id: RestoredStep(StepStatus.PENDING, 2, Unfinished.CUT) for step_id in ("plain", "effects")}
+    cut = {step_id: Was(StepStatus.PENDING, 2, Left.CUT) for step_id in ("plain", "effects")}
     run = run_of(step("plain"), step("effects", **EFFECTS), restored=cut)
     assert started(run.start()) == ["plain"]
     assert run.asked == ["interrupted:effects:2"]
@@ -163,7 +163,7 @@ def test_files_that_are_being_written_stay_claimed_over_a_revision() -> None:
 
 
 def test_an_attempt_that_was_begun_is_not_gone_on_with_once_its_step_has_changed() -> None:
-    stopped = {"a": RestoredStep(StepStatus.PENDING, 1, Unfinished.STOPPED)}
+    stopped = {"a": Was(StepStatus.PENDING, 1, Left.STOPPED)}
     resumed = run_of(step("w"), step("a", "w"), restored=stopped)
     resumed.start()
     resumed.send(replaced(step("w"), step("a", "w", priority=1), changed="a"))
@@ -174,7 +174,7 @@ def test_an_attempt_that_was_begun_is_not_gone_on_with_once_its_step_has_changed
     run.send(PauseRequested("enough"))
     run.end("a", outcome=Outcome.INTERRUPTED)
     run.send(replaced(step("a", priority=1), step("b"), changed="a"))
-    assert run.scheduler.attempt("a") == 2
+    assert run.attempt("a") == 2
 
 
 def test_a_failed_step_that_was_changed_is_tried_again_and_fails_the_plan_no_more() -> None:

@@ -10,23 +10,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.claims import claim_of, claims_overlap
-from planner.decisions import Choice, attempt_of, choices_of
-from planner.instructions import (
+from planner.decisions import Choice, choices_of
+from planner.model import Plan, PlanStatus, Step, StepStatus
+from tests.unit.planner.scripted_run import ScriptedRun, about_step, choice, make_plan
+from tests.unit.planner.told import (
     CancelRequested,
     DecisionTaken,
     Instruction,
     MoveStep,
     PauseRequested,
     PlanReplaced,
-    RestoredStep,
     RetryDue,
     RevisionRefused,
     SchedulerEvent,
     StartStep,
     StepEnded,
 )
-from planner.model import Plan, PlanStatus, Step, StepStatus
-from tests.unit.planner.scripted_run import ScriptedRun, choice, make_plan
 from vibe.core.outcome import Outcome
 
 DECISIONS = ("p", "q")
@@ -102,7 +101,7 @@ class RandomRunner:
         undecided = [d for d in DECISIONS if d not in self.taken]
         kinds = ["end"] * 4 * bool(self.run.running) + ["retry"] * 3 * bool(self.run.open_retries)
         asked = [d for d in undecided if d in self.run.asked]
-        about = [d for d in self.run.asked if attempt_of(d) is not None]
+        about = [d for d in self.run.asked if about_step(d) is not None]
         kinds += ["answer"] * 3 * bool(about) + ["revise"] * 3 * bool(self.run.revising)
         kinds += ["decide"] * bool(undecided and (kinds or asked))
         assert kinds, "the scheduler waits for nothing that could come"
@@ -125,7 +124,7 @@ class RandomRunner:
         return PauseRequested("asked") if kind == "pause" else CancelRequested("asked")
 
     def answer(self, decision_id: str) -> DecisionTaken:
-        about = attempt_of(decision_id)
+        about = about_step(decision_id)
         assert about is not None
         self.patience -= 1
         chosen = self.data.draw(st.sampled_from(choices_of(about[0]))) if self.patience > 0 else Choice.STOP
@@ -172,8 +171,8 @@ class RandomRunner:
     def check_nothing_idles(self) -> None:
         claims = {step.id: claim_of(step) for step in self.run.plan.steps}
         for step in self.run.plan.steps:
-            status = self.run.scheduler.step_status(step.id)
-            about = {found[1] for d in self.run.asked if (found := attempt_of(d)) is not None}
+            status = self.run.status(step.id)
+            about = {found[1] for d in self.run.asked if (found := about_step(d)) is not None}
             waits = step.id in about or step.id in self.run.open_retries or step.id in self.run.revising
             if status.is_final or step.id in self.run.running or waits:
                 continue
@@ -182,10 +181,10 @@ class RandomRunner:
                 assert any(claims_overlap(claims[step.id], claims[other]) for other in self.run.running)
 
     def status(self, step_id: str) -> StepStatus:
-        return self.run.scheduler.step_status(step_id)
+        return self.run.status(step_id)
 
     def may_start(self, step: Step) -> bool:
-        edges = [(self.run.scheduler.step_status(e.step), e.on, e.step) for e in step.dependencies]
+        edges = [(self.run.status(e.step), e.on, e.step) for e in step.dependencies]
         needed = {*(step.when or {}), *([step.decision] if step.decision else [])}
         return (
             all(self.holds(status, on, other) for status, on, other in edges)
@@ -217,7 +216,7 @@ class RandomRunner:
 
     def check_end(self) -> None:
         plan_status, reason = self.run.ends[0].status, self.run.ends[0].reason
-        assert self.run.scheduler.status is plan_status
+        assert self.run.state.status is plan_status
         good = {StepStatus.COMPLETED, StepStatus.SKIPPED}
         bad = [
             step.id
@@ -227,7 +226,7 @@ class RandomRunner:
         ]
         assert (plan_status is PlanStatus.COMPLETED) == (not bad)
         assert reason != "stalled"
-        open_steps = self.run.scheduler.open_steps()
+        open_steps = self.run.state.open_steps()
         assert open_steps == [s.id for s in self.run.plan.steps if not self.status(s.id).is_final]
         if plan_status is PlanStatus.CANCELLED:
             assert not open_steps
@@ -254,21 +253,13 @@ def test_any_plan_runs_by_the_rules_ends_once_and_can_be_resumed(
 
     if first.run.ends[0].status not in (PlanStatus.PAUSED, PlanStatus.FAILED):
         return
-    restored = {
-        step.id: RestoredStep(
-            first.status(step.id), first.run.scheduler.attempt(step.id), waived=step.id in first.waived
-        )
-        for step in plan.steps
-    }
-    resumed = ScriptedRun(
-        plan, max_parallel=max_parallel, restored=restored, decisions=first.taken, wait_for_decisions=True
-    )
+    resumed = ScriptedRun(plan, max_parallel=max_parallel, journal=first.run.journal, wait_for_decisions=True)
     second = RandomRunner(resumed, data, fail_fast=False, may_stop=False, taken=dict(first.taken))
     second.granted, second.waived = Counter(first.granted), set(first.waived)
     second.go()
     second.check_end()
     assert resumed.ends[0].status in (PlanStatus.COMPLETED, PlanStatus.FAILED)
-    was_final = {step_id for step_id, was in restored.items() if was.status.is_final}
+    was_final = {step.id for step in plan.steps if first.status(step.id).is_final}
     assert not was_final & {i.step_id for i in resumed.said if isinstance(i, (MoveStep, StartStep))}
 
 
@@ -280,5 +271,5 @@ def test_a_plan_nobody_answers_is_paused_for_its_decisions_or_ends(plan: Plan, d
     while not run.ends:
         if run.running:
             run.send(StepEnded(data.draw(st.sampled_from(run.running)), Outcome.COMPLETED))
-    waits = "needs_decision" in run.scheduler.counts()
+    waits = "needs_decision" in run.state.counted()
     assert run.ended == ((PlanStatus.PAUSED, "decision") if waits else (PlanStatus.COMPLETED, None))

@@ -6,6 +6,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,8 @@ from planner.journal import SyncPolicy
 from planner.model import PlanStatus, StepStatus
 from planner.plan_folder import PlanFolder, find_plan, list_plans, new_plan_id, plans_folder
 from planner.plan_lock import lock_plan
-from planner.records import AttemptEnded, PlanMoved, ProcessAttached, RunSettings, StepMoved
+from planner.records import RunSettings
+from planner.state.state import State
 from planner.store import PlanStore
 from planner.store_errors import (
     AmbiguousPlanError,
@@ -32,6 +34,7 @@ from planner.store_errors import (
 )
 from subagents.executor import StepResult
 from tests.fakes.executor import completed
+from tests.unit.planner.facts import began, ended, finished, moved, took_up
 from vibe.core.errors import EnvironmentFailure, UsageError
 
 SOURCE = b'{ "version": 1,\n  "goal": "g\xc3\xb6al" }  \n'
@@ -44,6 +47,10 @@ with PlanStore.open(Path(sys.argv[1]), sys.argv[2]):
     print("held", flush=True)
     sys.stdin.read()
 """
+
+
+def active(**counts: int) -> State:
+    return State(status=PlanStatus.ACTIVE, counts=Counter({StepStatus(name): count for name, count in counts.items()}))
 
 
 def make(home: Path, plan_id: str = "") -> PlanStore:
@@ -184,7 +191,7 @@ def test_a_second_process_hears_who_runs_the_plan(tmp_path: Path) -> None:
             PlanStore.open(tmp_path, plan_id)
         assert str(caught.value) == f"plan {plan_id} is being run by process {child.pid}; stop it first or wait"
         assert list_plans(tmp_path)[0].holder == child.pid
-        assert find_plan(tmp_path, plan_id).replay().status is PlanStatus.IDLE, "reading needs no lock"
+        assert find_plan(tmp_path, plan_id).state().status is PlanStatus.IDLE, "reading needs no lock"
         child.kill()
     assert list_plans(tmp_path)[0].holder is None
     PlanStore.open(tmp_path, plan_id).close()
@@ -254,20 +261,20 @@ def test_a_home_without_plans_lists_none(tmp_path: Path) -> None:
 
 def test_the_snapshot_is_what_a_list_shows(tmp_path: Path) -> None:
     with PlanStore.create(tmp_path, SETTINGS, SOURCE, sync_policy=SyncPolicy.NEVER, now=lambda: 100.0) as store:
-        store.write_snapshot(PlanStatus.ACTIVE, {"completed": 3, "pending": 1})
+        store.write_snapshot(active(completed=3, pending=1))
         (plan,) = list_plans(tmp_path)
         assert (plan.status, plan.counts, plan.updated) == (PlanStatus.ACTIVE, {"completed": 3, "pending": 1}, 100.0)
         assert plan.holder == os.getpid()
         assert not plan.is_interrupted
-        store.append(PlanMoved(at=100.0, status=PlanStatus.ACTIVE))
+        store.append(took_up(100.0))
     (plan,) = list_plans(tmp_path)
     assert plan.is_interrupted, "active, and nobody runs it"
 
 
 def test_a_plan_that_ended_in_the_journal_has_ended_though_its_process_died_before_the_snapshot(tmp_path: Path) -> None:
     with PlanStore.create(tmp_path, SETTINGS, SOURCE, sync_policy=SyncPolicy.NEVER) as store:
-        store.write_snapshot(PlanStatus.ACTIVE, {"pending": 1})
-        store.append(PlanMoved(at=100.0, status=PlanStatus.COMPLETED))
+        store.write_snapshot(active(pending=1))
+        store.append(finished(at=100.0))
     (plan,) = list_plans(tmp_path)
     assert (plan.status, plan.is_interrupted) == (PlanStatus.COMPLETED, False)
 
@@ -287,26 +294,26 @@ def test_a_result_is_written_whole_into_its_steps_folder(tmp_path: Path) -> None
 
 def test_what_is_appended_comes_back_from_a_replay_and_a_full_disk_takes_nothing_half(tmp_path: Path) -> None:
     with make(tmp_path) as store:
-        store.append(ProcessAttached(at=1.0, pid=7))
-        store.append(PlanMoved(at=1.0, status=PlanStatus.ACTIVE))
+        store.append(took_up(1.0))
         journal = store.folder.path / "journal.jsonl"
         before = journal.read_bytes()
-        move = StepMoved(at=2.0, step_id="a", previous=StepStatus.PENDING, status=StepStatus.IN_PROGRESS, attempt=1)
+        move = began("a")
         with file_size_limit(len(before) + 20), pytest.raises(StoreWriteError, match="File too large"):
             store.append(move)
         assert journal.read_bytes() == before
         with pytest.raises(StoreWriteError):
             store.append(move)  # what the disk holds is no longer known
     with PlanStore.open(tmp_path, store.plan_id, sync_policy=SyncPolicy.NEVER) as again:
-        assert again.replay().status is PlanStatus.ACTIVE
-        assert again.replay().steps == {}
-        again.append(AttemptEnded(at=3.0, step_id="a", attempt=1, result=completed()))
-        assert again.replay().steps["a"].status is StepStatus.COMPLETED
+        assert again.state().status is PlanStatus.ACTIVE
+        assert again.state().steps == {}
+        again.append(ended("a"))
+        again.append(moved("a", StepStatus.COMPLETED))
+        assert again.state().steps["a"].status is StepStatus.COMPLETED
 
 
 def test_a_folder_can_be_read_by_anyone_who_knows_its_path(tmp_path: Path) -> None:
     with make(tmp_path) as store:
-        assert PlanFolder(store.folder.path).replay().attached == 0
+        assert PlanFolder(store.folder.path).state().attached == 0
 
 
 @pytest.mark.parametrize("left", [None, b""])
@@ -314,8 +321,8 @@ def test_a_result_that_reached_the_journal_and_no_file_is_written_when_the_plan_
     tmp_path: Path, left: bytes | None
 ) -> None:
     with make(tmp_path) as store:
-        store.append(AttemptEnded(at=3.0, step_id="a", attempt=1, result=completed("kept")))
-        store.append(AttemptEnded(at=3.0, step_id="b", attempt=1, result=completed("in the journal")))
+        store.append(ended("a", completed("kept")))
+        store.append(ended("b", completed("in the journal")))
         store.write_result("b", completed("in the file"))
         if left is not None:
             (store.step_folder("a") / "result.json").write_bytes(left)
@@ -355,7 +362,7 @@ def lost(tmp_path: Path, *, side_effects: bool) -> str:
 
 def test_an_emptied_journal_beside_results_is_said(tmp_path: Path) -> None:
     with PlanStore.open(tmp_path, lost(tmp_path, side_effects=False)) as store:
-        (said,) = store.replay().dropped
+        (said,) = store.dropped
 
     assert "journal.jsonl was cut: it does not tell of s, whose results are there" in said
 
@@ -369,4 +376,4 @@ def test_a_sound_journal_has_lost_nothing(tmp_path: Path) -> None:
     with PlanStore.create(tmp_path, SETTINGS, SOURCE) as store:
         plan_id = store.plan_id
     with PlanStore.open(tmp_path, plan_id) as store:
-        assert store.replay().dropped == ()
+        assert store.dropped == ()

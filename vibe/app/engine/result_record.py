@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from planner.removed_steps import RemovedStep
+from planner.state.spending import Spending
+from planner.state.state import RemovedStep
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
 from vibe.core.tools.permissions import Denial
@@ -76,17 +77,17 @@ class RemovedRecord:
     removed_at: float
 
     @classmethod
-    def of(cls, step: RemovedStep) -> RemovedRecord:
-        """The record of a step."""
+    def of(cls, removed: RemovedStep, spent: Spending) -> RemovedRecord:
+        """The record of a step and what it took."""
         return cls(
-            id=step.id,
-            title=step.title,
-            status=step.status.value,
-            attempts=step.attempts,
-            usage=step.spent.usage,
-            cost_usd=step.spent.cost_usd,
-            removed_by=step.removed_by,
-            removed_at=step.removed_at,
+            id=removed.id,
+            title=removed.step.outline.title,
+            status=removed.status.value,
+            attempts=removed.step.begun,
+            usage=spent.usage,
+            cost_usd=spent.cost_usd,
+            removed_by=removed.by,
+            removed_at=removed.at,
         )
 
     def as_document(self) -> dict[str, Any]:

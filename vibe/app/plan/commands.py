@@ -14,7 +14,6 @@ from anyio import to_thread
 from ipc.commands import Approve, Cancel, Decide, Pause, Reply, Revise, Wish
 from ipc.control import send_command
 from ipc.registry import Entry, Registry
-from planner import edits
 from planner.effective import effective_plan
 from planner.loader import LoadedPlan
 from planner.model import Plan, PlanStatus
@@ -90,7 +89,7 @@ async def pause(host: Host, reference: str, *, grace_seconds: float | None = Non
     """
 
     def not_running(store: PlanStore) -> Done:
-        raise NotRunningError(store.plan_id, store.replay().status, "pause")
+        raise NotRunningError(store.plan_id, store.state().status, "pause")
 
     return await _wish(host, reference, Pause(grace_seconds=grace_seconds), not_running)
 
@@ -147,7 +146,7 @@ async def approve(host: Host, reference: str, answer: Approve) -> Done:
     """
 
     def not_running(store: PlanStore) -> Done:
-        raise NotRunningError(store.plan_id, store.replay().status, "approve")
+        raise NotRunningError(store.plan_id, store.state().status, "approve")
 
     return await _wish(host, reference, answer, not_running)
 
@@ -161,9 +160,7 @@ async def retry(host: Host, reference: str, step_id: str) -> Done:
     """
 
     def in_folder(store: PlanStore) -> Done:
-        loaded, restored = store.effective(), store.replay()
-        store.reset([step_id])
-        steps = edits.with_dependants(loaded, restored, [step_id])
+        steps = store.reset([step_id])
         message = f"to be done again: {', '.join(steps)}"
         return Done(plan_id=store.plan_id, message=message, running=False, data={"steps": list(steps)})
 
@@ -191,7 +188,7 @@ async def revise(
 
     def in_folder(store: PlanStore) -> Done:
         current = store.effective().plan
-        edits.revising(current, store.replay(), operations, reason=reason, by="user", at=0.0)  # is it possible at all?
+        store.decided(Revise(operations=plain, reason=reason))  # is it possible at all?
         _check_start(current, apply(current, operations).plan, store.settings, host, trust=trust)
         store.revise(operations, reason=reason, by="user")
         return Done(plan_id=store.plan_id, message=message, running=False, data=data)
@@ -278,7 +275,7 @@ async def _after_the_cancel(folder: PlanFolder, entry: Entry) -> Done:
     if not await _gone(entry, CANCEL_SECONDS):
         message = f"cancelling; process {entry.pid} still cleans up"
         return Done(plan_id=folder.plan_id, message=message, running=True)
-    status = (await to_thread.run_sync(folder.replay)).status
+    status = (await to_thread.run_sync(folder.state)).status
     return Done(plan_id=folder.plan_id, message=status.value, running=False)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
 from ipc.commands import Approve, Cancel, Decide, Pause, Reply, Revise, Wish
 from ipc.control import refusal
-from planner.control import TOO_LATE, OnVerdict, PlanControl
+from planner.control import TOO_LATE, PlanControl
 from planner.operations import operation_text, read_operations
 from planner.problems import PlanInvalidError
+from planner.state.commands import Asked
 from vibe.app.engine.request_board import RequestBoard
 
 VERDICT_SECONDS = 10.0
@@ -35,10 +35,10 @@ class PlanWishes:
         """Carry it out, or say why not."""
         match wish:
             case Pause():
-                self._control.request_pause("user", grace_seconds=wish.grace_seconds)
+                self._control.submit(wish)
                 return Reply(ok=True, message=PAUSING if wish.grace_seconds is None else STOPPING)
             case Cancel():
-                self._control.request_cancel("user")
+                self._control.submit(wish)
                 return Reply(ok=True, message="cancelling: running steps are stopped now")
             case Decide():
                 return self._decide(wish)
@@ -56,9 +56,7 @@ class PlanWishes:
             message=f"decision {wish.decision_id!r} taken: {chosen}",
             data={"decision_id": wish.decision_id, "selections": list(wish.selections)},
         )
-        return self._verdict(
-            done, lambda tell: self._control.decide(wish.decision_id, wish.selections, on_verdict=tell)
-        )
+        return self._verdict(done, wish)
 
     def _revise(self, wish: Revise) -> Reply:
         try:
@@ -68,12 +66,12 @@ class PlanWishes:
         done = Reply(
             ok=True, message="the plan was changed", data={"operations": [operation_text(op) for op in operations]}
         )
-        return self._verdict(done, lambda tell: self._control.revise(operations, reason=wish.reason, on_verdict=tell))
+        return self._verdict(done, wish)
 
-    def _verdict(self, done: Reply, ask: Callable[[OnVerdict], None]) -> Reply:
+    def _verdict(self, done: Reply, wish: Asked) -> Reply:
         """Wait for what the run says."""
         verdicts: SimpleQueue[str | None] = SimpleQueue()
-        ask(verdicts.put)
+        self._control.submit(wish, verdicts.put)
         try:
             problem = verdicts.get(timeout=self._patience_s)
         except Empty:

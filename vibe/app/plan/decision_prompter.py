@@ -41,7 +41,7 @@ class DecisionDesk:
     def publish(self, event: Event) -> None:
         """Hear of what happens to the plan."""
         match event:
-            case PlanDecisionEvent(selections=()):
+            case PlanDecisionEvent(selections=(), by=""):
                 self._waiting[event.decision_id] = event
             case PlanDecisionEvent():
                 self._forget(event.decision_id)

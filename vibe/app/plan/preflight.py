@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from planner.effective import open_decisions
 from planner.model import Decision, Plan, Step
-from planner.replay import RestoredPlan
-from planner.standing import standing_of
+from planner.state.state import State
 from vibe.core.agents.manager import AgentManager
 from vibe.core.errors import UsageError
 from vibe.core.llm.factory import ModelCatalog
@@ -76,29 +76,23 @@ def check_decisions(plan: Plan, given: Mapping[str, tuple[str, ...]]) -> None:
     _check_answers(plan.decisions, given)
 
 
-def check_answers(
-    plan: Plan,
-    restored: RestoredPlan,
-    given: Mapping[str, tuple[str, ...]],
-    *,
-    earlier: Mapping[str, tuple[str, ...]],
-) -> dict[str, tuple[str, ...]]:
+def check_answers(plan: Plan, state: State, given: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """As ``check_decisions`` for a plan that was begun, whose steps may wait for decisions too; returns those about steps.
 
-    ``earlier`` are the decisions given when the plan was run.
+    ``state`` says what it waits for.
 
     Raises:
         UsageError: also where another answer was given before.
     """
     for decision_id, selections in given.items():
-        before = restored.decisions.get(decision_id)
-        if before is not None and set(before) != set(selections):
-            taken = ", ".join(before)
+        before = state.decisions.get(decision_id)
+        if before is not None and set(before.selections) != set(selections):
+            taken = ", ".join(before.selections)
             raise UsageError(
                 f"--decide {decision_id}={selections[0]}: it was decided before, for {taken}; leave it out"
             )
-    waiting = standing_of(plan, restored, decisions=earlier).open_decisions
-    new = {name: chosen for name, chosen in given.items() if name not in restored.decisions}
+    waiting = open_decisions(plan, state)
+    new = {name: chosen for name, chosen in given.items() if name not in state.decisions}
     own = {decision.id for decision in plan.decisions}
     _check_answers([*plan.decisions, *(decision for decision in waiting if decision.id not in own)], new)
     return {name: chosen for name, chosen in new.items() if name not in own}

@@ -13,8 +13,8 @@ from planner.model import Plan, PlanStatus
 from planner.plan_folder import find_plan
 from planner.records import Approvals as ApprovalSetting
 from planner.records import RunSettings
-from planner.replay import RestoredPlan
 from planner.reuse import steps_named
+from planner.state.decide import look
 from planner.store import PlanStore
 from vibe.app.engine.base_commit import head_commit
 from vibe.app.engine.build import Engine, EngineRequest, build_engine, network_flags
@@ -141,7 +141,7 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
                 remove_sample_copy(copy)  # nobody else knows of it
             raise
         try:
-            write_start(store, start)
+            write_start(store, plan, start)
         except BaseException:
             store.close()
             raise
@@ -189,25 +189,25 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
         EnvironmentFailure: a provider's key is missing.
     """
     folder = find_plan(host.home, reference)
-    restored = folder.replay()
+    state = folder.state()
     # What a run that was killed could not take with it, even at its end.
     remove_abandoned(host.environ.get("TMPDIR"))
     remove_abandoned_placeholders(Path(folder.settings().workspace))
     Registry(host.home, host.runtime_dir).sweep()
-    if restored.status not in RESUMABLE:
-        raise PlanOverError(folder.plan_id, restored.status)
-    given_before = folder.settings().decisions
+    if state.status not in RESUMABLE:
+        raise PlanOverError(folder.plan_id, state.status)
     settings = _resumed_settings(folder.settings(), options)
     check_executor(settings.executor)
-    loaded = effective_plan(folder, restored, where=settings.origin or "plan.json")
-    answers = check_answers(loaded.plan, restored, options.decisions, earlier=given_before)
+    loaded = effective_plan(folder, state, where=settings.origin or "plan.json")
+    revisions = len(state.revisions)
+    answers = check_answers(loaded.plan, look(state, loaded, folder.settings().decisions), options.decisions)
     replay = Path(settings.script) if settings.script and options.model is None else None
     engine = engine_of_resume(loaded.plan, settings, host, trust=options.trust, replay=replay)
 
     def reopen_store() -> PlanStore:
         store = PlanStore.open(host.home, folder.plan_id)
         try:
-            _check_unchanged(store, restored)
+            _check_unchanged(store, revisions)
             for decision_id, selections in answers.items():
                 store.decide(decision_id, selections, "flag")
         except BaseException:
@@ -221,12 +221,12 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     return PreparedRun(loaded=timed, engine=engine, bus_address=address, open_store=reopen_store)
 
 
-def _check_unchanged(store: PlanStore, restored: RestoredPlan) -> None:
+def _check_unchanged(store: PlanStore, revisions: int) -> None:
     """See that nobody ended or changed the plan between the first look at it and its being held."""
-    now = store.replay()
+    now = store.state()
     if now.status not in RESUMABLE:
         raise PlanOverError(store.plan_id, now.status)
-    if now.revisions != restored.revisions:
+    if len(now.revisions) != revisions:
         raise PlanChangedError(store.plan_id)
 
 

@@ -6,12 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from planner.effective import effective_plan
-from planner.journal import read_journal
+from planner.effective import current_state
 from planner.loader import LoadedPlan
-from planner.plan_folder import JOURNAL_FILE, PlanFolder
-from planner.removed_steps import removed_steps
-from planner.replay import restore
+from planner.plan_folder import PlanFolder
 from planner.report import PlanReport
 from planner.report_build import ReportSources, build_report
 from planner.store_errors import BrokenPlanError
@@ -44,20 +41,19 @@ def read_report(folder: PlanFolder) -> ReadReport:
         BrokenPlanError: a file of the folder is missing, or was changed so that it can't be read back.
     """
     settings, pid = folder.settings(), folder.holder()
-    content = read_journal(folder.path / JOURNAL_FILE)
-    restored = restore(content)
+    content = folder.journal()
     try:
-        loaded = effective_plan(folder, restored)
-        spent = spending_by_attempt(loaded.plan, restored, folder)
+        loaded, state = current_state(folder, settings)
+        spent = spending_by_attempt(loaded.plan, state, folder)
         sources = ReportSources(
             plan_id=folder.plan_id,
             plan=loaded.plan,
             settings=settings,
-            records=content.records,
-            restored=restored,
+            facts=content.facts,
+            dropped=content.dropped,
+            state=state,
             spent=spent,
             mending=revision_spending(folder),
-            removed=removed_steps(folder.source(), restored, {step.id for step in loaded.plan.steps}, spent),
             pid=pid,
         )
         return ReadReport(report=build_report(sources), loaded=loaded)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.model import PlanStatus, StepStatus
-from planner.plan_outcome import PlanOutcome, StepReport
-from planner.removed_steps import RemovedStep
-from planner.replay import Spending
+from planner.plan_outcome import RunResult, StepReport
+from planner.state.spending import Spending
+from planner.state.state import RemovedStep
 from subagents.executor import ENVIRONMENT_REASON, AgentUsage, StepResult
 from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.result_record import (
@@ -23,12 +23,12 @@ from vibe.core.outcome import Outcome
 
 
 def plan_record(
-    outcome: PlanOutcome,
+    outcome: RunResult,
     channel: Publishing,
     warnings: Sequence[str],
     signal_exit: int | None,
     mended: Sequence[tuple[str, AgentUsage]] = (),
-    removed: Sequence[RemovedStep] = (),
+    removed: Sequence[tuple[RemovedStep, Spending]] = (),
 ) -> RunRecord:
     """What a run prints at its end. A signal's exit code stands for an interruption only, never for a finished plan.
 
@@ -44,7 +44,7 @@ def plan_record(
         plan_id=outcome.plan_id,
         result=_closing_words(outcome),
         steps=[_step(step) for step in outcome.steps],
-        removed_steps=[RemovedRecord.of(step) for step in removed],
+        removed_steps=[RemovedRecord.of(step, spent) for step, spent in removed],
         agents=[
             *(record for step in outcome.steps if step.result for record in _agents(step.step_id, step.result.agents)),
             *(record for step_id, agent in mended for record in _agents(step_id, [agent])),
@@ -107,7 +107,7 @@ def _agents(step_id: str, agents: Sequence[AgentUsage]) -> list[AgentRecord]:
     ]
 
 
-def _closing_words(outcome: PlanOutcome) -> str:
+def _closing_words(outcome: RunResult) -> str:
     """The summary of the plan's last completed step if it completed, else what stands in its way."""
     if outcome.status is PlanStatus.COMPLETED:
         done = [step.result for step in outcome.steps if step.status is StepStatus.COMPLETED and step.result]

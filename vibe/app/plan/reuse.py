@@ -8,15 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+from msgspec import Raw, structs
+
+from ipc.events import PlanLeftEvent, PlanReusedEvent, PlanStepUpdateEvent
 from planner.content_keys import KeyedPlan
-from planner.effective import effective_plan
+from planner.decisions import plan_decision
+from planner.effective import current_state
 from planner.loader import LoadedPlan
-from planner.model import StepStatus
+from planner.model import Plan, StepStatus
 from planner.plan_folder import PlanFolder
 from planner.problems import listed
-from planner.records import DecisionMade, StepMoved, StepReused, WorkspaceLeft
 from planner.reuse import (
-    ONLY_REASON,
     REUSED_BY,
     Earlier,
     Selection,
@@ -26,6 +29,7 @@ from planner.reuse import (
     same_base,
     select,
 )
+from planner.state.state import ONLY_REASON
 from planner.store import PlanStore
 from vibe.app.engine.base_commit import changed_files, head_commit
 from vibe.core.errors import UsageError
@@ -121,7 +125,7 @@ def _head_to_go_by(
 
     Who commits what the plan did, and nothing else, has the repository stand where the plan left it.
     """
-    left = earlier.restored.left_at or earlier.keyed.base_commit
+    left = earlier.state.left_at or earlier.keyed.base_commit
     if head is None or left is None or same_base(earlier, head):
         return head, ""
     changed = changed_files(workspace, left, head, environ)
@@ -129,7 +133,7 @@ def _head_to_go_by(
         return head, ""
     top = workspace.resolve()
     names = [str(file.relative_to(top)) if file.is_relative_to(top) else str(file) for file in changed]
-    own = {file for result in earlier.restored.results.values() for file in result.files_changed}
+    own = {file for result in earlier.state.results().values() for file in result.files_changed}
     globs = [glob for step in earlier.keyed.plan.steps for glob in step.writes or () if not _WIDE.match(glob)]
     origin = folder.settings().origin
     others = [name for name in names if name not in own and str(top / name) != origin and not matches_any(name, globs)]
@@ -151,15 +155,15 @@ def read_earlier(folder: PlanFolder) -> Earlier:
     Raises:
         BrokenPlanError: it can't be read back.
     """
-    settings, restored = folder.settings(), folder.replay()
-    loaded = effective_plan(folder, restored)
+    settings = folder.settings()
+    loaded, state = current_state(folder, settings)
     keyed = KeyedPlan(
         plan=loaded.plan,
         dag=loaded.dag,
-        decisions={**settings.decisions, **restored.decisions},
+        decisions={**settings.decisions, **state.answers()},
         base_commit=settings.base_commit,
     )
-    return Earlier(plan_id=folder.plan_id, keyed=keyed, restored=restored)
+    return Earlier(plan_id=folder.plan_id, keyed=keyed, state=state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,28 +229,36 @@ def note_commit(store: PlanStore, environ: Mapping[str, str]) -> None:
         return
     commit = head_commit(Path(store.settings.workspace), environ)
     if commit is not None:
-        store.append(WorkspaceLeft(at=time.time(), commit=commit))
+        store.append(PlanLeftEvent(ts=time.time(), plan_id=store.plan_id, commit=commit))
 
 
-def write_start(store: PlanStore, start: Start) -> None:
+def write_start(store: PlanStore, plan: Plan, start: Start) -> None:
     """Write into a new plan's folder what is taken over and what is left out; waits for files.
 
     Raises:
         StoreWriteError: the folder can't be written.
     """
-    now = time.time()
-    for decision_id, selections in start.decisions.items():
-        store.append(DecisionMade(at=now, decision_id=decision_id, selections=selections, by=REUSED_BY))
+    at, plan_id = time.time(), store.plan_id
+    own = {decision.id: plan_decision(decision) for decision in plan.decisions}
+    for decision_id, chosen in start.decisions.items():
+        taken = structs.replace(own[decision_id], ts=at, plan_id=plan_id, selections=chosen, by=REUSED_BY)
+        store.append(taken)
     for step_id, result in start.selection.taken.items():
-        store.append(StepReused(at=now, step_id=step_id, plan_id=start.reused_from or "", result=result))
+        raw = Raw(msgspec.json.encode(result))
+        store.append(
+            PlanReusedEvent(ts=at, plan_id=plan_id, step_id=step_id, from_plan=start.reused_from or "", result=raw)
+        )
         store.write_result(step_id, result)
+    titles = {step.id: step.title for step in plan.steps}
     for step_id in start.selection.left_out:
         store.append(
-            StepMoved(
-                at=now,
+            PlanStepUpdateEvent(
+                ts=at,
+                plan_id=plan_id,
                 step_id=step_id,
-                previous=StepStatus.PENDING,
-                status=StepStatus.SKIPPED,
+                title=titles[step_id],
+                previous=StepStatus.PENDING.value,
+                status=StepStatus.SKIPPED.value,
                 reason=ONLY_REASON,
                 detail=LEFT_OUT,
             )

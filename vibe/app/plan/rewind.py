@@ -10,10 +10,11 @@ from pathlib import Path
 
 from ipc.sink import EventSink
 from planner.claims import Claim, claim_of, claims_overlap, may_write, parse_glob
-from planner.edits import with_dependants
 from planner.loader import LoadedPlan
 from planner.model import Plan, Step
 from planner.problems import UnknownStepError
+from planner.state.changes import with_dependants
+from planner.state.decide import look
 from planner.store import PlanStore
 from subagents.executor import StepExecutor, StepResult
 from subagents.step.step_files import Point, RecordingExecutor, StepFiles, StepFilesLog
@@ -68,8 +69,8 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
         workspace = Path(store.settings.workspace)
         if not workspace.is_dir():
             raise UsageError(f"the workspace of plan {store.plan_id}, {str(workspace)!r}, is gone: restore it first")
-        restored = store.replay()
-        steps, results = with_dependants(loaded, restored, [step_id]), restored.results
+        state = look(store.folder.state(), loaded, store.settings.decisions)
+        steps, results = with_dependants(loaded, state, [step_id]), state.results()
         log = StepFilesLog(workspace, store.folder.path, host.environ, clock)
         start = first_point(log.points(), steps)
         if start is None:

@@ -5,31 +5,28 @@ from __future__ import annotations
 import gc
 import signal
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
 
-from ipc.bus import EventBus
-from ipc.errors import JournalError
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from planner.accepted_writes import accepted_writes
 from planner.control import PlanControl
 from planner.dispatcher import Dispatcher, DispatchOptions
+from planner.effective import open_decisions
 from planner.idle import ActivitySink
 from planner.loader import LoadedPlan, load_plan
 from planner.model import Decision, Plan, PlanStatus
 from planner.plan_folder import STEPS_FOLDER
-from planner.plan_outcome import PlanOutcome
+from planner.plan_outcome import RunResult
 from planner.records import Approvals as ApprovalSetting
-from planner.removed_steps import RemovedStep
-from planner.replay import Spending
 from planner.revising import ReplanPolicy
-from planner.scheduler import Scheduler
-from planner.standing import standing_of
+from planner.state.decide import look
+from planner.state.spending import Spending
+from planner.state.state import RemovedStep
 from planner.store import PlanStore
 from subagents.agent.budget import Account
 from subagents.agent.run_services import RunServices
@@ -176,7 +173,7 @@ async def _carry_out(run: PreparedRun, host: Host, audience: Audience) -> PlanRu
     )
 
 
-async def _dispatch(run: _Attached, control: PlanControl, stack: AsyncExitStack) -> PlanOutcome:
+async def _dispatch(run: _Attached, control: PlanControl, stack: AsyncExitStack) -> RunResult:
     """Have every step done that can be: in this process or in others, in the shared workspace or in worktrees.
 
     ``stack`` closes what that takes, after a failure has become a record: task groups would wrap it.
@@ -234,7 +231,7 @@ def _accepted_writes(store: PlanStore) -> frozenset[str]:
     if not store.settings.accept_writes:
         return frozenset()
     accepted = load_plan(store.folder.source(), where=store.plan_id).plan
-    return accepted_writes(accepted, store.replay().revisions)
+    return accepted_writes(accepted, store.state().revisions)
 
 
 def _dispatch_options(run: _Attached, steps: PlanSteps, activity: ActivitySink, kept_by: KeptBy) -> DispatchOptions:
@@ -245,15 +242,8 @@ def _dispatch_options(run: _Attached, steps: PlanSteps, activity: ActivitySink, 
         attended=run.audience.waits or run.audience.decider is not None,
         version=__version__,
         replanning=_replanning(steps, kept_by),
-        sync_events=partial(_sync, run.channel.bus),
         spent_by=lambda step_id, attempt: attempt_spending(store.folder.step_folder(step_id), attempt),
     )
-
-
-def _sync(bus: EventBus) -> None:
-    """Have the events on disk. Where that fails the work goes on, and the run's end says that its record is not whole."""
-    with suppress(JournalError):
-        bus.sync()
 
 
 def _pausing(control: PlanControl, sink: EventSink) -> Callable[[signal.Signals, int], None]:
@@ -271,19 +261,20 @@ def _pausing(control: PlanControl, sink: EventSink) -> Callable[[signal.Signals,
 
 def _open_decisions(store: PlanStore) -> tuple[Decision, ...]:
     """What the plan waits for; reads files."""
-    return standing_of(store.effective().plan, store.replay(), decisions=store.settings.decisions).open_decisions
+    state, loaded = store.folder.state(), store.effective()
+    return open_decisions(loaded.plan, look(state, loaded, store.settings.decisions))
 
 
-def _removed(store: PlanStore) -> tuple[RemovedStep, ...]:
-    """What revisions took out of the plan; reads files."""
-    restored = store.replay()
-    return removed_from(store.effective().plan, restored, store.folder) if restored.revisions else ()
+def _removed(store: PlanStore) -> list[tuple[RemovedStep, Spending]]:
+    """What revisions took out of the plan, and what that took; reads files."""
+    state = store.folder.state()
+    return removed_from(store.effective().plan, state, store.folder) if state.revisions else []
 
 
 def _open_account(plan: Plan, store: PlanStore) -> Account:
     """The plan's account with all that earlier runs spent; reads files."""
     account = Account("the plan", plan_limits(plan))
-    earlier = earlier_spending(plan, store.replay(), store.folder)
+    earlier = earlier_spending(plan, store.state(), store.folder)
     account.book(earlier.usage, earlier.cost_usd)
     return account
 
@@ -309,22 +300,11 @@ async def _width(wanted: int, sink: EventSink) -> int:
 
 
 def _dispatcher(run: _Attached, executor: StepExecutor, options: DispatchOptions, width: int) -> Dispatcher:
-    loaded, store = run.prepared.loaded, run.store
-    settings, restored = store.settings, store.replay()
-    scheduler = Scheduler(
-        loaded.plan,
-        loaded.dag,
-        max_parallel=width,
-        fail_fast=settings.fail_fast,
-        restored=restored.steps,
-        decisions={**settings.decisions, **restored.decisions},
-        wait_for_decisions=True,
-    )
     return Dispatcher(
-        plan=loaded.plan,
-        scheduler=scheduler,
+        loaded=run.prepared.loaded,
+        width=width,
         executor=executor,
-        store=store,
+        store=run.store,
         sink=run.channel.sink,
         options=options,
     )

@@ -135,7 +135,7 @@ def plan_limits(plan: Plan) -> Limits:
 
 def _agents_to_come(plan: Plan, store: PlanStore) -> int:
     """How many steps an agent has still to do."""
-    steps = store.replay().steps
+    steps = store.state().steps
     return sum(
         step.command is None and not (step.id in steps and steps[step.id].status.is_final) for step in plan.steps
     )

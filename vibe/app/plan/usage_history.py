@@ -7,8 +7,8 @@ from pathlib import Path
 from planner.agent import CALLER
 from planner.model import Plan
 from planner.plan_folder import PlanFolder
-from planner.removed_steps import RemovedStep, removed_steps
-from planner.replay import AttemptKey, RestoredPlan, Spending, total_of
+from planner.state.spending import AttemptKey, Spending, total_of
+from planner.state.state import RemovedStep, State
 from subagents.executor import AgentUsage
 from subagents.step.usage_recovery import attempt_spending
 from vibe.core.messages import Usage
@@ -17,18 +17,17 @@ from vibe.core.session.transcript import Transcript, TranscriptError
 NOTHING = Spending(Usage(), 0.0)
 
 
-def removed_from(plan: Plan, restored: RestoredPlan, folder: PlanFolder) -> tuple[RemovedStep, ...]:
-    """The steps that ``plan`` had before revisions took them out; reads files if there were any."""
-    present = {step.id for step in plan.steps}
-    if all(revision.removed() <= present for revision in restored.revisions):
-        return ()
-    return removed_steps(folder.source(), restored, present, spending_by_attempt(plan, restored, folder))
+def removed_from(plan: Plan, state: State, folder: PlanFolder) -> list[tuple[RemovedStep, Spending]]:
+    """The steps that ``plan`` had before revisions took them out, and what they took; reads files if there were any."""
+    gone = state.gone()
+    spent = spending_by_attempt(plan, state, folder) if gone else {}
+    return [(step, total_of(taken for (step_id, _), taken in spent.items() if step_id == step.id)) for step in gone]
 
 
-def earlier_spending(plan: Plan, restored: RestoredPlan, folder: PlanFolder) -> Spending:
+def earlier_spending(plan: Plan, state: State, folder: PlanFolder) -> Spending:
     """The sum over all attempts and revisions of earlier runs; reads files."""
     mended = (spending for _, spending in revision_spending(folder))
-    return total_of([*spending_by_attempt(plan, restored, folder).values(), *mended])
+    return total_of([*spending_by_attempt(plan, state, folder).values(), *mended])
 
 
 def revisions_folder(folder: PlanFolder) -> Path:
@@ -57,18 +56,19 @@ def revision_spending(folder: PlanFolder) -> list[tuple[str, Spending]]:
     return [(step_id, Spending(agent.usage, agent.cost_usd)) for step_id, agent in revision_agents(folder)]
 
 
-def spending_by_attempt(plan: Plan, restored: RestoredPlan, folder: PlanFolder) -> dict[AttemptKey, Spending]:
+def spending_by_attempt(plan: Plan, state: State, folder: PlanFolder) -> dict[AttemptKey, Spending]:
     """What each attempt took so far; reads files.
 
     The journal has an attempt's spending once the attempt has ended. One that was cut off, or that goes on, has it in
     its conversation, where every answer carries its own. Steps that a revision removed have spent what they have.
     """
-    spent: dict[AttemptKey, Spending] = dict(restored.spent)
-    begun = {step.id: restored.steps[step.id] for step in plan.steps if not step.command and step.id in restored.steps}
-    for step_id, was in {**restored.removed, **begun}.items():
-        for attempt in range(1, was.attempt + 1):
+    spent = state.spent()
+    removed = {gone.id: gone.step for gone in state.removed}
+    present = {step.id: state.steps[step.id] for step in plan.steps if not step.command and step.id in state.steps}
+    for step_id, was in {**removed, **present}.items():
+        for attempt in range(1, was.begun + 1):
             recorded = spent.get((step_id, attempt), NOTHING)
-            is_open = attempt == was.attempt and not was.status.is_final
+            is_open = attempt == was.begun and not was.status.is_final
             if is_open or not recorded.usage.calls:
                 said = Spending(*attempt_spending(folder.step_folder(step_id), attempt))
                 spent[step_id, attempt] = said if said.usage.calls > recorded.usage.calls else recorded

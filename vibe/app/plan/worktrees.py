@@ -10,7 +10,7 @@ from ipc.events import WarningEvent
 from ipc.sink import EventSink
 from planner.model import Plan
 from planner.plan_folder import PlanFolder
-from planner.plan_outcome import PlanOutcome
+from planner.plan_outcome import RunResult
 from planner.store import PlanStore
 from subagents.executor import StepExecutor
 from subagents.worktree.errors import WorktreeError, WorktreeRefusedError
@@ -100,7 +100,7 @@ def worktree_executor(
     return WorktreeExecutor(inner, place, sink)
 
 
-async def clear_worktrees(worktrees: WorktreeExecutor, outcome: PlanOutcome, sink: EventSink) -> None:
+async def clear_worktrees(worktrees: WorktreeExecutor, outcome: RunResult, sink: EventSink) -> None:
     """Remove the worktrees of steps that will not be gone on with; that it can't be done changes nothing of the outcome."""
     try:
         await worktrees.clear({step.step_id for step in outcome.steps if step.status.is_final})

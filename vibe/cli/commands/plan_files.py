@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.effective import effective_plan
+from planner.effective import current_state, open_decisions
 from planner.graph_text import dot, mermaid, tree
 from planner.loader import LoadedPlan, plan_json_schema
 from planner.model import Decision, Plan, Step, StepStatus
 from planner.problems import PlanInvalidError, Problem
-from planner.replay import RestoredPlan
-from planner.standing import standing_of
+from planner.state.state import State
 from planner.status_marks import MARKS, REUSED_MARK
 from vibe.cli.commands.plan_run import read_plan
 from vibe.cli.environment import CliEnvironment
@@ -33,10 +31,14 @@ class _Found:
     """A plan, and how it stands if it has been run."""
 
     loaded: LoadedPlan
-    statuses: Mapping[str, StepStatus] = field(default_factory=dict[str, StepStatus])
+    state: State = field(default_factory=State)
     plan_id: str = ""
     open_decisions: tuple[Decision, ...] = ()
-    restored: RestoredPlan | None = None
+
+    @property
+    def statuses(self) -> dict[str, StepStatus]:
+        """Where each step stands; none, if it was not run."""
+        return {step_id: step.status for step_id, step in self.state.steps.items()}
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
@@ -63,7 +65,7 @@ def _draw(form: str, found: _Found) -> str:
     if form == "svg":
         from planner.graph_svg import Shown, svg  # noqa: PLC0415  only a drawing needs the layout
 
-        reused = found.restored.reused if found.restored else ()
+        reused = found.state.reused()
         return svg(loaded.plan, loaded.dag, Shown(statuses=statuses, reused=reused) if statuses else None)
     return tree(loaded.plan, loaded.dag, statuses)
 
@@ -98,22 +100,14 @@ def _find(reference: str, env: CliEnvironment) -> _Found:
     folder = folder_of(reference, env)
     if folder is None:
         return _Found(loaded=read_plan(reference, env))
-    restored = folder.replay()
-    loaded = effective_plan(folder, restored)
-    settings, running = folder.settings(), folder.holder() is not None
-    standing = standing_of(loaded.plan, restored, decisions=settings.decisions, running=running)
-    return _Found(
-        loaded=loaded,
-        statuses=standing.statuses,
-        plan_id=folder.plan_id,
-        open_decisions=standing.open_decisions,
-        restored=restored,
-    )
+    loaded, state = current_state(folder)
+    waiting = open_decisions(loaded.plan, state)
+    return _Found(loaded=loaded, state=state, plan_id=folder.plan_id, open_decisions=waiting)
 
 
 def _show(found: _Found, output: str, env: CliEnvironment) -> None:
     plan, statuses = found.loaded.plan, found.statuses
-    reused: Mapping[str, str] = found.restored.reused if found.restored else {}
+    reused = found.state.reused()
     if output == "json":
         shown = plan.model_dump(mode="json", exclude={"defaults"}, exclude_defaults=True)  # the steps have them
         document: dict[str, Any] = shown | {"version": plan.version}
@@ -123,8 +117,7 @@ def _show(found: _Found, output: str, env: CliEnvironment) -> None:
                 step["reused_from"] = reused[step["id"]]
         if found.plan_id:
             document["open_decisions"] = decision_documents(found.plan_id, found.open_decisions)
-        if found.restored is not None:
-            document["revisions"] = revision_documents(found.restored)
+            document["revisions"] = revision_documents(found.state.revisions)
         env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
         return
     lines = [one_line(plan.goal, 400), *_about(plan), ""]
@@ -135,7 +128,7 @@ def _show(found: _Found, output: str, env: CliEnvironment) -> None:
         lines.append(f"{mark} {step.id}: {one_line(step.title)} [{step.mode.value}]")
         lines += [f"    {name}: {one_line(value, 400)}" for name, value in _details(step, after)]
         lines += [f"    taken over from plan {reused[step.id]}"] if step.id in reused else []
-    lines += revision_lines(found.restored) if found.restored else []
+    lines += revision_lines(found.state.revisions)
     lines += decision_lines(found.plan_id, found.open_decisions)
     env.stdout.write("\n".join(lines) + "\n")
 

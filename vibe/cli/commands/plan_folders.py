@@ -7,11 +7,10 @@ import json
 import time
 from dataclasses import replace
 
-from planner.effective import effective_plan
+from planner.effective import current_state, open_decisions
 from planner.model import Plan, PlanStatus, StepStatus
 from planner.plan_folder import PlanFolder, PlanSummary, find_plan, list_plans
-from planner.replay import RestoredPlan
-from planner.standing import standing_of
+from planner.state.state import State
 from planner.status_marks import MARKS, paused_text
 from planner.store_errors import BrokenPlanError
 from vibe.app.engine.result_record import RemovedRecord
@@ -47,57 +46,52 @@ def _counted(plan: PlanSummary, env: CliEnvironment) -> PlanSummary:
     """With how every step stands, also those that a process that died had not come to."""
     if not plan.is_interrupted:
         return plan
-    folder = find_plan(env.home, plan.plan_id)
     try:
-        restored = folder.replay()
-        loaded = effective_plan(folder, restored)
-        standing = standing_of(loaded.plan, restored, decisions=folder.settings().decisions)
+        _, state = current_state(find_plan(env.home, plan.plan_id))
     except BrokenPlanError as error:
         return replace(plan, problem=str(error))
-    return replace(plan, counts=standing.counts())
+    return replace(plan, counts=state.counted())
 
 
 def _status(folder: PlanFolder, output: str, env: CliEnvironment) -> None:
-    summary, restored = folder.summary(), folder.replay()
-    plan = effective_plan(folder, restored).plan
-    running = summary.holder is not None
-    standing = standing_of(plan, restored, decisions=folder.settings().decisions, running=running)
+    summary = folder.summary()
+    loaded, state = current_state(folder)
+    plan, running = loaded.plan, summary.holder is not None
+    waiting = open_decisions(plan, state)
     if not running:  # the journal is the truth, and nobody writes to it
-        summary = replace(summary, status=restored.status, reason=restored.reason, counts=standing.counts())
-    removed = _removed(folder, plan, restored)
+        summary = replace(summary, status=state.status, reason=state.reason, counts=state.counted())
+    removed = _removed(folder, plan, state)
     if output == "json":
         document = _document(summary)
-        begun = restored.attempts()
         document["steps"] = [
-            {"id": step_id, "status": status.value, "attempt": begun.get(step_id, 0)}
-            for step_id, status in standing.statuses.items()
+            {"id": step_id, "status": step.status.value, "attempt": step.begun} for step_id, step in state.steps.items()
         ]
         document["removed_steps"] = [step.as_document() for step in removed]
-        document["open_decisions"] = decision_documents(folder.plan_id, standing.open_decisions)
+        document["open_decisions"] = decision_documents(folder.plan_id, waiting)
         env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
         return
     lines = [_line(summary)]
     for step in plan.steps:
-        status = standing.statuses[step.id].value
-        why = restored.reasons.get(step.id)
-        detail = f"  {one_line(why.detail or why.reason or '')}" if why else ""
+        was = state.steps[step.id]
+        status = was.status.value
+        detail = f"  {one_line(was.detail or was.reason or '')}"
         lines.append(f"{MARKS[status]} {step.id}: {one_line(step.title)} ({status}){detail}".rstrip())
     lines += removed_lines(removed)
-    lines += decision_lines(folder.plan_id, standing.open_decisions)
+    lines += decision_lines(folder.plan_id, waiting)
     if summary.status is not None and (summary.is_interrupted or summary.status.value == "paused"):
         lines.append(f"continue with: vibe plan resume {summary.plan_id}")
     if summary.status is PlanStatus.FAILED and not running:
-        failed = [step_id for step_id, status in standing.statuses.items() if status is StepStatus.FAILED]
-        lines += try_again(folder.plan_id, failed, restored.outcome)
+        failed = [step_id for step_id, step in state.steps.items() if step.status is StepStatus.FAILED]
+        lines += try_again(folder.plan_id, failed, state.outcome)
     env.stdout.write("\n".join(lines) + "\n")
 
 
-def _removed(folder: PlanFolder, plan: Plan, restored: RestoredPlan) -> list[RemovedRecord]:
-    if not restored.revisions:
+def _removed(folder: PlanFolder, plan: Plan, state: State) -> list[RemovedRecord]:
+    if not state.revisions:
         return []
     from vibe.app.plan.usage_history import removed_from  # noqa: PLC0415  conversations are read for few plans
 
-    return [RemovedRecord.of(step) for step in removed_from(plan, restored, folder)]
+    return [RemovedRecord.of(step, spent) for step, spent in removed_from(plan, state, folder)]
 
 
 def _line(plan: PlanSummary) -> str:

@@ -73,7 +73,7 @@ def _steps(folder: PlanFolder, wanted: str | None) -> list[str]:
     Raises:
         UnknownLogError: there is no such step.
     """
-    known = [step.id for step in effective_plan(folder, folder.replay()).plan.steps]
+    known = [step.id for step in effective_plan(folder).plan.steps]
     parent = folder.step_folder("-").parent
     removed = sorted(path.name for path in parent.iterdir() if path.name not in known) if parent.is_dir() else []
     if wanted is None:

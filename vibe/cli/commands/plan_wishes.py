@@ -62,5 +62,5 @@ def _next_command(done: Done, env: CliEnvironment) -> str | None:
     """What runs the rest of a plan that nobody runs."""
     if done.running:
         return None
-    goes_on = find_plan(env.home, done.plan_id).replay().status in RESUMABLE
+    goes_on = find_plan(env.home, done.plan_id).state().status in RESUMABLE
     return f"vibe plan resume {done.plan_id}" if goes_on else None

@@ -48,7 +48,7 @@ class Hints:
     def publish(self, event: Event) -> None:
         """Write a line or two if a decision or a request opened."""
         match event:
-            case PlanDecisionEvent(selections=()):
+            case PlanDecisionEvent(selections=(), by=""):
                 text = f"  decide with: vibe plan decide {event.plan_id} {one_line(event.decision_id)} OPTION\n"
             case ApprovalRequestEvent():
                 step = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""

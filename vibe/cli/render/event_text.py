@@ -12,15 +12,8 @@ LINE_LENGTH = 160
 _Conversation: TypeAlias = e.UserMessageEvent | e.AssistantDeltaEvent | e.ReasoningDeltaEvent | e.AssistantEvent
 _Tools: TypeAlias = e.ToolCallEvent | e.ToolStreamEvent | e.ToolResultEvent
 _Requests: TypeAlias = e.ApprovalRequestEvent | e.ApprovalDecisionEvent | e.QuestionEvent | e.AnswerEvent
-_Planning: TypeAlias = (
-    e.PlanStartedEvent
-    | e.PlanStepUpdateEvent
-    | e.PlanDecisionEvent
-    | e.PlanRevisedEvent
-    | e.PlanPausedEvent
-    | e.PlanResumedEvent
-    | e.PlanCompletedEvent
-)
+_Stopping: TypeAlias = e.PlanStoppingEvent | e.PlanPausedEvent | e.PlanCompletedEvent | e.PlanLeftEvent
+_Redone: TypeAlias = e.PlanAttemptEvent | e.PlanRetryEvent | e.PlanEditedEvent | e.PlanResetEvent | e.PlanReusedEvent
 _Work: TypeAlias = (
     e.SubAgentStartedEvent | e.SubAgentFinishedEvent | e.MemoryEntryEvent | e.CompactStartEvent | e.CompactEndEvent
 )
@@ -117,7 +110,7 @@ def _requests(event: _Requests) -> str:
             assert_never(event)
 
 
-def _planning(event: _Planning) -> str:
+def _planning(event: e.Fact) -> str:
     match event:
         case e.PlanStartedEvent():
             note = f"; {event.note}" if event.note else ""
@@ -127,18 +120,52 @@ def _planning(event: _Planning) -> str:
             why = _because(": ".join(filter(None, (event.reason, event.detail))))
             return f"step {event.step_id} {event.previous} → {event.status}{again}: {event.title}{why}"
         case e.PlanDecisionEvent():
-            if not event.selections:
-                return f"decision {event.decision_id} open: {event.question} ({', '.join(event.options)})"
-            return f"decision {event.decision_id} {', '.join(event.selections)} (by {event.by}): {event.question}"
+            return _decision(event)
         case e.PlanRevisedEvent():
             return f"plan revised: {counted(len(event.operations), 'change')}{_because(event.reason)}"
-        case e.PlanPausedEvent():
-            return f"plan paused{_because(event.reason)}"
         case e.PlanResumedEvent():
             return f"plan resumed: {event.goal} ({event.done} of {len(event.steps)} steps done)"
+        case e.PlanStoppingEvent() | e.PlanPausedEvent() | e.PlanCompletedEvent() | e.PlanLeftEvent():
+            return _stopping(event)
+        case _:
+            return _redone(event)
+
+
+def _decision(event: e.PlanDecisionEvent) -> str:
+    if event.selections:
+        return f"decision {event.decision_id} {', '.join(event.selections)} (by {event.by}): {event.question}"
+    if event.by:
+        return f"decision {event.decision_id}: its time is over, and it has no default: {event.question}"
+    return f"decision {event.decision_id} open: {event.question} ({', '.join(event.options)})"
+
+
+def _stopping(event: _Stopping) -> str:
+    match event:
+        case e.PlanStoppingEvent():
+            return f"plan to be {event.status}{_because(event.reason)}"
+        case e.PlanPausedEvent():
+            return f"plan paused{_because(event.reason)}"
         case e.PlanCompletedEvent():
             counts = ", ".join(f"{count} {status}" for status, count in event.counts.items())
             return f"plan {event.status} after {event.duration_s:.1f} s: {counts}{_because(event.reason)}"
+        case e.PlanLeftEvent():
+            return f"plan left its workspace at commit {event.commit}"
+        case _:
+            assert_never(event)
+
+
+def _redone(event: _Redone) -> str:
+    match event:
+        case e.PlanAttemptEvent():
+            return f"step {event.step_id} attempt {event.attempt} ended{_because(event.left)}"
+        case e.PlanRetryEvent():
+            return f"step {event.step_id} may begin attempt {event.attempt}"
+        case e.PlanEditedEvent():
+            return "plan changed by a command"
+        case e.PlanResetEvent():
+            return f"steps to be done again: {', '.join(event.step_ids)}"
+        case e.PlanReusedEvent():
+            return f"step {event.step_id} taken over from plan {event.from_plan}"
         case _:
             assert_never(event)
 

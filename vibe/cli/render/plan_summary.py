@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from planner.model import PlanStatus
-from planner.replay import REUSED_REASON
+from planner.state.state import REUSED_REASON
 from planner.status_marks import MARKS, REUSED_MARK, paused_text
 from vibe.app.engine.result_record import StepRecord
 from vibe.app.plan.run import PlanRun

@@ -20,9 +20,9 @@ from ipc.events import (
     WarningEvent,
 )
 from subagents.step.failing_lines import failing_line
+from vibe.app.view.step_view import CHECK, HOST_TOOL, PASSING, SUMMARISED
 from vibe.cli.render.event_text import LINE_LENGTH, counted, describe, one_line
 from vibe.cli.render.output import SENTENCE_LENGTH, TROUBLE
-from vibe.cli.render.step_view import CHECK, HOST_TOOL, PASSING, SUMMARISED
 from vibe.core.plain_text import plain
 
 

@@ -6,36 +6,35 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ipc.events import PlanRevisedEvent
 from planner.operations import operation_text, read_operations
-from planner.records import PlanRevised
-from planner.replay import RestoredPlan
 from vibe.app.engine.result_record import RemovedRecord
 from vibe.cli.render.event_text import counted, one_line
 
 
-def revision_lines(restored: RestoredPlan) -> list[str]:
+def revision_lines(revisions: Sequence[PlanRevisedEvent]) -> list[str]:
     """A line for each revision and for each of its operations, below a heading; nothing if there was none."""
-    lines: list[str] = ["", "Revisions:"] if restored.revisions else []
-    for revision in restored.revisions:
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(revision.at))
+    lines: list[str] = ["", "Revisions:"] if revisions else []
+    for revision in revisions:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(revision.ts))
         by = f" by {one_line(revision.by)}" if revision.by else ""
         why = f": {one_line(revision.reason, 400)}" if revision.reason else ""
         lines += [f"  {when}{by}{why}", *(f"    {text}" for text in _operations(revision))]
     return lines
 
 
-def revision_documents(restored: RestoredPlan) -> list[dict[str, Any]]:
+def revision_documents(revisions: Sequence[PlanRevisedEvent]) -> list[dict[str, Any]]:
     """The same as JSON; ``operations`` as a plan's journal has them, ``text`` as people read them."""
     return [
         {
-            "at": revision.at,
+            "at": revision.ts,
             "by": revision.by,
             "reason": revision.reason,
             "step_id": revision.step_id,
             "operations": list(revision.operations),
             "text": _operations(revision),
         }
-        for revision in restored.revisions
+        for revision in revisions
     ]
 
 
@@ -48,5 +47,5 @@ def removed_lines(steps: Sequence[RemovedRecord]) -> list[str]:
     return lines
 
 
-def _operations(revision: PlanRevised) -> list[str]:
+def _operations(revision: PlanRevisedEvent) -> list[str]:
     return [one_line(operation_text(each), 400) for each in read_operations(list(revision.operations))]

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from ipc.events import Event
+from vibe.app.view.run_view import WAITS_FOR_ANSWER, Notice, RunView
 from vibe.cli.render.event_text import one_line
-from vibe.cli.render.run_state import WAITS_FOR_ANSWER, Notice, RunState
 from vibe.cli.terminal.keyboard import hushed
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class LiveTree:
         self._environ = environ
         self._clock = clock
         self._inbox: deque[Event] = deque()
-        self._state = RunState()
+        self._state = RunView()
         self._drawing = threading.RLock()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None

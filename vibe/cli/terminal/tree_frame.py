@@ -8,9 +8,9 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from planner.status_marks import MARKS, REUSED_MARK
+from vibe.app.view.run_view import ACTIVE, RunView
+from vibe.app.view.step_view import FINAL, WAITING, StepView
 from vibe.cli.render.event_text import one_line
-from vibe.cli.render.run_state import ACTIVE, RunState
-from vibe.cli.render.step_view import FINAL, WAITING, StepView
 from vibe.cli.terminal.tree_layout import TreeLayout, lay_out, unmet
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
 
@@ -37,7 +37,7 @@ SPARED_FIRST = ("undecided", "cancelled", "skipped", "tokens", "running", "cost"
 """Parts of the totals that go, one after the other, where the line is too short for all."""
 
 
-def frame(state: RunState, now: float, width: int, height: int) -> list[Text]:
+def frame(state: RunView, now: float, width: int, height: int) -> list[Text]:
     """The lines to show at ``now`` (unix seconds): at most ``height``, none wider than ``width`` cells."""
     decisions = [_decision(state, each, width) for each in list(state.decisions)[: max(0, height // 4)]]
     airy = height >= 16
@@ -54,7 +54,7 @@ def frame(state: RunState, now: float, width: int, height: int) -> list[Text]:
     return lines[-height:]
 
 
-def _steps(state: RunState, layout: TreeLayout, now: float, width: int) -> Iterator[Text]:
+def _steps(state: RunView, layout: TreeLayout, now: float, width: int) -> Iterator[Text]:
     for step in layout.steps:
         yield _step(step, state, now, width, crowded=not layout.roomy)
         text = _second_row(step) if layout.roomy else ""
@@ -66,7 +66,7 @@ def _steps(state: RunState, layout: TreeLayout, now: float, width: int) -> Itera
         yield Text(_cut(f" … {_counted(layout.hidden)}", width), style="dim")
 
 
-def _step(step: StepView, state: RunState, now: float, width: int, *, crowded: bool) -> Text:
+def _step(step: StepView, state: RunView, now: float, width: int, *, crowded: bool) -> Text:
     columns = _columns(step, state, now, width)
     room = max(0, width - 1 - columns.cell_len)
     style = STYLES.get(step.status, "")
@@ -89,7 +89,7 @@ def _step(step: StepView, state: RunState, now: float, width: int, *, crowded: b
     return line
 
 
-def _columns(step: StepView, state: RunState, now: float, width: int) -> Text:
+def _columns(step: StepView, state: RunView, now: float, width: int) -> Text:
     """What stands at the right: the mode, then time, tokens and bar, or what the step waits for."""
     text = Text()
     if width >= MODE_FROM:
@@ -110,7 +110,7 @@ def _columns(step: StepView, state: RunState, now: float, width: int) -> Text:
     return text
 
 
-def _hint(step: StepView, state: RunState) -> str:
+def _hint(step: StepView, state: RunView) -> str:
     """Why a step does not run: what it waits for, or why it never will."""
     if known := _standing(step):
         return known
@@ -164,7 +164,7 @@ def bar(share: float, cells: int) -> str:
     return drawn + "·" * (cells - len(drawn))
 
 
-def _totals(state: RunState, now: float, width: int) -> Text:
+def _totals(state: RunView, now: float, width: int) -> Text:
     said = _said_in_total(state, now)
     for spare in SPARED_FIRST:
         if cell_len(" · ".join(said.values())) < width:
@@ -184,7 +184,7 @@ def _totals(state: RunState, now: float, width: int) -> Text:
     return text
 
 
-def _said_in_total(state: RunState, now: float) -> dict[str, str]:
+def _said_in_total(state: RunView, now: float) -> dict[str, str]:
     """The parts of the last line, in order; an unknown price is no part of it."""
     said = {"steps": f"{state.done}/{state.total} steps"}
     if state.running:
@@ -210,7 +210,7 @@ def _said_in_total(state: RunState, now: float) -> dict[str, str]:
     return said
 
 
-def _decision(state: RunState, decision_id: str, width: int) -> Text:
+def _decision(state: RunView, decision_id: str, width: int) -> Text:
     decision = state.decisions[decision_id]
     options = " / ".join(decision.options)
     line = one_line(f"{decision_id}: {decision.question} ({options})", 400)

@@ -1,4 +1,4 @@
-"""Which steps of a run fit on a screen: pure, from a RunState and a number of rows."""
+"""Which steps of a run fit on a screen: pure, from a RunView and a number of rows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from vibe.cli.render.run_state import RunState
-from vibe.cli.render.step_view import FINAL, WAITING, StepView
+from vibe.app.view.run_view import RunView
+from vibe.app.view.step_view import FINAL, WAITING, StepView
 
 RECENT = 3
 """How many steps that ended well stay in sight where not all fit."""
@@ -24,7 +24,7 @@ class TreeLayout:
     hidden: dict[str, int]
 
 
-def lay_out(state: RunState, rows: int) -> TreeLayout:
+def lay_out(state: RunView, rows: int) -> TreeLayout:
     """Choose what to show in at most ``rows`` rows, the line that counts the rest included."""
     busy = len(state.running) + len(state.replanning)
     second_rows = busy + len(state.failed)
@@ -52,7 +52,7 @@ def lay_out(state: RunState, rows: int) -> TreeLayout:
     )
 
 
-def unmet(step: StepView, state: RunState) -> list[str]:
+def unmet(step: StepView, state: RunView) -> list[str]:
     """Ids of the steps it still waits for."""
     return [above for above in step.depends_on if above in state.steps and state.steps[above].status not in FINAL]
 
@@ -61,7 +61,7 @@ def _has_second_row(step: StepView) -> bool:
     return step.replanning or step.status in {"in_progress", "failed"}
 
 
-def _by_interest(state: RunState) -> Iterator[StepView]:
+def _by_interest(state: RunView) -> Iterator[StepView]:
     """What somebody wants to see, most wanted first; a step may come twice."""
     yield from state.running.values()
     yield from state.replanning.values()
@@ -73,6 +73,6 @@ def _by_interest(state: RunState) -> Iterator[StepView]:
     yield from chain(waiting, state.steps.values())
 
 
-def _ready_first(waiting: Iterable[StepView], state: RunState) -> Iterator[StepView]:
+def _ready_first(waiting: Iterable[StepView], state: RunView) -> Iterator[StepView]:
     ready = list(islice((step for step in waiting if not unmet(step, state)), NEXT))
     yield from chain(ready, (step for step in waiting if step not in ready))

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import anyio
 import anyio.lowlevel
 
+from ipc.commands import Decide, Pause
 from ipc.events import PlanDecisionEvent, PlanStepUpdateEvent
-from planner.control import DecisionWish, PauseWish, PlanControl, Request
+from planner.control import PlanControl, Request
 from vibe.app.plan.decision_prompter import DecisionDesk
 
 
@@ -46,10 +47,10 @@ async def wishes_after(person: Person, *events: PlanDecisionEvent | PlanStepUpda
     wishes: list[str] = []
 
     def take(request: Request) -> None:
-        match request:
-            case DecisionWish(taken=answer):
-                wishes.append(f"{answer.decision_id}={','.join(answer.selections)}")
-            case PauseWish(reason=reason):
+        match request.command:
+            case Decide(decision_id=decision_id, selections=selections):
+                wishes.append(f"{decision_id}={','.join(selections)}")
+            case Pause(by=reason):
                 wishes.append(f"pause: {reason}")
             case _:
                 raise AssertionError(request)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from planner.loader import load_plan
-from planner.model import StepStatus
 from planner.operations import read_operations
 from planner.plan_folder import PlanFolder
-from planner.records import RunSettings, StepMoved
+from planner.records import RunSettings
 from planner.store import PlanStore
 from subagents.step.local_executor import transcript_name
+from tests.unit.planner.facts import began, took_up
 from tests.unit.planner.scripted_run import make_plan, step
 from vibe.app.plan.report import read_report
 from vibe.app.plan.usage_history import earlier_spending, revisions_folder, spending_by_attempt
@@ -29,8 +29,8 @@ def killed_plan(home: Path) -> PlanFolder:
     """A plan whose process died in the middle of its step ``a``, which was then removed."""
     source = make_plan([step("a"), step("b")]).model_dump_json(exclude_unset=True).encode()
     with PlanStore.create(home, RunSettings(workspace=str(home), max_parallel=1), source) as store:
-        pending, running = StepStatus.PENDING, StepStatus.IN_PROGRESS
-        store.append(StepMoved(at=1.0, step_id="a", previous=pending, status=running, attempt=1))
+        store.append(took_up(1.0, None, "a", "b"))
+        store.append(began("a"))
         conversation(store.folder.step_folder("a") / transcript_name(1), Usage(100, 20, 0, 1), 0.5)
         conversation(revisions_folder(store.folder) / "a.someone.jsonl", Usage(30, 3, 0, 1), 0.25)
         store.revise(read_operations([{"op": "remove_step", "id": "a"}]))
@@ -39,10 +39,10 @@ def killed_plan(home: Path) -> PlanFolder:
 
 def test_what_a_killed_step_took_counts_although_it_was_removed(tmp_path: Path) -> None:
     folder = killed_plan(tmp_path)
-    plan, restored = load_plan(folder.source(), where="plan").plan, folder.replay()
+    plan, state = load_plan(folder.source(), where="plan").plan, folder.state()
 
-    assert spending_by_attempt(plan, restored, folder)["a", 1].usage == Usage(100, 20, 0, 1)
-    earlier = earlier_spending(plan, restored, folder)
+    assert spending_by_attempt(plan, state, folder)["a", 1].usage == Usage(100, 20, 0, 1)
+    earlier = earlier_spending(plan, state, folder)
     assert (earlier.usage, earlier.cost_usd) == (Usage(130, 23, 0, 2), 0.75)
 
 

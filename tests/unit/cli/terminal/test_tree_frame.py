@@ -7,12 +7,13 @@ from time import perf_counter
 from typing import Any
 
 import pytest
+from msgspec import structs
 from rich.cells import cell_len
 from rich.console import Console, Group
 
 from ipc import events as e
 from ipc.events import Event, StepOutline
-from vibe.cli.render.run_state import RunState
+from vibe.app.view.run_view import RunView
 from vibe.cli.terminal.tree_frame import bar, frame
 
 WHO: dict[str, Any] = {"subagent_id": "agent", "subagent_step_id": "slugify"}
@@ -26,8 +27,8 @@ def moved(step_id: str, status: str, previous: str = "pending", **fields: Any) -
     return e.PlanStepUpdateEvent(step_id=step_id, title="T", status=status, previous=previous, **fields)
 
 
-def quickstart(*events: Event) -> RunState:
-    state = RunState()
+def quickstart(*events: Event) -> RunView:
+    state = RunView()
     steps = (
         outline("survey", "Learn how textkit is built", "research"),
         outline("design", "Decide on the two functions", "design", "survey"),
@@ -49,7 +50,7 @@ def quickstart(*events: Event) -> RunState:
     return state
 
 
-def lines_of(state: RunState, now: float = 1092.0, width: int = 80, height: int = 23) -> list[str]:
+def lines_of(state: RunView, now: float = 1092.0, width: int = 80, height: int = 23) -> list[str]:
     return [line.plain.rstrip() for line in frame(state, now, width, height)]
 
 
@@ -126,7 +127,7 @@ def test_a_question_to_the_person_is_marked() -> None:
 def test_an_unknown_price_is_never_shown_as_a_number() -> None:
     unknown = e.UsageEvent(model="m", prompt_tokens=1, completion_tokens=1, **WHO)
     assert "$" not in lines_of(quickstart(unknown))[-1]
-    assert "$" not in lines_of(RunState())[-1]
+    assert "$" not in lines_of(RunView())[-1]
 
 
 def test_another_attempt_is_said() -> None:
@@ -141,14 +142,17 @@ def test_nothing_a_tool_said_can_move_the_cursor() -> None:
         moved("shorten", "failed", "in_progress", reason=evil),
         e.PlanDecisionEvent(decision_id=evil, question=evil, options=(evil,)),
     )
-    state.goal = state.steps["survey"].title = state.steps["test"].mode = evil
+    state.goal = evil
+    for name, fields in (("survey", {"title": evil}), ("test", {"mode": evil})):
+        step = state.plan.steps[name]
+        step.outline = structs.replace(step.outline, **fields)
     drawn = "".join(line.plain for line in frame(state, 1092.0, 80, 23))
     assert "evil" in drawn
     assert not [char for char in drawn if char < " " or "\x7f" <= char < "\xa0" or char == "\u202e"]
 
 
-def big_plan(count: int, running: int = 0, failed: int = 0, done: int = 0) -> RunState:
-    state = RunState()
+def big_plan(count: int, running: int = 0, failed: int = 0, done: int = 0) -> RunView:
+    state = RunView()
     titles = (
         "漢字の長い題名をもつ手順です" * 4,
         "A step with a title that is rather long for one line",
@@ -206,7 +210,7 @@ def test_where_not_all_fit_the_running_the_failed_and_the_next_are_shown_and_the
 def test_runnable_steps_come_before_blocked_ones() -> None:
     steps = [outline(f"b{n}", f"blocked {n}", "code", "first") for n in range(30)]
     ready = [outline(f"r{n}", f"ready {n}", "code") for n in range(2)]
-    state = RunState()
+    state = RunView()
     state.apply(e.PlanStartedEvent(goal="g", steps=(outline("first", "First", "code"), *steps, *ready)))
     state.apply(moved("first", "in_progress"))
     drawn = "\n".join(lines_of(state, height=12))
@@ -233,7 +237,7 @@ def test_a_frame_of_10_000_steps_is_drawn_in_time() -> None:
 
 
 def test_what_was_taken_over_and_what_is_left_out_say_so() -> None:
-    state = RunState()
+    state = RunView()
     steps = (
         StepOutline(id="a", title="Done before", mode="code", status="completed", reason="reused"),
         StepOutline(id="b", title="Not asked for", mode="code", status="skipped", reason="only"),
@@ -250,7 +254,7 @@ def test_what_was_taken_over_and_what_is_left_out_say_so() -> None:
 
 
 def test_the_plans_budget_has_a_bar_that_counts_earlier_runs() -> None:
-    state = RunState()
+    state = RunView()
     steps = (outline("slugify", "Write", "code"),)
     state.apply(e.PlanResumedEvent(goal="Go on.", steps=steps, done=0, tokens=40_000, max_tokens=100_000, ts=1000.0))
     state.apply(e.UsageEvent(model="m", prompt_tokens=9_000, completion_tokens=1_000, cost_usd=0.1, **WHO))
@@ -290,7 +294,7 @@ def test_a_step_for_which_a_better_plan_is_looked_for_shows_it_and_the_revision_
 
 
 def test_a_step_in_a_worktree_is_merged_when_its_agent_is_done() -> None:
-    state = RunState()
+    state = RunView()
     steps = (StepOutline(id="slugify", title="Write", mode="code", workspace="worktree"),)
     for event in (
         e.PlanStartedEvent(goal="Go.", steps=steps, ts=1000.0),

@@ -1,31 +1,22 @@
-"""What a run looks like so far: every event goes in, steps and totals come out; no clock, no terminal."""
+"""RunView: a run as whoever watches it sees it; every event goes in, steps and totals come out; no clock, no terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never, cast
 
 from ipc import events as e
-from vibe.cli.render.run_revision import revise_views, revision_text
-from vibe.cli.render.step_view import PASSING, SUMMARISED, StepView
+from planner.model import StepStatus
+from planner.state.evolve import FactInvalidError, evolve
+from planner.state.state import State
+from vibe.app.view.step_view import PASSING, SUMMARISED, StepView
 
 RUNNING = "in_progress"
 ACTIVE = "active"
-PAUSED = "paused"
-REUSED = "reused"
 WAITS_FOR_ANSWER = "waits for your answer"
 
-_Plan: TypeAlias = (
-    e.PlanStartedEvent
-    | e.PlanResumedEvent
-    | e.PlanStepUpdateEvent
-    | e.PlanDecisionEvent
-    | e.PlanRevisedEvent
-    | e.PlanPausedEvent
-    | e.PlanCompletedEvent
-)
 _Inside: TypeAlias = (
     e.UserMessageEvent
     | e.AssistantDeltaEvent
@@ -51,8 +42,10 @@ class Notice:
     step_id: str | None
 
 
-class RunState:
-    """A run so far. It belongs to one thread, the one that applies the events.
+class RunView:
+    """A run so far: ``plan`` is how the plan stands by its events, the rest what agents do meanwhile.
+
+    It belongs to one thread, the one that applies the events.
 
     Mutable on purpose: a plan may have 10 000 steps and a step hundreds of events a second; a copy of the table, or
     a persistent map, for each would cost more than all the rest. What a reader sees between two events is whole.
@@ -60,20 +53,17 @@ class RunState:
     ``steps`` are in plan order, ``running`` and ``failed`` in the order they became so; for those in ``replanning`` a
     better plan is looked for. ``tokens`` are this run's, ``tokens_before`` those of earlier runs, and ``max_tokens`` what
     all of them may use (None: no limit). ``cost_usd`` is None once
-    the price of any call is unknown. ``started_at`` and ``ended_at`` are in unix seconds. ``notices`` and
-    ``decisions`` (open ones, by id) grow and shrink as the run goes; whoever shows the notices takes them out.
+    the price of any call is unknown. ``started_at`` and ``ended_at`` are in unix seconds. Whoever shows the ``notices`` takes
+    them out.
     """
 
     def __init__(self) -> None:
+        self.plan = State()
         self.goal = ""
-        self.status = "idle"
-        self.reason = ""
         self.steps: dict[str, StepView] = {}
         self.running: dict[str, StepView] = {}
         self.failed: dict[str, StepView] = {}
         self.replanning: dict[str, StepView] = {}
-        self.counts: dict[str, int] = {}
-        self.decisions: dict[str, e.PlanDecisionEvent] = {}
         self.notices: list[Notice] = []
         self.tokens = self.tokens_before = 0
         self.max_tokens: int | None = None
@@ -84,14 +74,34 @@ class RunState:
         self.ended_at: float | None = None
 
     @property
+    def status(self) -> str:
+        """Where the plan stands."""
+        return self.plan.status.value
+
+    @property
+    def reason(self) -> str:
+        """Why it does."""
+        return self.plan.reason or ""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Steps per status."""
+        return self.plan.counted()
+
+    @property
+    def decisions(self) -> dict[str, e.PlanDecisionEvent]:
+        """Those that are open, by id."""
+        return self.plan.open
+
+    @property
     def total(self) -> int:
         """How many steps the plan has."""
-        return len(self.steps)
+        return len(self.plan.steps)
 
     @property
     def done(self) -> int:
         """How many steps completed; what failed or was skipped is not done."""
-        return self.counts.get("completed", 0)
+        return self.plan.counts[StepStatus.COMPLETED]
 
     def elapsed(self, now: float) -> float:
         """Seconds from the first event to the last, or to ``now`` (unix seconds) while the run goes on."""
@@ -127,82 +137,57 @@ class RunState:
             case e.SessionStartedEvent() | e.SessionEndedEvent() | e.ToolServerEvent() | e.MemoryEntryEvent():
                 return  # of no matter to who watches a plan
             case _:
-                self._plan(event)
+                self._fact(event)
 
-    def _plan(self, event: _Plan) -> None:
-        match event:
+    def _fact(self, fact: e.Fact) -> None:
+        try:
+            evolve(self.plan, fact)
+        except FactInvalidError:
+            return  # of a later version
+        match fact:
             case e.PlanStartedEvent() | e.PlanResumedEvent():
-                self._begin(event)
+                self._begin(fact)
             case e.PlanStepUpdateEvent():
-                self._move(event)
-            case e.PlanDecisionEvent():
-                if event.selections:
-                    self.decisions.pop(event.decision_id, None)
-                else:
-                    self.decisions[event.decision_id] = event
+                self._move(fact)
             case e.PlanRevisedEvent():
-                self._revise(event)
-            case e.PlanPausedEvent():
-                self.status, self.reason, self.ended_at = PAUSED, event.reason, event.ts
-            case e.PlanCompletedEvent():
-                self.status, self.reason, self.ended_at = event.status, event.reason or "", event.ts
+                self._lay_out()
+                message = revision_text(fact.operations, fact.reason)
+                self.notices.append(Notice(kind="note", message=message, step_id=None))
+            case e.PlanPausedEvent() | e.PlanCompletedEvent():
+                self.ended_at = fact.ts
             case _:
-                assert_never(event)
+                pass  # the plan has it
 
     def _begin(self, event: e.PlanStartedEvent | e.PlanResumedEvent) -> None:
-        outlines = event.steps
-        levels = _levels({outline.id: outline.depends_on for outline in outlines})
-        self.goal, self.status, self.reason, self.ended_at = event.goal, ACTIVE, "", None
-        self.max_tokens = event.max_tokens
+        self.goal, self.ended_at, self.max_tokens = event.goal, None, event.max_tokens
         if isinstance(event, e.PlanResumedEvent):
             self.tokens_before = event.tokens
         elif event.note:
             self.notices.append(Notice(kind="note", message=event.note, step_id=None))
-        self.steps = {
-            outline.id: StepView(
-                id=outline.id,
-                title=outline.title,
-                mode=outline.mode,
-                depends_on=outline.depends_on,
-                status=outline.status,
-                level=levels[outline.id],
-                reason=outline.reason or "",
-                reused=outline.reason == REUSED,
-                merges=outline.workspace == "worktree",
-            )
-            for outline in outlines
-        }
-        self._count()
+        self.steps = {}
+        self._lay_out()
 
-    def _revise(self, event: e.PlanRevisedEvent) -> None:
-        revise_views(self.steps, event.operations)
-        levels = _levels({step.id: step.depends_on for step in self.steps.values()})
-        for step in self.steps.values():
-            step.level = levels[step.id]
-        self._count()
-        message = revision_text(event.operations, event.reason)
-        self.notices.append(Notice(kind="note", message=message, step_id=None))
-
-    def _count(self) -> None:
-        self.counts = {}
-        for step in self.steps.values():
-            self.counts[step.status] = self.counts.get(step.status, 0) + 1
+    def _lay_out(self) -> None:
+        """Have a view of each step the plan has now."""
+        levels = _levels({step_id: step.outline.depends_on for step_id, step in self.plan.steps.items()})
+        known, self.steps = self.steps, {}
+        for step_id, step in self.plan.steps.items():
+            view = known.get(step_id)
+            if view is None or view.state is not step:
+                view = StepView(state=step)
+            view.level = levels[step_id]
+            self.steps[step_id] = view
         self.running = {step.id: step for step in self.steps.values() if step.status == RUNNING}
         self.failed = {step.id: step for step in self.steps.values() if step.status == "failed"}
         self.replanning = {step.id: step for step in self.steps.values() if step.replanning}
 
     def _move(self, event: e.PlanStepUpdateEvent) -> None:
         step = self.steps.get(event.step_id)
-        if step is None:  # a revision added it
-            step = StepView(id=event.step_id, title=event.title, mode="", depends_on=(), status=event.previous, level=0)
-            self.steps[step.id] = step
-        else:
-            self.counts[step.status] -= 1
-        self.running.pop(step.id, None)
-        self.failed.pop(step.id, None)
-        self.replanning.pop(step.id, None)
+        if step is None:  # of a plan whose beginning was missed
+            step = self.steps[event.step_id] = StepView(state=self.plan.steps[event.step_id])
+        for shown in (self.running, self.failed, self.replanning):
+            shown.pop(step.id, None)
         step.move(event)
-        self.counts[step.status] = self.counts.get(step.status, 0) + 1
         if step.status == RUNNING:
             self.running[step.id] = step
         elif step.status == "failed":
@@ -296,3 +281,16 @@ def _levels(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
         else:
             levels[step_id] = max(0, min((levels[parent] for parent in above), default=1) - 1)
     return levels
+
+
+def revision_text(operations: Sequence[Mapping[str, Any]], reason: str) -> str:
+    """A revision in a line: why, and which steps it is about."""
+    verbs = {"add_step": "added", "remove_step": "removed", "update_step": "changed"}
+    said: dict[str, dict[str, None]] = {}
+    for operation in operations:
+        verb = verbs.get(str(operation.get("op")), "reordered")
+        step = operation.get("step")
+        named = cast("Mapping[str, Any]", step).get("id") if isinstance(step, Mapping) else operation.get("id", step)
+        said.setdefault(verb, {})[str(named)] = None
+    parts = [f"{verb} {', '.join(names)}" for verb, names in said.items()]
+    return f"the plan was revised{f' ({reason})' if reason else ''}: {'; '.join(parts)}"

@@ -1,4 +1,4 @@
-"""RunState: what each event makes of the picture of a run."""
+"""RunView: what each event makes of the picture of a run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from ipc import events as e
 from ipc.events import BaseEvent, Event, StepOutline
 from tests.fakes.events import event_classes, example
-from vibe.cli.render.run_state import Notice, RunState
-from vibe.cli.render.step_view import StepView
+from vibe.app.view.run_view import Notice, RunView
+from vibe.app.view.step_view import StepView
 
 WHO: dict[str, Any] = {"subagent_id": "agent", "subagent_step_id": "a"}
 
@@ -29,8 +29,8 @@ def moved(step_id: str, status: str, previous: str = "pending", **fields: Any) -
     return e.PlanStepUpdateEvent(step_id=step_id, title="T", status=status, previous=previous, **fields)
 
 
-def after(*events: Event) -> RunState:
-    state = RunState()
+def after(*events: Event) -> RunView:
+    state = RunView()
     for event in (started(), moved("a", "in_progress", ts=110.0), *events):
         state.apply(event)
     return state
@@ -131,7 +131,7 @@ def test_that_a_call_waits_for_its_turn_is_said_beside_its_step_and_nowhere_else
 
 @pytest.mark.parametrize("kind", event_classes(), ids=lambda kind: kind.__name__)
 def test_every_event_is_taken_before_and_during_a_plan(kind: type[BaseEvent]) -> None:
-    RunState().apply(example(kind))
+    RunView().apply(example(kind))
     state = after(example(kind))
     assert sum(state.counts.values()) == state.total
 
@@ -150,7 +150,7 @@ def test_time_runs_from_the_events_and_stops_with_the_step() -> None:
 def test_totals_count_only_what_completed_as_done() -> None:
     state = after(moved("a", "failed", "in_progress", reason="verify", detail="it broke"), moved("b", "skipped"))
     assert (state.done, state.total, list(state.failed), list(state.running)) == (0, 2, ["a"], [])
-    assert state.counts == {"pending": 0, "in_progress": 0, "failed": 1, "skipped": 1}
+    assert state.counts == {"failed": 1, "skipped": 1}
     assert state.steps["a"].reason == "verify: it broke"
 
 
@@ -210,7 +210,7 @@ def test_warnings_errors_and_revisions_are_noticed_once_each() -> None:
 
 
 def test_a_resumed_plan_begins_where_it_stood() -> None:
-    state = RunState()
+    state = RunView()
     state.apply(e.PlanResumedEvent(goal="g", steps=(outline("a", status="completed"), outline("b", "a")), done=1))
     assert (state.done, state.total, state.status) == (1, 2, "active")
 
@@ -227,7 +227,7 @@ def test_a_step_that_a_revision_added_is_shown() -> None:
 
 
 def test_forks_are_indented_and_joins_are_not() -> None:
-    state = RunState()
+    state = RunView()
     state.apply(
         started(
             outline("join", "left", "right"),
@@ -250,7 +250,7 @@ def test_forks_are_indented_and_joins_are_not() -> None:
 
 def test_an_event_costs_the_same_however_many_steps_there_are() -> None:
     count = 10_000
-    state = RunState()
+    state = RunView()
     state.apply(started(*(outline(f"s{n}", *([f"s{n - 1}"] if n else [])) for n in range(count))))
     events: list[Event] = []
     for n in range(count):

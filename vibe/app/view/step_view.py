@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
 from ipc.events import PlanStepUpdateEvent, ToolCallEvent, ToolResultEvent, ToolStreamEvent
+from planner.state.state import REUSED_REASON, StepState
 from vibe.core.budget import WAITED as HAD_ROOM
 from vibe.core.llm.announcing import WAIT, WAITED
 
@@ -28,27 +29,21 @@ SUMMARISED = frozenset({"start", "journal.torn"})
 Tool: TypeAlias = ToolCallEvent | ToolStreamEvent | ToolResultEvent
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # noqa: PLR0904  what the plan has of it, and what its agent does
 class StepView:
-    """One step, changed in place by ``RunState``.
+    """One step, changed in place by ``RunView``; ``state`` says how the plan has it.
 
     ``tokens`` (prompt plus completion), ``calls`` and ``cost_usd`` are of all attempts of this run; ``cost_usd`` is
     None once the price of a call is unknown. ``budget_used`` of ``max_tokens`` is the present subagent's;
     ``max_tokens`` is None before one has started. ``started_at`` is in unix seconds, ``duration_s`` is set when the
-    step stops running. ``level`` is its depth in the outline. ``reused``: another plan did it; ``merges``: what it does is
-    merged at its end; ``replanning``: it failed, and a better plan is looked for. Nothing here is safe to print as it is.
+    step stops running. ``level`` is its depth in the outline. ``replanning``: it failed, and a better plan is looked for.
+    Nothing here is safe to print as it is.
     """
 
-    id: str
-    title: str
-    mode: str
-    depends_on: tuple[str, ...]
-    status: str
-    level: int
-    attempt: int = 1
+    state: StepState
+    level: int = 0
     started_at: float | None = None
     duration_s: float | None = None
-    reason: str = ""
     activity: str = ""
     tokens: int = 0
     calls: int = 0
@@ -56,14 +51,57 @@ class StepView:
     turns: int = 0
     budget_used: int = 0
     max_tokens: int | None = None
-    reused: bool = False
-    merges: bool = False
     replanning: bool = False
     requests: dict[str, str] = field(default_factory=dict[str, str])
     open_calls: dict[str, str] = field(default_factory=dict[str, str])
     _output: str = ""
     _message: tuple[str, int] = ("", 0)
     _said: str = ""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.state.outline.id
+
+    @property
+    def title(self) -> str:
+        """Its title."""
+        return self.state.outline.title
+
+    @property
+    def mode(self) -> str:
+        """Its mode."""
+        return self.state.outline.mode
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        """The steps it comes after."""
+        return self.state.outline.depends_on
+
+    @property
+    def status(self) -> str:
+        """Its status."""
+        return self.state.status.value
+
+    @property
+    def attempt(self) -> int:
+        """The attempt that runs, has ended or comes next."""
+        return self.state.attempt
+
+    @property
+    def reason(self) -> str:
+        """Why it stands as it does."""
+        return ": ".join(filter(None, (self.state.reason, self.state.detail)))
+
+    @property
+    def reused(self) -> bool:
+        """Whether another plan did it."""
+        return self.state.reason == REUSED_REASON
+
+    @property
+    def merges(self) -> bool:
+        """Whether what it does is merged at its end."""
+        return self.state.outline.workspace == "worktree"
 
     def elapsed(self, now: float) -> float | None:
         """Seconds it ran or has been running for; None if it never started in this run."""
@@ -83,10 +121,8 @@ class StepView:
 
     def move(self, event: PlanStepUpdateEvent) -> None:
         """It changed status."""
-        self.status, self.attempt = event.status, event.attempt
-        self.reason = ": ".join(filter(None, (event.reason, event.detail)))
         self.activity = self._output = self._said = ""
-        self.reused = self.replanning = False
+        self.replanning = False
         self.open_calls.clear()
         self.requests.clear()
         if event.status == "in_progress":

@@ -3,12 +3,12 @@ from __future__ import annotations
 from typing import Any
 
 from ipc import events as e
-from vibe.cli.render.run_state import RunState
+from vibe.app.view.run_view import RunView
 
 
 def test_a_helpers_turns_and_budget_are_not_taken_for_its_steps() -> None:
-    state = RunState()
-    outline = e.StepOutline(id="one", title="One", mode="code", status="running")
+    state = RunView()
+    outline = e.StepOutline(id="one", title="One", mode="code", status="in_progress")
     state.apply(e.PlanStartedEvent(goal="g", steps=(outline,)))
     own: dict[str, Any] = {"subagent_id": "agent", "subagent_step_id": "one"}
     helper: dict[str, Any] = {"subagent_id": "helper", "subagent_step_id": "one"}

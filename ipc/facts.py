@@ -1,0 +1,228 @@
+"""What every event carries, and the facts: those events that change how a plan stands, and the lines of its journal."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from msgspec import Raw, Struct
+
+
+class BaseEvent(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of every event.
+
+    ``seq`` counts 1, 2, 3 ... per ``source`` without holes; ``source`` names one publisher: one process run.
+    ``ts`` is in unix seconds. ``subagent_id`` and ``subagent_step_id`` are set on everything a subagent does.
+    """
+
+    event_id: str = ""
+    seq: int = 0
+    source: str = ""
+    ts: float = 0.0
+    session_id: str = ""
+    plan_id: str | None = None
+    subagent_id: str | None = None
+    subagent_step_id: str | None = None
+
+
+# --- planning -------------------------------------------------------------------------------------------------
+
+
+class StepOutline(Struct, frozen=True, kw_only=True):
+    """A step as a plan announces it. ``reason`` says why it stands so from the start.
+
+    ``reused``: another plan did it, and its result stands; ``only``: this run was not to be about it. ``workspace`` is
+    ``shared``, or ``worktree`` if what it does is merged at its end. ``attempt`` is the one that comes next, or was the last.
+    """
+
+    id: str
+    title: str
+    mode: str
+    depends_on: tuple[str, ...] = ()
+    status: str = "pending"
+    reason: str | None = None
+    workspace: str = "shared"
+    attempt: int = 1
+
+
+class PlanStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.started"):
+    """A plan began to run; ``steps`` outlines the whole DAG.
+
+    ``note`` says which steps the run is about, if not all; ``reused_from`` is the plan whose results were taken over.
+    ``max_tokens`` is the whole plan's budget (None: no limit). ``pid`` and ``version`` are those of the process.
+    """
+
+    goal: str
+    steps: tuple[StepOutline, ...]
+    max_parallel_steps: int = 1
+    note: str = ""
+    reused_from: str | None = None
+    max_tokens: int | None = None
+    pid: int = 0
+    version: str = ""
+
+
+class PlanStepUpdateEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.step"):
+    """A step changed status. Durations in seconds; ``reason`` says why it ended, if not by completing.
+
+    ``attempt`` is the one that runs, has ended or comes next. ``tolerated``: it failed, and the plan goes on as if it had not.
+    """
+
+    step_id: str
+    title: str
+    status: str
+    previous: str
+    reason: str | None = None
+    detail: str = ""
+    attempt: int = 1
+    duration_s: float | None = None
+    tolerated: bool = False
+
+
+class PlanAttemptEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.attempt"):
+    """An attempt at a step came to its end. It stands in the plan's journal; ``plan.step`` tells what becomes of the step.
+
+    ``result`` is the whole result, one JSON object. ``left`` says how the attempt was left if the step is not final by it:
+    ``retrying`` (another one follows), ``asking`` (a person is asked), ``revising`` (a better plan is looked for), ``stopped``
+    (at a turn's end) or ``cut`` (in the middle of something). ``tolerated`` as in ``plan.step``.
+    """
+
+    step_id: str
+    attempt: int
+    result: Raw
+    left: str | None = None
+    tolerated: bool = False
+
+
+class PlanRetryEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.retry"):
+    """The wait before the next attempt at a step is over."""
+
+    step_id: str
+    attempt: int
+
+
+class PlanDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.decision"):
+    """A decision opened (no ``selections``) or was taken. ``by``: ``user``, ``flag``, ``default``, ``timeout`` or ``reuse``.
+
+    One of the plan's own has no ``kind``; one about an ``attempt`` at a step says how that ended: ``failed`` or ``interrupted``.
+    Without ``selections`` and by ``timeout``: its time is over, and it has no default.
+
+    ``options`` are ids; ``labels`` and ``descriptions`` say what each stands for. ``default`` is taken when
+    ``timeout_seconds`` (0: never) have passed since it opened.
+    """
+
+    decision_id: str
+    question: str
+    options: tuple[str, ...] = ()
+    selections: tuple[str, ...] = ()
+    by: str = ""
+    labels: tuple[str, ...] = ()
+    descriptions: tuple[str, ...] = ()
+    multi_select: bool = False
+    default: tuple[str, ...] = ()
+    timeout_seconds: float = 0.0
+    kind: str = ""
+    step_id: str | None = None
+    attempt: int = 0
+
+
+class PlanRevisedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.revised"):
+    """The plan's steps or edges changed; each operation is one entry of the diff.
+
+    ``by`` is ``replan`` if the failure of ``step_id`` led to it, else who asked.
+    """
+
+    operations: tuple[dict[str, Any], ...]
+    reason: str = ""
+    by: str = ""
+    step_id: str | None = None
+
+
+class PlanStoppingEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.stopping"):
+    """Nothing more is started; once nothing runs the plan is ``status``: ``paused``, ``cancelled`` or ``failed``.
+
+    ``outcome``: what a provider's refusal came to, if that is the matter.
+    """
+
+    status: str
+    reason: str
+    outcome: str | None = None
+
+
+class PlanPausedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.paused"):
+    """Nothing more is started; the plan can be resumed. ``outcome``: what the run came to that ended so."""
+
+    reason: str
+    outcome: str | None = None
+
+
+class PlanResumedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.resumed"):
+    """A plan goes on after a pause or the end of its process; ``done`` counts the steps already final.
+
+    ``tokens`` of ``max_tokens`` (None: no limit) were recorded as spent before. ``pid`` and ``version`` are the process's.
+    """
+
+    goal: str
+    steps: tuple[StepOutline, ...]
+    done: int
+    tokens: int = 0
+    max_tokens: int | None = None
+    pid: int = 0
+    version: str = ""
+
+
+class PlanCompletedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.completed"):
+    """The plan ended. ``status``: ``completed``, ``failed`` or ``cancelled``; ``counts``: steps per status.
+
+    ``outcome``: what the run came to that ended so.
+    """
+
+    status: str
+    counts: dict[str, int]
+    duration_s: float
+    reason: str | None = None
+    outcome: str | None = None
+
+
+class PlanEditedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.edited"):
+    """A command took the plan up while nobody ran it; what follows, up to the next process, is its doing."""
+
+    pid: int = 0
+
+
+class PlanResetEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.reset"):
+    """Steps are to be done again; their attempts count on."""
+
+    step_ids: tuple[str, ...]
+
+
+class PlanReusedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.reused"):
+    """Another plan did this very step: its result stands for this plan's, which spent nothing on it."""
+
+    step_id: str
+    from_plan: str
+    result: Raw
+
+
+class PlanLeftEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.left"):
+    """A process let go of the plan while the workspace's repository stood at this commit."""
+
+    commit: str
+
+
+Fact: TypeAlias = (
+    PlanStartedEvent
+    | PlanResumedEvent
+    | PlanStepUpdateEvent
+    | PlanAttemptEvent
+    | PlanRetryEvent
+    | PlanDecisionEvent
+    | PlanRevisedEvent
+    | PlanStoppingEvent
+    | PlanPausedEvent
+    | PlanCompletedEvent
+    | PlanEditedEvent
+    | PlanResetEvent
+    | PlanReusedEvent
+    | PlanLeftEvent
+)
+"""Everything that changes how a plan stands; the plan's journal holds these and nothing else."""

@@ -1,0 +1,190 @@
+"""What a plan is told, and what comes of it: the commands, the effects they ask for, and the refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from msgspec import Raw, Struct
+
+from ipc.commands import Cancel, Decide, Pause, Revise
+from ipc.events import Fact
+from planner.loader import LoadedPlan
+from planner.state.schedule import Schedule
+from planner.state.state import State
+from subagents.executor import StepResult
+from vibe.core.errors import VibeError
+from vibe.core.outcome import Outcome
+
+# --- commands: those from outside are in ipc.commands ---------------------------------------------------------------
+
+
+class Start(Struct, frozen=True, kw_only=True):
+    """A process takes the plan up, for the first time or again. Schedule as in ``planner.state.schedule``."""
+
+    loaded: LoadedPlan
+    width: int
+    fail_fast: bool = False
+    attended: bool = False
+    decisions: Mapping[str, tuple[str, ...]] = {}
+    """Taken by flags."""
+    note: str = ""
+    reused_from: str | None = None
+    pid: int = 0
+    version: str = ""
+
+
+class SortSteps(Struct, frozen=True):
+    """Say of some of those steps that must wait for others that they do."""
+
+
+class AttemptEnded(Struct, frozen=True, kw_only=True):
+    """An attempt is over, its processes included. ``raw`` is its result as JSON; ``cut``: it was cancelled in the middle."""
+
+    step_id: str
+    result: StepResult
+    raw: Raw
+    cut: bool = False
+
+
+class AttemptSaved(Struct, frozen=True):
+    """What an attempt came to is on disk."""
+
+    step_id: str
+
+
+class RetryDue(Struct, frozen=True):
+    """The wait that WaitForRetry asked for is over."""
+
+    step_id: str
+
+
+class DecisionTimedOut(Struct, frozen=True):
+    """The time that WaitForAnswer named is over."""
+
+    decision_id: str
+
+
+class BudgetSpent(Struct, frozen=True):
+    """The plan's time is used up: it fails, and what runs is interrupted."""
+
+    reason: str
+
+
+class Revised(Struct, frozen=True, kw_only=True):
+    """A revision was found sound: ``loaded`` is the plan after it. ``step_id``: whose failure led to it."""
+
+    operations: tuple[dict[str, object], ...]
+    loaded: LoadedPlan
+    reason: str = ""
+    by: str = "user"
+    step_id: str | None = None
+
+
+class RevisionRefused(Struct, frozen=True):
+    """AskReviser brought nothing that can be carried out: the step has failed. ``detail`` says why there is none."""
+
+    step_id: str
+    detail: str = ""
+
+
+class ReviserRefused(Struct, frozen=True):
+    """The provider refused the reviser: the key, quota or credit is the matter."""
+
+    outcome: Outcome
+
+
+class Retry(Struct, frozen=True):
+    """Have these steps done again, with whatever depends on them."""
+
+    step_ids: Sequence[str]
+
+
+Asked: TypeAlias = Pause | Cancel | Decide | Revise
+"""What somebody may ask of a plan from outside while it runs."""
+
+Command: TypeAlias = (
+    Asked
+    | Retry
+    | Start
+    | SortSteps
+    | AttemptEnded
+    | AttemptSaved
+    | RetryDue
+    | DecisionTimedOut
+    | BudgetSpent
+    | Revised
+    | RevisionRefused
+    | ReviserRefused
+)
+
+# --- effects --------------------------------------------------------------------------------------------------------
+
+
+class StartAttempt(Struct, frozen=True):
+    """Run this attempt; AttemptEnded must follow."""
+
+    step_id: str
+    attempt: int
+
+
+class CancelAttempt(Struct, frozen=True):
+    """Cancel the running attempt; AttemptEnded must still follow."""
+
+    step_id: str
+
+
+class InterruptAll(Struct, frozen=True):
+    """End the attempts that run in so many seconds, for now; AttemptEnded must still follow."""
+
+    reason: str
+    seconds: float = 0.0
+
+
+class WaitForRetry(Struct, frozen=True):
+    """Hand in RetryDue after so many seconds; ``attempt`` is the one that will then run."""
+
+    step_id: str
+    attempt: int
+    seconds: float
+
+
+class WaitForAnswer(Struct, frozen=True):
+    """Hand in DecisionTimedOut after so many seconds; it means nothing once the decision was taken."""
+
+    decision_id: str
+    seconds: float
+
+
+class AskReviser(Struct, frozen=True):
+    """An attempt failed and a better plan is wanted: hand in Revised, RevisionRefused or ReviserRefused."""
+
+    step_id: str
+
+
+Effect: TypeAlias = StartAttempt | CancelAttempt | InterruptAll | WaitForRetry | WaitForAnswer | AskReviser
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a command comes to: facts to record, and effects to carry out once they are.
+
+    ``schedule``: makes the state's schedule of the state as the facts leave it.
+    """
+
+    facts: Sequence[Fact] = ()
+    effects: Sequence[Effect] = ()
+    schedule: Callable[[State], Schedule] | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A command can't be carried out; nothing changes. ``error`` says why in one sentence."""
+
+    error: VibeError
+
+    @property
+    def sentence(self) -> str:
+        """Why, for people."""
+        return str(self.error)

@@ -1,0 +1,383 @@
+"""``evolve``, the only place where the state of a plan changes: by facts, live or read back from a log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+
+from ipc import events as e
+from planner.decisions import Choice, failed_id, interrupted_id
+from planner.model import PlanStatus, StepStatus
+from planner.state.state import (
+    CUT,
+    FINAL,
+    REUSED_REASON,
+    TOLD,
+    WAIVED_REASON,
+    AttemptState,
+    Left,
+    RemovedStep,
+    Span,
+    State,
+    StepState,
+    at_rest,
+    changed_by,
+    is_about,
+    removed_by,
+)
+from planner.step_limits import is_exhausted
+from subagents.executor import StepResult
+from vibe.core.errors import VibeError
+from vibe.core.outcome import Outcome
+
+_STATUS = {status.value: status for status in StepStatus}
+_result_decoder = msgspec.json.Decoder(StepResult)
+_EnumT = TypeVar("_EnumT", bound=StrEnum)
+
+
+class FactInvalidError(VibeError):
+    """A fact holds what this version does not know; nothing of it was taken in but its time."""
+
+    def __init__(self, fact: e.Fact, problem: str) -> None:
+        super().__init__(f"a fact {fact.__struct_config__.tag!r} can't be taken in: {problem}")
+        self.fact = fact
+
+
+_BEGUN = frozenset(Left) - {Left.RETRYING}
+
+
+def evolve(state: State, fact: e.Fact) -> State:
+    """Take one fact in; returns the same state.
+
+    Raises:
+        FactInvalidError: it holds a status or a result that this version does not know.
+    """
+    if state.is_run and type(fact) not in _TAKES_UP:
+        state.active_seconds += max(0.0, fact.ts - state.updated)  # a clock that is set back gives no time back
+    state.updated = fact.ts
+    _EVOLVE[type(fact)](state, fact)
+    return state
+
+
+def _known(fact: e.Fact, kind: type[_EnumT], value: str) -> _EnumT:
+    try:
+        return kind(value)
+    except ValueError as error:
+        raise FactInvalidError(fact, str(error)) from error
+
+
+def _result(fact: e.PlanAttemptEvent | e.PlanReusedEvent) -> StepResult:
+    try:
+        return _result_decoder.decode(fact.result)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise FactInvalidError(fact, f"its result: {error}") from error
+
+
+def fold(facts: Iterable[e.Fact], plan_id: str = "") -> State:
+    """The state that facts, first to last, come to."""
+    state = State(plan_id=plan_id)
+    for fact in facts:
+        evolve(state, fact)
+    return state
+
+
+def _take_up(state: State, fact: e.PlanStartedEvent | e.PlanResumedEvent) -> None:
+    unknown = next((outline.status for outline in fact.steps if outline.status not in _STATUS), None)
+    if unknown is not None:
+        raise FactInvalidError(fact, f"{unknown!r} is no status of a step")
+    if state.attached:
+        state.breaks.append(state.active_seconds)
+    state.attached += 1
+    state.is_run, state.began = True, fact.ts
+    state.status, state.reason, state.outcome = PlanStatus.ACTIVE, None, None
+    state.failed_now = state.stopping = None
+    state.refused.clear()
+    _let_go(state)
+    known, state.steps = state.steps, {}
+    for outline in fact.steps:
+        step = known.get(outline.id)
+        if step is None:
+            step = _from_outline(outline)
+        else:
+            step.outline = outline
+        state.steps[outline.id] = step
+    state.counts = Counter(step.status for step in state.steps.values())
+
+
+def _from_outline(outline: e.StepOutline) -> StepState:
+    return StepState(outline=outline, status=_STATUS[outline.status], attempt=outline.attempt, reason=outline.reason)
+
+
+def _edited(state: State, fact: e.PlanEditedEvent) -> None:
+    del fact
+    state.is_run = False
+    _let_go(state)
+
+
+def _let_go(state: State) -> None:
+    """What a process that is gone left running was cut off; what waited will be looked at again."""
+    for step_id, (_, began) in state.running.items():
+        step = state.steps[step_id]
+        if not step.is_over:
+            step.spans += (Span(began, state.active_seconds, step.attempt, CUT),)
+            step.left = Left.CUT
+    state.running.clear()
+    state.open.clear()
+    if state.stopping is not None and state.stopping.status != PlanStatus.CANCELLED:
+        state.stopping = None
+    for step in state.steps.values():
+        step.asked = None
+        if step.status in FINAL or (step.status is StepStatus.BLOCKED and not state.is_run):
+            continue
+        step.status, step.attempt = at_rest(step)
+        step.is_over = False
+        if step.status is StepStatus.FAILED:
+            _note_failure(state, step)
+        if step.left is Left.RETRYING:
+            step.left = None
+        if step.status not in FINAL and step.left not in TOLD:
+            step.reason, step.detail, step.result = None, "", None
+    state.counts = Counter(step.status for step in state.steps.values())
+
+
+def _note_failure(state: State, step: StepState) -> None:
+    if step.status is StepStatus.FAILED and not step.tolerated:
+        reason = step.reason or "failed"
+        state.failures[step.outline.id] = reason
+        state.failed_now = state.failed_now or (reason if state.is_run else None)
+
+
+def _step_of(state: State, step_id: str, title: str = "") -> StepState:
+    step = state.steps.get(step_id)
+    if step is None:
+        step = state.steps[step_id] = StepState(outline=e.StepOutline(id=step_id, title=title or step_id, mode=""))
+        state.counts[step.status] += 1
+    return step
+
+
+def _set_status(state: State, step: StepState, status: StepStatus) -> None:
+    state.counts[step.status] -= 1
+    state.counts[status] += 1
+    if step.status is StepStatus.FAILED and state.failures:
+        state.failures.pop(step.outline.id, None)
+    step.status = status
+
+
+def _move(state: State, fact: e.PlanStepUpdateEvent) -> None:
+    step_id, status = fact.step_id, _STATUS.get(fact.status)
+    if status is None:
+        raise FactInvalidError(fact, f"{fact.status!r} is no status of a step")
+    step = state.steps.get(step_id) or _step_of(state, step_id, fact.title)
+    previous = step.status
+    _set_status(state, step, status)
+    if previous is StepStatus.IN_PROGRESS and step_id in state.running:
+        if not step.is_over:
+            _close_span(state, step, fact.status)
+        del state.running[step_id]
+    step.attempt, step.reason, step.detail = fact.attempt, fact.reason, fact.detail
+    step.is_over = False
+    if status is StepStatus.IN_PROGRESS:
+        step.left, step.begun = None, fact.attempt
+        state.running[step_id] = (fact.ts, state.active_seconds)
+        if state.decisions:
+            # A yes to running it again is used up: cut off once more, it asks once more.
+            state.decisions.pop(interrupted_id(step_id, fact.attempt), None)
+    elif status in FINAL:
+        step.left = step.asked = None
+        step.tolerated = fact.tolerated
+        step.waived = status is StepStatus.SKIPPED and fact.reason == WAIVED_REASON
+        _note_failure(state, step)
+    if state.schedule is not None:
+        state.schedule.moved(state, step_id, previous)
+
+
+def _attempt_ended(state: State, fact: e.PlanAttemptEvent) -> None:
+    result, left = _result(fact), _known(fact, Left, fact.left) if fact.left else None
+    step = _step_of(state, fact.step_id)
+    if step.status is not StepStatus.IN_PROGRESS:  # a log that was cut by hand
+        _set_status(state, step, StepStatus.IN_PROGRESS)
+        state.running[fact.step_id] = (fact.ts, state.active_seconds)
+    if not step.is_over:
+        _close_span(state, step, result.outcome.value)
+    known, seconds = step.attempts, result.duration_s
+    if known and known[-1].number == fact.attempt:  # it was interrupted before
+        known, seconds = known[:-1], seconds + known[-1].seconds
+    step.attempts = (*known, AttemptState(fact.attempt, result, seconds, fact.ts))
+    step.attempt, step.begun = fact.attempt, max(step.begun, fact.attempt)
+    step.result, step.reason, step.detail = result, result.reason, result.detail
+    step.left = left
+    step.is_over, step.tolerated = True, fact.tolerated
+    step.exhausted += is_exhausted(result)
+    if result.provider_refused and result.outcome is not Outcome.COMPLETED:
+        state.refused.add(result.outcome)
+
+
+def _close_span(state: State, step: StepState, ended: str) -> None:
+    if step.outline.id in state.running:
+        began = state.running[step.outline.id][1]
+        step.spans += (Span(began, state.active_seconds, step.attempt, ended),)
+
+
+def _retry_due(state: State, fact: e.PlanRetryEvent) -> None:
+    step = state.steps.get(fact.step_id)
+    if step is not None and step.left is Left.RETRYING:
+        step.left = None
+    if state.schedule is not None:
+        state.schedule.look(state, (fact.step_id,))
+
+
+def _reused(state: State, fact: e.PlanReusedEvent) -> None:
+    result, step = _result(fact), _step_of(state, fact.step_id)
+    _set_status(state, step, StepStatus.COMPLETED)
+    step.reused_from, step.result = fact.from_plan, result
+    step.reason, step.detail = REUSED_REASON, f"done by plan {fact.from_plan}"
+
+
+def _reset(state: State, fact: e.PlanResetEvent) -> None:
+    for step_id in fact.step_ids:
+        step = state.steps.get(step_id)
+        if step is not None:
+            step.reused_from = None
+            _begin_again(state, step, is_begun=step.begun >= step.attempt)
+
+
+def _begin_again(state: State, step: StepState, *, is_begun: bool) -> None:
+    """What an attempt had begun, or come to, is no longer what is wanted."""
+    for decision_id in (failed_id(step.outline.id, step.attempt), interrupted_id(step.outline.id, step.attempt)):
+        state.decisions.pop(decision_id, None)
+    if step.status in FINAL or step.asked is not None:
+        _set_status(state, step, StepStatus.PENDING)
+    step.attempt += is_begun
+    step.left, step.asked, step.result, step.waived = None, None, None, False
+    step.reason, step.detail = None, ""
+
+
+def _decision(state: State, fact: e.PlanDecisionEvent) -> None:
+    step = state.steps.get(fact.step_id or "") if fact.kind else None
+    if not fact.selections:
+        state.open[fact.decision_id] = fact
+        if step is not None:
+            step.asked = fact.decision_id
+            state.decisions.pop(fact.decision_id, None)  # an attempt can be cut off, and asked about, more than once
+        return
+    state.open.pop(fact.decision_id, None)
+    state.decisions[fact.decision_id] = fact
+    if step is not None and step.attempt == fact.attempt:
+        step.asked = None
+        if Choice.RETRY in fact.selections:
+            step.attempt, step.left = step.attempt + 1, None
+        elif Choice.AGAIN in fact.selections:
+            step.left = Left.STOPPED
+    if state.schedule is not None:
+        state.schedule.decided(state, fact)
+
+
+def _revised(state: State, fact: e.PlanRevisedEvent) -> None:
+    state.revisions.append(fact)
+    state.schedule = None  # of another plan
+    before = state.steps.keys() - removed_by(fact)
+    for step_id in sorted(removed_by(fact) & state.steps.keys()):
+        step = state.steps.pop(step_id)
+        state.counts[step.status] -= 1
+        state.failures.pop(step_id, None)
+        state.removed.append(RemovedStep(step, fact.by, fact.ts))
+    _revise_outlines(state, fact.operations)
+    changed = changed_by(fact) & before
+    state.open = {
+        name: decision for name, decision in state.open.items() if not is_about(decision, changed | removed_by(fact))
+    }
+    for step_id in sorted(changed):
+        step = state.steps[step_id]
+        if step.status is StepStatus.FAILED or step.left in _BEGUN:
+            _begin_again(state, step, is_begun=True)
+    answered = state.steps.get(fact.step_id or "")
+    if answered is not None and answered.left is Left.REVISING:  # as it is, it has failed
+        answered.left = None
+        _set_status(state, answered, StepStatus.FAILED)
+        _note_failure(state, answered)
+    if not any(step.spoils for step in state.steps.values()):
+        state.failed_now = None
+
+
+def _revise_outlines(state: State, operations: Sequence[Mapping[str, Any]]) -> None:
+    for operation in operations:
+        match operation:
+            case {"op": "add_step", "step": {"id": str(step_id), **fields}}:
+                state.steps[step_id] = StepState(outline=_outline(step_id, cast("Mapping[str, Any]", fields)))
+                state.counts[StepStatus.PENDING] += 1
+            case {"op": "update_step", "id": str(step_id), "changes": {**changes}} if step_id in state.steps:
+                kept = {name: str(changes[name]) for name in ("title", "mode", "workspace") if name in changes}
+                _change_outline(state.steps[step_id], **kept)
+            case {"op": "add_edge", "step": str(step_id), "depends_on": edge} if step_id in state.steps:
+                step = state.steps[step_id]
+                _change_outline(step, depends_on=(*step.outline.depends_on, _above(edge)))
+            case {"op": "remove_edge", "step": str(step_id), "depends_on": str(above)} if step_id in state.steps:
+                step = state.steps[step_id]
+                _change_outline(step, depends_on=tuple(each for each in step.outline.depends_on if each != above))
+            case _:
+                pass
+
+
+def _change_outline(step: StepState, **changes: Any) -> None:
+    step.outline = msgspec.structs.replace(step.outline, **changes)
+
+
+def _outline(step_id: str, fields: Mapping[str, Any]) -> e.StepOutline:
+    edges = cast("Sequence[object]", fields.get("depends_on") or ())
+    return e.StepOutline(
+        id=step_id,
+        title=str(fields.get("title", step_id)),
+        mode=str(fields.get("mode", "")),
+        depends_on=tuple(_above(edge) for edge in edges),
+        workspace=str(fields.get("workspace", "shared")),
+    )
+
+
+def _above(edge: object) -> str:
+    return str(cast("Mapping[str, Any]", edge).get("step", "")) if isinstance(edge, Mapping) else str(edge)
+
+
+def _stopping(state: State, fact: e.PlanStoppingEvent) -> None:
+    _known(fact, PlanStatus, fact.status)
+    refused = {_known(fact, Outcome, fact.outcome)} if fact.outcome else set[Outcome]()
+    state.stopping = fact
+    state.refused |= refused
+
+
+def _paused(state: State, fact: e.PlanPausedEvent) -> None:
+    state.outcome = _known(fact, Outcome, fact.outcome) if fact.outcome else None
+    state.status, state.reason, state.stopping = PlanStatus.PAUSED, fact.reason, None
+
+
+def _completed(state: State, fact: e.PlanCompletedEvent) -> None:
+    status = _known(fact, PlanStatus, fact.status)
+    state.outcome = _known(fact, Outcome, fact.outcome) if fact.outcome else None
+    state.status, state.reason, state.stopping = status, fact.reason, None
+
+
+def _left_workspace(state: State, fact: e.PlanLeftEvent) -> None:
+    state.left_at = fact.commit
+
+
+_TAKES_UP: Final = frozenset({e.PlanStartedEvent, e.PlanResumedEvent, e.PlanEditedEvent})
+"""What happened before these was nobody's time."""
+_EVOLVE: Final[dict[type, Callable[[State, Any], None]]] = {
+    e.PlanStartedEvent: _take_up,
+    e.PlanResumedEvent: _take_up,
+    e.PlanEditedEvent: _edited,
+    e.PlanStepUpdateEvent: _move,
+    e.PlanAttemptEvent: _attempt_ended,
+    e.PlanRetryEvent: _retry_due,
+    e.PlanReusedEvent: _reused,
+    e.PlanResetEvent: _reset,
+    e.PlanDecisionEvent: _decision,
+    e.PlanRevisedEvent: _revised,
+    e.PlanStoppingEvent: _stopping,
+    e.PlanPausedEvent: _paused,
+    e.PlanCompletedEvent: _completed,
+    e.PlanLeftEvent: _left_workspace,
+}

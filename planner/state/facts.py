@@ -1,0 +1,115 @@
+"""The facts that commands come to, as they are recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from ipc import events as e
+from planner.decisions import FAILED_KIND, INTERRUPTED_KIND, step_decision
+from planner.model import STEP_TRANSITIONS, PlanStatus, StepStatus
+from planner.problems import IllegalTransitionError
+from planner.state.failure_policy import INTERRUPTED_REASON, reason_of
+from planner.state.schedule import schedule_of
+from planner.state.state import Left, State, StepState
+
+
+def is_over(state: State) -> bool:
+    """Whether the run is over."""
+    return state.is_run and state.status is not PlanStatus.ACTIVE
+
+
+def step_moved(
+    state: State, step_id: str, status: StepStatus, at: float, why: tuple[str | None, str] = (None, "")
+) -> e.PlanStepUpdateEvent:
+    """A step changes status."""
+    step = state.steps[step_id]
+    if status not in STEP_TRANSITIONS[step.status]:
+        raise IllegalTransitionError(f"step {step_id!r}", step.status, status)
+    return step_event(state, step, step.status, status, at, why)
+
+
+def step_event(  # noqa: PLR0917, PLR0913  what an event of a step tells
+    state: State,
+    step: StepState,
+    previous: StepStatus,
+    status: StepStatus,
+    at: float,
+    why: tuple[str | None, str],
+    attempt: int | None = None,
+) -> e.PlanStepUpdateEvent:
+    """A step changes status, from the one given and at the attempt given."""
+    step_id = step.outline.id
+    began = state.running.get(step_id) if previous is StepStatus.IN_PROGRESS else None
+    tolerated = status is StepStatus.FAILED and tolerates(state, step_id)
+    return e.PlanStepUpdateEvent(
+        ts=at,
+        plan_id=state.plan_id,
+        step_id=step_id,
+        title=step.outline.title,
+        status=status.value,
+        previous=previous.value,
+        reason=why[0],
+        detail=why[1],
+        attempt=step.attempt if attempt is None else attempt,
+        duration_s=None if began is None else at - began[0],
+        tolerated=tolerated,
+    )
+
+
+def tolerates(state: State, step_id: str) -> bool:
+    """Whether the plan goes on as if a step had completed that failed."""
+    return schedule_of(state).steps[step_id].on_failure == "continue"
+
+
+def question_about(state: State, step: StepState) -> e.PlanDecisionEvent:
+    """The decision about the last attempt at a step."""
+    kind = FAILED_KIND if step.left is Left.ASKING else INTERRUPTED_KIND
+    ended = step.detail or step.reason or (reason_of(step.result) if step.result else None) or ""
+    return step_decision(schedule_of(state).steps[step.outline.id], step.attempt, kind, ended)
+
+
+def step_asked(
+    state: State,
+    step: StepState,
+    decision: e.PlanDecisionEvent,
+    at: float,
+    why: tuple[str | None, str] | None = None,
+) -> tuple[e.Fact, ...]:
+    """A step waits for an answer about its last attempt."""
+    if why is None:
+        reason = step.reason if step.left is Left.ASKING else INTERRUPTED_REASON
+        why = reason, step.detail if step.left is Left.ASKING else ""
+    moved = step_moved(state, step.outline.id, StepStatus.NEEDS_DECISION, at, why)
+    return moved, stamped(state, decision, at)
+
+
+def stamped(state: State, decision: e.PlanDecisionEvent, at: float, **fields: Any) -> e.PlanDecisionEvent:
+    """A decision of this plan at this time."""
+    return structs.replace(decision, ts=at, plan_id=state.plan_id, **fields)
+
+
+def decision_taken(
+    state: State, decision: e.PlanDecisionEvent, chosen: tuple[str, ...], by: str, at: float
+) -> e.PlanDecisionEvent:
+    """A decision is taken."""
+    return stamped(state, decision, at, selections=chosen, by=by)
+
+
+def plan_stopping(
+    state: State, status: PlanStatus, reason: str, at: float, outcome: str | None = None
+) -> e.PlanStoppingEvent:
+    """Nothing more is started."""
+    return e.PlanStoppingEvent(ts=at, plan_id=state.plan_id, status=status.value, reason=reason, outcome=outcome)
+
+
+def plan_paused(state: State, reason: str, at: float, outcome: str | None = None) -> e.PlanPausedEvent:
+    """The plan is paused."""
+    return e.PlanPausedEvent(ts=at, plan_id=state.plan_id, reason=reason, outcome=outcome)
+
+
+def steps_given_up(state: State, reason: str, at: float) -> list[e.PlanStepUpdateEvent]:
+    """Every open step that does not run is given up."""
+    waiting = [step_id for step_id in state.open_steps() if step_id not in state.running]
+    return [step_moved(state, step_id, StepStatus.CANCELLED, at, (reason, "")) for step_id in waiting]

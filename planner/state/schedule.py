@@ -1,0 +1,190 @@
+"""Schedule: which steps of a plan can run, which must be asked about and which can't any more; follows its state.
+
+Every step is looked at when one of its dependencies ends or one of its decisions falls, never otherwise: O(V + E) in
+all, plus a heap operation for each start.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from ipc.events import PlanDecisionEvent, StepOutline
+from planner.claims import claim_of
+from planner.loader import LoadedPlan
+from planner.model import Plan, Step, StepStatus
+from planner.readiness import Readiness, Verdict
+from planner.ready_queue import ReadyQueue
+from planner.state.state import TOLD, Left, State, StepState, at_rest
+
+_HELD = frozenset({Left.ASKING, Left.REVISING, Left.RETRYING})
+
+
+class Schedule:
+    """The steps of a plan between waiting and running.
+
+    ``width`` (>= 1) bounds the running steps. With ``fail_fast`` nothing is started after the first failure of this run that
+    counts. With ``attended`` a plan that only waits for decisions stays ACTIVE; otherwise it pauses, reason ``decision``.
+    Made of a state, it holds what that says; ``moved`` and its like keep it so.
+    """
+
+    def __init__(
+        self, state: State, loaded: LoadedPlan, *, width: int, fail_fast: bool = False, attended: bool = False
+    ) -> None:
+        if width < 1:
+            raise ValueError(f"width must be at least 1, not {width}")
+        self.loaded = loaded
+        self.plan = plan = loaded.plan.resolved()
+        self.width = width
+        self.fail_fast = fail_fast
+        self.attended = attended
+        self.steps: Mapping[str, Step] = {step.id: step for step in plan.steps}
+        self.order: Sequence[str] = loaded.dag.order
+        own = {decision.id for decision in plan.decisions}
+        self.readiness = Readiness(plan, {name: chosen for name, chosen in state.answers().items() if name in own})
+        remaining = loaded.dag.remaining
+        ranked = sorted(plan.steps, key=lambda step: (-step.priority, -remaining[step.id]))
+        self._queue = ReadyQueue([step.id for step in ranked], {step.id: claim_of(step) for step in plan.steps})
+        self.ranks: Mapping[str, int] = self._queue.ranks
+        """Each step's place in the order of starting: by priority, then by the longest chain behind it; 0 first."""
+        self.ready: set[str] = set()
+        self.fresh: dict[str, None] = {}
+        """Steps that came to wait for their turn, whose status does not say so yet."""
+        self.to_skip: dict[str, None] = {}
+        self.to_ask: dict[str, None] = {}
+        self.unsorted: dict[str, None] = {}
+        """Steps that wait for others, whose status does not say so yet."""
+        know_steps(state, plan)
+        for step_id in state.running:
+            self._queue.hold(step_id)
+        for step_id, step in state.steps.items():
+            if step.status.is_final:
+                self.readiness.settle(step_id, step.status, waived=step.waived)
+        self.look(state, self.order)
+        self.unsorted = dict.fromkeys(
+            step_id
+            for step_id in self.order
+            if not self._is_settled(state, step_id)
+            and state.steps[step_id].status is not StepStatus.BLOCKED
+            and self.readiness.verdict(step_id) is Verdict.WAIT
+        )
+
+    def again(self, state: State, loaded: LoadedPlan) -> Schedule:
+        """The schedule of the same run for another plan."""
+        return Schedule(state, loaded, width=self.width, fail_fast=self.fail_fast, attended=self.attended)
+
+    def best(self) -> str | None:
+        """The step to start next; None: none can, or may."""
+        return self._queue.best()
+
+    def is_stuck(self, step_id: str) -> bool:
+        """Whether an open step waits for others, or for good."""
+        return self.readiness.is_stranded(step_id) or self.readiness.waits_for_steps(step_id)
+
+    def acts(self, step_id: str) -> bool:
+        """Whether a step acts outside the workspace."""
+        return self.steps[step_id].side_effects
+
+    def is_held(self, step_id: str, step: StepState) -> bool:
+        """Whether a step waits for something other than its dependencies and decisions."""
+        if step.left is None:
+            return False
+        return step.left in _HELD or (step.left is Left.CUT and self.steps[step_id].side_effects)
+
+    # --- what follows from facts --------------------------------------------------------------------------------
+
+    def moved(self, state: State, step_id: str, previous: StepStatus) -> None:
+        """A step changed status."""
+        status = state.steps[step_id].status
+        if self.fresh:
+            self.fresh.pop(step_id, None)
+        if self.unsorted:
+            self.unsorted.pop(step_id, None)
+        if status is StepStatus.IN_PROGRESS:
+            self.ready.discard(step_id)
+            self._queue.take(step_id)
+            return
+        if previous is StepStatus.IN_PROGRESS:
+            self._queue.release(step_id)
+        if status.is_final:
+            self.ready.discard(step_id)
+            self.to_skip.pop(step_id, None)
+            self.to_ask.pop(step_id, None)
+            waived = state.steps[step_id].waived
+            self.look(state, self.readiness.settle(step_id, status, waived=waived))
+        elif status is StepStatus.NEEDS_DECISION:
+            self.to_ask.pop(step_id, None)
+        elif previous is StepStatus.IN_PROGRESS:
+            self.look(state, (step_id,))
+
+    def decided(self, state: State, taken: PlanDecisionEvent) -> None:
+        """A decision was taken."""
+        if not taken.kind:
+            self.look(state, self.readiness.decide(taken.decision_id, taken.selections))
+        elif taken.step_id is not None and taken.step_id in self.steps:
+            self.look(state, (taken.step_id,))
+
+    def look(self, state: State, step_ids: Iterable[str]) -> None:
+        """See what is to become of steps now."""
+        for step_id in step_ids:
+            if self._is_settled(state, step_id):
+                continue
+            verdict = self.readiness.verdict(step_id)
+            if verdict is Verdict.RUN:
+                self._enqueue(state, step_id)
+            elif verdict is Verdict.SKIP:
+                self.to_skip[step_id] = None
+            elif verdict is Verdict.ASK and not self._is_asked(state, step_id):
+                self.to_ask[step_id] = None
+
+    def _is_settled(self, state: State, step_id: str) -> bool:
+        step = state.steps[step_id]
+        return (
+            step.status.is_final
+            or step_id in self.ready
+            or step_id in state.running
+            or (step.left is not None and self.is_held(step_id, step))
+        )
+
+    def _is_asked(self, state: State, step_id: str) -> bool:
+        is_told = state.steps[step_id].status is StepStatus.NEEDS_DECISION
+        return is_told and all(name in state.open for name in self.readiness.undecided(step_id))
+
+    def _enqueue(self, state: State, step_id: str) -> None:
+        self.ready.add(step_id)
+        self._queue.push(step_id)
+        self.unsorted.pop(step_id, None)
+        self.to_ask.pop(step_id, None)
+        if state.steps[step_id].status is not StepStatus.PENDING:
+            self.fresh[step_id] = None
+
+
+def schedule_of(state: State) -> Schedule:
+    """The schedule that follows a state."""
+    if not isinstance(state.schedule, Schedule):
+        raise TypeError("the plan's state has no schedule: this is a defect of vibe, report it")
+    return state.schedule
+
+
+def outline_of(step: Step, was: StepState | None = None) -> StepOutline:
+    """A step as a plan announces it, and how it stands."""
+    status, attempt = at_rest(was) if was else (StepStatus.PENDING, 1)
+    return StepOutline(
+        id=step.id,
+        title=step.title,
+        mode=step.mode.value,
+        depends_on=tuple(edge.step for edge in step.dependencies),
+        status=status.value,
+        reason=was.reason if was and (status.is_final or was.left in TOLD) else None,
+        workspace=step.workspace,
+        attempt=attempt,
+    )
+
+
+def know_steps(state: State, plan: Plan) -> None:
+    """Have a state hold the steps of the plan, in its order, those too that no fact names, and no others."""
+    if len(state.steps) == len(plan.steps) and all(step.id in state.steps for step in plan.steps):
+        return
+    known = state.steps
+    state.steps = {step.id: known.get(step.id) or StepState(outline=outline_of(step)) for step in plan.steps}
+    state.counts = Counter(step.status for step in state.steps.values())

@@ -1,0 +1,256 @@
+"""The state of a plan: how it and each of its steps stands by all that is recorded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from ipc import events as e
+from planner.model import PlanStatus, StepStatus
+from planner.state.spending import AttemptKey, Spending
+from subagents.executor import StepResult
+from vibe.core.outcome import Outcome
+
+WAIVED_REASON = "waived"
+"""Why a step is SKIPPED that failed, or was cut off, and that somebody chose to do without: its dependants run."""
+REUSED_REASON = "reused"
+ONLY_REASON = "only"
+"""Why a step is SKIPPED that a run was not to be about."""
+CUT = "cut"
+END_STATUS = {
+    Outcome.COMPLETED: StepStatus.COMPLETED,
+    Outcome.FAILED: StepStatus.FAILED,
+    Outcome.BLOCKED: StepStatus.FAILED,
+    Outcome.LIMIT: StepStatus.FAILED,
+}
+FINAL = frozenset(status for status in StepStatus if status.is_final)
+
+
+class Left(StrEnum):
+    """How an attempt was left after which its step is not final."""
+
+    STOPPED = "stopped"
+    """At a turn's end: it goes on from there."""
+    CUT = "cut"
+    """In the middle of something: it goes on, unless its step acts outside the workspace."""
+    ASKING = "asking"
+    """It failed, and somebody must say what becomes of the step."""
+    REVISING = "revising"
+    """It failed, and a better plan is looked for."""
+    RETRYING = "retrying"
+    """It failed, and after a wait another attempt follows."""
+
+
+TOLD = frozenset({Left.ASKING, Left.REVISING})
+"""The last attempt failed and counts as long as nobody has said what becomes of the step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time in which an attempt ran, in seconds of the plan's own clock. ``ended``: an outcome, a status or ``cut``."""
+
+    start: float
+    end: float
+    attempt: int
+    ended: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptState:
+    """An attempt that has ended. ``seconds`` sums all its parts, if it was interrupted; ``ended_at``: unix seconds."""
+
+    number: int
+    result: StepResult
+    seconds: float
+    ended_at: float
+
+
+@dataclass(slots=True, kw_only=True)
+class StepState:
+    """How a step stands."""
+
+    outline: e.StepOutline
+    status: StepStatus = StepStatus.PENDING
+    attempt: int = 1
+    """The attempt that runs, has ended or, for a step that is not running, comes next."""
+    begun: int = 0
+    """The number of the last attempt that was begun."""
+    left: Left | None = None
+    is_over: bool = False
+    """The attempt has ended, and what becomes of the step was not yet said."""
+    asked: str | None = None
+    """The open decision about its last attempt."""
+    reason: str | None = None
+    detail: str = ""
+    result: StepResult | None = None
+    """The last attempt's."""
+    tolerated: bool = False
+    """If it FAILED, the plan goes on as if it had completed."""
+    waived: bool = False
+    reused_from: str | None = None
+    """The plan whose result stands for it."""
+    exhausted: int = 0
+    """How many attempts had used up what they may."""
+    attempts: tuple[AttemptState, ...] = ()
+    """Those that have ended, each as it last did."""
+    spans: tuple[Span, ...] = ()
+
+    @property
+    def spoils(self) -> bool:
+        """Whether the plan can't be completed because of it."""
+        return self.status is StepStatus.CANCELLED or (self.status is StepStatus.FAILED and not self.tolerated)
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedStep:
+    """A step that a revision took out of the plan, as it stood then. ``by`` revised at ``at``, unix seconds."""
+
+    step: StepState
+    by: str
+    at: float
+
+    @property
+    def id(self) -> str:
+        """The step's id."""
+        return self.step.outline.id
+
+    @property
+    def status(self) -> StepStatus:
+        """The step's status; one of which a failure was the last that was known had failed."""
+        return StepStatus.FAILED if self.step.left in TOLD else self.step.status
+
+
+class StepIndex(Protocol):
+    """Follows the steps of a state; ``planner.state.schedule.Schedule`` does."""
+
+    def moved(self, state: State, step_id: str, previous: StepStatus) -> None:
+        """A step changed status."""
+        ...
+
+    def decided(self, state: State, taken: e.PlanDecisionEvent) -> None:
+        """A decision was taken."""
+        ...
+
+    def look(self, state: State, step_ids: Iterable[str]) -> None:
+        """See what is to become of steps now."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """How a plan stands by all that is recorded of it.
+
+    It has one owner, who evolves it: a copy for each fact of a plan of 10 000 steps would cost more than all the rest.
+    ``schedule`` follows the steps in it for whoever decides (None: nobody does); it holds nothing that can't be made again
+    from the rest.
+    """
+
+    plan_id: str = ""
+    status: PlanStatus = PlanStatus.IDLE
+    reason: str | None = None
+    outcome: Outcome | None = None
+    """What the run came to that ended so; None: nothing was recorded."""
+    steps: dict[str, StepState] = field(default_factory=dict[str, StepState])
+    counts: Counter[StepStatus] = field(default_factory=Counter[StepStatus])
+    running: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """When each step that runs began: in unix seconds and by the plan's own clock."""
+    decisions: dict[str, e.PlanDecisionEvent] = field(default_factory=dict[str, e.PlanDecisionEvent])
+    """Those that were taken."""
+    open: dict[str, e.PlanDecisionEvent] = field(default_factory=dict[str, e.PlanDecisionEvent])
+    """Those that wait to be taken."""
+    stopping: e.PlanStoppingEvent | None = None
+    failures: dict[str, str] = field(default_factory=dict[str, str])
+    """Why steps failed that count, first to last."""
+    failed_now: str | None = None
+    """Why the first of them did in this run."""
+    refused: set[Outcome] = field(default_factory=set[Outcome])
+    """What those attempts and revisions of this run came to that a provider refused."""
+    revisions: list[e.PlanRevisedEvent] = field(default_factory=list[e.PlanRevisedEvent])
+    removed: list[RemovedStep] = field(default_factory=list[RemovedStep])
+    is_run: bool = False
+    """Whether what is recorded is the doing of a process that runs the plan."""
+    attached: int = 0
+    """How many processes ran it."""
+    began: float = 0.0
+    """When the last of them took it up, unix seconds."""
+    active_seconds: float = 0.0
+    """How long processes had it; its own clock."""
+    breaks: list[float] = field(default_factory=list[float])
+    """Where on that clock a process took over from another."""
+    updated: float = 0.0
+    """When the last fact was recorded, unix seconds."""
+    left_at: str | None = None
+    """The commit at which a process last left the workspace."""
+    schedule: StepIndex | None = field(default=None, compare=False, repr=False)
+
+    def counted(self) -> dict[str, int]:
+        """Steps per status; those no step has are left out."""
+        return {status.value: self.counts[status] for status in StepStatus if self.counts[status]}
+
+    def open_steps(self) -> list[str]:
+        """The steps that are not final."""
+        return [step_id for step_id, step in self.steps.items() if not step.status.is_final]
+
+    def results(self) -> dict[str, StepResult]:
+        """The last result of each step that has one."""
+        return {step_id: step.result for step_id, step in self.steps.items() if step.result is not None}
+
+    def answers(self) -> dict[str, tuple[str, ...]]:
+        """What was chosen in each decision that was taken."""
+        return {decision_id: taken.selections for decision_id, taken in self.decisions.items()}
+
+    def reused(self) -> dict[str, str]:
+        """By step, the plan whose result stands for it."""
+        return {step_id: step.reused_from for step_id, step in self.steps.items() if step.reused_from is not None}
+
+    def gone(self) -> list[RemovedStep]:
+        """The steps that were removed for good, each as it was when it went the last time."""
+        latest: dict[str, RemovedStep] = {}
+        for removed in self.removed:
+            latest.pop(removed.id, None)
+            latest[removed.id] = removed
+        return [removed for step_id, removed in latest.items() if step_id not in self.steps]
+
+    def spent(self) -> dict[AttemptKey, Spending]:
+        """What each attempt took, those at removed steps too."""
+        every = [*(gone.step for gone in self.removed), *self.steps.values()]
+        return {
+            (step.outline.id, attempt.number): Spending(attempt.result.usage, attempt.result.cost_usd)
+            for step in every
+            for attempt in step.attempts
+        }
+
+
+def at_rest(step: StepState) -> tuple[StepStatus, int]:
+    """The status and attempt of a step once no process runs it."""
+    if step.status in FINAL:
+        return step.status, step.attempt
+    if not step.is_over:
+        return StepStatus.PENDING, step.attempt
+    if step.left is None and step.result is not None:  # its process died before it said so
+        return END_STATUS[step.result.outcome], step.attempt
+    return StepStatus.PENDING, step.attempt + (step.left is Left.RETRYING)
+
+
+def is_about(decision: e.PlanDecisionEvent, step_ids: Container[str | None]) -> bool:
+    """Whether a decision is about an attempt at one of these steps."""
+    return bool(decision.kind) and decision.step_id in step_ids
+
+
+def removed_by(fact: e.PlanRevisedEvent) -> frozenset[str]:
+    """The steps that a revision took out."""
+    return _named(fact, "id", "remove_step")
+
+
+def changed_by(fact: e.PlanRevisedEvent) -> frozenset[str]:
+    """The steps that were there before and are no longer what they were, or come after others."""
+    return _named(fact, "id", "update_step") | _named(fact, "step", "add_edge", "remove_edge")
+
+
+def _named(fact: e.PlanRevisedEvent, name: str, *kinds: str) -> frozenset[str]:
+    """The steps these operations name; what is no operation is for whoever makes the plan of it to refuse."""
+    named = (operation.get(name) for operation in fact.operations if operation.get("op") in kinds)
+    return frozenset(step_id for step_id in named if isinstance(step_id, str))

@@ -1,0 +1,78 @@
+"""Plan folders as version 0.1.0 wrote them, when journals held records of their own: listed, refused in a sentence, not touched."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from planner.plan_folder import list_plans
+from planner.store import PlanStore
+from planner.store_errors import EarlierJournalError
+from tests.e2e.conftest import VibeCommand
+
+EARLIER = Path(__file__).parents[1] / "integration" / "planner" / "earlier_plans"
+NAMES = ("ended", "killed", "paused", "revised")
+SAYS = "was written by vibe 0.1.0 in a form that this version does not read; end the plan with the vibe that began it"
+
+
+@pytest.fixture
+def home(vibe: VibeCommand) -> Path:
+    """One with a copy of each, at home in a workspace that exists."""
+    for name in NAMES:
+        folder = vibe.home / "plans" / name
+        shutil.copytree(EARLIER / name, folder)
+        settings = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps(settings | {"workspace": str(vibe.workdir)}))
+    return vibe.home
+
+
+def digests(home: Path) -> dict[Path, str]:
+    return {
+        path: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted((home / "plans").rglob("*"))
+        if path.is_file() and path.name != "lock"
+    }
+
+
+def test_plans_of_an_earlier_version_are_listed_and_never_changed(home: Path) -> None:
+    before = digests(home)
+    plans = {plan.plan_id: plan for plan in list_plans(home)}
+
+    assert sorted(plans) == sorted(NAMES)
+    assert {name: plan.status for name, plan in plans.items() if plan.problem is None} == {
+        "ended": "completed",
+        "paused": "paused",
+        "revised": "paused",
+    }
+    assert SAYS in str(plans["killed"].problem)
+    for name in NAMES:
+        with pytest.raises(EarlierJournalError, match=r"vibe 0\.1\.0"):
+            PlanStore.open(home, name)
+    assert digests(home) == before
+
+
+COMMANDS: Sequence[tuple[str, ...]] = (
+    ("plan", "resume"),
+    ("plan", "status"),
+    ("plan", "show"),
+    ("plan", "report"),
+    ("plan", "cancel"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_whatever_needs_their_journal_says_which_vibe_can_read_it(
+    home: Path, command: tuple[str, ...], vibe: VibeCommand
+) -> None:
+    before = digests(home)
+    for name in NAMES:
+        done = vibe(*command, name)
+        assert (done.code, done.err.count("\n")) == (3, 1), done.err
+        assert SAYS in done.err
+    assert digests(home) == before
+    assert vibe("plan", "list").out.count("unreadable") == 1

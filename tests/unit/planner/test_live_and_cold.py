@@ -1,0 +1,145 @@
+"""One table of commands, carried out by a run and for a plan that nobody runs: they come to the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ipc.commands import Cancel, Decide, Revise
+from ipc.events import Fact
+from planner.effective import effective_plan
+from planner.journal import SyncPolicy
+from planner.model import PlanStatus, StepStatus
+from planner.records import RunSettings
+from planner.state.commands import Command, Refusal, Start
+from planner.state.decide import carry_out, look
+from planner.state.state import State
+from planner.store import PlanStore
+from tests.fakes.executor import failed
+from tests.unit.planner.facts import began, ended, moved, took_up
+from tests.unit.planner.scripted_run import choice, make_plan, step
+from vibe.core.errors import UsageError
+
+BUSY = "busy"
+"""The step that a run has at work, so that no other starts."""
+PLAN = make_plan(
+    [
+        step(BUSY),
+        step("broken", on_failure="ask"),
+        step("then", "broken"),
+        step("outside", side_effects=True),
+        step("chosen", decision="way"),
+        step("other", when={"way": ["right"]}),
+    ],
+    [choice("way", "left", "right")],
+)
+BEGUN: tuple[Fact, ...] = (
+    took_up(1.0, PLAN),
+    *(began("broken"), ended("broken", failed(detail="no luck"), left="asking")),
+    moved("broken", StepStatus.NEEDS_DECISION, reason="verify", detail="no luck"),
+    began("outside"),
+)
+"""What a process recorded that died: one step asks what becomes of it, one was cut off."""
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    commands: tuple[Command, ...]
+    refused: str = ""
+
+
+def decide(decision_id: str, *chosen: str) -> Decide:
+    return Decide(decision_id=decision_id, selections=chosen)
+
+
+def revise(*operations: dict[str, Any]) -> Revise:
+    return Revise(operations=operations, reason="so")
+
+
+CASES = [
+    Case("one of the plan's own", (decide("way", "left"),)),
+    Case("two, one after the other", (decide("way", "right"), decide("failed:broken:1", "retry"))),
+    Case("a failed step again", (decide("failed:broken:1", "retry"),)),
+    Case("without a failed step", (decide("failed:broken:1", "skip"),)),
+    Case("a failure stands", (decide("failed:broken:1", "stop"),)),
+    Case("what was cut off goes on", (decide("interrupted:outside:1", "again"),)),
+    Case("twice", (decide("way", "left"), decide("way", "right")), "decision 'way': it was taken already: left"),
+    Case("no such decision", (decide("wya", "left"),), "open decisions: failed:broken:1, interrupted:outside:1, way"),
+    Case("no such option", (decide("way", "up"),), "there is no option 'up'; choose from: left, right"),
+    Case("not for a failure", (decide("failed:broken:1", "again"),), "there is no option 'again'"),
+    Case("cancelled", (Cancel(by="me"),)),
+    Case("another title", (revise({"op": "update_step", "id": "other", "changes": {"title": "Other"}}),)),
+    Case("a mended step", (revise({"op": "update_step", "id": "broken", "changes": {"title": "Mended"}}),)),
+    Case("what was cut off is another", (revise({"op": "update_step", "id": "outside", "changes": {"title": "O"}}),)),
+    Case("one more", (revise({"op": "add_step", "step": step("new", "then")}),)),
+    Case("one less", (revise({"op": "remove_step", "id": "then"}),)),
+    Case("no such step", (revise({"op": "remove_step", "id": "nobody"}),), "there is no step 'nobody'"),
+    Case("no operation", (revise({"op": "fly"}),), "is not one of"),
+]
+
+
+def store_of(home: Path) -> PlanStore:
+    source = PLAN.model_dump_json(exclude_unset=True).encode()
+    store = PlanStore.create(home, RunSettings(workspace="/w"), source, sync_policy=SyncPolicy.NEVER)
+    for fact in BEGUN:
+        store.append(fact)
+    return store
+
+
+def live(store: PlanStore, commands: tuple[Command, ...]) -> str:
+    """Have a run carry them out; why one of them could not be."""
+    state = store.folder.state()
+    start = Start(loaded=effective_plan(store.folder, state), width=1, attended=True)
+    for command in (start, *commands):
+        done = carry_out(state, command, 10.0, store.append)
+        if isinstance(done, Refusal):
+            return done.sentence
+    return ""
+
+
+def cold(store: PlanStore, commands: tuple[Command, ...]) -> str:
+    """Have each carried out in the folder; why one of them could not be."""
+    for command in commands:
+        try:
+            store.take(command)
+        except UsageError as error:
+            return str(error)
+    return ""
+
+
+def next_run(store: PlanStore) -> State:
+    """How the plan stands once the next process has taken it up, but for the step that is at work."""
+    state = store.folder.state()
+    loaded = effective_plan(store.folder, state)
+    if state.status is not PlanStatus.CANCELLED and state.stopping is None:
+        carry_out(state, Start(loaded=loaded, width=1, attended=True), 20.0, lambda _: None)
+    return look(state, loaded)
+
+
+def shown(state: State) -> dict[str, Any]:
+    steps = {
+        step_id: (each.status, each.attempt, each.left, each.reason, each.outline.title)
+        for step_id, each in state.steps.items()
+        if step_id != BUSY
+    }
+    return {"steps": steps, "answers": state.answers(), "open": sorted(state.open), "gone": len(state.gone())}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_command_comes_to_the_same_live_and_cold(case: Case, tmp_path: Path) -> None:
+    with store_of(tmp_path / "live") as running, store_of(tmp_path / "cold") as folder:
+        said = live(running, case.commands), cold(folder, case.commands)
+        assert said[0] == said[1]
+        assert (case.refused in said[0]) if case.refused else not said[0]
+        assert shown(next_run(running)) == shown(next_run(folder))
+
+
+def test_a_refused_command_leaves_no_trace(tmp_path: Path) -> None:
+    with store_of(tmp_path) as store:
+        before = (store.folder.path / "journal.jsonl").read_bytes()
+        assert cold(store, (decide("way", "up"),))
+        assert (store.folder.path / "journal.jsonl").read_bytes() == before
