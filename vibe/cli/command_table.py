@@ -27,5 +27,5 @@ COMMANDS = {
 
 
 def module_of(command: str) -> ModuleType:
-    """What carries out a command."""
+    """Return what carries out a command."""
     return importlib.import_module(f"vibe.cli.commands.{command}")

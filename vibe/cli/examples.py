@@ -11,7 +11,7 @@ QUICKSTART = "quickstart.json"
 
 
 def quickstart_file() -> Path:
-    """Where the demonstration lies: in the installed package, or in the checkout that it runs from.
+    """Return where the demonstration lies: in the installed package, or in the checkout that it runs from.
 
     Raises:
         EnvironmentFailure: it is in neither.

@@ -67,7 +67,7 @@ class Parser(argparse.ArgumentParser):
         raise CommandLineError(f"{_with_hint(message, self.options())}; see `{self.prog} --help`")
 
     def _missing(self, names: str) -> str:
-        """What has to be added to the words; where it is a command, those there are."""
+        """Return what has to be added to the words; where it is a command, those there are."""
         if names != "COMMAND":
             return f"{names} is missing: add it"
         commands = [word for word in self.own_words() if not word.startswith("-")]

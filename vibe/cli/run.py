@@ -75,7 +75,7 @@ def exit_code_of(error: Exception) -> ExitCode:
 
 
 def _told() -> tuple[type[Exception], ...]:
-    """What users read as it is."""
+    """Return what users read as it is."""
     from ipc.errors import IpcError  # noqa: PLC0415  costs what --help must not
 
     return (VibeError, IpcError)

@@ -157,19 +157,19 @@ def settle(stream: TextIO, seconds: float | None = None) -> None:
 
 
 def waiting(stream: TextIO) -> int:
-    """How many bytes its reader has still to take."""
+    """Return how many bytes its reader has still to take."""
     outlet = _outlet(stream)
     return outlet.waiting if outlet else 0
 
 
 def has_failed(stream: TextIO) -> bool:
-    """Whether nothing more can be written to it: its reader is gone, or there is a problem."""
+    """Return whether nothing more can be written to it: its reader is gone, or there is a problem."""
     outlet = _outlet(stream)
     return outlet is not None and outlet.problem is not None
 
 
 def problem_of(stream: TextIO) -> OSError | None:
-    """Why something could not be written, if so; a reader that went away is none."""
+    """Return why something could not be written, if so; a reader that went away is none."""
     outlet = _outlet(stream)
     problem = outlet.problem if outlet else None
     return None if isinstance(problem, BrokenPipeError) else problem

@@ -271,7 +271,7 @@ class _Chat:
             return loop.broken_off(error)
 
     def _told(self) -> str:
-        """What the agent is told: the skill that the prompt names, and files it mentions, read."""
+        """Return what the agent is told: the skill that the prompt names, and files it mentions, read."""
         return with_mentioned_files(self._taught.calls.prompt(self._prompt), self._workspace())
 
     def _workspace(self) -> Workspace:
@@ -298,7 +298,7 @@ class _Chat:
         return (FileHistory(partial(self._session.snapshots, self._engine.environ), harmless),)
 
     def _context(self) -> AgentContext:
-        """What this agent has, and passes on to those it starts."""
+        """Return what this agent has, and passes on to those it starts."""
         engine = self._engine
         return AgentContext(
             run=RunContext(base_prompt=engine.base_prompt, confinement=engine.confinement),
@@ -316,7 +316,7 @@ class _Chat:
         )
 
     def _kit(self, background: BackgroundCommands) -> AgentKit:
-        """What the agent works with; reads files."""
+        """Return what the agent works with; reads files."""
         engine, session = self._engine, self._session
         context, folder = self._context(), session.folder.path / "subagents"
         self._spawner = SpawnPool(engine.agents, engine.config.subagents).below(session.session_id, context, folder)

@@ -237,7 +237,7 @@ def _remove_unlogged(sessions: Path) -> None:
 
 
 def _repairs(dropped_bytes: int, closed_calls: int) -> str:
-    """What resuming had to mend, as a sentence; empty: nothing."""
+    """Return what resuming had to mend, as a sentence; empty: nothing."""
     parts: list[str] = []
     if dropped_bytes:
         parts.append(f"{dropped_bytes} bytes of a message that was not written to its end were dropped")

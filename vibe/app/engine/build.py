@@ -90,7 +90,7 @@ class Engine:
     def workspace(
         self, root: Path, *, extra_roots: tuple[Path, ...] = (), read_roots: tuple[Path, ...] = ()
     ) -> Workspace:
-        """What an agent in ``root`` may touch: its tools have the bounds that its commands have. Reads the file system."""
+        """Return what an agent in ``root`` may touch: its tools have the bounds that its commands have. Reads the file system."""
         bounds = bounds_of(self.confinement, self.environ)
         return Workspace(root=root, extra_roots=extra_roots, read_roots=read_roots, bounds=bounds)
 
@@ -160,12 +160,12 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
 
 
 def network_flags(*, on: bool) -> Mapping[str, Any]:
-    """What ``--network`` sets."""
+    """Return what ``--network`` sets."""
     return {"sandbox.network": Network.ON.value} if on else {}
 
 
 def _confinement(host: Host, loaded: LoadedConfig, workdir: Path) -> Confinement:
-    """What confines commands; where that is required, it is seen to now that something does."""
+    """Return what confines commands; where that is required, it is seen to now that something does."""
     config = loaded.config
     keys = [*(one.api_key_env_var for one in config.providers), *(one.api_key_env for one in config.mcp_servers)]
     confinement = Confinement(loaded.config.sandbox, loaded.environ, host.home, keys=keys)

@@ -58,7 +58,7 @@ class Publishing:
     heard: WarningLog
 
     def warnings(self, others: Iterable[str] = ()) -> list[str]:
-        """What the run's record warns of: ``others``, what was announced, and what the bus could not do."""
+        """Return what the run's record warns of: ``others``, what was announced, and what the bus could not do."""
         return self.heard.after((*others, *(warning.message for warning in self.bus.warnings)))
 
     async def about(self, workspace: Path, title: str, *, plan_id: str | None = None) -> Publishing:

@@ -41,7 +41,7 @@ def allow_open_files() -> None:
 
 
 def steps_at_once(wanted: int) -> int:
-    """How many of ``wanted`` steps can work side by side, by the files this process may still open; at least 1."""
+    """Return how many of ``wanted`` steps can work side by side, by the files this process may still open; at least 1."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return wanted

@@ -91,7 +91,7 @@ class RequestBoard:
         return refusal("refused", f"it was {_verb(first)} before, by {first.by}")
 
     def _settle(self, entry: _Open, answer: ApprovalAnswer) -> bool:
-        """Whether this is the first answer, and so the one that holds."""
+        """Return whether this is the first answer, and so the one that holds."""
         with self._lock:
             if entry.answer is not None:
                 return False

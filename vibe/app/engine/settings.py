@@ -80,7 +80,7 @@ class Settings:
         return shown(path, self._user_home)
 
     def writer(self, *, project: bool, key: str = "") -> ConfigWriter:
-        """What changes one of the files; a draft that would not do is refused.
+        """Return what changes one of the files; a draft that would not do is refused.
 
         ``key`` is the one that will be changed: faults that were there before and have nothing to do with it don't matter.
         """
@@ -111,7 +111,7 @@ class Settings:
         return ()
 
     def value_of(self, key: str, word: str) -> Any:
-        """What a word from the command line means for a setting.
+        """Return what a word from the command line means for a setting.
 
         Raises:
             ConfigError: there is no such setting.
@@ -161,7 +161,7 @@ def _section(table: Key) -> type[BaseModel]:
 
 
 def _about(problem: ConfigError, key: str) -> bool:
-    """Whether a problem is with a key, with what stands in it, or with the file as a whole."""
+    """Return whether a problem is with a key, with what stands in it, or with the file as a whole."""
     return not problem.key or problem.key.startswith(key) or key.startswith(problem.key)
 
 

@@ -118,7 +118,7 @@ def _model(config: VibeConfig, environ: Mapping[str, str], *, online: bool) -> I
 
 
 def _reachable(address: str) -> Finding:
-    """Whether a connection to the server's address can be opened; nothing is sent."""
+    """Return whether a connection to the server's address can be opened; nothing is sent."""
     import socket  # noqa: PLC0415  only where somebody asked for the network
 
     parts = urlsplit(address)

@@ -52,7 +52,7 @@ class PermissionCheck:
         self._first = next(iter(self._tool.get_parameters().get("properties", {})), None)
 
     def decide(self, given: str | Mapping[str, Any]) -> Decision:
-        """What becomes of a call with these arguments; a text stands for the tool's first one.
+        """Return what becomes of a call with these arguments; a text stands for the tool's first one.
 
         Raises:
             ToolArgumentsError: they don't fit the tool.

@@ -110,7 +110,7 @@ class StepView:
         return None if self.started_at is None else max(0.0, now - self.started_at)
 
     def doing(self) -> str:
-        """What it does now: a question to a person first, then a tool at work, then the model."""
+        """Return what it does now: a question to a person first, then a tool at work, then the model."""
         if self.requests:
             return next(reversed(self.requests.values()))
         if self.open_calls:
@@ -171,7 +171,7 @@ class StepView:
 
 
 def _called(event: ToolCallEvent) -> str:
-    """What is at work; the host's own commands as a shell would show them."""
+    """Return what is at work; the host's own commands as a shell would show them."""
     command = event.arguments.get("command") if event.tool == HOST_TOOL else None
     if command is None:
         return event.summary or event.tool

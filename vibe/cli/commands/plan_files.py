@@ -134,7 +134,7 @@ def _show(found: _Found, output: str, env: CliEnvironment) -> None:
 
 
 def _about(plan: Plan) -> list[str]:
-    """What the whole plan is bounded by, and what is to be decided in it."""
+    """Return what the whole plan is bounded by, and what is to be decided in it."""
     budget = plan.budget.model_dump(exclude_none=True) if plan.budget else {}
     lines = [f"budget: {', '.join(f'{name} {value}' for name, value in budget.items())}"] if budget else []
     if plan.max_parallel_steps:

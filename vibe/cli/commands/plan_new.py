@@ -82,7 +82,7 @@ def _goal(words: list[str], env: CliEnvironment) -> str:
 
 
 def _target(name: str | None, env: CliEnvironment) -> Path | None:
-    """Where the plan goes; seen to before anything is spent on it."""
+    """Return where the plan goes; seen to before anything is spent on it."""
     if name is None or name == "-":
         return None
     path = env.cwd / Path(name).expanduser()
@@ -94,7 +94,7 @@ def _target(name: str | None, env: CliEnvironment) -> Path | None:
 
 
 def _person(output: str, env: CliEnvironment) -> UserInput | None:
-    """Who answers the planner's question: somebody at a terminal, if stdout is theirs, too."""
+    """Return who answers the planner's question: somebody at a terminal, if stdout is theirs, too."""
     if output != "text" or not (env.stdout.isatty() and env.stdin.isatty()):
         return None
     from vibe.cli.terminal.prompt_queue import TerminalDesk  # noqa: PLC0415  only for a terminal

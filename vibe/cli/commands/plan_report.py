@@ -54,7 +54,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
 
 
 def format_of(flag: str, name: str) -> ReportFormat:
-    """What a file of that name holds.
+    """Return what a file of that name holds.
 
     Raises:
         ReportNameError: its name does not say.
@@ -66,7 +66,7 @@ def format_of(flag: str, name: str) -> ReportFormat:
 
 
 def report_path(flag: str, name: str, env: CliEnvironment) -> Path:
-    """Where a report goes.
+    """Return where a report goes.
 
     Raises:
         CommandLineError: its folder is not there.

@@ -89,7 +89,7 @@ def _run_new(
 
 
 def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
-    """What writes the report of a plan, by its id, to ``file``.
+    """Return what writes the report of a plan, by its id, to ``file``.
 
     Raises:
         ReportNameError: the file's name does not say what it is to hold.
@@ -167,7 +167,7 @@ def _decisions(given: list[str]) -> dict[str, tuple[str, ...]]:
 
 @contextmanager
 def _audience(args: argparse.Namespace, env: CliEnvironment) -> Generator[Audience]:
-    """Who watches: JSON lines, a live tree with somebody at the keyboard, or plain lines."""
+    """Yield who watches: JSON lines, a live tree with somebody at the keyboard, or plain lines."""
     if args.output == "streaming":
         yield Audience(listeners=[JsonLinesSink(env.stdout)], waits=args.wait)
     elif args.output == "json":

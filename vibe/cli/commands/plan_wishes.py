@@ -59,7 +59,7 @@ def write_done(done: Done, output: str, env: CliEnvironment, lines: tuple[str, .
 
 
 def _next_command(done: Done, env: CliEnvironment) -> str | None:
-    """What runs the rest of a plan that nobody runs."""
+    """Return what runs the rest of a plan that nobody runs."""
     if done.running:
         return None
     goes_on = find_plan(env.home, done.plan_id).state().status in RESUMABLE

@@ -83,7 +83,7 @@ def _person(args: argparse.Namespace, env: CliEnvironment) -> Person | None:
 
 
 def _in_foreground(terminal: TextIO) -> bool:
-    """Whether keys reach this process: a job in the background would be stopped where it listens."""
+    """Return whether keys reach this process: a job in the background would be stopped where it listens."""
     try:
         return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
     except OSError:  # not its controlling terminal: there are no jobs

@@ -30,7 +30,7 @@ ELSEWHERE = {
 
 
 def parser_of(words: Sequence[str]) -> Parser:
-    """What reads the words: the parser of the command they begin with, else that of a prompt.
+    """Return what reads the words: the parser of the command they begin with, else that of a prompt.
 
     Raises:
         CommandLineError: they begin with what is meant as a command, and is none.
@@ -47,7 +47,7 @@ def parser_of(words: Sequence[str]) -> Parser:
 
 
 def _refusal(words: Sequence[str]) -> str | None:
-    """Why the words are no prompt, if they begin with one word by itself that looks like a command."""
+    """Return why the words are no prompt, if they begin with one word by itself that looks like a command."""
     if not words or not re.fullmatch(r"[A-Za-z][A-Za-z-]*", words[0]) or any(word in ASKING for word in words):
         return None
     import difflib  # noqa: PLC0415  most lines begin with a command or a flag

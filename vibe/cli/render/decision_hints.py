@@ -15,7 +15,7 @@ ID_LENGTH = 8
 
 
 def decide_command(plan_id: str, decision: Decision) -> str:
-    """What takes the decision, but for the option."""
+    """Return what takes the decision, but for the option."""
     return f"vibe plan decide {plan_id} {decision.id} {'OPTION...' if decision.multi_select else 'OPTION'}"
 
 

@@ -11,7 +11,7 @@ PERMIT = "--approve edits (or --auto-approve)"
 
 
 def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None) -> list[str]:
-    """How to have the steps done again that failed in a run with that outcome; nothing if none did."""
+    """Return how to have the steps done again that failed in a run with that outcome; nothing if none did."""
     more = f"give the whole plan more with: vibe plan edit {plan_id} --max-tokens N (or --max-price, --max-seconds)"
     if not failed:
         return [more] if outcome is Outcome.LIMIT else []

@@ -68,7 +68,7 @@ def _why(step: StepRecord) -> str:
 
 
 def _command_output(steps: Sequence[StepRecord], plan_id: str) -> list[str]:
-    """What failed commands and checks said, and the last lines of the others, where test runners say how it went."""
+    """Return what failed commands and checks said, and the last lines of the others, where test runners say how it went."""
     lines: list[str] = []
     for step in steps:
         failed = step.printed.splitlines()

@@ -81,7 +81,7 @@ class ProgressLines:
                 return _trouble(event)
 
     def _step(self, event: PlanStepUpdateEvent) -> str:
-        """What a transition means to a person; waiting, which most steps begin with, means nothing."""
+        """Return what a transition means to a person; waiting, which most steps begin with, means nothing."""
         tokens = self._tokens.get(event.step_id, 0)
         spent = f" after {event.duration_s:.1f} s" if event.duration_s is not None else ""
         spent += f", {tokens:,} tokens" if tokens else ""

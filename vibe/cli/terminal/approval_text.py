@@ -56,14 +56,14 @@ def question_text(request: ApprovalRequest, step_title: str = "") -> str:
 
 
 def _why(request: ApprovalRequest) -> str:
-    """Why a person is asked."""
+    """Return why a person is asked."""
     if request.rule == "permission":
         return request.reason
     return f"asked because {request.reason or request.rule}"
 
 
 def prompt_of(request: ApprovalRequest) -> str:
-    """What can be answered."""
+    """Return what can be answered."""
     return EDIT_PROMPT if _is_edit(request) else PROMPT
 
 
@@ -102,7 +102,7 @@ def _shown(char: str) -> str:
 
 
 def _is_repeated(request: ApprovalRequest) -> bool:
-    """Whether the arguments below say the same again."""
+    """Return whether the arguments below say the same again."""
     shown = {value for value in request.arguments.values() if isinstance(value, str)}
     return any(request.summary in {value, f"{request.tool} {value}", f"{request.tool}: {value}"} for value in shown)
 

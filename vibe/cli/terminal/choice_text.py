@@ -86,7 +86,7 @@ def prompt_text(choosing: Choosing) -> str:
 
 
 def read_choice(line: str, choosing: Choosing) -> Reading:
-    """What a typed line means."""
+    """Return what a typed line means."""
     text = line.strip(" \t\r\n")
     if line == ESCAPE:
         return Declined()

@@ -103,7 +103,7 @@ class Keyboard:
         return line.decode(errors="replace")
 
     def _read(self) -> bytes | None:
-        """What there is to read; None: nothing yet.
+        """Return what there is to read; None: nothing yet.
 
         Raises:
             KeyboardGoneError: the terminal has been closed.
@@ -125,7 +125,7 @@ class Keyboard:
         _set(self._fd, changed)
 
     async def _behind_sequence(self) -> bytes | None:
-        """What was typed behind the sequence of another key, an arrow for one; None: it was the Esc key itself.
+        """Return what was typed behind the sequence of another key, an arrow for one; None: it was the Esc key itself.
 
         Only a terminal that does not wait for the end of a line hands over what came behind.
         """
@@ -178,7 +178,7 @@ def _foreground(out: TextIO) -> int | None:
 
 
 def _is_in_background(fd: int) -> bool:
-    """Whether changing the terminal would stop this process."""
+    """Return whether changing the terminal would stop this process."""
     with suppress(OSError):
         return os.tcgetpgrp(fd) != os.getpgrp()
     return False

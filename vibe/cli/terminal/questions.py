@@ -44,7 +44,7 @@ class TerminalUserInput:
 
 
 async def ask_choice(conversation: Conversation, choosing: Choosing) -> Picked | None:
-    """What the person picked or said; None: they would rather not.
+    """Return what the person picked or said; None: they would rather not.
 
     Raises:
         OSError: the terminal is gone.

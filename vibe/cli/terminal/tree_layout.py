@@ -62,7 +62,7 @@ def _has_second_row(step: StepView) -> bool:
 
 
 def _by_interest(state: RunView) -> Iterator[StepView]:
-    """What somebody wants to see, most wanted first; a step may come twice."""
+    """Yield what somebody wants to see, most wanted first; a step may come twice."""
     yield from state.running.values()
     yield from state.replanning.values()
     yield from reversed(state.failed.values())
