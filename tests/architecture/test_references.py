@@ -16,7 +16,7 @@ import pytest
 from tests.architecture.project import ROOT, shown
 from vibe.app.engine.result_record import AgentRecord, RunRecord, StepRecord
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.parser import Shown
+from vibe.cli.parser import TextRequested
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
 from vibe.core.tools.permissions import Denial
@@ -113,7 +113,7 @@ def check_call(words: list[str]) -> None:
     parsers = cast("list[ArgumentParser]", list(cast("Callable[[], Any]", SCRIPT["parsers"])()))
     known = {parser.prog: parser for parser in parsers}
     length = next(length for length in (2, 1, 0) if " ".join([name, *rest[:length]]) in known)
-    with suppress(Shown):  # --help and --version are calls as well
+    with suppress(TextRequested):  # --help and --version are calls as well
         if given := rest[length:]:
             known[" ".join([name, *rest[:length]])].parse_args(given)
 

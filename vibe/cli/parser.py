@@ -19,7 +19,7 @@ class CommandLineError(UsageError):
     """The words of the command line are wrong."""
 
 
-class Shown(Exception):
+class TextRequested(Exception):
     """The words asked for a text instead of work; ``text`` is it."""
 
     def __init__(self, text: str) -> None:
@@ -32,7 +32,7 @@ class ShowHelp(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         """Raise it."""
-        raise Shown(parser.format_help())
+        raise TextRequested(parser.format_help())
 
 
 class ShowVersion(argparse.Action):
@@ -40,7 +40,7 @@ class ShowVersion(argparse.Action):
 
     def __call__(self, *_: object) -> NoReturn:
         """Raise it."""
-        raise Shown(f"vibe {__version__}\n")
+        raise TextRequested(f"vibe {__version__}\n")
 
 
 class Parser(argparse.ArgumentParser):

@@ -9,7 +9,7 @@ from vibe.cli.commands.whole_parser import parser_of
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.log_file import logging_to
-from vibe.cli.parser import Shown
+from vibe.cli.parser import TextRequested
 from vibe.cli.streams import problem_of, settle, unwritten
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import EnvironmentFailure, UsageError, VibeError, innermost
@@ -84,7 +84,7 @@ def _told() -> tuple[type[Exception], ...]:
 def _dispatch(words: list[str], env: CliEnvironment) -> int:
     try:
         args = parser_of(words).parse_args(words)
-    except Shown as shown:
+    except TextRequested as shown:
         env.stdout.write(shown.text)
         return ExitCode.DONE
     return int(module_of(words[0] if words and words[0] in COMMANDS else "prompt").run(args, env))

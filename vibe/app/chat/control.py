@@ -12,7 +12,7 @@ from ipc.commands import Cancel, Reply, Wish, tag_of
 from ipc.control import refusal
 
 
-class ChatWishes:
+class ChatControl:
     """Called from the control server's thread; what is asked before the prompt's turn comes counts from then on."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from subagents.agent.run_context import AgentContext, RunContext
 from subagents.agent.spawner import Spawner, SpawnPool
 from subagents.executor import AgentUsage, total_usage
 from vibe import __version__
-from vibe.app.chat.control import ChatWishes
+from vibe.app.chat.control import ChatControl
 from vibe.app.chat.mentions import with_mentioned_files
 from vibe.app.chat.session import ChatSession, SessionOpening
 from vibe.app.engine.build import Engine, EngineRequest, build_engine
@@ -96,7 +96,7 @@ async def run_chat(
         EnvironmentFailure, ipc.errors.IpcError: key, disk or bus.
     """
     parts = await anyio.to_thread.run_sync(_prepare, request, host, person)
-    wishes = ChatWishes()
+    wishes = ChatControl()
     try:
         async with (
             tool_servers(parts.engine, host, request.workdir) as servers,
@@ -199,7 +199,7 @@ class _Chat:
         self._environment_failed = False
         self._spawner: Spawner | None = None
 
-    async def run(self, wishes: ChatWishes) -> RunRecord:
+    async def run(self, wishes: ChatControl) -> RunRecord:
         sink = self._sink
         deadline = anyio.current_time() + (self._request.time_limit or float("inf"))
         starting, scope = anyio.CancelScope(deadline=deadline), anyio.CancelScope(deadline=deadline)

@@ -27,7 +27,7 @@ _NAMES_A_VARIABLE = frozenset({"api_key_env_var", "api_key_env", "api_key_header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class ShownSetting:
     """A setting as it is: dotted key, value as JSON would have it, and where it was set."""
 
     key: str
@@ -119,7 +119,7 @@ class Settings:
         parsed = parse_key(key)
         return parse_word(word, _annotation(parsed))
 
-    def get(self, key: str) -> tuple[Setting, ...]:
+    def get(self, key: str) -> tuple[ShownSetting, ...]:
         """The setting of that name, or those of the table; secrets are masked.
 
         Raises:
@@ -136,7 +136,7 @@ class Settings:
             raise UnknownSettingError(parsed)
         return found
 
-    def shown(self) -> Iterator[Setting]:
+    def shown(self) -> Iterator[ShownSetting]:
         """Every setting in the order of the reference; secrets are masked."""
         loaded = self.load()
         for key, value in _flat(loaded.config, ()):
@@ -148,7 +148,7 @@ class Settings:
                 ),
                 "default",
             )
-            yield Setting(key=written(key), value=_masked(key, value, loaded.environ), origin=origin)
+            yield ShownSetting(key=written(key), value=_masked(key, value, loaded.environ), origin=origin)
 
 
 def _section(table: Key) -> type[BaseModel]:

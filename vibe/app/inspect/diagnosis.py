@@ -27,7 +27,7 @@ CONNECT_SECONDS = 5
 HTTPS_PORT, HTTP_PORT = 443, 80
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """How something stands: fine, worse than it could be, or such that runs fail."""
 
     OK = "ok"
@@ -40,7 +40,7 @@ class Finding:
     """One thing that was looked at."""
 
     subject: str
-    state: State
+    state: CheckState
     detail: str
 
 
@@ -56,11 +56,11 @@ def _findings(host: Host, workdir: Path, *, trust: bool, online: bool) -> Iterat
     try:
         loaded = load_config(ConfigRequest(home=host.home, workdir=workdir, environ=host.environ, trust_workdir=trust))
     except VibeError as error:
-        yield Finding(subject="config", state=State.FAILED, detail=str(error))
+        yield Finding(subject="config", state=CheckState.FAILED, detail=str(error))
     else:
         yield _ok("config", _config_files(host, workdir, loaded))
         for warning in loaded.warnings:
-            yield Finding(subject="config", state=State.WARNING, detail=redact(warning, loaded.environ))
+            yield Finding(subject="config", state=CheckState.WARNING, detail=redact(warning, loaded.environ))
         for note in loaded.foreign:
             yield _ok("config", redact(note, loaded.environ))
         yield from _model(loaded.config, loaded.environ, online=online)
@@ -71,7 +71,7 @@ def _findings(host: Host, workdir: Path, *, trust: bool, online: bool) -> Iterat
 
 
 def _ok(subject: str, detail: str) -> Finding:
-    return Finding(subject=subject, state=State.OK, detail=detail)
+    return Finding(subject=subject, state=CheckState.OK, detail=detail)
 
 
 def _home(home: Path) -> Finding:
@@ -82,7 +82,7 @@ def _home(home: Path) -> Finding:
         probe.unlink()
     except OSError as error:
         detail = f"{home} can't be written ({error.strerror}): set VIBE_HOME to a folder that can"
-        return Finding(subject="home", state=State.FAILED, detail=detail)
+        return Finding(subject="home", state=CheckState.FAILED, detail=detail)
     return _ok("home", f"{home}{'' if home.exists() else ' (made when something is kept there)'}")
 
 
@@ -102,7 +102,7 @@ def _model(config: VibeConfig, environ: Mapping[str, str], *, online: bool) -> I
     if model is None or provider is None:
         missing = "model" if model is None else "provider"
         detail = f"active_model {config.active_model!r}: there is no such {missing}"
-        yield Finding(subject="model", state=State.FAILED, detail=detail)
+        yield Finding(subject="model", state=CheckState.FAILED, detail=detail)
         return
     yield _ok("model", f"{model.key} at {provider.name} ({provider.backend.value})")
     wanted = provider.api_key_env_var
@@ -110,7 +110,7 @@ def _model(config: VibeConfig, environ: Mapping[str, str], *, online: bool) -> I
     present = [name for name in known if environ.get(name)]
     if wanted and wanted not in present:
         detail = f"{wanted} is not set: set it, or choose another model"
-        yield Finding(subject="keys", state=State.FAILED, detail=detail)
+        yield Finding(subject="keys", state=CheckState.FAILED, detail=detail)
     else:
         yield _ok("keys", f"set: {', '.join(present)}" if present else "no API key needed")
     if online and provider.backend is not BackendKind.SCRIPTED:
@@ -127,7 +127,7 @@ def _reachable(address: str) -> Finding:
         socket.create_connection((parts.hostname or "", port), CONNECT_SECONDS).close()
     except OSError as error:
         detail = f"{parts.hostname}:{port} can't be reached: {error.strerror or error}"
-        return Finding(subject="network", state=State.FAILED, detail=detail)
+        return Finding(subject="network", state=CheckState.FAILED, detail=detail)
     return _ok("network", f"{parts.hostname}:{port} can be reached")
 
 
@@ -135,9 +135,9 @@ def _sandbox(mode: SandboxMode) -> Finding:
     try:
         choice = choose_sandbox(mode)
     except VibeError as error:
-        return Finding(subject="sandbox", state=State.FAILED, detail=str(error))
+        return Finding(subject="sandbox", state=CheckState.FAILED, detail=str(error))
     if choice.sandbox is None:
-        state = State.OK if mode is SandboxMode.OFF else State.WARNING
+        state = CheckState.OK if mode is SandboxMode.OFF else CheckState.WARNING
         return Finding(subject="sandbox", state=state, detail=f"none ({choice.reason}): commands run unconfined")
     limits = f", but {choice.sandbox.limits}" if choice.sandbox.limits else ""
     return _ok("sandbox", f"{choice.reason} (mode {mode.value}){limits}")
@@ -146,14 +146,14 @@ def _sandbox(mode: SandboxMode) -> Finding:
 def _ripgrep() -> Finding:
     found = find_ripgrep(None)
     if found is None:
-        return Finding(subject="ripgrep", state=State.WARNING, detail="not found: searching is slower without it")
+        return Finding(subject="ripgrep", state=CheckState.WARNING, detail="not found: searching is slower without it")
     return _ok("ripgrep", f"{found} ({_first_line([found, '--version'])})")
 
 
 def _program(name: str, without: str) -> Finding:
     found = shutil.which(name)
     if found is None:
-        return Finding(subject=name, state=State.WARNING, detail=f"not found: {without}")
+        return Finding(subject=name, state=CheckState.WARNING, detail=f"not found: {without}")
     return _ok(name, f"{found} ({_first_line([found, '--version'])})")
 
 
@@ -162,7 +162,7 @@ def _package(name: str, what: str, without: str) -> Finding:
         __import__(name)
         return _ok(name, f"{what}, {metadata.version(name)}")
     except (ImportError, OSError, metadata.PackageNotFoundError) as error:
-        return Finding(subject=name, state=State.FAILED, detail=f"{what} can't be loaded ({error}): {without}")
+        return Finding(subject=name, state=CheckState.FAILED, detail=f"{what} can't be loaded ({error}): {without}")
 
 
 def _first_line(argv: list[str]) -> str:

@@ -27,7 +27,7 @@ class ConfiguredModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class ModelOffer:
     """The names a provider answered with, or the ``problem`` with asking it."""
 
     provider: str
@@ -40,7 +40,7 @@ class ModelListing:
     """What ``vibe models`` tells. ``offers`` is empty unless the providers were asked."""
 
     configured: tuple[ConfiguredModel, ...]
-    offers: tuple[Offer, ...]
+    offers: tuple[ModelOffer, ...]
     warnings: tuple[str, ...]
 
 
@@ -88,7 +88,7 @@ def _can_be_asked(provider: ProviderConfig, environ: Mapping[str, str]) -> bool:
     return provider.backend is not BackendKind.SCRIPTED and (not key or bool(environ.get(key)))
 
 
-def _offer(provider: ProviderConfig, environ: Mapping[str, str]) -> Offer:
+def _offer(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer:
     key = environ.get(provider.api_key_env_var) if provider.api_key_env_var else None
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     httpx = import_httpx()
@@ -96,13 +96,13 @@ def _offer(provider: ProviderConfig, environ: Mapping[str, str]) -> Offer:
         with httpx.Client(verify=system_tls(), timeout=PATIENCE_SECONDS) as client:
             response = client.get(f"{provider.api_base.rstrip('/')}/models", headers=headers)
             response.raise_for_status()
-            return Offer(provider=provider.name, models=_names(_Models.model_validate_json(response.content).data))
+            return ModelOffer(provider=provider.name, models=_names(_Models.model_validate_json(response.content).data))
     except httpx.HTTPStatusError as error:
-        return Offer(provider=provider.name, problem=f"{error.request.url} answered {error.response.status_code}")
+        return ModelOffer(provider=provider.name, problem=f"{error.request.url} answered {error.response.status_code}")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return Offer(provider=provider.name, problem=f"{provider.api_base} can't be reached: {error}")
+        return ModelOffer(provider=provider.name, problem=f"{provider.api_base} can't be reached: {error}")
     except ValidationError:
-        return Offer(provider=provider.name, problem=f"{provider.api_base}/models is not a list of models")
+        return ModelOffer(provider=provider.name, problem=f"{provider.api_base}/models is not a list of models")
 
 
 def _names(listed: Sequence[_Named]) -> tuple[str, ...]:

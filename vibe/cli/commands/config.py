@@ -7,7 +7,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from vibe.app.engine.settings import Setting, Settings
+from vibe.app.engine.settings import Settings, ShownSetting
 from vibe.cli.arguments import existing_folder
 from vibe.cli.editor import open_editor
 from vibe.cli.environment import CliEnvironment
@@ -69,7 +69,7 @@ def _get(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> N
         env.stdout.write("".join(f"{_line(setting, origin=False)}\n" for setting in found))
 
 
-def _line(setting: Setting, *, origin: bool) -> str:
+def _line(setting: ShownSetting, *, origin: bool) -> str:
     value = "(not set)" if setting.value is None else json.dumps(setting.value, ensure_ascii=False)
     where = f"  # {one_line(setting.origin)}" if origin else ""
     return one_line(f"{setting.key} = {value}", LONGEST) + where

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 
-from vibe.app.inspect.diagnosis import Finding, State, diagnose
+from vibe.app.inspect.diagnosis import CheckState, Finding, diagnose
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import one_line
 
 DETAIL_LENGTH = 600
-MARKS = {State.OK: "ok  ", State.WARNING: "warn", State.FAILED: "FAIL"}
+MARKS = {CheckState.OK: "ok  ", CheckState.WARNING: "warn", CheckState.FAILED: "FAIL"}
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         env.stdout.write(json.dumps({"findings": rows}, indent=2, ensure_ascii=False) + "\n")
     else:
         env.stdout.write("".join(map(_line, findings)))
-    failed = any(finding.state is State.FAILED for finding in findings)
+    failed = any(finding.state is CheckState.FAILED for finding in findings)
     return ExitCode.ENVIRONMENT if failed else ExitCode.DONE
 
 

@@ -6,13 +6,13 @@ import argparse
 
 from vibe.cli.commands.whole_parser import parser_of
 from vibe.cli.environment import CliEnvironment
-from vibe.cli.parser import Shown
+from vibe.cli.parser import TextRequested
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Print the help."""
     try:
         parser_of(args.words[:1]).parse_args([*args.words, "--help"])
-    except Shown as shown:
+    except TextRequested as shown:
         env.stdout.write(shown.text)
     return 0

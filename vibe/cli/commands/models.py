@@ -12,7 +12,7 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import one_line
 
 if TYPE_CHECKING:
-    from vibe.app.inspect.model_listing import ConfiguredModel, ModelListing, Offer
+    from vibe.app.inspect.model_listing import ConfiguredModel, ModelListing, ModelOffer
 
 LONGEST = 400
 
@@ -48,7 +48,7 @@ def _configured_line(entry: ConfiguredModel, width: int) -> str:
     return f"{'*' if entry.active else ' '} {one_line(model.key, LONGEST):<{width}}  {about}"
 
 
-def _offer_lines(offer: Offer) -> list[str]:
+def _offer_lines(offer: ModelOffer) -> list[str]:
     if offer.problem:
         return [one_line(f"{offer.provider}: {offer.problem}", LONGEST)]
     return [f"{one_line(offer.provider, LONGEST)} offers:", *(f"  {one_line(name, LONGEST)}" for name in offer.models)]

@@ -97,10 +97,10 @@ def _person(output: str, env: CliEnvironment) -> UserInput | None:
     """Return who answers the planner's question: somebody at a terminal, if stdout is theirs, too."""
     if output != "text" or not (env.stdout.isatty() and env.stdin.isatty()):
         return None
-    from vibe.cli.terminal.prompt_queue import TerminalDesk  # noqa: PLC0415  only for a terminal
+    from vibe.cli.terminal.prompt_queue import PromptQueue  # noqa: PLC0415  only for a terminal
     from vibe.cli.terminal.questions import TerminalUserInput  # noqa: PLC0415  as above
 
-    return TerminalUserInput(TerminalDesk(env))
+    return TerminalUserInput(PromptQueue(env))
 
 
 def _save(plan: Repaired, path: Path) -> OSError | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from anyio import to_thread
 
 from vibe.cli.terminal.approval_text import UNCLEAR, parse_answer, prompt_of, question_text
-from vibe.cli.terminal.prompt_queue import Conversation, TerminalDesk
+from vibe.cli.terminal.prompt_queue import Conversation, PromptQueue
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
 
 NOBODY = ApprovalAnswer(allow=False, reason="the terminal was closed before anybody answered")
@@ -19,7 +19,7 @@ class TerminalApprover:
     ``step_of`` tells the title of the step that asks by the id of its request; it may wait for a picture.
     """
 
-    def __init__(self, desk: TerminalDesk, step_of: Callable[[str], str]) -> None:
+    def __init__(self, desk: PromptQueue, step_of: Callable[[str], str]) -> None:
         self._desk = desk
         self._step_of = step_of
 

@@ -14,7 +14,7 @@ _NUMBERS = re.compile(r"[\d\s,;.)]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class MenuItem:
     """One answer to pick: a label, and a word about it or none."""
 
     label: str
@@ -28,7 +28,7 @@ class Choosing:
     ``declines`` says what Esc (and, without a default, Enter) does.
     """
 
-    options: tuple[Option, ...]
+    options: tuple[MenuItem, ...]
     several: bool = False
     default: tuple[int, ...] = ()
     own_words: bool = False

@@ -10,7 +10,7 @@ import anyio
 from vibe.app.plan.command_consent import CommandLine
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.terminal.approval_text import visible
-from vibe.cli.terminal.prompt_queue import TerminalDesk
+from vibe.cli.terminal.prompt_queue import PromptQueue
 
 YES = frozenset({"y", "yes"})
 
@@ -26,6 +26,6 @@ async def _ask(lines: Sequence[CommandLine], writes: Sequence[str], env: CliEnvi
     shown = "".join(f"  {one.step_id}{' (check)' if one.check else ''}: {visible(one.line)}\n" for one in lines)
     files = f"and its steps would edit these files: {', '.join(map(visible, writes))}\n" if writes else ""
     text = f"A model wrote this plan. It would run these commands without asking again:\n{shown}{files}"
-    async with TerminalDesk(env).conversation(text) as conversation:
+    async with PromptQueue(env).conversation(text) as conversation:
         answer = await conversation.answer("Run them? [y/N] > ")
     return (answer or "").strip().lower() in YES

@@ -10,8 +10,8 @@ import anyio
 
 from ipc.events import PlanDecisionEvent
 from vibe.cli.terminal.approval_text import visible
-from vibe.cli.terminal.choice_text import Choosing, Option, options_text
-from vibe.cli.terminal.prompt_queue import Conversation, TerminalDesk
+from vibe.cli.terminal.choice_text import Choosing, MenuItem, options_text
+from vibe.cli.terminal.prompt_queue import Conversation, PromptQueue
 from vibe.cli.terminal.questions import ask_choice
 
 LATER = "not now"
@@ -20,7 +20,7 @@ LATER = "not now"
 class TerminalDecider:
     """Asks at the terminal. Esc, Ctrl-D or a terminal that is gone: not now. ``clock`` tells unix seconds."""
 
-    def __init__(self, desk: TerminalDesk, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, desk: PromptQueue, clock: Callable[[], float] = time.time) -> None:
         self._desk = desk
         self._clock = clock
 
@@ -70,7 +70,7 @@ def choosing_of(decision: PlanDecisionEvent) -> Choosing:
     labels = decision.labels if len(decision.labels) == len(decision.options) else decision.options
     about = decision.descriptions if len(decision.descriptions) == len(decision.options) else [""] * len(labels)
     return Choosing(
-        options=tuple(Option(label=label, description=text) for label, text in zip(labels, about, strict=True)),
+        options=tuple(MenuItem(label=label, description=text) for label, text in zip(labels, about, strict=True)),
         several=decision.multi_select,
         default=tuple(decision.options.index(option) for option in decision.default if option in decision.options),
         declines=LATER,

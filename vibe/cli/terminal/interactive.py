@@ -11,7 +11,7 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.terminal.approver import TerminalApprover
 from vibe.cli.terminal.decider import TerminalDecider
 from vibe.cli.terminal.live_tree import LiveTree
-from vibe.cli.terminal.prompt_queue import TerminalDesk
+from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.cli.terminal.questions import TerminalUserInput
 
 
@@ -19,7 +19,7 @@ from vibe.cli.terminal.questions import TerminalUserInput
 def attended(env: CliEnvironment) -> Generator[Audience]:
     """The person who watches the tree on stdout and answers at the keyboard: approvals, questions and decisions."""
     with LiveTree(env.stdout, environ=env.environ) as tree:
-        desk = TerminalDesk(env, tree)
+        desk = PromptQueue(env, tree)
         decider = DecisionDesk(TerminalDecider(desk))
         yield Audience(
             listeners=[tree, decider, desk],

@@ -30,7 +30,7 @@ class Picture(Protocol):
 
 
 class Conversation:
-    """The terminal while somebody is asked; see ``TerminalDesk.conversation``. ``lines`` counts those begun so far."""
+    """The terminal while somebody is asked; see ``PromptQueue.conversation``. ``lines`` counts those begun so far."""
 
     def __init__(self, env: CliEnvironment, keyboard: Keyboard) -> None:
         self._env = env
@@ -68,7 +68,7 @@ class Conversation:
         return line
 
 
-class TerminalDesk:
+class PromptQueue:
     """Holds the terminal for one question after the other; the picture (None: there is none) makes room for each.
 
     What was typed before a question appeared is thrown away: nobody answers what they have not seen. Ctrl-C stays with

@@ -11,7 +11,7 @@ from vibe.cli.terminal.approval_text import visible
 from vibe.cli.terminal.choice_text import (
     Choosing,
     Declined,
-    Option,
+    MenuItem,
     OwnWords,
     Picked,
     Unclear,
@@ -20,7 +20,7 @@ from vibe.cli.terminal.choice_text import (
     read_choice,
 )
 from vibe.cli.terminal.keyboard import ESCAPE
-from vibe.cli.terminal.prompt_queue import Conversation, TerminalDesk
+from vibe.cli.terminal.prompt_queue import Conversation, PromptQueue
 from vibe.core.tools.questions import Answer, Question
 
 
@@ -30,7 +30,7 @@ class TerminalUserInput:
     ``asking_step`` tells the title of the step whose question is open (empty: none); it may wait for a picture.
     """
 
-    def __init__(self, desk: TerminalDesk, asking_step: Callable[[], str] = str) -> None:
+    def __init__(self, desk: PromptQueue, asking_step: Callable[[], str] = str) -> None:
         self._desk = desk
         self._asking_step = asking_step
 
@@ -81,7 +81,7 @@ async def _ask_all(conversation: Conversation, questions: Sequence[Question]) ->
 
 async def _ask(conversation: Conversation, question: Question, position: str) -> Answer | None:
     choosing = Choosing(
-        options=tuple(Option(label=one.label, description=one.description) for one in question.options),
+        options=tuple(MenuItem(label=one.label, description=one.description) for one in question.options),
         several=question.multi_select,
         own_words=True,
     )

@@ -16,7 +16,7 @@ from tests.fakes.terminal import Terminal
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.terminal.approver import TerminalApprover
 from vibe.cli.terminal.live_tree import LiveTree
-from vibe.cli.terminal.prompt_queue import TerminalDesk
+from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
 
 PROMPT = "or: n WHY  > "
@@ -37,7 +37,7 @@ class Desk:
     terminal: Terminal
     tree: LiveTree
     approver: TerminalApprover
-    desk: TerminalDesk
+    desk: PromptQueue
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         LiveTree(out, environ={"TERM": "xterm"}) as tree,
     ):
         env = CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=keys)
-        asked = TerminalDesk(env, tree)
+        asked = PromptQueue(env, tree)
         yield Desk(terminal=terminal, tree=tree, approver=TerminalApprover(asked, tree.asking_step), desk=asked)
 
 
@@ -153,7 +153,7 @@ async def test_a_terminal_that_is_gone_is_a_no(tmp_path: Path) -> None:
     out = Nothing()
     env = CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=out)
     tree = LiveTree(out, environ={})
-    terminal_less = TerminalApprover(TerminalDesk(env, tree), tree.asking_step)
+    terminal_less = TerminalApprover(PromptQueue(env, tree), tree.asking_step)
     answer = await terminal_less.approve(REQUEST)
     assert not answer.allow
     assert "terminal" in answer.reason

@@ -22,7 +22,7 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.terminal.approver import TerminalApprover
 from vibe.cli.terminal.decider import TerminalDecider
 from vibe.cli.terminal.live_tree import LiveTree
-from vibe.cli.terminal.prompt_queue import TerminalDesk
+from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.cli.terminal.questions import TerminalUserInput
 from vibe.core.tools.ports import ApprovalRequest
 from vibe.core.tools.questions import Answer, Choice, Question
@@ -52,7 +52,7 @@ Result = TypeVar("Result")
 class Person:
     terminal: Terminal
     tree: LiveTree
-    desk: TerminalDesk
+    desk: PromptQueue
 
     async def answers(self, ask: Callable[[], Coroutine[Any, Any, Result]], *typed: str) -> Result:
         """What comes of a question when these are typed, each after a prompt of its own."""
@@ -79,7 +79,7 @@ def person(tmp_path: Path) -> Iterator[Person]:
         LiveTree(out, environ={"TERM": "xterm"}) as tree,
     ):
         env = CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=keys)
-        yield Person(terminal=terminal, tree=tree, desk=TerminalDesk(env, tree))
+        yield Person(terminal=terminal, tree=tree, desk=PromptQueue(env, tree))
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ async def test_a_terminal_that_is_gone_declines(tmp_path: Path) -> None:
             return -1
 
     out = Nothing()
-    desk = TerminalDesk(CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=out))
+    desk = PromptQueue(CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=out))
     assert await TerminalUserInput(desk)([AUTH]) is None
     assert await TerminalDecider(desk)(DATABASE) is None
 

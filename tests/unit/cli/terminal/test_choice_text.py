@@ -5,7 +5,7 @@ import pytest
 from vibe.cli.terminal.choice_text import (
     Choosing,
     Declined,
-    Option,
+    MenuItem,
     OwnWords,
     Picked,
     Reading,
@@ -15,7 +15,7 @@ from vibe.cli.terminal.choice_text import (
     read_choice,
 )
 
-OPTIONS = (Option(label="PostgreSQL", description="a server"), Option(label="SQLite"), Option(label="Files"))
+OPTIONS = (MenuItem(label="PostgreSQL", description="a server"), MenuItem(label="SQLite"), MenuItem(label="Files"))
 ONE = Choosing(options=OPTIONS)
 SEVERAL = Choosing(options=OPTIONS, several=True)
 WITH_DEFAULT = Choosing(options=OPTIONS, default=(1,), declines="not now")
@@ -63,7 +63,7 @@ def test_own_words_are_one_more_answer_only_where_they_are_wanted() -> None:
 
 
 def test_nothing_a_model_wrote_reaches_the_terminal_as_it_is() -> None:
-    shown = options_text(Choosing(options=(Option(label="a\x1b[2J", description="b\nc\x9b"), Option(label="ok"))))
+    shown = options_text(Choosing(options=(MenuItem(label="a\x1b[2J", description="b\nc\x9b"), MenuItem(label="ok"))))
     assert "\x1b" not in shown
     assert "\x9b" not in shown
     assert len(shown.splitlines()) == 2
