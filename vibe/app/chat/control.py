@@ -20,10 +20,10 @@ class ChatControl:
         self._cancel: Callable[[], None] | None = None
         self._loop: anyio.lowlevel.EventLoopToken | None = None
 
-    def __call__(self, wish: Wish) -> Reply:
+    def __call__(self, command: Wish) -> Reply:
         """Carry it out, or say why not."""
-        if not isinstance(wish, Cancel):
-            return refusal("refused", f"this run answers a prompt: it can be cancelled, but not {tag_of(wish)}")
+        if not isinstance(command, Cancel):
+            return refusal("refused", f"this run answers a prompt: it can be cancelled, but not {tag_of(command)}")
         self.cancelled = True
         if self._cancel is not None:
             try:

@@ -96,7 +96,7 @@ async def run_chat(
         EnvironmentFailure, ipc.errors.IpcError: key, disk or bus.
     """
     parts = await anyio.to_thread.run_sync(_prepare, request, host, person)
-    wishes = ChatControl()
+    control = ChatControl()
     try:
         async with (
             tool_servers(parts.engine, host, request.workdir) as servers,
@@ -105,13 +105,13 @@ async def run_chat(
                 listeners,
                 address=parts.engine.config.ipc.address,
                 kept=parts.engine.config.session_logging.enabled,
-                wishes=wishes,
+                control=control,
             ) as opened,
         ):
             own = replace(opened, session_id=parts.session.session_id)
             channel = await own.about(request.workdir, request.prompt[:TITLE_LENGTH])
             try:
-                return await _Chat(request, parts, channel, servers).run(wishes)
+                return await _Chat(request, parts, channel, servers).run(control)
             finally:
                 await parts.engine.models.aclose()
     finally:
@@ -199,7 +199,7 @@ class _Chat:
         self._environment_failed = False
         self._spawner: Spawner | None = None
 
-    async def run(self, wishes: ChatControl) -> RunRecord:
+    async def run(self, control: ChatControl) -> RunRecord:
         sink = self._sink
         deadline = anyio.current_time() + (self._request.time_limit or float("inf"))
         starting, scope = anyio.CancelScope(deadline=deadline), anyio.CancelScope(deadline=deadline)
@@ -214,7 +214,7 @@ class _Chat:
         acted: ActResult | None = None
         missing: EnvironmentFailure | None = None
         async with handled_signals(self._host, on_signal) as signals, background_commands() as background:
-            wishes.serve(stop)
+            control.serve(stop)
             self._say_hello()
             with starting:
                 missing = await self._equip()
@@ -225,7 +225,7 @@ class _Chat:
                 acted = await self._act(loop) if missing is None else loop.broken_off(missing)
         if acted is None:
             self._session.transcript.close_dangling_calls()
-            acted = loop.interrupted() if signals.exit_code or wishes.cancelled else self._out_of_time(loop)
+            acted = loop.interrupted() if signals.exit_code or control.cancelled else self._out_of_time(loop)
         if weakness := self._engine.confinement.weakness:
             sink.publish(WarningEvent(code="sandbox", message=weakness))
         record = self._record(acted, signals.exit_code)
@@ -234,7 +234,7 @@ class _Chat:
         return record
 
     def _say_hello(self) -> None:
-        """What a run says first; from then on signals and wishes are heeded."""
+        """What a run says first; from then on signals and commands are heeded."""
         sink = self._sink
         sink.publish(
             SessionStartedEvent(

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from vibe.app.engine.approval_store import approvals_for
 from vibe.app.engine.host import Host
+from vibe.app.engine.settings import Settings
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.agents.profiles import AgentProfile
 from vibe.core.config.loader import AgentSettings, ConfigRequest, LoadedConfig, load_config
@@ -32,6 +32,7 @@ from vibe.core.tools.workspace import Workspace
 
 REPLAY = "replay"
 """The name of the provider and the model that a demonstration's script stands for."""
+APPROVED_KEY = "approved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,3 +209,20 @@ def _with_replay(config: VibeConfig, script: Path) -> VibeConfig:
             "active_model": REPLAY,
         }
     )
+
+
+def approvals_for(
+    host: Host, config: VibeConfig, workspace: Path, mode: ApprovalMode, approver: Approver | None
+) -> Approvals:
+    """Return the approvals of a run in ``workspace``, with those of the user's settings that were given for it.
+
+    Further ones that a person gives for good are written to the settings.
+    """
+    prefix = f"{workspace}: "
+
+    def keep(keys: Sequence[str]) -> None:
+        writer = Settings(host, workspace).writer(project=False, key=APPROVED_KEY)
+        writer.add_to_list(APPROVED_KEY, *(prefix + key for key in keys))
+
+    remembered = [entry.removeprefix(prefix) for entry in config.approved if entry.startswith(prefix)]
+    return Approvals(mode, approver, remembered=remembered, keep=keep)

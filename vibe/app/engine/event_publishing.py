@@ -69,9 +69,11 @@ class Publishing:
         return replace(self, sink=TaggingSink(self.sink, plan_id=plan_id))
 
 
-def no_plan(wish: Wish) -> Reply:
-    """The reply of a run that has no plan: a prompt that is being answered takes no wishes."""
-    return refusal("refused", f"this run has no plan to {type(wish).__name__.lower()}: stop it with Ctrl-C or SIGTERM")
+def no_plan(command: Wish) -> Reply:
+    """The reply of a run that has no plan: a prompt that is being answered takes no commands."""
+    return refusal(
+        "refused", f"this run has no plan to {type(command).__name__.lower()}: stop it with Ctrl-C or SIGTERM"
+    )
 
 
 @asynccontextmanager
@@ -81,11 +83,11 @@ async def publishing(
     *,
     address: str | None = None,
     kept: bool = True,
-    wishes: Callable[[Wish], Reply] = no_plan,
+    control: Callable[[Wish], Reply] = no_plan,
 ) -> AsyncGenerator[Publishing]:
     """Open the bus for one run; it closes, with all that was published on disk, when the block ends.
 
-    ``kept``: the events stay for a while after the run. ``wishes`` carries out what others ask of the run, in a thread of its own.
+    ``kept``: the events stay for a while after the run. ``control`` carries out what others ask of the run, in a thread of its own.
 
     Raises:
         ipc.errors.BusUnavailableError: pynng can't be loaded, or the address can't be bound.
@@ -94,7 +96,7 @@ async def publishing(
     info = RunInfo(cwd="", session_id=session_id, kept=kept)
     async with (
         event_bus(host.home, source=source, info=info, address=address or None, runtime_dir=host.runtime_dir) as bus,
-        control_server(bus.entry, wishes),
+        control_server(bus.entry, control),
     ):
         heard = WarningLog()
         root = StampingSink(source, FanOutSink([bus, heard, EventLog(), *listeners]))

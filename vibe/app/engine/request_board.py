@@ -70,15 +70,15 @@ class RequestBoard:
         reason = f"nobody has answered within {self._patience_s / 60:g} minutes"
         return ApprovalAnswer(allow=False, reason=reason, by=BY_TIMEOUT)
 
-    def answer(self, wish: Approve) -> Reply:
+    def answer(self, command: Approve) -> Reply:
         """Take an answer that came over the control address, or say why not."""
         with self._lock:
-            known = _meant(wish.request_id, [*self._open, *self._answered])
+            known = _meant(command.request_id, [*self._open, *self._answered])
             entry = self._open.get(known or "")
             waiting = ", ".join(f"{key[:8]} ({each.request.summary[:SHOWN]})" for key, each in self._open.items())
         if known is None:
-            return refusal("refused", f"no request {wish.request_id[:40]!r} is open; open: {waiting or 'none'}")
-        answer = ApprovalAnswer(allow=wish.allow, reason=wish.reason, by=BY_CONTROL)
+            return refusal("refused", f"no request {command.request_id[:40]!r} is open; open: {waiting or 'none'}")
+        answer = ApprovalAnswer(allow=command.allow, reason=command.reason, by=BY_CONTROL)
         if entry is not None and self._settle(entry, answer):
             try:
                 anyio.from_thread.run_sync(entry.scope.cancel, token=entry.loop)

@@ -136,7 +136,7 @@ async def _carry_out(run: PreparedRun, host: Host, audience: Audience) -> PlanRu
     async with AsyncExitStack() as stack:
         stack.push_async_callback(run.engine.models.aclose)
         opened = await stack.enter_async_context(
-            publishing(host, audience.listeners, address=run.bus_address, wishes=PlanWishes(control, board))
+            publishing(host, audience.listeners, address=run.bus_address, control=PlanWishes(control, board))
         )
         signals = await stack.enter_async_context(handled_signals(host, _pausing(control, opened.sink)))
         store = stack.enter_context(await anyio.to_thread.run_sync(run.open_store))

@@ -18,8 +18,8 @@ from vibe.cli.commands.plan_run import read_plan
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.plan_reference import folder_of
-from vibe.cli.render.decision_hints import decision_documents, decision_lines
 from vibe.cli.render.event_text import counted, one_line
+from vibe.cli.render.next_command import decision_documents, decision_lines
 from vibe.cli.render.revision_text import revision_documents, revision_lines
 from vibe.core.plain_text import plain
 

@@ -16,9 +16,8 @@ from planner.store_errors import BrokenPlanError
 from vibe.app.engine.result_record import RemovedRecord
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.render.decision_hints import decision_documents, decision_lines
 from vibe.cli.render.event_text import one_line
-from vibe.cli.render.next_command import try_again
+from vibe.cli.render.next_command import decision_documents, decision_lines, try_again
 from vibe.cli.render.revision_text import removed_lines
 
 

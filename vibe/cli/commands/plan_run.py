@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 
 import anyio
@@ -19,16 +20,17 @@ from vibe.app.plan.command_consent import PlanNotAcceptedError
 from vibe.app.plan.run import Audience, PlanRun, PlanRunOptions, resume_plan, run_new_plan
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
-from vibe.cli.examples import quickstart_file
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.cli.render.decision_hints import Hints
+from vibe.cli.render.next_command import Hints
 from vibe.cli.render.output import TROUBLE, JsonLinesSink, LineSink, write_record
 from vibe.cli.render.plan_summary import write_summary
 from vibe.cli.render.progress import ProgressLines
 from vibe.cli.streams import forgive
-from vibe.cli.terminal.consent_prompt import accept_commands
+from vibe.cli.terminal.approver import accept_commands
+from vibe.core.errors import EnvironmentFailure
 
+QUICKSTART = "quickstart.json"
 NO_PLAN = (
     "no plan is named: give its file (`vibe plan run plan.json`), have one written (`vibe plan new GOAL -o plan.json`), "
     "or look at the demonstration (`vibe plan run --demo`)"
@@ -131,6 +133,19 @@ def read_plan(file: str | None, env: CliEnvironment) -> LoadedPlan:
     return read_plan_file(quickstart_file() if file is None else env.cwd / Path(file).expanduser())
 
 
+def quickstart_file() -> Path:
+    """Return the file of the built-in demonstration: in the installed package, or in the checkout it runs from.
+
+    Raises:
+        EnvironmentFailure: it is in neither.
+    """
+    package = Path(str(resources.files("vibe")))
+    for folder in (package / "examples", package.parent / "plans-examples"):
+        if (folder / QUICKSTART).is_file():
+            return folder / QUICKSTART
+    raise EnvironmentFailure("the built-in demonstration is missing from this installation: name a plan file instead")
+
+
 def _options(args: argparse.Namespace, env: CliEnvironment) -> PlanRunOptions:
     approvals = Approvals.AUTO if args.auto_approve else Approvals(args.approve or Approvals.ASK)
     file = getattr(args, "file", "-")
@@ -167,7 +182,7 @@ def _decisions(given: list[str]) -> dict[str, tuple[str, ...]]:
 
 @contextmanager
 def _audience(args: argparse.Namespace, env: CliEnvironment) -> Generator[Audience]:
-    """Yield who watches: JSON lines, a live tree with somebody at the keyboard, or plain lines."""
+    """Yield the run's audience: JSON lines, a live tree with a person at the keyboard, or plain lines."""
     if args.output == "streaming":
         yield Audience(listeners=[JsonLinesSink(env.stdout)], waits=args.wait)
     elif args.output == "json":

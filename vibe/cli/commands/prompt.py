@@ -78,8 +78,8 @@ def _person(args: argparse.Namespace, env: CliEnvironment) -> Person | None:
     from vibe.cli.terminal.prompt_queue import PromptQueue  # noqa: PLC0415  as above
     from vibe.cli.terminal.questions import TerminalUserInput  # noqa: PLC0415  as above
 
-    desk = PromptQueue(replace(env, stdout=env.stderr))
-    return Person(approver=TerminalApprover(desk, lambda _request_id: ""), user_input=TerminalUserInput(desk))
+    queue = PromptQueue(replace(env, stdout=env.stderr))
+    return Person(approver=TerminalApprover(queue, lambda _request_id: ""), user_input=TerminalUserInput(queue))
 
 
 def _in_foreground(terminal: TextIO) -> bool:

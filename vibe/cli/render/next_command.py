@@ -1,17 +1,24 @@
-"""What a person can do about a plan that failed: the commands, in a line."""
+"""Commands to give next: they decide what a plan waits for, answer a request, or repeat failed steps."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any, TextIO
 
+from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent
+from planner.model import Decision
+from vibe.cli.render.event_text import one_line
 from vibe.core.outcome import Outcome
 
 PERMIT = "--approve edits (or --auto-approve)"
-"""What lets steps do what nobody was there to allow."""
+"""Flags that let steps do what there was no person to allow."""
+QUESTION_LENGTH = 400
+ID_LENGTH = 8
 
 
 def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None) -> list[str]:
-    """Return how to have the steps done again that failed in a run with that outcome; nothing if none did."""
+    """Return the commands that repeat the failed steps of a run with that outcome; none if none failed."""
     more = f"give the whole plan more with: vibe plan edit {plan_id} --max-tokens N (or --max-price, --max-seconds)"
     if not failed:
         return [more] if outcome is Outcome.LIMIT else []
@@ -24,3 +31,50 @@ def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None) -> l
         f"{again} (a step gets twice the limits that it does not set itself)",
         more,
     ]
+
+
+def decide_command(plan_id: str, decision: Decision) -> str:
+    """Return the command that takes the decision, with the option left open."""
+    return f"vibe plan decide {plan_id} {decision.id} {'OPTION...' if decision.multi_select else 'OPTION'}"
+
+
+def decision_lines(plan_id: str, decisions: Sequence[Decision]) -> list[str]:
+    """Return each decision for people: question, options, and the command that takes it."""
+    lines: list[str] = []
+    for decision in decisions:
+        width = max(len(option.id) for option in decision.options)
+        lines.append(f"decision {decision.id}: {one_line(decision.question, QUESTION_LENGTH)}")
+        for option in decision.options:
+            described = f": {option.description}" if option.description else ""
+            lines.append(f"  {option.id:<{width}}  {one_line(option.label + described, QUESTION_LENGTH)}")
+        lines.append(f"  decide with: {decide_command(plan_id, decision)}")
+    return lines
+
+
+def decision_documents(plan_id: str, decisions: Sequence[Decision]) -> list[dict[str, Any]]:
+    """Return each decision as data, with the command that takes it."""
+    return [
+        {**decision.model_dump(mode="json"), "command": decide_command(plan_id, decision)} for decision in decisions
+    ]
+
+
+class Hints:
+    """An EventSink that writes the command that answers a run's question from another terminal."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def publish(self, event: Event) -> None:
+        """Write a line or two if a decision or a request opened."""
+        match event:
+            case PlanDecisionEvent(selections=(), by=""):
+                text = f"  decide with: vibe plan decide {event.plan_id} {one_line(event.decision_id)} OPTION\n"
+            case ApprovalRequestEvent():
+                step = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
+                call = one_line(f"{event.tool} {json.dumps(event.arguments, ensure_ascii=False)}", QUESTION_LENGTH)
+                answer = f"vibe plan approve {event.plan_id} {event.request_id[:ID_LENGTH]}"
+                text = f"{step}needs your approval: {call}\n  answer with: {answer} [--deny]\n"
+            case _:
+                return
+        self._out.write(text)
+        self._out.flush()

@@ -10,9 +10,8 @@ from planner.state.state import REUSED_REASON
 from planner.status_marks import MARKS, REUSED_MARK, paused_text
 from vibe.app.engine.result_record import StepRecord
 from vibe.app.plan.run import PlanRun
-from vibe.cli.render.decision_hints import decision_lines
 from vibe.cli.render.event_text import counted, one_line
-from vibe.cli.render.next_command import try_again
+from vibe.cli.render.next_command import decision_lines, try_again
 from vibe.cli.render.revision_text import removed_lines
 
 WHY_LENGTH = 800
@@ -35,7 +34,7 @@ def write_summary(ended: PlanRun, out: TextIO) -> None:
         lines += ["", f"Changed in {ended.workspace}:", *(f"  {one_line(file)}" for file in changed)]
     lines += [f"warning: {one_line(warning, 400)}" for warning in record.warnings]
     lines += [f"denied: {one_line(denial.summary)}: {one_line(denial.reason)}" for denial in record.denied]
-    lines += ["", _verdict(ended), *_way_on(ended), *_sample(ended)]
+    lines += ["", _verdict(ended), *_next_commands(ended), *_sample(ended)]
     out.write("\n".join(lines) + "\n")
 
 
@@ -100,7 +99,7 @@ def _verdict(ended: PlanRun) -> str:
     return f"plan {record.plan_id} {ended.status.value}{why}{took}{spent}"
 
 
-def _way_on(ended: PlanRun) -> list[str]:
+def _next_commands(ended: PlanRun) -> list[str]:
     plan_id = str(ended.record.plan_id)
     if ended.status is PlanStatus.PAUSED:
         return [*decision_lines(plan_id, ended.open_decisions), f"continue with: vibe plan resume {plan_id}"]

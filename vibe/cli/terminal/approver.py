@@ -1,16 +1,24 @@
-"""TerminalApprover: shows a person exactly what would run and takes a yes or a no from the keyboard."""
+"""TerminalApprover: shows a person exactly what would run and takes a yes or a no from the keyboard; so for a plan's commands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
+import anyio
 from anyio import to_thread
 
-from vibe.cli.terminal.approval_text import UNCLEAR, parse_answer, prompt_of, question_text
+from vibe.cli.terminal.approval_text import UNCLEAR, parse_answer, prompt_of, question_text, visible
 from vibe.cli.terminal.prompt_queue import Conversation, PromptQueue
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
 
-NOBODY = ApprovalAnswer(allow=False, reason="the terminal was closed before anybody answered")
+if TYPE_CHECKING:
+    from vibe.app.plan.command_consent import CommandLine
+    from vibe.cli.environment import CliEnvironment
+
+YES = frozenset({"y", "yes"})
+TERMINAL_CLOSED = ApprovalAnswer(allow=False, reason="the terminal was closed before anybody answered")
 
 
 class TerminalApprover:
@@ -19,18 +27,18 @@ class TerminalApprover:
     ``step_of`` tells the title of the step that asks by the id of its request; it may wait for a picture.
     """
 
-    def __init__(self, desk: PromptQueue, step_of: Callable[[str], str]) -> None:
-        self._desk = desk
+    def __init__(self, queue: PromptQueue, step_of: Callable[[str], str]) -> None:
+        self._queue = queue
         self._step_of = step_of
 
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
         """The person's answer. Cancelling withdraws the question and gives the terminal back."""
         try:
             title = await to_thread.run_sync(self._step_of, request.request_id)
-            async with self._desk.conversation(question_text(request, title)) as conversation:
+            async with self._queue.conversation(question_text(request, title)) as conversation:
                 return await _answer(conversation, request)
         except OSError:
-            return NOBODY
+            return TERMINAL_CLOSED
 
 
 async def _answer(conversation: Conversation, request: ApprovalRequest) -> ApprovalAnswer:
@@ -43,3 +51,19 @@ async def _answer(conversation: Conversation, request: ApprovalRequest) -> Appro
         if answer is not None:
             return answer
         prompt = UNCLEAR + prompt_of(request)
+
+
+def accept_commands(lines: Sequence[CommandLine], writes: Sequence[str], env: CliEnvironment) -> bool:
+    """Show the commands of a plan that a model wrote, and ask; False without a terminal, or on any answer but yes."""
+    if not (env.stdin.isatty() and env.stdout.isatty()):
+        return False
+    return anyio.run(partial(_ask, lines, writes, env))
+
+
+async def _ask(lines: Sequence[CommandLine], writes: Sequence[str], env: CliEnvironment) -> bool:
+    shown = "".join(f"  {one.step_id}{' (check)' if one.check else ''}: {visible(one.line)}\n" for one in lines)
+    files = f"and its steps would edit these files: {', '.join(map(visible, writes))}\n" if writes else ""
+    text = f"A model wrote this plan. It would run these commands without asking again:\n{shown}{files}"
+    async with PromptQueue(env).conversation(text) as conversation:
+        answer = await conversation.answer("Run them? [y/N] > ")
+    return (answer or "").strip().lower() in YES

@@ -20,8 +20,8 @@ LATER = "not now"
 class TerminalDecider:
     """Asks at the terminal. Esc, Ctrl-D or a terminal that is gone: not now. ``clock`` tells unix seconds."""
 
-    def __init__(self, desk: PromptQueue, clock: Callable[[], float] = time.time) -> None:
-        self._desk = desk
+    def __init__(self, queue: PromptQueue, clock: Callable[[], float] = time.time) -> None:
+        self._queue = queue
         self._clock = clock
 
     async def __call__(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
@@ -29,7 +29,7 @@ class TerminalDecider:
         choosing, picked = choosing_of(decision), None
         with suppress(OSError):
             async with (
-                self._desk.conversation(_heading(decision, choosing), escape=True) as conversation,
+                self._queue.conversation(_heading(decision, choosing), escape=True) as conversation,
                 self._countdown(conversation, decision),
             ):
                 with suppress(OSError):

@@ -19,11 +19,11 @@ from vibe.cli.terminal.questions import TerminalUserInput
 def attended(env: CliEnvironment) -> Generator[Audience]:
     """The person who watches the tree on stdout and answers at the keyboard: approvals, questions and decisions."""
     with LiveTree(env.stdout, environ=env.environ) as tree:
-        desk = PromptQueue(env, tree)
-        decider = DecisionDesk(TerminalDecider(desk))
+        queue = PromptQueue(env, tree)
+        decider = DecisionDesk(TerminalDecider(queue))
         yield Audience(
-            listeners=[tree, decider, desk],
-            approver=TerminalApprover(desk, tree.asking_step),
-            user_input=TerminalUserInput(desk, tree.questioned_step),
+            listeners=[tree, decider, queue],
+            approver=TerminalApprover(queue, tree.asking_step),
+            user_input=TerminalUserInput(queue, tree.questioned_step),
             decider=decider,
         )

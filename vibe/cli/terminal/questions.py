@@ -30,15 +30,15 @@ class TerminalUserInput:
     ``asking_step`` tells the title of the step whose question is open (empty: none); it may wait for a picture.
     """
 
-    def __init__(self, desk: PromptQueue, asking_step: Callable[[], str] = str) -> None:
-        self._desk = desk
+    def __init__(self, queue: PromptQueue, asking_step: Callable[[], str] = str) -> None:
+        self._queue = queue
         self._asking_step = asking_step
 
     async def __call__(self, questions: Sequence[Question]) -> Sequence[Answer] | None:
         """An answer to each question; None as soon as one is declined. Cancelling withdraws them."""
         title = await to_thread.run_sync(self._asking_step)
         with suppress(OSError):
-            async with self._desk.conversation(_heading(title, len(questions)), escape=True) as conversation:
+            async with self._queue.conversation(_heading(title, len(questions)), escape=True) as conversation:
                 return await _ask_all(conversation, questions)
         return None
 

@@ -33,15 +33,15 @@ REQUEST = ApprovalRequest(
 
 
 @dataclass(frozen=True)
-class Desk:
+class Person:
     terminal: Terminal
     tree: LiveTree
     approver: TerminalApprover
-    desk: PromptQueue
+    queue: PromptQueue
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def person(tmp_path: Path) -> Iterator[Person]:
     with (
         Terminal() as terminal,
         open(terminal.slave, "w", encoding="utf-8", closefd=False) as out,
@@ -50,7 +50,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     ):
         env = CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=keys)
         asked = PromptQueue(env, tree)
-        yield Desk(terminal=terminal, tree=tree, approver=TerminalApprover(asked, tree.asking_step), desk=asked)
+        yield Person(terminal=terminal, tree=tree, approver=TerminalApprover(asked, tree.asking_step), queue=asked)
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     ],
     ids=["once", "session", "no", "no with a reason", "end of input", "not ascii"],
 )
-async def test_a_person_answers(desk: Desk, typed: str, answer: ApprovalAnswer) -> None:
-    assert await ask(desk, typed) == answer
+async def test_a_person_answers(person: Person, typed: str, answer: ApprovalAnswer) -> None:
+    assert await ask(person, typed) == answer
 
 
-async def test_the_person_sees_what_will_run_for_which_step_and_why_it_is_asked(desk: Desk) -> None:
+async def test_the_person_sees_what_will_run_for_which_step_and_why_it_is_asked(person: Person) -> None:
     outline = StepOutline(id="a", title="Install it", mode="run")
     for event in (
         PlanStartedEvent(goal="g", steps=(outline,)),
@@ -78,9 +78,9 @@ async def test_the_person_sees_what_will_run_for_which_step_and_why_it_is_asked(
             request_id="r", tool_call_id="c", tool="bash", arguments={}, rule="ask", subagent_step_id="a"
         ),
     ):
-        desk.tree.publish(event)
-    await ask(desk, "n\n")
-    screen = "\n".join(desk.terminal.screen())
+        person.tree.publish(event)
+    await ask(person, "n\n")
+    screen = "\n".join(person.terminal.screen())
     for text in (
         "? bash wants to run  for step: Install it",
         "    command: make install",
@@ -90,59 +90,59 @@ async def test_the_person_sees_what_will_run_for_which_step_and_why_it_is_asked(
         assert text in screen
 
 
-async def test_anything_else_is_asked_again(desk: Desk) -> None:
+async def test_anything_else_is_asked_again(person: Person) -> None:
     async with anyio.create_task_group() as group:
-        group.start_soon(type_after, desk, "sure\n", 1)
-        group.start_soon(type_after, desk, "\n", 2)
-        assert (await ask(desk, "y\n", prompts=3)).allow
-    assert desk.terminal.sent().count("Please answer with one of these letters.") == 2
+        group.start_soon(type_after, person, "sure\n", 1)
+        group.start_soon(type_after, person, "\n", 2)
+        assert (await ask(person, "y\n", prompts=3)).allow
+    assert person.terminal.sent().count("Please answer with one of these letters.") == 2
 
 
-async def test_what_was_typed_before_the_question_approves_nothing(desk: Desk) -> None:
-    desk.terminal.type("y\ny\ny")
-    await desk.terminal.see("y")  # the terminal has it: it was echoed
-    assert await ask(desk, "n\n") == ApprovalAnswer(allow=False)
+async def test_what_was_typed_before_the_question_approves_nothing(person: Person) -> None:
+    person.terminal.type("y\ny\ny")
+    await person.terminal.see("y")  # the terminal has it: it was echoed
+    assert await ask(person, "n\n") == ApprovalAnswer(allow=False)
 
 
-async def test_a_second_line_is_no_answer_to_the_next_question(desk: Desk) -> None:
-    assert (await ask(desk, "y\ny\n")).allow
-    assert not (await ask(desk, "n\n", prompts=2)).allow
+async def test_a_second_line_is_no_answer_to_the_next_question(person: Person) -> None:
+    assert (await ask(person, "y\ny\n")).allow
+    assert not (await ask(person, "n\n", prompts=2)).allow
 
 
-async def test_a_cancelled_question_is_withdrawn_and_leaves_nothing_behind(desk: Desk) -> None:
+async def test_a_cancelled_question_is_withdrawn_and_leaves_nothing_behind(person: Person) -> None:
     descriptors = open_descriptors()
     async with anyio.create_task_group() as group:
-        group.start_soon(desk.approver.approve, REQUEST)
-        await desk.terminal.see(PROMPT)
+        group.start_soon(person.approver.approve, REQUEST)
+        await person.terminal.see(PROMPT)
         assert len(open_descriptors()) > len(descriptors)
         group.cancel_scope.cancel()
     assert open_descriptors() <= descriptors
-    assert (await ask(desk, "y\n", prompts=2)).allow
+    assert (await ask(person, "y\n", prompts=2)).allow
 
 
-async def test_the_terminal_stays_blocking_for_everyone_else_while_the_question_is_open(desk: Desk) -> None:
+async def test_the_terminal_stays_blocking_for_everyone_else_while_the_question_is_open(person: Person) -> None:
     async with anyio.create_task_group() as group:
-        group.start_soon(desk.approver.approve, REQUEST)
-        await desk.terminal.see(PROMPT)
-        assert os.get_blocking(desk.terminal.slave)
+        group.start_soon(person.approver.approve, REQUEST)
+        await person.terminal.see(PROMPT)
+        assert os.get_blocking(person.terminal.slave)
         group.cancel_scope.cancel()
 
 
-async def test_the_tree_is_away_while_the_question_is_open_and_back_after_it(desk: Desk) -> None:
+async def test_the_tree_is_away_while_the_question_is_open_and_back_after_it(person: Person) -> None:
     outline = StepOutline(id="a", title="Only step", mode="run")
-    desk.tree.publish(PlanStartedEvent(goal="the goal", steps=(outline,)))
-    await desk.terminal.see("the goal")
+    person.tree.publish(PlanStartedEvent(goal="the goal", steps=(outline,)))
+    await person.terminal.see("the goal")
     async with anyio.create_task_group() as group:
-        group.start_soon(desk.approver.approve, REQUEST)
-        await desk.terminal.see(PROMPT)
-        asked_at = len(desk.terminal.sent())
-        assert not any("the goal" in line for line in desk.terminal.screen())
-        drawn = desk.terminal.sent().count("the goal")
+        group.start_soon(person.approver.approve, REQUEST)
+        await person.terminal.see(PROMPT)
+        asked_at = len(person.terminal.sent())
+        assert not any("the goal" in line for line in person.terminal.screen())
+        drawn = person.terminal.sent().count("the goal")
         await anyio.sleep(0.4)  # three frames' time
-        assert desk.terminal.sent().count("the goal") == drawn
-        assert "\x1b[?25l" not in desk.terminal.sent()[asked_at:]
-        desk.terminal.type("y\n")
-        await desk.terminal.see("the goal", drawn + 1)
+        assert person.terminal.sent().count("the goal") == drawn
+        assert "\x1b[?25l" not in person.terminal.sent()[asked_at:]
+        person.terminal.type("y\n")
+        await person.terminal.see("the goal", drawn + 1)
 
 
 async def test_a_terminal_that_is_gone_is_a_no(tmp_path: Path) -> None:
@@ -159,33 +159,33 @@ async def test_a_terminal_that_is_gone_is_a_no(tmp_path: Path) -> None:
     assert "terminal" in answer.reason
 
 
-async def ask(desk: Desk, typed: str, prompts: int = 1) -> ApprovalAnswer:
+async def ask(person: Person, typed: str, prompts: int = 1) -> ApprovalAnswer:
     """Ask, and type once the prompt has been shown so often."""
     async with anyio.create_task_group() as group:
-        group.start_soon(type_after, desk, typed, prompts)
+        group.start_soon(type_after, person, typed, prompts)
         with anyio.fail_after(120):
-            return await desk.approver.approve(REQUEST)
+            return await person.approver.approve(REQUEST)
     raise AssertionError
 
 
-async def type_after(desk: Desk, typed: str, prompts: int) -> None:
-    await desk.terminal.see(PROMPT, prompts)
-    desk.terminal.type(typed)
+async def type_after(person: Person, typed: str, prompts: int) -> None:
+    await person.terminal.see(PROMPT, prompts)
+    person.terminal.type(typed)
 
 
 def open_descriptors() -> set[str]:
     return set(os.listdir("/proc/self/fd"))  # noqa: PTH208  names alone
 
 
-async def test_a_pause_is_said_at_once_while_a_question_is_open(desk: Desk) -> None:
+async def test_a_pause_is_said_at_once_while_a_question_is_open(person: Person) -> None:
     said = WarningEvent(code="pausing", message="pausing: answer first")
 
     async def pause() -> None:
-        await desk.terminal.see("> ")
-        desk.desk.publish(said)
-        await desk.terminal.see("pausing: answer first")
-        desk.terminal.type("y\n")
+        await person.terminal.see("> ")
+        person.queue.publish(said)
+        await person.terminal.see("pausing: answer first")
+        person.terminal.type("y\n")
 
     async with anyio.create_task_group() as group:
         group.start_soon(pause)
-        assert (await desk.approver.approve(REQUEST)).allow
+        assert (await person.approver.approve(REQUEST)).allow

@@ -52,7 +52,7 @@ Result = TypeVar("Result")
 class Person:
     terminal: Terminal
     tree: LiveTree
-    desk: PromptQueue
+    queue: PromptQueue
 
     async def answers(self, ask: Callable[[], Coroutine[Any, Any, Result]], *typed: str) -> Result:
         """What comes of a question when these are typed, each after a prompt of its own."""
@@ -79,7 +79,7 @@ def person(tmp_path: Path) -> Iterator[Person]:
         LiveTree(out, environ={"TERM": "xterm"}) as tree,
     ):
         env = CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=keys)
-        yield Person(terminal=terminal, tree=tree, desk=PromptQueue(env, tree))
+        yield Person(terminal=terminal, tree=tree, queue=PromptQueue(env, tree))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def person(tmp_path: Path) -> Iterator[Person]:
 async def test_questions_are_answered_one_after_the_other(
     person: Person, typed: tuple[str, ...], answers: list[tuple[str, bool]] | None
 ) -> None:
-    ask = TerminalUserInput(person.desk)
+    ask = TerminalUserInput(person.queue)
 
     given = await person.answers(lambda: ask([AUTH, TESTS]), *typed)
 
@@ -106,7 +106,7 @@ async def test_questions_are_answered_one_after_the_other(
 
 
 async def test_an_arrow_key_is_not_the_escape_key(person: Person) -> None:
-    ask = TerminalUserInput(person.desk)
+    ask = TerminalUserInput(person.queue)
 
     given = await person.answers(lambda: ask([AUTH]), "own\x1b[D words\n")
 
@@ -120,7 +120,7 @@ async def test_the_person_sees_whose_question_it_is(person: Person) -> None:
         QuestionEvent(request_id="q", questions=(), subagent_step_id="a"),
     ):
         person.tree.publish(event)
-    ask = TerminalUserInput(person.desk, person.tree.questioned_step)
+    ask = TerminalUserInput(person.queue, person.tree.questioned_step)
 
     await person.answers(lambda: ask([AUTH]), "1\n")
 
@@ -136,13 +136,13 @@ async def test_the_person_sees_whose_question_it_is(person: Person) -> None:
     ids=["a number", "the default", "not now", "end of input"],
 )
 async def test_a_decision_is_taken(person: Person, typed: str, options: list[str] | None) -> None:
-    decide = TerminalDecider(person.desk)
+    decide = TerminalDecider(person.queue)
 
     assert await person.answers(lambda: decide(DATABASE), typed) == options
 
 
 async def test_the_time_left_counts_down_while_the_person_types(person: Person) -> None:
-    decide = TerminalDecider(person.desk)
+    decide = TerminalDecider(person.queue)
     decision = PlanDecisionEvent(
         decision_id="db", question="?", options=("a", "b"), default=("b",), timeout_seconds=500, ts=time.time()
     )
@@ -168,9 +168,9 @@ async def test_the_time_left_counts_down_while_the_person_types(person: Person) 
 
 
 async def test_one_question_at_a_time_whatever_kind_it_is(person: Person) -> None:
-    ask = TerminalUserInput(person.desk)
-    approver = TerminalApprover(person.desk, person.tree.asking_step)
-    decide = TerminalDecider(person.desk)
+    ask = TerminalUserInput(person.queue)
+    approver = TerminalApprover(person.queue, person.tree.asking_step)
+    decide = TerminalDecider(person.queue)
     order: list[str] = []
 
     async def noted(name: str, wanted: Coroutine[Any, Any, Any]) -> None:
@@ -196,7 +196,7 @@ async def test_one_question_at_a_time_whatever_kind_it_is(person: Person) -> Non
 
 
 async def test_a_cancelled_question_is_withdrawn_and_the_next_one_asked(person: Person) -> None:
-    ask = TerminalUserInput(person.desk)
+    ask = TerminalUserInput(person.queue)
     async with anyio.create_task_group() as group:
         group.start_soon(ask, [AUTH])
         await person.terminal.see(PROMPT)
@@ -211,9 +211,9 @@ async def test_a_terminal_that_is_gone_declines(tmp_path: Path) -> None:
             return -1
 
     out = Nothing()
-    desk = PromptQueue(CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=out))
-    assert await TerminalUserInput(desk)([AUTH]) is None
-    assert await TerminalDecider(desk)(DATABASE) is None
+    queue = PromptQueue(CliEnvironment(home=tmp_path, cwd=tmp_path, environ={}, stdout=out, stderr=out, stdin=out))
+    assert await TerminalUserInput(queue)([AUTH]) is None
+    assert await TerminalDecider(queue)(DATABASE) is None
 
 
 def test_the_terminal_is_as_it_was_after_a_question() -> None:

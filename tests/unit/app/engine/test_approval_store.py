@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe.app.engine.approval_store import approvals_for
+from vibe.app.engine.build import approvals_for
 from vibe.app.engine.host import Host
 from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.models import VibeConfig
