@@ -61,7 +61,8 @@ class Bubblewrap:
         prepare_temp(policy.temp)
         options = [*self._namespaces(policy), *file_system(policy, private_proc=self._private_proc)]
         variables = reading_environ(environ) if policy.read_only else confined_environ(environ, policy.temp)
-        return Confined(argv=(str(self._program), *options, "--", *bounded(argv, policy.bounds)), environ=variables)
+        command = bounded(argv, variables, policy.bounds)
+        return Confined(argv=(str(self._program), *options, "--", *command), environ=variables)
 
     def _namespaces(self, policy: SandboxPolicy) -> Iterator[str]:
         yield from ("--die-with-parent", "--unshare-user", "--cap-drop", "ALL")

@@ -73,8 +73,9 @@ class Landlock:
             "network": policy.network.value,
         }
         # There is no namespace to count its processes in: the bound would count all of the user's.
-        argv = bounded(argv, replace(policy.bounds, processes=0))
-        return Confined(argv=(*LAUNCHER, json.dumps(rules), *argv), environ=confined_environ(environ, policy.temp))
+        variables = confined_environ(environ, policy.temp)
+        argv = bounded(argv, variables, replace(policy.bounds, processes=0))
+        return Confined(argv=(*LAUNCHER, json.dumps(rules), *argv), environ=variables)
 
 
 def find_landlock() -> Landlock | str:

@@ -1,29 +1,46 @@
-"""Bounds on what a confined program uses, set by a shell that then becomes the program."""
+"""ResourceLimits on what a confined program uses: set by the bash that runs a line, else by a shell that then becomes the program."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from vibe.core.sandbox.port import ResourceLimits
 
-BLOCK_BYTES = 512
-"""What a POSIX shell counts the length of files in."""
+BASH = frozenset({"/usr/bin/bash", "/bin/bash"})
+"""Those of the system: one that is found elsewhere may be anything, and then sets no bounds."""
+STEERING = ("BASH_", "BASHOPTS", "SHELLOPTS", "POSIXLY_CORRECT")
+"""How the variables begin by which bash runs something, or is not itself, before it comes to its line."""
+POSIX_BLOCK, BASH_BLOCK = 512, 1024
+"""What a shell counts the length of files in."""
 
 
-def bounded(argv: Sequence[str], bounds: ResourceLimits) -> tuple[str, ...]:
-    """The command with its bounds; a bound that is lower already stays."""
-    settings = [*_settings(bounds)]
-    if not settings:
-        return tuple(argv)
-    return ("/bin/sh", "-c", f'{{ {"; ".join(settings)}; }} 2>/dev/null; exec "$@"', "sh", *argv)
+def bounded(argv: Sequence[str], environ: Mapping[str, str], bounds: ResourceLimits) -> tuple[str, ...]:
+    """Return the command with its bounds; a bound that is lower already stays.
+
+    A line of bash gets them put before it, where it begins: numbers of lines stay as they are, and no other shell has to start.
+    """
+    if (
+        argv[0] in BASH
+        and tuple(argv[1:2]) == ("-c",)
+        and len(argv) > 2
+        and not any(name.startswith(STEERING) for name in environ)
+    ):
+        settings = [*_settings(bounds, "ulimit -u {0}", BASH_BLOCK)]
+        return (*argv[:2], f"{_grouped(settings)}{argv[2]}", *argv[3:]) if settings else tuple(argv)
+    settings = [*_settings(bounds, "ulimit -u {0} || ulimit -p {0}", POSIX_BLOCK)]  # dash calls it -p, others -u
+    return ("/bin/sh", "-c", f'{_grouped(settings)}exec "$@"', "sh", *argv) if settings else tuple(argv)
 
 
-def _settings(bounds: ResourceLimits) -> Iterator[str]:
-    if bounds.processes:  # dash calls it -p, others -u
-        yield f"ulimit -u {bounds.processes} || ulimit -p {bounds.processes}"
+def _grouped(settings: Sequence[str]) -> str:
+    return f"{{ {'; '.join(settings)}; :; }} 2>/dev/null; "
+
+
+def _settings(bounds: ResourceLimits, processes: str, block: int) -> Iterator[str]:
+    if bounds.processes:
+        yield processes.format(bounds.processes)
     if bounds.memory_mb:
         yield f"ulimit -d {bounds.memory_mb * 1024}"
     if bounds.file_mb:
-        yield f"ulimit -f {bounds.file_mb * 1024 * 1024 // BLOCK_BYTES}"
+        yield f"ulimit -f {bounds.file_mb * 1024 * 1024 // block}"
     if bounds.cpu_seconds:
         yield f"ulimit -t {bounds.cpu_seconds}"
