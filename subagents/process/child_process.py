@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -19,9 +18,11 @@ from msgspec import Raw
 
 from subagents.process.protocol import Hello, Prepare, encode
 from subagents.process.transport import SocketTransport
-from subagents.step.reaper import MARK, end_marked
 from vibe.core.errors import EnvironmentFailure
+from vibe.core.system.process import kill_group, kill_marked
 
+MARK = "_VIBE_STEP"
+"""The variable of what the process of a step starts."""
 CHUNK_BYTES = 64 * 1024
 PRINTED_BYTES = 4 * 1024
 LAST_OUTPUT_SECONDS = 0.1
@@ -134,12 +135,11 @@ class StepProcess:
             with move_on_after(grace_seconds):
                 await self._process.wait()
             if self._process.returncode is None or not sys.platform.startswith("linux"):
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
+                kill_group(self._process.pid)
             with move_on_after(KILL_SECONDS):
                 await self._process.wait()
             with move_on_after(KILL_SECONDS):
-                await end_marked(self._mark)
+                await kill_marked(MARK, self._mark)
             with move_on_after(LAST_OUTPUT_SECONDS):
                 await self.listen()
             self.link.close()

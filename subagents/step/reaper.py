@@ -1,29 +1,20 @@
-"""Finds processes by a mark in their environment, which every descendant inherits, and ends them all.
-
-A program that empties its environment on purpose is not found.
-"""
+"""End of what an attempt at a step has started: found by a mark in its environment, whatever its session."""
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from pathlib import Path
 from typing import TypeVar
 
-from anyio import CancelScope, Event, create_task_group, get_cancelled_exc_class, move_on_after, sleep, to_thread
+from anyio import CancelScope, Event, create_task_group, get_cancelled_exc_class, move_on_after
 
-MARK = "_VIBE_STEP"
-"""The variable of what the process of a step starts."""
+from vibe.core.system.process import kill_marked
+
 ATTEMPT_MARK = "_VIBE_ATTEMPT"
 """The variable of what an attempt at a step starts, in whatever process the attempt is made."""
 
 GRACE_SECONDS = 0.5
 """How long commands have to end by themselves once their step is cancelled."""
 KILL_SECONDS = 5.0
-POLL_SECONDS = 0.01
 
 T = TypeVar("T")
 
@@ -57,27 +48,5 @@ async def _hurry(ended: Event, mark: str) -> None:
             with move_on_after(GRACE_SECONDS):
                 await ended.wait()
             with move_on_after(KILL_SECONDS):
-                await end_marked(mark, ATTEMPT_MARK)
+                await kill_marked(ATTEMPT_MARK, mark)
         raise
-
-
-async def end_marked(mark: str, variable: str = MARK) -> None:
-    """Kill all that carry the mark; returns when none is left. Finds nothing where there is no ``/proc``."""
-    while found := await to_thread.run_sync(_marked, f"{variable}={mark}"):
-        for pid in found:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        await sleep(POLL_SECONDS)
-
-
-def _marked(entry: str) -> list[int]:
-    if not sys.platform.startswith("linux"):
-        return []
-    return [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _carries(folder, entry.encode())]
-
-
-def _carries(process: Path, entry: bytes) -> bool:
-    try:
-        return entry in (process / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return False

@@ -6,8 +6,6 @@ import os
 import re
 import secrets
 import shutil
-import signal
-import sys
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from subagents.worktree.merge import MergeConflict
 from subagents.worktree.repository import Base, Change, Repository
 from subagents.worktree.setup import link_shared, shared_links
 from subagents.worktree.submodules import check_submodules
+from vibe.core.system.process import kill_in_folder
 
 SEPARATOR = "======="
 OUR_LABEL = "HEAD"
@@ -82,7 +81,7 @@ class WorktreeFolder:
 
     def put_away(self) -> Path:
         """As ``remove``, but that the files are left for ``remove_folder``, under a name nobody knows."""
-        self.end_processes()
+        kill_in_folder(str(self.path))  # what a step started is gone by now, if it did not hide
         rest = self.path.with_name(f"{PUT_AWAY}{self.path.name}.{secrets.token_hex(4)}")
         with suppress(OSError):
             forget_worktree(self.repository, self.path)
@@ -141,19 +140,6 @@ class WorktreeFolder:
         self._git("update-ref", self.ref, commit)
         self._git("merge", "--quit")
         return commit
-
-    def end_processes(self) -> None:
-        """Kill what still runs in it, but for a person's own terminal.
-
-        What a step started is gone by now, if it did not hide.
-        """
-        if not sys.platform.startswith("linux"):
-            return
-        found = [entry.path for entry in os.scandir("/proc") if _works_in(entry, str(self.path))]
-        for process in found:
-            if not _has_terminal(process):
-                with suppress(OSError):
-                    os.kill(int(Path(process).name), signal.SIGKILL)
 
     def admin_folder(self) -> Path | None:
         """Git's folder of this worktree, if there is one."""
@@ -261,23 +247,6 @@ def _is_marked(file: Path, onto: str) -> bool:
 
 def _side(oid: str | None) -> str:
     return f"this side has the content that `git cat-file blob {oid}` prints" if oid else "this side deleted the file"
-
-
-def _works_in(process: os.DirEntry[str], folder: str) -> bool:
-    if not process.name.isdigit() or int(process.name) == os.getpid():
-        return False
-    try:
-        where = os.readlink(f"{process.path}/cwd")  # noqa: PTH115  text: hundreds of them
-    except OSError:
-        return False
-    return where == folder or where.startswith(f"{folder}/")
-
-
-def _has_terminal(process: str) -> bool:
-    try:
-        return Path(process, "stat").read_bytes().rpartition(b")")[2].split()[4] != b"0"
-    except OSError:
-        return True  # it is gone, or another user's
 
 
 def remove_folder(rest: Path) -> None:

@@ -23,10 +23,10 @@ from anyio import (
 from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from vibe.core.system.process import end_session
 from vibe.core.tools.mcp.client import load_library
 from vibe.core.tools.mcp.server_log import ServerLog
 from vibe.core.tools.mcp.settings import Launch
-from vibe.core.tools.process.session import end_session
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage

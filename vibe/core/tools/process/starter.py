@@ -21,7 +21,7 @@ from typing import Protocol
 from anyio import to_thread, wait_readable
 
 from vibe.core.sandbox.landlock import LAUNCHER
-from vibe.core.tools.process.session import end_session
+from vibe.core.system.process import end_session
 
 PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); from vibe.core.tools.process.starter_program import main; "

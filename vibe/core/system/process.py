@@ -1,0 +1,144 @@
+"""Processes found by their session, a variable or their folder, and ended.
+
+Only Linux lists them (``/proc``): elsewhere a session is found by the group of its leader, and nothing by the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from anyio import sleep, to_thread
+
+GRACE_SECONDS = 2.0
+KILL_SECONDS = 2.0
+FIRST_POLL_SECONDS = 0.002
+LAST_POLL_SECONDS = 0.05
+ENDED = frozenset({b"Z", b"X"})
+"""The states of a process that runs no more."""
+
+
+class _Stat(NamedTuple):
+    """The line a process has in ``/proc``, as far as it is of use."""
+
+    has_ended: bool
+    session: int
+    has_terminal: bool
+
+
+async def end_session(leader: int) -> None:
+    """Send SIGTERM to all of the session that ``leader`` opened, and SIGKILL after 2 s to what is left.
+
+    Returns when all are gone, or 2 s after SIGKILL. A process that opened a session of its own is not found.
+    """
+    for sign, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
+        if await _signal_until_gone(leader, sign, seconds):
+            return
+
+
+async def kill_marked(variable: str, value: str) -> None:
+    """Kill all that were started with a variable, which every descendant inherits; returns when none is left.
+
+    A program that empties its environment on purpose is not found.
+    """
+    poll = FIRST_POLL_SECONDS
+    while found := await to_thread.run_sync(_find, partial(_is_marked, f"{variable}={value}")):
+        for pid in found:
+            _send(pid, signal.SIGKILL)
+        await sleep(poll)
+        poll = min(2 * poll, LAST_POLL_SECONDS)
+
+
+def kill_in_folder(folder: str) -> None:
+    """Kill what works in a folder or below it, but for this process and those of a person's own terminal; blocks."""
+    for pid in _find(partial(_works_in, folder)) - {os.getpid()}:
+        if (stat := _stat(pid)) is not None and not stat.has_terminal:
+            _send(pid, signal.SIGKILL)
+
+
+def kill_group(leader: int, sign: signal.Signals = signal.SIGKILL) -> None:
+    """Send SIGKILL, or another signal, to a group of processes; it may be gone, or another user's."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, sign)
+
+
+async def _signal_until_gone(leader: int, sign: signal.Signals, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    poll = FIRST_POLL_SECONDS
+    signalled: set[int] = set()
+    if sign is signal.SIGKILL or not sys.platform.startswith("linux"):
+        kill_group(leader, sign)
+    while True:
+        members = await to_thread.run_sync(_members, leader)
+        if not members:
+            return True
+        # Once each, for a second SIGTERM makes some programs give up their clean-up; late forks get theirs here.
+        for member in members - signalled:
+            _send(member, sign)
+        signalled |= members
+        if time.monotonic() >= deadline:
+            return False
+        await sleep(poll)
+        poll = min(2 * poll, LAST_POLL_SECONDS)
+
+
+def _send(pid: int, sign: signal.Signals) -> None:
+    """Send a signal to a process that may be gone, or another user's."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, sign)
+
+
+def _members(leader: int) -> set[int]:
+    """Return the living processes of a session. Without ``/proc`` the leader stands for its whole group."""
+    if sys.platform.startswith("linux"):
+        return _find(partial(_is_member, leader))
+    try:
+        os.killpg(leader, 0)
+    except (ProcessLookupError, PermissionError):
+        return set()
+    return {leader}
+
+
+def _find(belongs: Callable[[int], bool]) -> set[int]:
+    """Return the processes that belong; none where the system does not list them."""
+    if not sys.platform.startswith("linux"):
+        return set()
+    return {pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if belongs(pid)}  # noqa: PTH208  hundreds
+
+
+def _is_member(leader: int, pid: int) -> bool:
+    stat = _stat(pid)
+    return stat is not None and stat.session == leader and not stat.has_ended
+
+
+def _is_marked(mark: str, pid: int) -> bool:
+    try:
+        return mark.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def _works_in(folder: str, pid: int) -> bool:
+    try:
+        cwd = os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115  hundreds
+    except OSError:
+        return False
+    return cwd == folder or cwd.startswith(f"{folder}/")
+
+
+def _stat(pid: int) -> _Stat | None:
+    """Return the line of a process; None: it is gone."""
+    try:
+        line = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    # pid (name) state parent group session terminal ...: the name may hold parentheses, so look behind the last one.
+    state, _, _, session, terminal = line.rpartition(b")")[2].split()[:5]
+    return _Stat(state in ENDED, int(session), terminal != b"0")
