@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> object:
     if name == "subscribe":
-        from ipc.subscriber import subscribe  # noqa: PLC0415  importing the words alone stays cheap
+        from ipc.subscriber import subscribe
 
         return subscribe
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

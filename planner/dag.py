@@ -107,7 +107,7 @@ def find_cycles(dependencies: Mapping[str, Sequence[str]]) -> list[tuple[str, ..
         pass
     else:
         return []
-    import networkx as nx  # noqa: PLC0415  0.4 s, and only a plan with a cycle needs it
+    import networkx as nx
 
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(dependencies)

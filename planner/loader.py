@@ -41,13 +41,13 @@ class Form:
 
 
 def _yaml_as_json(text: str) -> str:
-    from planner.strict_yaml import yaml_as_json  # noqa: PLC0415  most plans are JSON
+    from planner.strict_yaml import yaml_as_json
 
     return yaml_as_json(text)
 
 
 def _yaml_tokens(text: str) -> Iterable[Token]:
-    from planner.strict_yaml import yaml_tokens  # noqa: PLC0415  as above
+    from planner.strict_yaml import yaml_tokens
 
     return yaml_tokens(text)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,13 @@ def test_the_documented_tree_is_the_tree() -> None:
     modules = {shown(path.parent if path.name == "__init__.py" else path) for path in source_files()}
     assert [path for path in drawn if not (ROOT / path).exists()] == []
     assert modules - set(drawn) == set()
+
+
+def test_what_ruff_has_loaded_late_of_ours_exists() -> None:
+    tidy = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]["lint"]
+    late = tidy["flake8-tidy-imports"]["banned-module-level-imports"]
+    ours = [name for name in late if name.partition(".")[0] in PACKAGES]
+    places = {name: ROOT.joinpath(*name.split(".")) for name in ours}
+
+    assert ours
+    assert [name for name, place in places.items() if not (place.is_dir() or place.with_suffix(".py").is_file())] == []

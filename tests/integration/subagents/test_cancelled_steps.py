@@ -14,7 +14,7 @@ from tests.fakes.models import answer, calling
 from tests.fakes.steps import StepBench
 from tests.fakes.tasks import task_of
 from vibe.core.llm.port import Completion
-from vibe.core.tools.process import session
+from vibe.core.system import process
 
 STUBBORN = "trap '' TERM HUP INT; sleep 1000 & echo $! >> pids; echo $$ >> pids; touch started; while :; do wait; done"
 DETACHED = "setsid sh -c 'echo $$ >> pids; touch started; exec sleep 1000' & sleep 1000"
@@ -49,7 +49,7 @@ CASES = (
 async def test_nothing_keeps_a_cancelled_step_or_outlives_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Case
 ) -> None:
-    monkeypatch.setattr(session, "GRACE_SECONDS", 1000.0)  # what a command has that ends for another reason
+    monkeypatch.setattr(process, "GRACE_SECONDS", 1000.0)  # what a command has that ends for another reason
     bench = StepBench(home=tmp_path, answers=case.answers)
 
     with anyio.fail_after(60):

@@ -45,7 +45,7 @@ def migrate(host: Host, workdir: Path, *, dry_run: bool) -> list[Migrated]:
 
 
 def _migrate(file: Path, host: Host, workdir: Path, *, dry_run: bool) -> Migrated:
-    import tomlkit  # noqa: PLC0415  only where a file is changed
+    import tomlkit
 
     if read_toml(file, str(file)) is None:
         return Migrated(file=file, changes=())

@@ -69,18 +69,18 @@ def written(read: ReadReport, form: ReportFormat, environ: Mapping[str, str]) ->
 def _written(read: ReadReport, form: ReportFormat, masked: Callable[[str], str]) -> str:
     match form:
         case ReportFormat.HTML:
-            from planner.report_html import report_html  # noqa: PLC0415  each format brings what it needs
+            from planner.report_html import report_html
 
             return masked(report_html(read.report, read.loaded.plan, read.loaded.dag))
         case ReportFormat.MARKDOWN:
-            from planner.report_md import report_markdown  # noqa: PLC0415  as above
+            from planner.report_md import report_markdown
 
             return masked(report_markdown(read.report, read.loaded.plan))
         case ReportFormat.JUNIT:
-            from planner.report_ci import report_junit  # noqa: PLC0415  as above
+            from planner.report_ci import report_junit
 
             return report_junit(read.report, masked)
         case ReportFormat.JSON:
-            import msgspec  # noqa: PLC0415  as above
+            import msgspec  # noqa: PLC0415  only for that format
 
             return msgspec.json.format(msgspec.json.encode(read.report), indent=2).decode() + "\n"

@@ -72,8 +72,8 @@ async def _in_this_process(steps: PlanSteps, neighbours: Neighbours) -> AsyncGen
 
 @asynccontextmanager
 async def _in_processes(steps: PlanSteps, neighbours: Neighbours) -> AsyncGenerator[StepExecutor]:
-    from subagents.process.child_process import StepProgram  # noqa: PLC0415  as above
-    from subagents.process.executor import ProcessSettings, process_executor  # noqa: PLC0415  most runs have no processes
+    from subagents.process.child_process import StepProgram
+    from subagents.process.executor import ProcessSettings, process_executor
 
     store = steps.store
     settings = ProcessSettings(
@@ -102,14 +102,14 @@ DEFAULT_EXECUTOR = "local"
 
 def _capabilities(services: RunServices) -> tuple[str, ...]:
     """What the run can do for the processes of steps."""
-    from subagents.process.protocol import APPROVALS, QUESTIONS  # noqa: PLC0415  only for processes
+    from subagents.process.protocol import APPROVALS, QUESTIONS
 
     asked = {APPROVALS: services.approvals.approver, QUESTIONS: services.user_input}
     return tuple(name for name, person in asked.items() if person is not None)
 
 
 def _document(steps: PlanSteps) -> bytes:
-    from vibe.app.plan.child_config import StepDocument, encode_document  # noqa: PLC0415  only for processes
+    from vibe.app.plan.child_config import StepDocument, encode_document
 
     request = steps.engine.request
     return encode_document(

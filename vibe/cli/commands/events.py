@@ -84,8 +84,8 @@ async def _follow(
     The signal cancels a scope rather than the loop's main task: a deadline that passes at the same moment can't take
     that for its own.
     """
-    from ipc.subscriber import subscribe  # noqa: PLC0415  `events list` needs no wire
-    from vibe.app.engine.signals import handled_signals  # noqa: PLC0415  as above
+    from ipc.subscriber import subscribe
+    from vibe.app.engine.signals import handled_signals  # noqa: PLC0415  not for those that listen only
 
     start = "now" if isinstance(after, str) else after
     token = env.environ.get(TOKEN_VARIABLE, "")

@@ -19,7 +19,7 @@ LONGEST = 400
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """List them; exit code 3 if a provider could not be asked."""
-    from vibe.app.inspect.model_listing import list_models  # noqa: PLC0415  --help needs none of it
+    from vibe.app.inspect.model_listing import list_models
 
     workdir = existing_folder("--workdir", args.workdir, env.cwd)
     listing = list_models(env.host, workdir, trust=args.trust, online=args.online)

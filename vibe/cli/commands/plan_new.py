@@ -97,8 +97,8 @@ def _person(output: str, env: CliEnvironment) -> UserInput | None:
     """Return who answers the planner's question: somebody at a terminal, if stdout is theirs, too."""
     if output != "text" or not (env.stdout.isatty() and env.stdin.isatty()):
         return None
-    from vibe.cli.terminal.prompt_queue import PromptQueue  # noqa: PLC0415  only for a terminal
-    from vibe.cli.terminal.questions import TerminalUserInput  # noqa: PLC0415  as above
+    from vibe.cli.terminal.prompt_queue import PromptQueue
+    from vibe.cli.terminal.questions import TerminalUserInput
 
     return TerminalUserInput(PromptQueue(env))
 

@@ -98,7 +98,7 @@ def report_to_github(folder: PlanFolder, env: CliEnvironment) -> None:
         BrokenPlanError: the plan's folder can't be read back.
         UnwrittenReportError: the summary can't be written.
     """
-    from planner.report_ci import github_annotations  # noqa: PLC0415  only for a workflow
+    from planner.report_ci import github_annotations
 
     read = read_report(folder)
     masked = partial(redact, environ=env.environ)

@@ -78,7 +78,7 @@ def _begun(args: argparse.Namespace, options: PlanRunOptions, env: CliEnvironmen
         raise CommandLineError(
             "--resume goes on with the last run of a FILE, and without --dry-run, --only and --reuse"
         )
-    from vibe.app.plan.find_resumable import unfinished_run  # noqa: PLC0415  most runs are new
+    from vibe.app.plan.find_resumable import unfinished_run
 
     return unfinished_run(env.home, read_plan(args.file, env), options.workdir)
 
@@ -97,7 +97,7 @@ def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
         ReportNameError: the file's name does not say what it is to hold.
         CommandLineError: its folder is not there.
     """
-    from vibe.cli.commands.plan_report import (  # noqa: PLC0415  most runs leave none
+    from vibe.cli.commands.plan_report import (
         format_of,
         report_path,
         report_to_github,
@@ -111,8 +111,8 @@ def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
 
 
 def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host, output: str, env: CliEnvironment) -> int:
-    from vibe.app.plan.dry_run import dry_run  # noqa: PLC0415  a run has no use for it
-    from vibe.cli.render.dry_run_text import dry_run_lines  # noqa: PLC0415  as above
+    from vibe.app.plan.dry_run import dry_run
+    from vibe.cli.render.dry_run_text import dry_run_lines
 
     found = dry_run(loaded, options, host)
     if output == "text":
@@ -194,7 +194,7 @@ def _audience(args: argparse.Namespace, env: CliEnvironment) -> Generator[Audien
         and env.stdin.isatty()
         and env.environ.get("TERM", "dumb") != "dumb"
     ):
-        from vibe.cli.terminal.interactive import attended  # noqa: PLC0415  rich is only loaded for a terminal
+        from vibe.cli.terminal.interactive import attended
 
         with attended(env) as audience:
             yield audience

@@ -75,8 +75,8 @@ def _person(args: argparse.Namespace, env: CliEnvironment) -> Person | None:
     if args.output != "text" or not (env.stdin.isatty() and env.stderr.isatty() and _in_foreground(env.stdin)):
         return None
     from vibe.cli.terminal.approver import TerminalApprover  # noqa: PLC0415  most prompts come from scripts
-    from vibe.cli.terminal.prompt_queue import PromptQueue  # noqa: PLC0415  as above
-    from vibe.cli.terminal.questions import TerminalUserInput  # noqa: PLC0415  as above
+    from vibe.cli.terminal.prompt_queue import PromptQueue
+    from vibe.cli.terminal.questions import TerminalUserInput
 
     queue = PromptQueue(replace(env, stdout=env.stderr))
     return Person(approver=TerminalApprover(queue, lambda _request_id: ""), user_input=TerminalUserInput(queue))

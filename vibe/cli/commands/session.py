@@ -115,7 +115,7 @@ def _document(saved: SavedSession) -> dict[str, Any]:
 
 def _rewind(args: argparse.Namespace, saved: SavedSession, env: CliEnvironment) -> None:
     from vibe.core.session.lock import lock_session, lock_workspace  # noqa: PLC0415  only to rewind
-    from vibe.core.session.rewind import RewindManager  # noqa: PLC0415  as above
+    from vibe.core.session.rewind import RewindManager
 
     paths = VibePaths(env.home)
     locks = [lock_session(saved.folder)]

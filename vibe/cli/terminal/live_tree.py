@@ -51,7 +51,7 @@ class LiveTree:
         self._shown = ExitStack()
 
     def __enter__(self) -> Self:
-        from rich.console import Console  # noqa: PLC0415  rich is only loaded for a terminal
+        from rich.console import Console
 
         self._console = Console(
             file=self._out,
@@ -125,9 +125,9 @@ class LiveTree:
     def _draw(self) -> None:
         if self._live is None or self._console is None:
             return
-        from rich.console import Group  # noqa: PLC0415  as above
+        from rich.console import Group
 
-        from vibe.cli.terminal.tree_frame import frame  # noqa: PLC0415  it needs rich
+        from vibe.cli.terminal.tree_frame import frame
 
         width, height = self._console.size = self._size()
         self._say_notices()
@@ -136,7 +136,7 @@ class LiveTree:
 
     def _say_notices(self) -> None:
         """Print what is to be said once above the picture, where it stays."""
-        from rich.text import Text  # noqa: PLC0415  as above
+        from rich.text import Text
 
         notices, self._state.notices = self._state.notices, []
         for notice in notices:
@@ -144,7 +144,7 @@ class LiveTree:
                 self._console.print(Text(_sentence(notice), style=NOTICE_STYLES.get(notice.kind, "")))
 
     def _show(self) -> None:
-        from rich.live import Live  # noqa: PLC0415  as above
+        from rich.live import Live
 
         if self._console is None or self._ended.is_set():
             return

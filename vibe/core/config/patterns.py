@@ -52,7 +52,7 @@ def compile_linear(expression: str) -> Any:
 
     None where RE2 does not take it.
     """
-    import re2  # noqa: PLC0415  few have such patterns
+    import re2
 
     engine = cast("Any", re2)  # without types
     options = engine.Options()

@@ -62,12 +62,12 @@ class TrustFile:
         return True
 
     def _document(self) -> Any:
-        import tomlkit  # noqa: PLC0415  only where the list is changed
+        import tomlkit
 
         return tomlkit.parse(read_text(self._path, shown(self._path, self._user_home)) or "")
 
     def _append(self, document: Any, key: str, folder: Path) -> None:
-        import tomlkit  # noqa: PLC0415  as above
+        import tomlkit
 
         if key not in document:
             document[key] = tomlkit.array()
@@ -84,7 +84,7 @@ class TrustFile:
                 del listed[index]
 
     def _write(self, document: Any) -> None:
-        import tomlkit  # noqa: PLC0415  as above
+        import tomlkit
 
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -117,7 +117,7 @@ class ConfigWriter:
 
     @contextmanager
     def _changing(self) -> Generator[TOMLDocument]:
-        import tomlkit  # noqa: PLC0415  only for who writes
+        import tomlkit
 
         with self._locked():
             read_toml(self._path, self._label)  # says what is wrong, with its line
@@ -130,7 +130,7 @@ class ConfigWriter:
 
     def _table_of(self, document: Any, key: Key) -> tuple[Any, str]:
         """The table a key stands in, made where it is missing, and its name there."""
-        import tomlkit  # noqa: PLC0415  only for who writes
+        import tomlkit
 
         table: Any = document
         for position, part in enumerate(key[:-1]):
@@ -184,8 +184,8 @@ class ConfigWriter:
 
 
 def _item(value: Any) -> Any:
-    import tomlkit  # noqa: PLC0415  only for who writes
-    import tomlkit.items  # noqa: PLC0415  as above
+    import tomlkit
+    import tomlkit.items
 
     item = cast("object", tomlkit.item(value))
     if isinstance(item, tomlkit.items.Array) and len(item.as_string()) > LONGEST_LINE:

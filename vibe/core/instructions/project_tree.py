@@ -192,7 +192,7 @@ class _Rules:
                 text = (folder / name).read_text(encoding="utf-8", errors="replace")
             except OSError:
                 continue
-            from pathspec import GitIgnoreSpec  # noqa: PLC0415  only where there is something to ignore
+            from pathspec import GitIgnoreSpec
 
             own.append((folder, GitIgnoreSpec.from_lines(text.splitlines())))
         return _Rules((*own, *self.specs)) if own else self

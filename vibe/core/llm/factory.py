@@ -175,10 +175,10 @@ class ModelCatalog:
             )
         provider = provider.model_copy(update={"extra_headers": self._headers(provider)})
         if provider.backend is BackendKind.MISTRAL:
-            from vibe.core.llm.backend.mistral import MistralBackend  # noqa: PLC0415  only for who uses it
+            from vibe.core.llm.backend.mistral import MistralBackend
 
             return MistralBackend(provider, api_key=key)
-        from vibe.core.llm.backend.generic import GenericBackend  # noqa: PLC0415  only for who uses it
+        from vibe.core.llm.backend.generic import GenericBackend
 
         return GenericBackend(provider, api_key=key)
 
@@ -219,7 +219,7 @@ def _patient(provider: ProviderConfig, seconds: float) -> ProviderConfig:
 
 
 def _build_scripted(provider: ProviderConfig) -> ModelBackend:
-    from vibe.core.llm.backend.scripted import ScriptFileBackend  # noqa: PLC0415  only for who uses it
+    from vibe.core.llm.backend.scripted import ScriptFileBackend
 
     path = Path(provider.script)
     if path.is_absolute() and path.is_file():

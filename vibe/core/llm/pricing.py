@@ -43,7 +43,7 @@ def listed_cost(provider: ProviderConfig, model: ModelConfig, usage: Usage) -> f
 
     The first call loads the list (about 0.4 s): call it in a worker thread. Nothing is fetched.
     """
-    import genai_prices  # noqa: PLC0415  a third of a second that only calls to a listed provider need
+    import genai_prices
 
     tokens = genai_prices.Usage(
         input_tokens=usage.prompt_tokens,

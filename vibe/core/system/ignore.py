@@ -151,6 +151,6 @@ def _read_rules(base: Path, file: Path) -> list[_Rules]:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415  needed only where ripgrep is missing
+    from pathspec import GitIgnoreSpec
 
     return [_Rules(base=base, spec=GitIgnoreSpec.from_lines(text.splitlines()))]

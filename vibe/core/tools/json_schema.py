@@ -52,8 +52,8 @@ class SchemaProblem:
 
 def schema_problems(schema: Mapping[str, Any]) -> tuple[SchemaProblem, ...]:
     """Everything that keeps ``schema`` from being used; none if it is a JSON Schema (draft 2020-12 unless it says)."""
-    from jsonschema.exceptions import SchemaError  # noqa: PLC0415  heavy: only where a schema is used
-    from jsonschema.validators import validator_for  # noqa: PLC0415  as above
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
 
     declared = schema.get("$schema", "")
     if not isinstance(declared, str) or (declared and cast("Any", validator_for)(schema, default=None) is None):
@@ -134,22 +134,22 @@ def rooted_at(schema: Mapping[str, Any], pointer: str) -> dict[str, Any]:
 
 
 def _validator(schema: Mapping[str, Any]) -> Validator:
-    from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415  heavy
+    from referencing.jsonschema import EMPTY_REGISTRY
 
     return cast("Validator", _dialect(schema)(schema, registry=EMPTY_REGISTRY))
 
 
 def _dialect(schema: Mapping[str, Any]) -> Any:
     """The class that knows the draft the schema is written in."""
-    from jsonschema.validators import Draft202012Validator, validator_for  # noqa: PLC0415  heavy
+    from jsonschema.validators import Draft202012Validator, validator_for
 
     return cast("Any", validator_for)(schema, default=Draft202012Validator)
 
 
 def _dangling(schema: Mapping[str, Any]) -> Iterator[SchemaProblem]:
     """References that lead nowhere in the schema."""
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415  heavy
-    from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY  # noqa: PLC0415  heavy
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
 
     resource = DRAFT202012.create_resource(cast("Any", schema))
     base = str(schema.get("$id", ""))
@@ -175,7 +175,7 @@ def _references(node: Any, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
 
 def _endless(validator: Validator) -> Iterator[SchemaProblem]:
     """A schema that refers to itself before it has looked at anything, or so often that it comes to the same."""
-    from jsonschema import validators  # noqa: PLC0415  heavy
+    from jsonschema import validators
 
     kind = type(validator)
     keywords = cast("Mapping[str, Any]", cast("Any", kind).VALIDATORS)
@@ -191,7 +191,7 @@ def _endless(validator: Validator) -> Iterator[SchemaProblem]:
 
         return follow
 
-    from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415  heavy
+    from referencing.jsonschema import EMPTY_REGISTRY
 
     counting = {name: counted(keyword) for name, keyword in keywords.items() if name in _REFERRING}
     try:
@@ -201,14 +201,14 @@ def _endless(validator: Validator) -> Iterator[SchemaProblem]:
 
 
 def _is_unresolvable(error: Exception) -> bool:
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415  heavy
+    from referencing.exceptions import Unresolvable
 
     return isinstance(error, Unresolvable)
 
 
 def _phrase(error: ValidationError) -> str:
     """What is wrong; of several ways a value could have fitted, what keeps it from the closest one."""
-    from jsonschema import exceptions  # noqa: PLC0415  heavy
+    from jsonschema import exceptions
 
     best_match = cast("Callable[..., ValidationError | None]", cast("Any", exceptions).best_match)
     closest = best_match(error.context or ())

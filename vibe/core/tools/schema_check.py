@@ -19,7 +19,7 @@ from vibe.core.tools.json_schema import CHECK_SECONDS, problems_here
 
 def main() -> None:
     """Read schema and value from standard input, write the problems to standard output."""
-    from jsonschema import _keywords, _legacy_keywords, _utils  # noqa: PLC0415  heavy, and here nobody else uses them
+    from jsonschema import _keywords, _legacy_keywords, _utils
 
     resource.setrlimit(resource.RLIMIT_CPU, (2 * CHECK_SECONDS, 2 * CHECK_SECONDS))  # whoever started it may be dead
     linear = SimpleNamespace(search=_search)

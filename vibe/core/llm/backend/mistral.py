@@ -60,8 +60,8 @@ class MistralBackend:
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         """Stream one answer; see ``ModelBackend.complete``."""
         sdk = self._open()
-        import httpx2  # noqa: PLC0415  loaded by _open
-        from mistralai.client.errors import MistralError, NoResponseError  # noqa: PLC0415  loaded by _open
+        import httpx2
+        from mistralai.client.errors import MistralError, NoResponseError
 
         answer = AnswerBuilder(observer)
         try:
@@ -87,8 +87,8 @@ class MistralBackend:
 
     def _open(self) -> Mistral:
         if self._sdk is None:
-            import httpx2  # noqa: PLC0415  comes with mistralai
-            from mistralai.client import Mistral  # noqa: PLC0415  half a second that only calls to Mistral need
+            import httpx2
+            from mistralai.client import Mistral
 
             seconds = self._provider.silence_seconds
             tls = system_tls()

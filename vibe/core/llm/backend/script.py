@@ -157,7 +157,7 @@ def _decode_json(text: str, source: str) -> object:
 
 
 def _decode_yaml(text: str, source: str) -> object:
-    import yaml  # noqa: PLC0415  only scripts in YAML need it
+    import yaml
 
     try:
         return yaml.safe_load(text)

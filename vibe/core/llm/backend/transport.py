@@ -25,7 +25,7 @@ def system_tls() -> Any:
     """A TLS context that trusts what the system trusts, company CAs included."""
     import ssl  # noqa: PLC0415  only needed once a provider is called
 
-    import truststore  # noqa: PLC0415  only needed once a provider is called
+    import truststore
 
     return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
@@ -36,7 +36,7 @@ def import_httpx() -> Any:
     if fresh:
         sys.modules["httpx._main"] = cast("ModuleType", None)
     try:
-        import httpx  # noqa: PLC0415  a tenth of a second that only calls to a provider need
+        import httpx
     finally:
         if fresh:
             sys.modules.pop("httpx._main", None)

@@ -34,8 +34,8 @@ class Exchange:
 @asynccontextmanager
 async def endpoint_transport(endpoint: Endpoint, exchange: Exchange) -> AsyncGenerator[Any]:
     """The transport a session talks to ``endpoint`` through; ``exchange`` is kept up to date."""
-    import httpx2  # noqa: PLC0415  costs a quarter of a second
-    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415  as above
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
 
     async def note(response: httpx2.Response) -> None:
         # 405 is how a server says that it has no stream of its own: nothing is wrong.
@@ -69,7 +69,7 @@ def load_library() -> None:
 
 def protocol_error() -> type[MCPError]:
     """What it raises for a request that was refused, cut off or not answered in time."""
-    from mcp import MCPError  # noqa: PLC0415  costs most of a second
+    from mcp import MCPError
 
     return MCPError
 

@@ -194,8 +194,8 @@ class ServerConnection:
         with CancelScope() as patience:
             self._patience = patience
             async with self._transport() as transport:
-                from mcp import Client  # noqa: PLC0415  loaded by _transport, off the loop
-                from mcp.types import Implementation  # noqa: PLC0415  as above
+                from mcp import Client
+                from mcp.types import Implementation
 
                 patience.deadline = current_time() + self.config.startup_timeout_sec
                 info = Implementation(name="vibe", version=self._place.version)

@@ -148,7 +148,7 @@ class ToolChoice:
 
 async def list_tools(client: Client, choice: ToolChoice, refused: list[str]) -> tuple[RemoteTool, ...]:
     """The tools of a server that are offered, by name; ``refused`` gets a sentence for each that can't be used."""
-    from mcp.types import PaginatedRequestParams  # noqa: PLC0415  costs most of a second
+    from mcp.types import PaginatedRequestParams
 
     tools: dict[str, RemoteTool] = {}
     if client.server_capabilities.tools is None:

@@ -99,8 +99,8 @@ class ServerProcess:
             pass
 
     async def _deliver(self, line: bytes, into: MemoryObjectSendStream[Inbound]) -> None:
-        from mcp.shared.message import SessionMessage  # noqa: PLC0415  loaded by receive, off the loop
-        from mcp.types import jsonrpc_message_adapter  # noqa: PLC0415  as above
+        from mcp.shared.message import SessionMessage
+        from mcp.types import jsonrpc_message_adapter
 
         if not line.strip():
             return

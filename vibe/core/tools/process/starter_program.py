@@ -128,7 +128,7 @@ class Service:
 
     def _launch(self, wanted: Wanted, descriptors: list[int]) -> None:
         """Have a fork of this process watch over a command that confines itself in another."""
-        from vibe.core.sandbox import _launch  # noqa: PLC0415  only where it is needed: it opens the C library
+        from vibe.core.sandbox import _launch
 
         watcher = os.fork()
         if watcher:

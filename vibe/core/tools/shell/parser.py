@@ -137,7 +137,7 @@ def _has_invisible(line: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _parser() -> Parser:
-    import tree_sitter_bash  # noqa: PLC0415  a native library, needed only once a command is judged
-    from tree_sitter import Language, Parser  # noqa: PLC0415  a native library, needed only once a command is judged
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
 
     return Parser(Language(tree_sitter_bash.language()))

@@ -55,14 +55,14 @@ class SystemNetwork:
 
     async def connect(self, address: str, port: int) -> Any:
         """Connect to exactly this address."""
-        import httpcore  # noqa: PLC0415  50 ms, paid by who fetches
+        import httpcore
 
         backend: Any = httpcore.AnyIOBackend()
         return await backend.connect_tcp(address, port, timeout=CONNECT_SECONDS)
 
     def tls(self) -> ssl.SSLContext:
         """The system's certificates."""
-        import truststore  # noqa: PLC0415  only for who fetches
+        import truststore
 
         return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
@@ -94,7 +94,7 @@ async def fetch(url: WebUrl, network: NetworkAccess, *, max_bytes: int) -> Respo
         UrlError: an address on the way is not public.
         FetchError: nobody answers, or not as HTTP.
     """
-    import httpcore  # noqa: PLC0415  50 ms, paid by who fetches
+    import httpcore
 
     pool = httpcore.AsyncConnectionPool(
         ssl_context=network.tls(), network_backend=_checked_backend(network), max_connections=1
@@ -158,7 +158,7 @@ def _authority(url: WebUrl) -> str:
 
 def _checked_backend(network: NetworkAccess) -> Any:
     """What opens httpcore's connections."""
-    import httpcore  # noqa: PLC0415  50 ms, paid by who fetches
+    import httpcore
 
     class CheckedBackend(httpcore.AsyncNetworkBackend):
         """Looks a host up, refuses it if any of its addresses is not public, and connects to one it has checked."""

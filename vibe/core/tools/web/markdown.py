@@ -42,8 +42,8 @@ def decode(content_type: str, body: bytes) -> str:
 
 def to_markdown(html: str, url: str) -> str:
     """A page as Markdown, without what is not read; links are absolute. Blocks: run it in a thread."""
-    from bs4 import BeautifulSoup  # noqa: PLC0415  80 ms, paid by who fetches a page
-    from markdownify import MarkdownConverter  # noqa: PLC0415  as above
+    from bs4 import BeautifulSoup
+    from markdownify import MarkdownConverter
 
     # The first line keeps the parser from guessing that a short text is a file name or XML.
     soup = BeautifulSoup(f"<!DOCTYPE html>\n{html}", "html.parser")
