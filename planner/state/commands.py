@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from msgspec import Raw, Struct
@@ -166,8 +166,7 @@ class AskReviser(Struct, frozen=True):
 Effect: TypeAlias = StartAttempt | CancelAttempt | InterruptAll | WaitForRetry | WaitForAnswer | AskReviser
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(Struct, frozen=True):
     """What a command comes to: facts to record, and effects to carry out once they are.
 
     ``schedule``: makes the state's schedule of the state as the facts leave it.
@@ -175,7 +174,7 @@ class Decided:
 
     facts: Sequence[Fact] = ()
     effects: Sequence[Effect] = ()
-    schedule: Callable[[State], Schedule] | None = field(default=None, compare=False)
+    schedule: Callable[[State], Schedule] | None = None
 
 
 @dataclass(frozen=True, slots=True)

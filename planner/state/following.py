@@ -27,8 +27,7 @@ def proceed(state: State, at: float) -> Decided:
         return Decided(given_up) if given_up else _ended(state, at)
     if schedule.to_skip:
         return Decided([_skipped(state, step_id, at) for step_id in schedule.to_skip])
-    if schedule.to_ask:
-        facts = plan_asks(state, at)
+    if schedule.to_ask and (facts := plan_asks(state, at)):
         return Decided(facts, _deadlines(facts))
     if len(state.running) < schedule.width and schedule.ready and not _starts_nothing(state):
         step_id = schedule.best()

@@ -15,7 +15,7 @@ from planner.loader import LoadedPlan
 from planner.model import Plan, Step, StepStatus
 from planner.readiness import Readiness, Verdict
 from planner.ready_queue import ReadyQueue
-from planner.state.state import TOLD, Left, State, StepState, at_rest
+from planner.state.state import FINAL, TOLD, Left, State, StepState, at_rest
 
 _HELD = frozenset({Left.ASKING, Left.REVISING, Left.RETRYING})
 
@@ -106,7 +106,7 @@ class Schedule:
             return
         if previous is StepStatus.IN_PROGRESS:
             self._queue.release(step_id)
-        if status.is_final:
+        if status in FINAL:
             self.ready.discard(step_id)
             self.to_skip.pop(step_id, None)
             self.to_ask.pop(step_id, None)
@@ -140,7 +140,7 @@ class Schedule:
     def _is_settled(self, state: State, step_id: str) -> bool:
         step = state.steps[step_id]
         return (
-            step.status.is_final
+            step.status in FINAL
             or step_id in self.ready
             or step_id in state.running
             or (step.left is not None and self.is_held(step_id, step))

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from msgspec import Struct
+
 from ipc import events as e
 from planner.model import PlanStatus, StepStatus
 from planner.state.spending import AttemptKey, Spending
@@ -48,8 +50,7 @@ TOLD = frozenset({Left.ASKING, Left.REVISING})
 """The last attempt failed and counts as long as nobody has said what becomes of the step."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True, gc=False):
     """A time in which an attempt ran, in seconds of the plan's own clock. ``ended``: an outcome, a status or ``cut``."""
 
     start: float
@@ -58,8 +59,7 @@ class Span:
     ended: str
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptState:
+class AttemptState(Struct, frozen=True):
     """An attempt that has ended. ``seconds`` sums all its parts, if it was interrupted; ``ended_at``: unix seconds."""
 
     number: int

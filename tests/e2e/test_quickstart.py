@@ -93,7 +93,7 @@ def completed_steps(vibe: VibeCommand, plan_id: str) -> list[str]:
     journal = vibe.home / "plans" / plan_id / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     records = [json.loads(line) for line in lines if line.endswith(b"\n")]
-    return [r["step_id"] for r in records if r["type"] == "attempt" and r["result"]["outcome"] == "completed"]
+    return [r["step_id"] for r in records if r["type"] == "plan.attempt" and r["result"]["outcome"] == "completed"]
 
 
 def finished_project(plan: Path) -> dict[str, bytes]:

@@ -13,8 +13,8 @@ from planner.dag import Dag
 from planner.loader import LoadedPlan
 from planner.model import STEP_TRANSITIONS, Plan, PlanStatus, StepStatus
 from planner.state.changes import TooLateError
-from planner.state.commands import Command, Refusal, SortSteps, Start
-from planner.state.decide import carry_out
+from planner.state.commands import Command, Decided, Refusal, SortSteps, Start
+from planner.state.decide import carry_out, decide
 from planner.state.evolve import evolve, fold
 from planner.state.schedule import schedule_of
 from planner.state.state import State
@@ -67,6 +67,13 @@ def about_step(decision_id: str) -> tuple[str, str, int] | None:
     kind, _, rest = decision_id.partition(":")
     step_id, _, attempt = rest.partition(":")
     return (kind, step_id, int(attempt)) if rest else None
+
+
+def spelled_out(decided: Decided | Refusal) -> object:
+    """What was decided, as it can be compared."""
+    if isinstance(decided, Refusal):
+        return decided.sentence
+    return [_encoder.encode(fact) for fact in decided.facts], list(decided.effects)
 
 
 def as_rebuilt(state: State) -> bool:
@@ -185,6 +192,9 @@ class ScriptedRun:
 
     def _carry_out(self, command: Command) -> list[Instruction]:
         self.clock += 1.0
+        decided = spelled_out(decide(self.state, command, self.clock))
+        assert self.read_back == self.state, "deciding changed the state"
+        assert spelled_out(decide(self.state, command, self.clock)) == decided
         facts: list[Fact] = []
         effects = carry_out(self.state, command, self.clock, lambda fact: self._record(fact, facts))
         if isinstance(effects, Refusal):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from ipc.events import PlanCompletedEvent, PlanStartedEvent, PlanStepUpdateEvent
 from planner.model import PlanStatus, StepStatus
 from planner.plan_state import PlanState, PlanStepStatus
 from planner.problems import DecisionInvalidError, IllegalTransitionError, UnknownStepError
@@ -76,3 +81,16 @@ def test_no_more_steps_are_offered_than_may_run_at_once() -> None:
     assert runnable(state) == ["a", "b"]
     done(state, "b")
     assert runnable(state) == ["a", "c"]
+
+
+def test_the_documented_program_runs_and_hears_what_a_run_announces(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "plan.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"## From a program.*?```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(program, names)  # noqa: S102  our own documentation
+
+    assert capsys.readouterr().out == "completed ['completed', 'completed']\n"
+    told = names["events"].events
+    assert (type(told[0]), type(told[-1])) == (PlanStartedEvent, PlanCompletedEvent)
+    moves = [(event.step_id, event.status) for event in told if isinstance(event, PlanStepUpdateEvent)]
+    assert [move for move in moves if move[0] == "build"] == [("build", "in_progress"), ("build", "completed")]

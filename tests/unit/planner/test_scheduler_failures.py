@@ -9,7 +9,7 @@ import pytest
 from planner.model import PlanStatus, StepStatus
 from planner.problems import DecisionInvalidError
 from planner.state.state import Left
-from tests.unit.planner.scripted_run import ScriptedRun, make_plan, started, step
+from tests.unit.planner.scripted_run import ScriptedRun, choice, make_plan, started, step
 from tests.unit.planner.told import (
     AskReviser,
     CancelRequested,
@@ -184,3 +184,16 @@ def test_a_failed_step_that_was_changed_is_tried_again_and_fails_the_plan_no_mor
     assert started(run.send(replaced(step("a", priority=1), step("b"), changed="a"))) == ["a"]
     run.end("a", "b")
     assert run.ended == (PlanStatus.COMPLETED, None)
+
+
+def test_a_decision_that_a_revision_brings_is_put_and_holds_up_nobody() -> None:
+    def step_and(**fields: object) -> list[dict[str, object]]:
+        return [step("a", **fields), step("b"), step("c", "b")]
+
+    decisions = [choice("way", "x", "y"), choice("then", "x", "y")]
+    run = ScriptedRun(make_plan(step_and(decision="way"), decisions), wait_for_decisions=True, max_parallel=1)
+    run.start()
+    other = ScriptedRun(make_plan(step_and(decision="way", when={"then": ["x"]}), decisions))
+    run.send(PlanReplaced(other.plan, other.dag, frozenset({"a"})))
+    assert run.asked == ["way", "then"]
+    assert started(run.end("b")) == ["c"]
