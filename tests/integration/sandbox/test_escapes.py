@@ -77,3 +77,23 @@ def test_a_command_is_bounded() -> None:
     assert result.codes[1:] != [0, 0]
     assert 0 not in result.codes[1:]
     assert len(result.files["work/large"]) <= 1024 * 1024
+
+
+@pytest.mark.parametrize("who", ["root", "user"])
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
+def test_secrets_in_a_folder_that_may_be_written_stay_out_of_reach(backend: str, who: str) -> None:
+    lines = [
+        "cat /mnt/home/.vibe/config.toml /mnt/home/.ssh/id /mnt/home/.netrc",
+        "echo changed > /mnt/home/.vibe/config.toml; echo changed > /mnt/home/.ssh/authorized_keys; echo changed > /mnt/home/.netrc",
+        "mv /mnt/home/.vibe /mnt/home/v; mv /mnt/home/.ssh /mnt/home/code/s; ln /mnt/home/.netrc /mnt/home/code/n; cat /mnt/home/code/n",
+        "rm -rf /mnt/home/.vibe /mnt/home/.ssh /mnt/home/.netrc",
+        "echo mine > /mnt/home/code/new && cat /mnt/home/code/new",
+    ]
+    before = "cd ../home; mkdir code; echo SECRET > .ssh/id; echo SECRET > .netrc"
+    result = tried(backend, who, lines, before=before, settings='{"writable": ["/mnt/home"]}')
+    assert "SECRET" not in "".join(result.outputs)
+    kept = {
+        name: text.strip() for name, text in result.files.items() if name.startswith("home/.") and "/kept/" not in name
+    }
+    assert kept == dict.fromkeys(["home/.vibe/config.toml", "home/.ssh/id", "home/.netrc"], "SECRET")
+    assert result.outputs[-1] == "mine\n"

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.sandbox.conftest import Cell
+from tests.integration.sandbox.plain import run_plain
+from vibe.core.sandbox.records import put_back_abandoned, records_of
 
 LONGEST_SECONDS = 60
 PROGRAM = """
@@ -62,6 +64,44 @@ def test_nothing_confined_is_left_whenever_we_are_killed(cell: Cell, ms: int) ->
     ours.kill()
     ours.communicate()
     _until(lambda: not _mentioning(seconds))
+
+
+CHANGING = """
+import sys
+from pathlib import Path
+import anyio
+from tests.integration.sandbox.conftest import Cell
+line = "echo evil > .git/config; echo evil > .git/hooks/pre-commit; echo evil > AGENTS.md; mv .vibe v; mkdir .vibe; "
+line += "echo evil > .vibe/config.toml; touch changed; sleep 600; :"
+anyio.run(Cell(Path(sys.argv[1]), sys.argv[2]).run, line)
+"""
+
+
+def test_what_decides_what_runs_later_is_put_back_though_we_are_killed(cell: Cell) -> None:
+    run_plain("git init -q .; rm -f .git/hooks/*; mkdir .vibe; echo mine > .vibe/config.toml", cell.root, cell.environ)
+    config = (cell.root / ".git" / "config").read_text()
+    ours = subprocess.Popen(
+        [sys.executable, "-c", CHANGING, str(cell.base), cell.backend], cwd=Path(__file__).parents[3]
+    )
+    _until((cell.root / "changed").exists)
+    ours.kill()
+    ours.wait()
+    records = records_of(cell.confinement.vibe_home)
+    if cell.backend == "landlock":  # who watches over it does so
+        _until(lambda: not any(records.iterdir()))
+    put_back_abandoned(records)
+    assert (cell.root / ".git" / "config").read_text() == config
+    assert (cell.root / ".vibe" / "config.toml").read_text() == "mine\n"
+    assert not (cell.root / ".git" / "hooks" / "pre-commit").exists()
+    assert not (cell.root / "AGENTS.md").exists()
+    assert not any(records.iterdir())
+
+
+def test_a_record_that_was_never_written_stops_nobody(tmp_path: Path) -> None:
+    for name in ("a.json", "b.new"):
+        (tmp_path / name).touch()
+    assert put_back_abandoned(tmp_path) == ""
+    assert not any(tmp_path.iterdir())
 
 
 def _mentioning(seconds: str) -> list[Path]:

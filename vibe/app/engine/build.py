@@ -22,6 +22,7 @@ from vibe.core.guidance_loader import GuidanceRequest, load_guidance
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.sandbox.confinement import Confinement, remove_abandoned_placeholders
+from vibe.core.sandbox.records import put_back_abandoned, records_of
 from vibe.core.sandbox.temporary import remove_abandoned
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.bounds import bounds_of
@@ -102,6 +103,7 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
     Raises:
         UsageError: the configuration, or what it names, is wrong.
     """
+    put_back = put_back_abandoned(records_of(host.home))  # before any of it is read
     wanted = ConfigRequest(
         home=host.home,
         workdir=request.workdir,
@@ -151,6 +153,7 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         confinement=_confinement(host, loaded, request.workdir),
         approvals=partial(approvals_for, host, config, request.workdir),
         warnings=(
+            *put_back.splitlines(),
             *loaded.warnings,
             # Where servers are still to come, what is wrong with the tools is known once they have: see tool_servers.
             *(warning.message for warning in tools.warnings if not any(s.in_use for s in config.mcp_servers)),

@@ -1,8 +1,8 @@
 """Started as a program of its own (``python -I -S``): confines itself with Landlock and seccomp, then becomes the command.
 
 Its first argument is JSON: ``hidden`` (folders and files it may not read; all others it may, and run them), ``read`` (what
-of those it may after all), ``list`` (folders it may only list), ``write`` (folders and files it may change) and ``network``
-(``on`` or not). The rest is the command. It imports nothing of ours, for it runs without our packages. What lies beside
+of those it may after all), ``list`` (folders it may only list), ``write`` (folders and files it may change, but for what of the
+hidden lies there), ``network`` (``on`` or not) and ``records``, which is for who watches over it. The rest is the command. It imports nothing of ours, for it runs without our packages. What lies beside
 the hidden is looked up here: there may be more of it than fits into an argument.
 """
 
@@ -75,13 +75,17 @@ def own_network() -> bool:
 
 def readable(hidden: list[str]) -> Iterator[str]:
     """Everything but ``hidden``: the folders and files beside the way to each of them."""
-    way: set[str] = set()
-    for path in hidden:
-        folder = os.path.dirname(path)  # noqa: PTH120  nothing but os is loaded here
-        while folder not in way:
-            way.add(folder)
-            folder = os.path.dirname(folder)  # noqa: PTH120  as above
-    yield from _around("/", frozenset(hidden), way)
+    yield from _around("/", frozenset(hidden), _way_to(hidden))
+
+
+def changeable(folders: list[str], hidden: list[str]) -> Iterator[str]:
+    """``folders``, but where they hold something ``hidden``: what lies beside the way to that. Rights reach all below."""
+    way = _way_to(hidden)
+    for path in folders:
+        if path in way:
+            yield from _around(path, frozenset(hidden), way)
+        elif path not in hidden:
+            yield path
 
 
 def restrict_files(policy: dict[str, list[str]]) -> None:
@@ -137,6 +141,7 @@ def main(arguments: list[str]) -> int:
     policy = json.loads(arguments[0])
     try:
         policy["read"] = [*readable(["/dev", *policy["hidden"]]), *policy["read"]]
+        policy["write"] = [*changeable(policy["write"], policy["hidden"])]
         network = policy["network"] == "on"
         inet = network or own_network()
         _checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
@@ -151,6 +156,17 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         sys.stderr.write(f"vibe: {arguments[1]}: {error.strerror}\n")
         return 127
+
+
+def _way_to(paths: list[str]) -> set[str]:
+    """The folders that hold ``paths``."""
+    way: set[str] = set()
+    for path in paths:
+        folder = os.path.dirname(path)  # noqa: PTH120  nothing but os is loaded here
+        while folder not in way:
+            way.add(folder)
+            folder = os.path.dirname(folder)  # noqa: PTH120  as above
+    return way
 
 
 def _around(folder: str, hidden: frozenset[str], way: set[str]) -> Iterator[str]:

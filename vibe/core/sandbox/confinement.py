@@ -21,6 +21,7 @@ from vibe.core.sandbox.control import (
 from vibe.core.sandbox.kept import Kept
 from vibe.core.sandbox.placeholders import Placeholders, remove_abandoned
 from vibe.core.sandbox.port import READING, Confined, ReadOnlyUnavailableError, ResourceLimits, SandboxPolicy
+from vibe.core.sandbox.records import Record, records_of
 from vibe.core.sandbox.refusals import refusal_note
 from vibe.core.sandbox.secrets import hidden_paths, not_for_everybody
 from vibe.core.sandbox.temporary import temporary_folder
@@ -44,15 +45,21 @@ class Place:
 class Guard:
     """What a command needs to have put back, or taken away, once it has ended."""
 
-    def __init__(self, kept: tuple[Kept, ...], placeholders: Placeholders | None) -> None:
+    def __init__(
+        self, kept: tuple[Kept, ...] = (), placeholders: Placeholders | None = None, record: Record | None = None
+    ) -> None:
         self._kept = kept
         self._placeholders = placeholders
+        self._record = record
 
     def end(self) -> str:
         """Put everything back, and say what was not as it was. Reads and writes files."""
         if self._placeholders is not None:
             self._placeholders.release()
-        return "\n".join(filter(None, (kept.put_back() for kept in self._kept)))
+        notes = [kept.put_back() for kept in self._kept]
+        if self._record is not None:
+            self._record.remove()
+        return "\n".join(filter(None, notes))
 
 
 class Confinement:
@@ -200,6 +207,7 @@ class Confinement:
             hidden=(*self.hidden, *(place.secrets if self.can_read_only() else ())),  # Landlock hides nothing writable
             readable=tuple(path for path in readable if path.exists()),
             frozen=tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in frozen if path.exists())),
+            records=records_of(self._vibe_home),
             network=place.network or self._config.network,
             bounds=ResourceLimits(
                 processes=self._config.max_processes,
@@ -212,7 +220,7 @@ class Confinement:
         """See to it that a command there makes and changes nothing that decides what runs later. Reads and writes files."""
         sandbox = self.choice().sandbox
         if sandbox is None or place.read_only:
-            return Guard((), None)
+            return Guard()
         found: list[tuple[Path, list[Path], list[Path]]] = []
         for root in place.roots:
             found.append((root, [*control_paths(root, self._inner_of(root))], fillable(root)))
@@ -223,7 +231,7 @@ class Confinement:
         for top, paths, _ in found:
             below = [path for path in paths if path.is_relative_to(top)]
             kept.append(Kept(top, below, () if sandbox.freezes else below))
-        return Guard(tuple(kept), placeholders)
+        return Guard(tuple(kept), placeholders, Record(records_of(self._vibe_home), [one.written() for one in kept]))
 
     def _inner_of(self, root: Path) -> tuple[Path, ...]:
         """The repositories below a root that were there before the first command."""

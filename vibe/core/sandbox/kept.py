@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 MOST_BYTES = 1024 * 1024
@@ -51,6 +52,30 @@ class Kept:
             new = [path for path in _listed(folder) if path not in self._files and path not in self._folders]
             notes += [self._aside(path, "make") for path in new if path not in self._links]
         return "\n".join(filter(None, notes))
+
+    def written(self) -> dict[str, Any]:
+        """Return it as JSON takes it; ``read`` is the way back."""
+        return {
+            "root": str(self._root),
+            "absent": [*map(str, self._absent)],
+            "links": {str(path): target for path, target in self._links.items()},
+            "files": {str(path): [one.mode, one.data.decode("latin-1")] for path, one in self._files.items()},
+            "folders": {str(path): number for path, number in self._folders.items()},
+            "closed": [*map(str, self._closed)],
+        }
+
+    @classmethod
+    def read(cls, written: dict[str, Any]) -> Kept:
+        """Make it of what ``written`` returned."""
+        kept = cls(Path(written["root"]), ())
+        kept._absent = [*map(Path, written["absent"])]
+        kept._links = {Path(path): target for path, target in written["links"].items()}
+        kept._files = {
+            Path(path): _File(mode, data.encode("latin-1")) for path, (mode, data) in written["files"].items()
+        }
+        kept._folders = {Path(path): (device, number) for path, (device, number) in written["folders"].items()}
+        kept._closed = [*map(Path, written["closed"])]
+        return kept
 
     def _take(self, path: Path) -> None:
         for parent in path.parents:

@@ -20,8 +20,14 @@ LAUNCHER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_launch.py
 PROBE_SECONDS = 10
 LIMITS = (
     "the modes of files outside can be changed, Unix sockets and terminals can't be opened, and what decides what runs later "
-    "(settings of git and of vibe) is put back only once a command has ended"
+    "(settings and hooks of git, settings and tools of vibe) can be changed while a command runs and is put back once it has ended, "
+    "so run neither git nor vibe there meanwhile"
 )
+BEFORE = (
+    (3, "files outside that you may write can be emptied (a kernel from 6.2 on prevents that)"),
+    (6, "other processes of yours can be signalled (a kernel from 6.12 on prevents that)"),
+)
+"""What the kernel can't confine yet with a version below that."""
 NO_LOOPBACK = "no network at all, not even localhost, unless it is turned on"
 
 
@@ -44,7 +50,8 @@ class Landlock:
     @property
     def limits(self) -> str:
         """What it can't confine."""
-        return LIMITS if self._loopback else f"{LIMITS}; {NO_LOOPBACK}"
+        lacking = [limit for version, limit in BEFORE if self._version < version]
+        return "; ".join([LIMITS, *lacking, *([] if self._loopback else [NO_LOOPBACK])])
 
     @property
     def can_read_only(self) -> bool:
@@ -53,7 +60,11 @@ class Landlock:
 
     @property
     def freezes(self) -> bool:
-        """Never: who may make files in a folder may do so in all that is below it."""
+        """Never: its rules only add, and what is allowed in a folder is allowed in all below it.
+
+        A program that may make a file with something in it at the top of a workspace may write each file of the workspace:
+        to keep one from it, all would have to be kept from making files beside it, git in its own folder first.
+        """
         return False
 
     def wrap(self, argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy) -> Confined:
@@ -71,6 +82,7 @@ class Landlock:
             "read": [*map(str, policy.readable)],
             "write": [*map(str, policy.writable), str(policy.temp)],
             "network": policy.network.value,
+            "records": str(policy.records or ""),
         }
         # There is no namespace to count its processes in: the bound would count all of the user's.
         variables = confined_environ(environ, policy.temp)

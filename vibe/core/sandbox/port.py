@@ -44,7 +44,8 @@ class SandboxPolicy:
     """What a confined program may do: read as the user but for ``hidden``, write below ``writable`` and ``temp``.
 
     ``readable`` are files and folders it sees although something ``hidden`` holds them; ``frozen`` what it may not
-    write although it is ``writable``. All paths are resolved. ``temp`` is its TMPDIR and holds its caches.
+    write although it is ``writable``. All paths are resolved. ``temp`` is its TMPDIR and holds its caches. ``records`` is where it
+    is noted what has to be put back if we are killed.
 
     ``read_only``: it sees the system's programs and ``readable`` without ``hidden``, nothing else, and writes nothing but
     temporary files in memory, which go with it.
@@ -55,6 +56,7 @@ class SandboxPolicy:
     hidden: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
     frozen: tuple[Path, ...] = ()
+    records: Path | None = None
     network: Network = Network.LOOPBACK
     read_only: bool = False
     bounds: ResourceLimits = ResourceLimits()

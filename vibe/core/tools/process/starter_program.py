@@ -129,6 +129,7 @@ class Service:
     def _launch(self, wanted: Wanted, descriptors: list[int]) -> None:
         """Have a fork of this process watch over a command that confines itself in another."""
         from vibe.core.sandbox import _launch
+        from vibe.core.sandbox.records import UnderWay  # noqa: PLC0415  only where Landlock confines
 
         watcher = os.fork()
         if watcher:
@@ -139,6 +140,7 @@ class Service:
         try:
             self._let_go()
             watch = Watch()
+            under_way = UnderWay(json.loads(wanted.argv[len(self._prefix)])["records"])
             child = os.fork()
             if child == 0:
                 _become(wanted, descriptors, lambda: _launch.main(wanted.argv[len(self._prefix) :]))
@@ -146,6 +148,7 @@ class Service:
                 os.close(one)
             watch.add(child, status, line, is_confined=True)
             watch.keep()
+            under_way.end()
             code = 0
         except BaseException as error:  # noqa: BLE001  a fork of the program never goes back into its loop
             tell(status, f"error {getattr(error, 'errno', 0) or 0}")

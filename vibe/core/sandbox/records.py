@@ -1,0 +1,146 @@
+"""Records, on disk, of what commands under way may not change: by them it is put back even if we are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import weakref
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from vibe.core.system.locks import try_lock, wait_for_lock
+
+UNFINISHED = ".new"
+GLANCE_SECONDS = 0.1
+"""How long another may hold a record only to see whether it is abandoned."""
+LOCK_SECONDS = 5.0
+"""How long to wait for commands of a run that was killed: they are ended within that."""
+
+
+def records_of(vibe_home: Path) -> Path:
+    """Return the folder for them: it is hidden from commands."""
+    return vibe_home / "kept"
+
+
+class Record:
+    """One command's, for as long as it runs: whoever finds it unlocked puts back what a killed run could not.
+
+    ``kept`` are of ``Kept.written``. Where no file can be made or locked, there is none.
+    """
+
+    def __init__(self, folder: Path, kept: Iterable[dict[str, Any]]) -> None:
+        self._forget: weakref.finalize[..., Record] | None = None
+        data = json.dumps([*kept]).encode()
+        with suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._forget = weakref.finalize(self, _remove, *_made(folder, data))
+            self._forget.atexit = False  # a run that ends before its command has put nothing back
+
+    def remove(self) -> None:
+        """All is put back."""
+        if self._forget is not None:
+            self._forget()
+
+
+class UnderWay:
+    """A command that no namespace ends with us: until it has ended, nothing is put back that others abandoned.
+
+    It is held by who watches over the command, in a small process: what it takes to put back is loaded only then.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        self._lock = -1
+        with suppress(OSError):
+            self._lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            wait_for_lock(self._lock, LOCK_SECONDS, shared=True)
+
+    def end(self) -> None:
+        """The command has ended: put back what it changed, if who would have done so was killed."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            put_back_abandoned(self._folder, seconds=0)
+
+
+def put_back_abandoned(folder: Path, seconds: float = LOCK_SECONDS) -> str:
+    """Put back what runs that were killed left changed, and say what. Reads and writes files.
+
+    Nothing is put back while a command is under way that could change it again, for which it waits so many ``seconds``.
+    """
+    try:
+        if not any(map(_is_abandoned, folder.iterdir())):
+            return ""
+        lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    notes: list[str] = []
+    with suppress(OSError):
+        if wait_for_lock(lock, seconds):
+            notes = [note for path in sorted(folder.iterdir()) for note in _put_back(path)]
+    os.close(lock)
+    return "\n".join(filter(None, notes))
+
+
+def _is_abandoned(path: Path) -> bool:
+    try:
+        record = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return try_lock(record)
+    except OSError:
+        return False
+    finally:
+        os.close(record)
+
+
+def _put_back(path: Path) -> list[str]:
+    from vibe.core.sandbox.kept import Kept  # noqa: PLC0415  mostly there is nothing to put back
+
+    try:
+        record = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return []
+    notes: list[str] = []
+    with suppress(OSError):
+        if wait_for_lock(record, GLANCE_SECONDS) and path.exists():
+            with suppress(ValueError):  # the machine went down before it was written
+                notes = [Kept.read(one).put_back() for one in json.loads(path.read_bytes())]
+            path.unlink()
+    os.close(record)
+    return notes
+
+
+def _made(folder: Path, data: bytes) -> tuple[Path, int]:
+    made = None
+    while made is None:
+        made = _locked(folder, data)
+    return made
+
+
+def _locked(folder: Path, data: bytes) -> tuple[Path, int] | None:
+    """Make one; None if somebody took it for abandoned before it was locked."""
+    new = folder / f"{os.urandom(8).hex()}{UNFINISHED}"
+    record = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    is_made = False
+    try:
+        if try_lock(record):
+            with open(record, "wb", closefd=False) as file:
+                file.write(data)
+            path = new.rename(new.with_suffix(".json"))
+            is_made = True
+            return path, record
+    except FileNotFoundError:
+        pass
+    finally:
+        if not is_made:
+            os.close(record)
+            new.unlink(missing_ok=True)
+    return None
+
+
+def _remove(path: Path, record: int) -> None:
+    path.unlink(missing_ok=True)
+    os.close(record)
