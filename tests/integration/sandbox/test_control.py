@@ -15,6 +15,9 @@ git init -q . && git config user.name me && git config user.email me@example.com
 git config extensions.worktreeConfig true && git config include.path ../shared.gitconfig
 mkdir -p .vibe/tools .agents/skills && echo one > .vibe/config.toml && echo one > AGENTS.md && echo '[alias]' > shared.gitconfig
 echo one > a && git add a && git commit -qm one && git worktree add -q ../linked && rm -f .git/hooks/*
+printf '[include]\\n\\tpath = more.gitconfig\\n' >> shared.gitconfig && echo '[alias]' > more.gitconfig
+git config filter.own.clean 'sh ./tools/clean "$1"' && printf '[core] sshCommand = tools/ssh\\n' >> .git/config
+mkdir tools && echo cat > tools/clean && echo exit > tools/ssh && echo x > tools/other && git add tools && git commit -qm tools
 mkdir inner && git -C inner init -q . && git -C inner -c user.name=a -c user.email=a@b commit -q --allow-empty -m one
 git init -q ../module && git -C ../module -c user.name=a -c user.email=a@b commit -q --allow-empty -m one
 git -c protocol.file.allow=always submodule --quiet add ../module sub && git commit -qm two
@@ -35,6 +38,10 @@ ATTACKS = (
     "echo x > inner/.git/hooks/pre-commit",
     "echo gitdir: ../fake > sub/.git",
     "echo '[core]' > shared.gitconfig",
+    "echo '[core] pager = evil' > more.gitconfig",
+    "echo evil > tools/clean; mv tools t; mkdir tools; echo evil > tools/clean",
+    "rm tools/ssh; ln -s other tools/ssh; echo evil > tools/ssh",
+    "cat > tools/clean < tools/other; ln tools/clean hard; echo evil > hard",
     "echo x > .vibe/config.toml",
     "echo 'import os' > .vibe/tools/evil.py",
     "mkdir .agents/skills/evil && echo x > .agents/skills/evil/SKILL.md",
@@ -51,6 +58,7 @@ ATTACKS = (
 def settings(root: Path) -> dict[str, str]:
     """What is read as settings, or run, outside: where git and we look for it."""
     names = [".vibe", ".agents", "AGENTS.md", "AGENTS.override.md", "shared.gitconfig", "sub/.git"]
+    names += ["more.gitconfig", "tools/clean", "tools/ssh"]
     for git in (".git", "inner/.git", ".git/worktrees/linked", ".git/modules/sub"):
         parts = ("config", "config.worktree", "hooks", "commondir", "gitdir", "info/attributes")
         names += [f"{git}/{part}" for part in parts]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +17,14 @@ OF_GIT = ("config", "config.worktree", "hooks", "info/attributes", "commondir", 
 MOST_ENTRIES = 50_000
 """How much is looked through for repositories below the workspace."""
 CONFIG_BYTES = 256 * 1024
-NAMED = re.compile(r"^\s*(?:path|hookspath|attributesfile)\s*=\s*\"?(.+?)\"?\s*$", re.IGNORECASE | re.MULTILINE)
+MOST_SETTINGS = 50
+"""How many files of settings that name each other are read."""
+HEADER = re.compile(r"\s*\[\s*([\w.-]+)[^\]]*\]")
+SETTING = re.compile(r"\s*([\w-]+)\s*=\s*(.+?)\s*$")
+OF_PLACES = ("path", "hookspath", "attributesfile")
+OF_NO_PROGRAM = ("alias", "blame", "branch", "commit", "remote", "submodule", "url")
+"""Sections whose words are not taken for programs: names, and what a person calls by hand."""
+BETWEEN_WORDS = re.compile(r"[\s\"'\\;|&<>()$`=,!]+")
 WORKTREE_CONFIG = re.compile(r"^\s*worktreeconfig\s*=\s*(?:true|yes|on|1)\s*$", re.IGNORECASE | re.MULTILINE)
 
 
@@ -46,6 +53,7 @@ def control_paths(root: Path, inner: Iterable[Path] = ()) -> Iterator[Path]:
     for link in (root / ".git", *inner):
         if link.is_file():
             yield link
+            yield from _named(_common_of(link) / "config", [link.parent])
         elif link.is_dir():
             yield from of_repository(link)
 
@@ -54,11 +62,46 @@ def of_repository(folder: Path) -> Iterator[Path]:
     """The same of a repository's folder, with the worktrees and modules it has. Reads the file system."""
     for part in (folder, *_parts(folder)):
         yield from (part / name for name in OF_GIT)
-        text = _text(part / "config")
-        for named in NAMED.findall(text):
-            expanded = os.path.expanduser(named)  # noqa: PTH111  as git does
-            # A file of settings is named from where it is named, a folder of hooks from the top of the files.
-            yield from (Path(os.path.normpath(base / expanded)) for base in (part, folder.parent))
+        for name in ("config", "config.worktree"):
+            yield from _named(part / name, [folder.parent])
+
+
+def _named(settings: Path, tops: Sequence[Path]) -> Iterator[Path]:
+    """What a file of settings names, and the files it includes: settings, hooks, and programs among the files at ``tops``."""
+    files, seen = [settings], set[Path]()
+    while files and len(seen) < MOST_SETTINGS:
+        file = files.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        for section, key, value in _settings(_text(file)):
+            if key in OF_PLACES:
+                expanded = os.path.expanduser(value.strip('"'))  # noqa: PTH111  as git does
+                # A file of settings is named from where it is named, a folder of hooks from the top of the files.
+                places = [Path(os.path.normpath(base / expanded)) for base in (file.parent, *tops)]
+                yield from places
+                files += places if key == "path" else []
+            elif section not in OF_NO_PROGRAM:
+                words = [word for word in BETWEEN_WORDS.split(value) if word]
+                found = [Path(os.path.normpath(top / word)) for top in tops for word in words]
+                yield from (path for path in found if path.is_file())
+
+
+def _settings(text: str) -> Iterator[tuple[str, str, str]]:
+    """Section and name in small letters, and the value."""
+    section = ""
+    for line in text.replace("\\\n", " ").splitlines():
+        rest = line
+        while header := HEADER.match(rest):
+            section, rest = header[1].lower().partition(".")[0], rest[header.end() :]
+        if setting := SETTING.match(rest):
+            yield section, setting[1].lower(), setting[2]
+
+
+def _common_of(link: Path) -> Path:
+    """The folder of the repository that a worktree's or module's ``.git`` file leads to; it need not be there."""
+    own = Path(os.path.normpath(link.parent / _text(link).removeprefix("gitdir:").strip()))
+    return Path(os.path.normpath(own / _text(own / "commondir").strip()))
 
 
 def _parts(folder: Path) -> Iterator[Path]:
