@@ -13,10 +13,10 @@ import msgspec
 from ipc.commands import Decide
 from ipc.events import Fact, PlanStepUpdateEvent
 from ipc.sink import EventSink, MemorySink
-from planner.dag import Dag
-from planner.loader import LoadedPlan
-from planner.model import Decision, Plan, PlanStatus, Step, StepStatus
-from planner.problems import IllegalTransitionError, UnknownStepError
+from planner.plan.dag import Dag
+from planner.plan.diagnostics import IllegalTransitionError, UnknownStepError
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import Decision, Plan, PlanStatus, Step, StepStatus
 from planner.state import commands as c
 from planner.state.decide import carry_out
 from planner.state.schedule import schedule_of

@@ -22,7 +22,7 @@ MAY_BLOCK = (
     ("<frozen importlib._bootstrap>", {"_find_and_load"}),
     # A record must be on its way to the disk before what it records goes on: one small write, and a sync where said.
     ("ipc/journal.py", {"append"}),
-    ("planner/journal.py", {"append"}),
+    ("planner/store/journal.py", {"append"}),
     ("vibe/core/session/transcript.py", {"append"}),
     # What a run left for its temporary files goes with it, whenever its garbage is collected: with another run's loop on.
     ("vibe/core/sandbox/temporary.py", {"_end"}),

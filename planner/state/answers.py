@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ipc import events as e
 from ipc.commands import Decide
-from planner.decisions import Choice, check_selections, plan_decision
-from planner.model import PlanStatus, StepStatus
-from planner.problems import DecisionInvalidError, PlanEndedError, listed
+from planner.plan.diagnostics import DecisionInvalidError, PlanEndedError, listed
+from planner.plan.model import PlanStatus, StepStatus
 from planner.state import commands as c
 from planner.state.changes import OPEN_STATUSES, TooLateError
 from planner.state.commands import Decided, Refusal
+from planner.state.decisions import Choice, check_selections, plan_decision
 from planner.state.facts import decision_taken, is_over, plan_paused, plan_stopping, stamped, step_moved
 from planner.state.outcome import DECISION_REASON
 from planner.state.schedule import schedule_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ipc import events as e
-from planner.model import PlanStatus, StepStatus
-from planner.problems import IllegalTransitionError
+from planner.plan.diagnostics import IllegalTransitionError
+from planner.plan.model import PlanStatus, StepStatus
 from planner.state import commands as c
 from planner.state.commands import Decided, Effect
 from planner.state.facts import is_over, plan_stopping, question_about, step_asked, step_event, step_moved, tolerates

@@ -7,17 +7,17 @@ from functools import partial
 
 from ipc import events as e
 from ipc.commands import Cancel, Pause, Revise
-from planner.loader import LoadedPlan
-from planner.model import PlanStatus, StepStatus
-from planner.operations import plain_operations, read_operations
-from planner.problems import PlanEndedError, UnknownStepError, listed
-from planner.revision import revise
+from planner.plan.diagnostics import PlanEndedError, UnknownStepError, listed
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.operations import plain_operations, read_operations
+from planner.plan.patch import revise
+from planner.plan.step_limits import is_exhausted
 from planner.state import commands as c
 from planner.state.commands import Decided, Refusal
 from planner.state.facts import is_over, plan_paused, plan_stopping, step_event, step_moved, steps_given_up
 from planner.state.schedule import schedule_of
 from planner.state.state import ONLY_REASON, Left, State, changed_by, removed_by
-from planner.step_limits import is_exhausted
 from vibe.core.errors import UsageError, VibeError
 
 FIXED_STATUSES = frozenset({StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.CANCELLED, StepStatus.IN_PROGRESS})

@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 
 from ipc.commands import Cancel, Decide, Pause, Revise
 from ipc.events import Fact
-from planner.loader import LoadedPlan
+from planner.plan.loader import LoadedPlan
 from planner.state.schedule import Schedule
 from planner.state.state import State
 from subagents.executor import StepResult

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from ipc import events as e
 from ipc.commands import Cancel, Decide, Pause, Revise
-from planner.decisions import plan_decision
-from planner.loader import LoadedPlan
-from planner.model import PlanStatus, StepStatus
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import PlanStatus, StepStatus
 from planner.state import commands as c
 from planner.state.answers import choice_followed, decision_timed_out, plan_asks, take_decision
 from planner.state.attempts import attempt_ended, attempt_saved, retry_due
@@ -25,6 +24,7 @@ from planner.state.changes import (
     revision_refused,
 )
 from planner.state.commands import Command, Decided, Effect, Refusal
+from planner.state.decisions import plan_decision
 from planner.state.evolve import evolve
 from planner.state.facts import decision_taken, plan_stopping, question_about, step_asked, step_moved
 from planner.state.following import proceed, sort_steps

@@ -10,8 +10,9 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from ipc import events as e
-from planner.decisions import Choice, failed_id, interrupted_id
-from planner.model import PlanStatus, StepStatus
+from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.step_limits import is_exhausted
+from planner.state.decisions import Choice, failed_id, interrupted_id
 from planner.state.state import (
     CUT,
     FINAL,
@@ -29,7 +30,6 @@ from planner.state.state import (
     is_about,
     removed_by,
 )
-from planner.step_limits import is_exhausted
 from subagents.executor import StepResult
 from vibe.core.errors import VibeError
 from vibe.core.outcome import Outcome

@@ -7,9 +7,9 @@ from typing import Any
 from msgspec import structs
 
 from ipc import events as e
-from planner.decisions import FAILED_KIND, INTERRUPTED_KIND, step_decision
-from planner.model import STEP_TRANSITIONS, PlanStatus, StepStatus
-from planner.problems import IllegalTransitionError
+from planner.plan.diagnostics import IllegalTransitionError
+from planner.plan.model import STEP_TRANSITIONS, PlanStatus, StepStatus
+from planner.state.decisions import FAILED_KIND, INTERRUPTED_KIND, step_decision
 from planner.state.failure_policy import INTERRUPTED_REASON, reason_of
 from planner.state.schedule import schedule_of
 from planner.state.state import Left, State, StepState

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.model import Step
+from planner.plan.model import Step
 from planner.state.state import Left
 from subagents.executor import ENVIRONMENT_REASON, StepResult
 from vibe.core.outcome import Outcome

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 
 from ipc import events as e
-from planner.model import PlanStatus, StepStatus
+from planner.plan.model import PlanStatus, StepStatus
 from planner.state import commands as c
 from planner.state.answers import needed_decisions, plan_asks
 from planner.state.commands import Decided, Effect

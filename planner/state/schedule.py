@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ipc.events import PlanDecisionEvent, StepOutline
-from planner.claims import claim_of
-from planner.loader import LoadedPlan
-from planner.model import Plan, Step, StepStatus
-from planner.readiness import Readiness, Verdict
-from planner.ready_queue import ReadyQueue
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import Plan, Step, StepStatus
+from planner.plan.write_claims import claim_of
+from planner.state.readiness import Readiness, Verdict
+from planner.state.ready_queue import ReadyQueue
 from planner.state.state import FINAL, TOLD, Left, State, StepState, at_rest
 
 _HELD = frozenset({Left.ASKING, Left.REVISING, Left.RETRYING})

@@ -11,7 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from ipc import events as e
-from planner.model import PlanStatus, StepStatus
+from planner.plan.model import PlanStatus, StepStatus
 from planner.state.spending import AttemptKey, Spending
 from subagents.executor import StepResult
 from vibe.core.outcome import Outcome

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.loader import read_plan_file
+from planner.plan.loader import read_plan_file
 from tests.architecture.project import ROOT
 
 EXAMPLES = sorted((ROOT / "plans-examples").glob("*.json"))

@@ -35,14 +35,14 @@ import anyio
 from ipc.bus import EventBus
 from ipc.registry import RunInfo
 from ipc.sink import EventSink, MemorySink, StampingSink
-from planner.control import PlanControl
-from planner.dag import Dag
-from planner.dispatcher import Dispatcher, DispatchOptions
-from planner.journal import SyncPolicy
-from planner.loader import LoadedPlan
-from planner.model import Dependency, Plan, Step
-from planner.records import RunSettings
-from planner.store import PlanStore
+from planner.plan.dag import Dag
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import Dependency, Plan, Step
+from planner.run.control import PlanControl
+from planner.run.dispatcher import Dispatcher, DispatchOptions
+from planner.store.journal import SyncPolicy
+from planner.store.records import RunSettings
+from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
 from tests.benchmarks.peers import Dask, LangGraph, installed
 from vibe.core.modes import ExecutionMode

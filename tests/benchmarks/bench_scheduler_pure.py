@@ -16,9 +16,9 @@ from collections.abc import Callable
 import msgspec
 
 from ipc.events import Fact
-from planner.dag import Dag
-from planner.loader import LoadedPlan
-from planner.model import Dependency, Plan, PlanStatus, Step
+from planner.plan.dag import Dag
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import Dependency, Plan, PlanStatus, Step
 from planner.state.commands import (
     AttemptEnded,
     AttemptSaved,

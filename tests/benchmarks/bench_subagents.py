@@ -27,8 +27,8 @@ from typing import Any
 import anyio
 
 from ipc.events import Event
-from planner.loader import load_plan
-from planner.records import Approvals
+from planner.plan.loader import load_plan
+from planner.store.records import Approvals
 from tests.integration.ipc.processes import numbers, start
 from vibe.app.engine.host import Host
 from vibe.app.plan.prepare import PlanRunOptions

@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 import networkx as nx
 
-from planner.loader import load_plan
+from planner.plan.loader import load_plan
 from tests.benchmarks.bench_plan import BOUND_MB, SHAPES, Row
 from tests.benchmarks.peers import LangGraph, installed
 

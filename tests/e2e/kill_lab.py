@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ipc.events import PlanAttemptEvent
-from planner.plan_folder import find_plan, list_plans
+from planner.store.folder import find_plan, list_plans
 from tests.integration.session.repository import git, repository
 
 VIBE = Path(sysconfig.get_path("scripts")) / "vibe"

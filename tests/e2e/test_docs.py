@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from planner.loader import load_plan
+from planner.plan.loader import load_plan
 from tests.e2e.conftest import REPOSITORY, VibeCommand, command_step
 from vibe.core.config.models import VibeConfig
 from vibe.core.tools.manager import ToolManager, ToolSources

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from planner.plan_folder import list_plans
-from planner.store import PlanStore
-from planner.store_errors import EarlierJournalError
+from planner.store.errors import EarlierJournalError
+from planner.store.folder import list_plans
+from planner.store.store import PlanStore
 from tests.e2e.conftest import VibeCommand
 
 EARLIER = Path(__file__).parents[1] / "integration" / "planner" / "earlier_plans"

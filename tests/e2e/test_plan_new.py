@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from planner.loader import read_plan_file
+from planner.plan.loader import read_plan_file
 from tests.e2e.conftest import VibeCommand, command_step, snapshot
 from tests.fakes.terminal import Terminal
 

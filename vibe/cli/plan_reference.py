@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planner.loader import YAML_SUFFIXES
-from planner.plan_folder import PlanFolder, find_plan
-from planner.store_errors import UnknownPlanError
+from planner.plan.loader import YAML_SUFFIXES
+from planner.store.errors import UnknownPlanError
+from planner.store.folder import PlanFolder, find_plan
 from vibe.cli.environment import CliEnvironment
 from vibe.core.errors import UsageError
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from planner.dag import Dag
-from planner.model import Plan
-from planner.report_html import report_html
+from planner.plan.dag import Dag
+from planner.plan.model import Plan
+from planner.report.html import report_html
 from tests.unit.planner.facts import finished, took_up
 from tests.unit.planner.scripted_run import make_plan, step
 from tests.unit.planner.test_report import done, hostile_report, report_of, started

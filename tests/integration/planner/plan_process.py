@@ -17,10 +17,10 @@ import anyio
 from anyio import to_thread
 
 from ipc.sink import MemorySink
-from planner.control import PlanControl
-from planner.dispatcher import Dispatcher
-from planner.plan_outcome import RunResult
-from planner.store import PlanStore
+from planner.run.control import PlanControl
+from planner.run.dispatcher import Dispatcher
+from planner.store.outcome import RunResult
+from planner.store.store import PlanStore
 from subagents.executor import StepResult, StepTask, StopSignal
 from vibe.core.outcome import Outcome
 

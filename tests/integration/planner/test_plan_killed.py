@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from planner.effective import current_state
-from planner.model import PlanStatus, StepStatus
-from planner.plan_folder import find_plan, list_plans
-from planner.records import RunSettings
-from planner.store import PlanStore
+from planner.plan.model import PlanStatus, StepStatus
+from planner.store.current_plan import current_state
+from planner.store.folder import find_plan, list_plans
+from planner.store.records import RunSettings
+from planner.store.store import PlanStore
 
 STEPS = 40
 KILLS = 10

@@ -15,13 +15,13 @@ from ipc.bus import EventBus
 from ipc.commands import Cancel, Decide, Pause, Reply, Revise, Wish
 from ipc.control import ControlServer, refusal
 from ipc.registry import RunInfo
-from planner.control import PlanControl
-from planner.model import PlanStatus
-from planner.operations import read_operations
-from planner.plan_folder import find_plan
-from planner.records import RunSettings
-from planner.store import PlanStore
-from planner.store_errors import PlanLockedError
+from planner.plan.model import PlanStatus
+from planner.plan.operations import read_operations
+from planner.run.control import PlanControl
+from planner.store.errors import PlanLockedError
+from planner.store.folder import find_plan
+from planner.store.records import RunSettings
+from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
 from vibe.app.plan import commands as plan_wishes
 from vibe.app.plan.commands import NoAnswerError, WishRefusedError

@@ -11,10 +11,10 @@ import pytest
 
 from ipc.events import WarningEvent
 from ipc.sink import MemorySink
-from planner.control import PlanControl
-from planner.dispatch_options import DispatchOptions
-from planner.idle import ActivitySink
-from planner.plan_outcome import RunResult
+from planner.run.control import PlanControl
+from planner.run.options import DispatchOptions
+from planner.run.watchdog import ActivitySink
+from planner.store.outcome import RunResult
 from subagents.step.local_executor import LocalExecutor
 from tests.fakes.clock import ManualClock
 from tests.fakes.model_server import ModelServer, Reply

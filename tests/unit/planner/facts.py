@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ipc import events as e
-from planner.model import Plan, PlanStatus, StepStatus
+from planner.plan.model import Plan, PlanStatus, StepStatus
 from planner.state.schedule import outline_of
 from subagents.executor import StepResult
 from tests.fakes.executor import completed

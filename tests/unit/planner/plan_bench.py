@@ -12,14 +12,14 @@ from anyio import to_thread
 
 from ipc.events import PlanDecisionEvent, PlanStepUpdateEvent, WarningEvent
 from ipc.sink import MemorySink
-from planner.control import PlanControl
-from planner.dispatch_options import DispatchOptions
-from planner.dispatcher import Dispatcher
-from planner.journal import SyncPolicy
-from planner.model import Plan
-from planner.plan_outcome import RunResult
-from planner.records import RunSettings
-from planner.store import PlanStore
+from planner.plan.model import Plan
+from planner.run.control import PlanControl
+from planner.run.dispatcher import Dispatcher
+from planner.run.options import DispatchOptions
+from planner.store.journal import SyncPolicy
+from planner.store.outcome import RunResult
+from planner.store.records import RunSettings
+from planner.store.store import PlanStore
 from subagents.executor import StepExecutor
 from tests.fakes.clock import ManualClock, SleepyClock
 

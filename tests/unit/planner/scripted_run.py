@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from ipc.events import Fact, PlanDecisionEvent, PlanEditedEvent
-from planner.claims import ANYTHING, claim_of, claims_overlap
-from planner.dag import Dag
-from planner.loader import LoadedPlan
-from planner.model import STEP_TRANSITIONS, Plan, PlanStatus, StepStatus
+from planner.plan.dag import Dag
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import STEP_TRANSITIONS, Plan, PlanStatus, StepStatus
+from planner.plan.write_claims import ANYTHING, claim_of, claims_overlap
 from planner.state.changes import TooLateError
 from planner.state.commands import Command, Decided, Refusal, SortSteps, Start
 from planner.state.decide import carry_out, decide

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.claims import globs_overlap, parse_glob
+from planner.plan.write_claims import globs_overlap, parse_glob
 from vibe.core.tools.workspace import matches_any
 
 names = st.sampled_from(["a", "b", "ab", "a.py", "b.md", "*", "a*", "*.py", "**", "[ab]", "?"])

@@ -14,15 +14,15 @@ import pytest
 
 from ipc.events import PlanRevisedEvent, SubAgentStartedEvent
 from ipc.sink import MemorySink
-from planner.control import PlanControl
-from planner.dispatch_options import DispatchOptions
-from planner.idle import ActivitySink
-from planner.journal import SyncPolicy
-from planner.model import Plan, PlanStatus
-from planner.operations import Operation, read_operations
-from planner.revising import ReplanPolicy
-from planner.revision import Proposal, ProviderRefused, RevisionRequest
-from planner.step_limits import USUAL
+from planner.plan.model import Plan, PlanStatus
+from planner.plan.operations import Operation, read_operations
+from planner.plan.patch import Proposal, ProviderRefused, RevisionRequest
+from planner.plan.step_limits import USUAL
+from planner.run.control import PlanControl
+from planner.run.options import DispatchOptions
+from planner.run.replanner import ReplanPolicy
+from planner.run.watchdog import ActivitySink
+from planner.store.journal import SyncPolicy
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.clock import SleepyClock
 from tests.fakes.executor import ScriptedExecutor, completed, failed, forever, until_stopped

@@ -16,17 +16,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ipc.events import Fact, PlanAttemptEvent, PlanCompletedEvent, PlanPausedEvent, PlanResumedEvent, PlanStartedEvent
-from planner.control import PlanControl
-from planner.decisions import Choice
-from planner.dispatch_options import DispatchOptions
-from planner.journal import read_journal
-from planner.model import PlanStatus, StepStatus
-from planner.operations import read_operations
-from planner.plan_folder import PlanFolder
-from planner.plan_outcome import RunResult
+from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.operations import read_operations
+from planner.run.control import PlanControl
+from planner.run.options import DispatchOptions
 from planner.state.decide import look
+from planner.state.decisions import Choice
 from planner.state.evolve import fold
 from planner.state.state import State, StepState
+from planner.store.folder import PlanFolder
+from planner.store.journal import read_journal
+from planner.store.outcome import RunResult
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.clock import ManualClock
 from tests.unit.planner.plan_bench import Bench, plan_of

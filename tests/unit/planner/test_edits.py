@@ -10,16 +10,16 @@ import msgspec
 import pytest
 
 from ipc.events import Fact
-from planner.effective import current_state
-from planner.journal import SyncPolicy
-from planner.model import PlanBudget, PlanStatus, StepStatus
-from planner.operations import RevisionInvalidError, read_operations
-from planner.problems import DecisionInvalidError, PlanEndedError, UnknownStepError
-from planner.records import RunSettings
+from planner.plan.diagnostics import DecisionInvalidError, PlanEndedError, UnknownStepError
+from planner.plan.model import PlanBudget, PlanStatus, StepStatus
+from planner.plan.operations import RevisionInvalidError, read_operations
 from planner.state.decide import look
 from planner.state.state import ONLY_REASON, Left, State, StepState
-from planner.store import PlanStore
-from planner.store_errors import BrokenPlanError
+from planner.store.current_plan import current_state
+from planner.store.errors import BrokenPlanError
+from planner.store.journal import SyncPolicy
+from planner.store.records import RunSettings
+from planner.store.store import PlanStore
 from subagents.executor import StepResult
 from tests.fakes.executor import completed, failed
 from tests.unit.planner import facts as made

@@ -10,14 +10,14 @@ import pytest
 
 from ipc.commands import Cancel, Decide, Revise
 from ipc.events import Fact
-from planner.effective import effective_plan
-from planner.journal import SyncPolicy
-from planner.model import PlanStatus, StepStatus
-from planner.records import RunSettings
+from planner.plan.model import PlanStatus, StepStatus
 from planner.state.commands import Command, Refusal, Start
 from planner.state.decide import carry_out, look
 from planner.state.state import State
-from planner.store import PlanStore
+from planner.store.current_plan import effective_plan
+from planner.store.journal import SyncPolicy
+from planner.store.records import RunSettings
+from planner.store.store import PlanStore
 from tests.fakes.executor import failed
 from tests.unit.planner.facts import began, ended, moved, took_up
 from tests.unit.planner.scripted_run import choice, make_plan, step

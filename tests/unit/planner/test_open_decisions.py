@@ -7,8 +7,8 @@ from typing import Any
 
 import anyio
 
-from planner.control import PlanControl
-from planner.model import PlanStatus
+from planner.plan.model import PlanStatus
+from planner.run.control import PlanControl
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.clock import ManualClock
 from tests.fakes.executor import ScriptedExecutor, completed

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from ipc.events import Fact, PlanPausedEvent
-from planner.journal import PlanJournal, SyncPolicy, read_journal
-from planner.store_errors import BrokenPlanError, StoreWriteError
+from planner.store.errors import BrokenPlanError, StoreWriteError
+from planner.store.journal import PlanJournal, SyncPolicy, read_journal
 from tests.unit.planner.facts import began, paused, took_up
 
 FACTS: tuple[Fact, ...] = (took_up(1.0, None, "ä"), paused(at=2.0), began("ä", at=3.0))

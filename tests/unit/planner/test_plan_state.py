@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ipc.events import PlanCompletedEvent, PlanStartedEvent, PlanStepUpdateEvent
-from planner.model import PlanStatus, StepStatus
+from planner.plan.diagnostics import DecisionInvalidError, IllegalTransitionError, UnknownStepError
+from planner.plan.model import PlanStatus, StepStatus
 from planner.plan_state import PlanState, PlanStepStatus
-from planner.problems import DecisionInvalidError, IllegalTransitionError, UnknownStepError
 from tests.unit.planner.scripted_run import choice, make_plan, step
 
 

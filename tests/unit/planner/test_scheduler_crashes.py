@@ -9,14 +9,14 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.dag import Dag
-from planner.decisions import choices_of
-from planner.loader import LoadedPlan
-from planner.model import Plan, PlanStatus, Step, StepStatus
-from planner.operations import Operation, RevisionInvalidError, read_operations
-from planner.revision import revise
+from planner.plan.dag import Dag
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import Plan, PlanStatus, Step, StepStatus
+from planner.plan.operations import Operation, RevisionInvalidError, read_operations
+from planner.plan.patch import revise
 from planner.state.changes import fixed_steps
 from planner.state.decide import look
+from planner.state.decisions import choices_of
 from planner.state.state import State
 from tests.unit.planner.scripted_run import ScriptedRun, about_step, choice, make_plan
 from tests.unit.planner.told import (

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.claims import claim_of, claims_overlap
-from planner.decisions import Choice, choices_of
-from planner.model import Plan, PlanStatus, Step, StepStatus
+from planner.plan.model import Plan, PlanStatus, Step, StepStatus
+from planner.plan.write_claims import claim_of, claims_overlap
+from planner.state.decisions import Choice, choices_of
 from tests.unit.planner.scripted_run import ScriptedRun, about_step, choice, make_plan
 from tests.unit.planner.told import (
     CancelRequested,

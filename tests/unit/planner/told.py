@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from ipc import events as e
 from ipc.commands import Cancel, Decide, Pause
-from planner.dag import Dag
-from planner.loader import LoadedPlan
-from planner.model import Plan, PlanStatus, StepStatus
-from planner.operations import Operation, plain_operations
+from planner.plan.dag import Dag
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import Plan, PlanStatus, StepStatus
+from planner.plan.operations import Operation, plain_operations
 from planner.state import commands as c
 from planner.state.schedule import outline_of
 from planner.state.state import Left, State, changed_by, removed_by

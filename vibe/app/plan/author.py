@@ -12,9 +12,9 @@ import anyio.to_thread
 
 from ipc.events import SessionEndedEvent, SessionStartedEvent, WarningEvent
 from ipc.sink import EventSink
-from planner.agent import CALLER, Draft, PlannerAgent, PlanningLimits
-from planner.estimate import estimate, notes
-from planner.repair import Repaired
+from planner.author.output_repair import Repaired
+from planner.author.planner_agent import CALLER, Draft, PlannerAgent, PlanningLimits
+from planner.plan.estimate import estimate, notes
 from subagents.agent.budget import Account, Limits
 from subagents.agent.run_context import AgentContext, RunContext
 from vibe import __version__

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from planner.plan_folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, list_plans, plans_folder
-from planner.plan_lock import lock_plan
-from planner.store_errors import StoreWriteError, UnknownPlanError
+from planner.store.errors import StoreWriteError, UnknownPlanError
+from planner.store.folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, list_plans, plans_folder
+from planner.store.lock import lock_plan
 from subagents.worktree.cleanup import (
     Leftovers,
     Orphans,

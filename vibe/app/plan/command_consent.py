@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.model import Plan
-from planner.repair import MODEL_ORIGIN, ORIGIN
+from planner.author.output_repair import MODEL_ORIGIN, ORIGIN
+from planner.plan.model import Plan
 from vibe.core.errors import VibeError
 
 SHOWN = 3

@@ -14,15 +14,15 @@ from anyio import to_thread
 from ipc.commands import Approve, Cancel, Decide, Pause, Reply, Revise, Wish
 from ipc.control import send_command
 from ipc.registry import Entry, Registry
-from planner.effective import effective_plan
-from planner.loader import LoadedPlan
-from planner.model import Plan, PlanStatus
-from planner.operations import Operation, plain_operations
-from planner.plan_folder import PlanFolder, find_plan
-from planner.records import RunSettings
-from planner.revision import revise as apply
-from planner.store import PlanStore
-from planner.store_errors import PlanLockedError
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import Plan, PlanStatus
+from planner.plan.operations import Operation, plain_operations
+from planner.plan.patch import revise as apply
+from planner.store.current_plan import effective_plan
+from planner.store.errors import PlanLockedError
+from planner.store.folder import PlanFolder, find_plan
+from planner.store.records import RunSettings
+from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
 from vibe.app.plan.clean import give_up, what_is_left
 from vibe.app.plan.prepare import RESUMABLE, engine_of_resume

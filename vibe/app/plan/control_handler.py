@@ -7,9 +7,9 @@ from typing import assert_never
 
 from ipc.commands import Approve, Cancel, Decide, Pause, Reply, Revise, Wish
 from ipc.control import refusal
-from planner.control import TOO_LATE, PlanControl
-from planner.operations import operation_text, read_operations
-from planner.problems import PlanInvalidError
+from planner.plan.diagnostics import PlanInvalidError
+from planner.plan.operations import operation_text, read_operations
+from planner.run.control import TOO_LATE, PlanControl
 from planner.state.commands import Asked
 from vibe.app.engine.request_board import RequestBoard
 

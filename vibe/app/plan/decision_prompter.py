@@ -9,7 +9,7 @@ from typing import Protocol
 import anyio
 
 from ipc.events import Event, PlanDecisionEvent, PlanStepUpdateEvent
-from planner.control import PlanControl
+from planner.run.control import PlanControl
 
 DECISION_REASON = "decision"
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import anyio
 
-from planner.estimate import Estimate, estimate, notes
-from planner.loader import LoadedPlan
-from planner.model import Plan, Step
-from planner.step_limits import StepLimits, step_limits
+from planner.plan.estimate import Estimate, estimate, notes
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import Plan, Step
+from planner.plan.step_limits import StepLimits, step_limits
 from subagents.agent.tool_policy import step_tools
 from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.host import Host

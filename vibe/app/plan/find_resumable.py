@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planner.effective import effective_plan
-from planner.loader import LoadedPlan
-from planner.operations import RevisionInvalidError
-from planner.plan_folder import PlanFolder, list_plans, plans_folder
-from planner.revision import operations_between
+from planner.plan.loader import LoadedPlan
+from planner.plan.operations import RevisionInvalidError
+from planner.plan.patch import operations_between
+from planner.store.current_plan import effective_plan
+from planner.store.folder import PlanFolder, list_plans, plans_folder
 from vibe.app.plan.prepare import RESUMABLE
 from vibe.core.errors import UsageError
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from planner.effective import open_decisions
-from planner.model import Decision, Plan, Step
+from planner.plan.model import Decision, Plan, Step
 from planner.state.state import State
+from planner.store.current_plan import open_decisions
 from vibe.core.agents.manager import AgentManager
 from vibe.core.errors import UsageError
 from vibe.core.llm.factory import ModelCatalog

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ipc.registry import Registry
-from planner.effective import effective_plan
-from planner.loader import LoadedPlan
-from planner.model import Plan, PlanStatus
-from planner.plan_folder import find_plan
-from planner.records import Approvals as ApprovalSetting
-from planner.records import RunSettings
-from planner.reuse import steps_named
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import Plan, PlanStatus
+from planner.reuse.reuse import steps_named
 from planner.state.decide import look
-from planner.store import PlanStore
+from planner.store.current_plan import effective_plan
+from planner.store.folder import find_plan
+from planner.store.records import Approvals as ApprovalSetting
+from planner.store.records import RunSettings
+from planner.store.store import PlanStore
 from vibe.app.engine.base_commit import head_commit
 from vibe.app.engine.build import Engine, EngineRequest, build_engine, network_flags
 from vibe.app.engine.host import Host

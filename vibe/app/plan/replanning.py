@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from planner.agent import PlannerAgent, PlanningLimits
-from planner.loader import LoadedPlan
-from planner.model import Plan
-from planner.revising import ReplanPolicy
-from planner.step_limits import StepLimits
+from planner.author.planner_agent import PlannerAgent, PlanningLimits
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import Plan
+from planner.plan.step_limits import StepLimits
+from planner.run.replanner import ReplanPolicy
 from subagents.agent.run_context import AgentContext
 from subagents.worktree.failed_work import KeptBy
 from subagents.worktree.repository import find_repository

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from planner.effective import current_state
-from planner.loader import LoadedPlan
-from planner.plan_folder import PlanFolder
-from planner.report import PlanReport
-from planner.report_build import ReportSources, build_report
-from planner.store_errors import BrokenPlanError
+from planner.plan.loader import LoadedPlan
+from planner.report.build import ReportSources, build_report
+from planner.report.model import PlanReport
+from planner.store.current_plan import current_state
+from planner.store.errors import BrokenPlanError
+from planner.store.folder import PlanFolder
 from vibe.app.plan.usage_history import revision_spending, spending_by_attempt
 from vibe.core.errors import UsageError
 from vibe.core.tools.redaction import redact
@@ -69,15 +69,15 @@ def written(read: ReadReport, form: ReportFormat, environ: Mapping[str, str]) ->
 def _written(read: ReadReport, form: ReportFormat, masked: Callable[[str], str]) -> str:
     match form:
         case ReportFormat.HTML:
-            from planner.report_html import report_html
+            from planner.report.html import report_html
 
             return masked(report_html(read.report, read.loaded.plan, read.loaded.dag))
         case ReportFormat.MARKDOWN:
-            from planner.report_md import report_markdown
+            from planner.report.markdown import report_markdown
 
             return masked(report_markdown(read.report, read.loaded.plan))
         case ReportFormat.JUNIT:
-            from planner.report_ci import report_junit
+            from planner.report.ci import report_junit
 
             return report_junit(read.report, masked)
         case ReportFormat.JSON:

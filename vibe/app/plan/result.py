@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.model import PlanStatus, StepStatus
-from planner.plan_outcome import RunResult, StepReport
+from planner.plan.model import PlanStatus, StepStatus
 from planner.state.spending import Spending
 from planner.state.state import RemovedStep
+from planner.store.outcome import RunResult, StepReport
 from subagents.executor import ENVIRONMENT_REASON, AgentUsage, StepResult
 from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.result_record import (

@@ -12,14 +12,11 @@ import msgspec
 from msgspec import Raw, structs
 
 from ipc.events import PlanLeftEvent, PlanReusedEvent, PlanStepUpdateEvent
-from planner.content_keys import KeyedPlan
-from planner.decisions import plan_decision
-from planner.effective import current_state
-from planner.loader import LoadedPlan
-from planner.model import Plan, StepStatus
-from planner.plan_folder import PlanFolder
-from planner.problems import listed
-from planner.reuse import (
+from planner.plan.diagnostics import listed
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import Plan, StepStatus
+from planner.reuse.cache_keys import KeyedPlan
+from planner.reuse.reuse import (
     REUSED_BY,
     Earlier,
     Selection,
@@ -29,8 +26,11 @@ from planner.reuse import (
     same_base,
     select,
 )
+from planner.state.decisions import plan_decision
 from planner.state.state import ONLY_REASON
-from planner.store import PlanStore
+from planner.store.current_plan import current_state
+from planner.store.folder import PlanFolder
+from planner.store.store import PlanStore
 from vibe.app.engine.base_commit import changed_files, head_commit
 from vibe.core.errors import UsageError
 from vibe.core.tools.workspace import matches_any

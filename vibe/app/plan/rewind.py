@@ -9,13 +9,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from ipc.sink import EventSink
-from planner.claims import Claim, claim_of, claims_overlap, may_write, parse_glob
-from planner.loader import LoadedPlan
-from planner.model import Plan, Step
-from planner.problems import UnknownStepError
+from planner.plan.diagnostics import UnknownStepError
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import Plan, Step
+from planner.plan.write_claims import Claim, claim_of, claims_overlap, may_write, parse_glob
 from planner.state.changes import with_dependants
 from planner.state.decide import look
-from planner.store import PlanStore
+from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StepResult
 from subagents.step.step_files import Point, RecordingExecutor, StepFiles, StepFilesLog
 from vibe.app.engine.host import Host

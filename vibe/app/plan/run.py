@@ -13,21 +13,21 @@ import anyio.to_thread
 
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
-from planner.accepted_writes import accepted_writes
-from planner.control import PlanControl
-from planner.dispatcher import Dispatcher, DispatchOptions
-from planner.effective import open_decisions
-from planner.idle import ActivitySink
-from planner.loader import LoadedPlan, load_plan
-from planner.model import Decision, Plan, PlanStatus
-from planner.plan_folder import STEPS_FOLDER
-from planner.plan_outcome import RunResult
-from planner.records import Approvals as ApprovalSetting
-from planner.revising import ReplanPolicy
+from planner.plan.accepted_writes import accepted_writes
+from planner.plan.loader import LoadedPlan, load_plan
+from planner.plan.model import Decision, Plan, PlanStatus
+from planner.run.control import PlanControl
+from planner.run.dispatcher import Dispatcher, DispatchOptions
+from planner.run.replanner import ReplanPolicy
+from planner.run.watchdog import ActivitySink
 from planner.state.decide import look
 from planner.state.spending import Spending
 from planner.state.state import RemovedStep
-from planner.store import PlanStore
+from planner.store.current_plan import open_decisions
+from planner.store.folder import STEPS_FOLDER
+from planner.store.outcome import RunResult
+from planner.store.records import Approvals as ApprovalSetting
+from planner.store.store import PlanStore
 from subagents.agent.budget import Account
 from subagents.agent.run_services import RunServices
 from subagents.agent.spawner import SpawnPool, started_subagents

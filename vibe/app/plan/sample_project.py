@@ -9,8 +9,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from planner.model import Sample
-from planner.records import RunSettings
+from planner.plan.model import Sample
+from planner.store.records import RunSettings
 from vibe.core.errors import EnvironmentFailure, UsageError
 
 _PREFIX = "vibe-sample-"

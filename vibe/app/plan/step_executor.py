@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
-from planner.model import Plan
-from planner.records import Approvals as ApprovalSetting
-from planner.store import PlanStore
+from planner.plan.model import Plan
+from planner.store.records import Approvals as ApprovalSetting
+from planner.store.store import PlanStore
 from subagents.agent.budget import Limits
 from subagents.agent.run_services import RunServices
 from subagents.executor import StepExecutor

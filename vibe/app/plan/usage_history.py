@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planner.agent import CALLER
-from planner.model import Plan
-from planner.plan_folder import PlanFolder
+from planner.author.planner_agent import CALLER
+from planner.plan.model import Plan
 from planner.state.spending import AttemptKey, Spending, total_of
 from planner.state.state import RemovedStep, State
+from planner.store.folder import PlanFolder
 from subagents.executor import AgentUsage
 from subagents.step.usage_recovery import attempt_spending
 from vibe.core.messages import Usage

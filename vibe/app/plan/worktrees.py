@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
-from planner.model import Plan
-from planner.plan_folder import PlanFolder
-from planner.plan_outcome import RunResult
-from planner.store import PlanStore
+from planner.plan.model import Plan
+from planner.store.folder import PlanFolder
+from planner.store.outcome import RunResult
+from planner.store.store import PlanStore
 from subagents.executor import StepExecutor
 from subagents.worktree.errors import WorktreeError, WorktreeRefusedError
 from subagents.worktree.executor import WorktreeExecutor, WorktreePlace

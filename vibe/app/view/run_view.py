@@ -8,7 +8,7 @@ from graphlib import TopologicalSorter
 from typing import Any, TypeAlias, assert_never, cast
 
 from ipc import events as e
-from planner.model import StepStatus
+from planner.plan.model import StepStatus
 from planner.state.evolve import FactInvalidError, evolve
 from planner.state.state import State
 from vibe.app.view.step_view import PASSING, SUMMARISED, StepView

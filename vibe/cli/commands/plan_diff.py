@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
-from planner.loader import LoadedPlan
-from planner.plan_diff import PlanDiff, diff
+from planner.plan.loader import LoadedPlan
+from planner.reuse.plan_diff import PlanDiff, diff
 from vibe.app.plan.reuse import Side, comparable
 from vibe.cli.commands.plan_run import read_plan
 from vibe.cli.environment import CliEnvironment

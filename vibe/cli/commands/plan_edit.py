@@ -11,12 +11,12 @@ from pathlib import Path
 
 import anyio
 
-from planner.loader import LoadedPlan, read_plan_file
-from planner.model import PlanBudget
-from planner.operations import Operation, SetBudget, operation_text, read_operations
-from planner.problems import PlanInvalidError
-from planner.revision import operations_between
-from planner.strict_json import MAX_BYTES, JsonRefused, decode, parse
+from planner.plan.diagnostics import PlanInvalidError
+from planner.plan.loader import LoadedPlan, read_plan_file
+from planner.plan.model import PlanBudget
+from planner.plan.operations import Operation, SetBudget, operation_text, read_operations
+from planner.plan.patch import operations_between
+from planner.plan.strict_json import MAX_BYTES, JsonRefused, decode, parse
 from vibe.app.engine.host import Host
 from vibe.app.plan import commands as wishes
 from vibe.app.plan.commands import WishRefusedError

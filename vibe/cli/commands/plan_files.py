@@ -7,13 +7,13 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.effective import current_state, open_decisions
-from planner.graph_text import dot, mermaid, tree
-from planner.loader import LoadedPlan, plan_json_schema
-from planner.model import Decision, Plan, Step, StepStatus
-from planner.problems import PlanInvalidError, Problem
+from planner.plan.diagnostics import PlanInvalidError, Problem
+from planner.plan.icons import MARKS, REUSED_MARK
+from planner.plan.loader import LoadedPlan, plan_json_schema
+from planner.plan.model import Decision, Plan, Step, StepStatus
+from planner.report.graph_text import dot, mermaid, tree
 from planner.state.state import State
-from planner.status_marks import MARKS, REUSED_MARK
+from planner.store.current_plan import current_state, open_decisions
 from vibe.cli.commands.plan_run import read_plan
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -63,7 +63,7 @@ def _draw(form: str, found: _Found) -> str:
     if form == "dot":
         return dot(loaded.plan, statuses)
     if form == "svg":
-        from planner.graph_svg import Shown, svg  # noqa: PLC0415  only a drawing needs the layout
+        from planner.report.graph_svg import Shown, svg  # noqa: PLC0415  only a drawing needs the layout
 
         reused = found.state.reused()
         return svg(loaded.plan, loaded.dag, Shown(statuses=statuses, reused=reused) if statuses else None)

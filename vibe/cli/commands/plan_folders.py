@@ -7,12 +7,12 @@ import json
 import time
 from dataclasses import replace
 
-from planner.effective import current_state, open_decisions
-from planner.model import Plan, PlanStatus, StepStatus
-from planner.plan_folder import PlanFolder, PlanSummary, find_plan, list_plans
+from planner.plan.icons import MARKS, paused_text
+from planner.plan.model import Plan, PlanStatus, StepStatus
 from planner.state.state import State
-from planner.status_marks import MARKS, paused_text
-from planner.store_errors import BrokenPlanError
+from planner.store.current_plan import current_state, open_decisions
+from planner.store.errors import BrokenPlanError
+from planner.store.folder import PlanFolder, PlanSummary, find_plan, list_plans
 from vibe.app.engine.result_record import RemovedRecord
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode

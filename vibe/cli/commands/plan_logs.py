@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from planner.effective import effective_plan
-from planner.plan_folder import PlanFolder, find_plan
+from planner.store.current_plan import effective_plan
+from planner.store.folder import PlanFolder, find_plan
 from subagents.step.command_runner import LOG_FILE
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode

@@ -10,10 +10,10 @@ from typing import TextIO
 import anyio
 
 from ipc.events import Event, ToolCallEvent, ToolResultEvent, WarningEvent
-from planner.graph_text import tree
-from planner.loader import LoadedPlan
-from planner.plan_offers import PLAN_TOOL
-from planner.repair import Repaired
+from planner.author.output_repair import Repaired
+from planner.author.structured_output import PLAN_TOOL
+from planner.plan.loader import LoadedPlan
+from planner.report.graph_text import tree
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan.author import NewPlan, NewPlanRequest, new_plan
 from vibe.app.plan.command_consent import model_commands

@@ -6,7 +6,7 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from planner.plan_folder import PlanFolder, find_plan
+from planner.store.folder import PlanFolder, find_plan
 from vibe.app.plan.report import ReportFormat, read_report, written
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -98,7 +98,7 @@ def report_to_github(folder: PlanFolder, env: CliEnvironment) -> None:
         BrokenPlanError: the plan's folder can't be read back.
         UnwrittenReportError: the summary can't be written.
     """
-    from planner.report_ci import github_annotations
+    from planner.report.ci import github_annotations
 
     read = read_report(folder)
     masked = partial(redact, environ=env.environ)

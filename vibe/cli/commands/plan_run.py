@@ -12,9 +12,9 @@ from pathlib import Path
 
 import anyio
 
-from planner.loader import JSON, LoadedPlan, load_plan, read_plan_file
-from planner.plan_folder import find_plan
-from planner.records import Approvals
+from planner.plan.loader import JSON, LoadedPlan, load_plan, read_plan_file
+from planner.store.folder import find_plan
+from planner.store.records import Approvals
 from vibe.app.engine.host import Host, allow_open_files
 from vibe.app.plan.command_consent import PlanNotAcceptedError
 from vibe.app.plan.run import Audience, PlanRun, PlanRunOptions, resume_plan, run_new_plan

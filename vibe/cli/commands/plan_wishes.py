@@ -9,7 +9,7 @@ from functools import partial
 import anyio
 
 from ipc.commands import Approve
-from planner.plan_folder import find_plan
+from planner.store.folder import find_plan
 from vibe.app.plan import commands as wishes
 from vibe.app.plan.commands import Done
 from vibe.app.plan.prepare import RESUMABLE

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent
-from planner.model import Decision
+from planner.plan.model import Decision
 from vibe.cli.render.event_text import one_line
 from vibe.core.outcome import Outcome
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TextIO
 
-from planner.model import PlanStatus
+from planner.plan.icons import MARKS, REUSED_MARK, paused_text
+from planner.plan.model import PlanStatus
 from planner.state.state import REUSED_REASON
-from planner.status_marks import MARKS, REUSED_MARK, paused_text
 from vibe.app.engine.result_record import StepRecord
 from vibe.app.plan.run import PlanRun
 from vibe.cli.render.event_text import counted, one_line

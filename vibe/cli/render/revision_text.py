@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipc.events import PlanRevisedEvent
-from planner.operations import operation_text, read_operations
+from planner.plan.operations import operation_text, read_operations
 from vibe.app.engine.result_record import RemovedRecord
 from vibe.cli.render.event_text import counted, one_line
 

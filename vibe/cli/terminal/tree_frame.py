@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from planner.status_marks import MARKS, REUSED_MARK
+from planner.plan.icons import MARKS, REUSED_MARK
 from vibe.app.view.run_view import ACTIVE, RunView
 from vibe.app.view.step_view import FINAL, WAITING, StepView
 from vibe.cli.render.event_text import one_line

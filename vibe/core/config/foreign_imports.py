@@ -56,7 +56,7 @@ INSTEAD: Mapping[str, str] = MappingProxyType({
     ),
     **dict.fromkeys(("LLMMessage", "Role"), "vibe.core.messages has a class for each kind of message"),
     **dict.fromkeys(
-        ("PlanState", "PlanStep", "PlannerAgent"), "`vibe plan new` makes a plan, planner.model describes one"
+        ("PlanState", "PlanStep", "PlannerAgent"), "`vibe plan new` makes a plan, planner.plan.model describes one"
     ),
     **dict.fromkeys(
         ("SubAgent", "SubAgentConfig"), "a step of a plan is done by a subagent, as the tool `task` starts them"

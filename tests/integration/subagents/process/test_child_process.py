@@ -23,9 +23,9 @@ from ipc.events import (
     ToolServerEvent,
 )
 from ipc.sink import MemorySink
-from planner.loader import load_plan
-from planner.model import PlanStatus
-from planner.records import Approvals
+from planner.plan.loader import load_plan
+from planner.plan.model import PlanStatus
+from planner.store.records import Approvals
 from subagents.process.protocol import Hello, encode
 from tests.fakes.mcp_peers import PEN, left_over
 from tests.fakes.step_links import Person

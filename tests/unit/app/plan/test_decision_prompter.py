@@ -7,7 +7,7 @@ import anyio.lowlevel
 
 from ipc.commands import Decide, Pause
 from ipc.events import PlanDecisionEvent, PlanStepUpdateEvent
-from planner.control import PlanControl, Request
+from planner.run.control import PlanControl, Request
 from vibe.app.plan.decision_prompter import DecisionDesk
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planner.loader import load_plan
-from planner.operations import read_operations
-from planner.plan_folder import PlanFolder
-from planner.records import RunSettings
-from planner.store import PlanStore
+from planner.plan.loader import load_plan
+from planner.plan.operations import read_operations
+from planner.store.folder import PlanFolder
+from planner.store.records import RunSettings
+from planner.store.store import PlanStore
 from subagents.step.local_executor import transcript_name
 from tests.unit.planner.facts import began, took_up
 from tests.unit.planner.scripted_run import make_plan, step

@@ -1,0 +1,216 @@
+"""The repair door: what a model hands in becomes a plan, with each repair told; what only the model can mend is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from planner.plan.dag import find_cycles
+from planner.plan.diagnostics import quoted
+from planner.plan.loader import LoadedPlan, load_plan
+from planner.plan.model import FORMAT_VERSION
+
+ORIGIN = "origin"
+MODEL_ORIGIN = "model"
+"""``metadata`` of a plan a model wrote: its commands run only once they are accepted."""
+
+MAX_ID = 64
+_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_NO_ID = re.compile(r"[^a-z0-9_-]+")
+
+Raw = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repaired:
+    """A plan out of a model's words; ``repairs`` says what was changed, a sentence each."""
+
+    loaded: LoadedPlan
+    repairs: tuple[str, ...]
+
+
+def repaired_plan(value: Mapping[str, Any], *, goal: str, metadata: Mapping[str, Any], where: str) -> Repaired:
+    """The plan in ``value``, a document without ``version`` and ``goal``.
+
+    Ids are made ids and unique, with every reference following; dependencies on no step, on itself, or in a circle are
+    dropped. The repairs and that a model wrote it are noted in the plan's metadata.
+
+    Raises:
+        PlanInvalidError: it has problems beyond that; all of them.
+    """
+    document = cast("Raw", json.loads(json.dumps(value)))
+    repair = _Repair(document)
+    repair.run()
+    origin = {ORIGIN: MODEL_ORIGIN, **metadata, **({"repairs": repair.told} if repair.told else {})}
+    document = {**document, "version": FORMAT_VERSION, "goal": goal, "metadata": origin}
+    first = {name: document[name] for name in ("version", "goal")}
+    text = json.dumps({**first, **document}, indent=2, ensure_ascii=False) + "\n"
+    return Repaired(loaded=load_plan(text, where=where), repairs=tuple(repair.told))
+
+
+def slug(text: str) -> str:
+    """An id as near to ``text`` as ids can be; empty if nothing of it is left."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return _NO_ID.sub("-", plain).strip("-_")[:MAX_ID].rstrip("-_")
+
+
+@dataclass(slots=True)
+class _Repair:
+    """Mends a raw document in place. What has the wrong type it leaves to the loader, which says so."""
+
+    document: Raw
+    told: list[str] = field(default_factory=list[str])
+
+    def run(self) -> None:
+        steps, decisions = _objects(self.document.get("steps")), _objects(self.document.get("decisions"))
+        names = self._rename(steps, "step", fallback=lambda step: step.get("title"))
+        chosen = self._rename(decisions, "decision", fallback=lambda decision: decision.get("question"))
+        options: dict[str, Mapping[str, str]] = {}
+        for decision in decisions:
+            given = _objects(decision.get("options"))
+            renamed = self._rename(given, "option", fallback=lambda option: option.get("label"))
+            options[str(decision.get("id"))] = renamed
+            _follow(decision, "default", renamed)
+        for step in steps:
+            _follow(step, "decision", chosen)
+            _follow_when(step, chosen, options)
+            self._mend_edges(step, names)
+        self._break_circles(steps)
+
+    def _rename(self, entries: list[Raw], kind: str, fallback: Callable[[Raw], object]) -> dict[str, str]:
+        """Give every entry an id; what each was called leads to it. Those that have a good one keep it."""
+        given = [entry.get("id") for entry in entries]
+        good = [name if isinstance(name, str) and _ID.fullmatch(name) else None for name in given]
+        taken = {name for name in good if name is not None}
+        kept: set[str] = set()
+        names: dict[str, str] = {}
+        for number, (entry, name, is_good) in enumerate(zip(entries, given, good, strict=True), start=1):
+            if is_good is not None and is_good not in kept:
+                kept.add(is_good)
+                names[is_good] = is_good
+                continue
+            if name is not None and (isinstance(name, bool) or not isinstance(name, (str, int))):
+                continue  # no name at all: the loader says so
+            text = "" if name is None else str(name)
+            base = slug(text) or slug(str(fallback(entry) or "")) or f"{kind}-{number}"
+            new = _free(base, taken)
+            taken.add(new)
+            entry["id"] = new
+            names.setdefault(text, new) if text else None
+            was = f"the id {quoted(text)} of {_article(kind)}" if text else f"{_article(kind)} without an id"
+            self.told.append(f"{was} became {new!r}")
+        for name, new in list(names.items()):
+            names.setdefault(slug(name), new)
+        return names
+
+    def _mend_edges(self, step: Raw, names: Mapping[str, str]) -> None:
+        entries = step.get("depends_on")
+        if entries is None:
+            step.pop("depends_on", None)
+            return
+        if isinstance(entries, str):
+            entries = [entries]
+        if not isinstance(entries, list):
+            return
+        kept: list[Any] = []
+        seen: set[str] = set()
+        for entry in cast("list[Any]", entries):
+            name = _edge_name(entry)
+            if name is None:
+                kept.append(entry)  # not even an edge: the loader says so
+                continue
+            target = names.get(name) or names.get(slug(name))
+            if self._is_no_edge(step, name, target, seen):
+                continue
+            seen.add(cast("str", target))
+            kept.append({**entry, "step": target} if isinstance(entry, dict) else target)
+        step["depends_on"] = kept
+
+    def _is_no_edge(self, step: Raw, name: str, target: str | None, seen: set[str]) -> bool:
+        if target is None:
+            self.told.append(f"step {step.get('id')!r} depended on {quoted(name)}, which is no step: dropped")
+        elif target == step.get("id"):
+            self.told.append(f"step {target!r} depended on itself: dropped")
+        return target is None or target == step.get("id") or target in seen
+
+    def _break_circles(self, steps: list[Raw]) -> None:
+        """Of each circle the edge goes that leads furthest against the order the steps are written in."""
+        by_id: dict[str, Raw] = {step["id"]: step for step in steps if isinstance(step.get("id"), str)}
+        position = {step_id: number for number, step_id in enumerate(by_id)}
+        needs: dict[str, list[str]] = {
+            step_id: [
+                name for name in map(_edge_name, _list(step.get("depends_on"))) if name is not None and name in by_id
+            ]
+            for step_id, step in by_id.items()
+        }
+        while circles := find_cycles(needs):
+            for circle in circles:
+                edges = zip(circle, (*circle[1:], circle[0]), strict=True)
+                dependant, needed = max(edges, key=lambda edge: position[edge[1]] - position[edge[0]])
+                needs[dependant].remove(needed)
+                entries = _list(by_id[dependant]["depends_on"])
+                by_id[dependant]["depends_on"] = [entry for entry in entries if _edge_name(entry) != needed]
+                self.told.append(f"step {dependant!r} depended on {needed!r} in a circle: dropped")
+
+
+def _free(base: str, taken: set[str]) -> str:
+    """``base``, or it with the first number that nobody has."""
+    number = 2
+    name = base
+    while name in taken:
+        ending = f"-{number}"
+        name = base[: MAX_ID - len(ending)] + ending
+        number += 1
+    return name
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def _edge_name(entry: object) -> str | None:
+    name = cast("Raw", entry).get("step") if isinstance(entry, dict) else entry
+    return str(name) if isinstance(name, (str, int)) and not isinstance(name, bool) else None
+
+
+def _follow(entry: Raw, key: str, names: Mapping[str, str]) -> None:
+    """Let a reference, or a list of them, follow the renaming; what is unknown stays for the loader to name."""
+    value = entry.get(key)
+    if isinstance(value, list):
+        entry[key] = [_renamed(name, names) for name in cast("list[Any]", value)]
+    elif value is not None:
+        entry[key] = _renamed(value, names)
+
+
+def _follow_when(step: Raw, decisions: Mapping[str, str], options: Mapping[str, Mapping[str, str]]) -> None:
+    when = step.get("when")
+    if not isinstance(when, dict):
+        return
+    renamed: Raw = {}
+    for name, wanted in cast("Raw", when).items():
+        decision = _renamed(name, decisions)
+        renamed[decision] = wanted
+        _follow(renamed, decision, options.get(decision, {}))
+    step["when"] = renamed
+
+
+def _renamed(name: Any, names: Mapping[str, str]) -> Any:
+    return names.get(name) or names.get(slug(name)) or name if isinstance(name, str) else name
+
+
+def _list(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _objects(value: object) -> list[Raw]:
+    return list(_dicts(value))
+
+
+def _dicts(value: object) -> Iterator[Raw]:
+    for entry in _list(value):
+        if isinstance(entry, dict):
+            yield cast("Raw", entry)

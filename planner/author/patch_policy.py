@@ -1,0 +1,143 @@
+"""What a model may change about a running plan: the failing step first, no check dropped, no authority won; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from planner.plan.diagnostics import Problem, listed, quoted
+from planner.plan.model import Plan, Step
+from planner.plan.operations import AddEdge, AddStep, Operation, RemoveEdge, RemoveStep, SetBudget, UpdateStep
+from planner.plan.write_claims import parse_glob
+
+INHERITED = (
+    *("agent", "model", "denied_tools", "allowed_tools", "workspace", "network", "max_price", "on_failure"),
+    "side_effects",
+)
+"""Fields that a step which takes a failing one's place has from it, whatever the model says."""
+
+
+def with_inheritance(operations: Sequence[Operation], failed: Step) -> tuple[Operation, ...]:
+    """The operations, with the steps they add bound as the failing step was."""
+    given: dict[str, Any] = {name: getattr(failed, name) for name in INHERITED if name in failed.model_fields_set}
+    if failed.writes is not None:
+        given["writes"] = failed.writes
+    return tuple(
+        AddStep(step=_inheriting(operation.step, given)) if isinstance(operation, AddStep) else operation
+        for operation in operations
+    )
+
+
+def _inheriting(step: Step, given: dict[str, Any]) -> Step:
+    own = ("writes",) if step.writes is not None else ()
+    return step.model_copy(update={name: value for name, value in given.items() if name not in own})
+
+
+def policy_problems(
+    plan: Plan, revised: Plan, operations: Sequence[Operation], failed_id: str, *, in_place: bool, new_commands: bool
+) -> tuple[Problem, ...]:
+    """Why these operations, which could be carried out, are not for a model to decide.
+
+    ``in_place``: nothing but the failing step and what waits for it may be touched. ``new_commands``: command lines
+    that nobody has read may be added.
+    """
+    failed = next(step for step in plan.steps if step.id == failed_id)
+    return (
+        *(_out_of_place(operations, plan, failed_id) if in_place else ()),
+        *_authority(operations, failed),
+        *_lines(plan, revised, new_commands=new_commands),
+        *_work(operations, failed_id),
+    )
+
+
+def _out_of_place(operations: Sequence[Operation], plan: Plan, failed_id: str) -> Iterator[Problem]:
+    known = {step.id for step in plan.steps}
+    added = {operation.step.id for operation in operations if isinstance(operation, AddStep)}
+    near = {failed_id, *added}
+    for index, operation in enumerate(operations):
+        match operation:
+            case AddStep():
+                continue
+            case RemoveStep(id=step_id) | UpdateStep(id=step_id):
+                touched = {step_id}
+            case AddEdge(step=step_id, depends_on=edge):
+                touched = {step_id, edge.step}
+            case RemoveEdge(step=step_id, depends_on=needed):
+                touched = {step_id, needed}
+            case SetBudget():
+                continue  # said elsewhere
+        if touched.isdisjoint(near) and touched & known:
+            yield Problem(
+                path=f"operations[{index}]",
+                message=f"touches {listed(sorted(touched))}, which did not fail",
+                fix=f"mend or split {failed_id!r} first; the rest may be changed if that fails as well",
+            )
+
+
+def _authority(operations: Sequence[Operation], failed: Step) -> Iterator[Problem]:
+    for index, operation in enumerate(operations):
+        match operation:
+            case UpdateStep(changes=changes):
+                yield from _writes(f"operations[{index}].changes.writes", changes.get("writes", []), failed)
+                yield from _network(f"operations[{index}].changes.network", changes.get("network", "loopback"), failed)
+            case AddStep(step=step):
+                yield from _writes(f"operations[{index}].step.writes", step.writes, failed)
+                yield from _network(f"operations[{index}].step.network", step.network or "loopback", failed)
+            case SetBudget():
+                fix = "leave it out: only a person gives a plan more"
+                yield Problem(path=f"operations[{index}]", message="changes the plan's budget", fix=fix)
+            case _:
+                continue
+
+
+def _writes(path: str, wanted: Any, failed: Step) -> Iterator[Problem]:
+    if failed.writes is None:
+        return
+    if wanted is None:
+        yield Problem(path=path, message="must stay within what the failing step may write", fix=listed(failed.writes))
+        return
+    for glob in cast("list[str]", wanted):
+        if not any(_covers(bound, glob) for bound in failed.writes):
+            message = f"{quoted(glob)} lies outside what the failing step may write"
+            yield Problem(path=path, message=message, fix=f"stay within {listed(failed.writes)}")
+
+
+def _network(path: str, wanted: Any, failed: Step) -> Iterator[Problem]:
+    """No way out that the failing step does not have; nothing said may be more than what it says."""
+    if wanted not in {"loopback", failed.network}:
+        message = f"opens the network, and step {failed.id!r} does not"
+        yield Problem(path=path, message=message, fix="leave it out")
+
+
+def _covers(bound: str, glob: str) -> bool:
+    """Whether everything below ``glob`` is surely below ``bound``."""
+    outer, inner = parse_glob(bound), parse_glob(glob)
+    while outer and outer[-1] == "**":
+        outer = outer[:-1]
+    if any(character in name for name in outer for character in "*?["):
+        return outer == inner
+    return inner[: len(outer)] == outer
+
+
+def _lines(plan: Plan, revised: Plan, *, new_commands: bool) -> Iterator[Problem]:
+    """Commands and checks: none may go, and none may come that nobody has read."""
+    before, after = _command_lines(plan), _command_lines(revised)
+    for line in before:
+        if line not in after:
+            fix = "checks and commands stay: give it to a step that takes the place of its own"
+            yield Problem(path="operations", message=f"no step would run {quoted(line, 200)} any more", fix=fix)
+    for line in after:
+        if line not in before and not new_commands:
+            fix = "use the lines the plan has: nobody is there to accept another"
+            yield Problem(path="operations", message=f"{quoted(line, 200)} is no command of the plan", fix=fix)
+
+
+def _command_lines(plan: Plan) -> dict[str, None]:
+    return dict.fromkeys(line for step in plan.steps for line in (step.command, *step.verify) if line)
+
+
+def _work(operations: Sequence[Operation], failed_id: str) -> Iterator[Problem]:
+    removed = any(isinstance(operation, RemoveStep) and operation.id == failed_id for operation in operations)
+    if removed and not any(isinstance(operation, AddStep) for operation in operations):
+        fix = "add the steps that do its work instead, or hand in no operations and say why"
+        yield Problem(path="operations", message=f"step {failed_id!r} goes and nothing takes its place", fix=fix)

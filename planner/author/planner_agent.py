@@ -1,0 +1,238 @@
+"""PlannerAgent: reads a repository and ends with a plan for a goal, or with operations on a plan whose step failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
+
+from anyio import to_thread
+
+from ipc.events import SubAgentFinishedEvent, SubAgentStartedEvent, WarningEvent
+from ipc.sink import EventSink, TaggingSink
+from planner.author.output_repair import Repaired
+from planner.author.patch_policy import policy_problems, with_inheritance
+from planner.author.planning_turn import planned
+from planner.author.prompt_text import goal_prompt, revision_prompt
+from planner.author.structured_output import PlanOffer, RevisionOffer
+from planner.plan.model import Step, StepStatus
+from planner.plan.operations import Operation, RevisionInvalidError
+from planner.plan.patch import Proposal, ProviderRefused, RevisionRequest, already_tried, revise
+from planner.plan_state import PlanState, PlanStep
+from planner.state.changes import FIXED_STATUSES
+from subagents.agent.reader import ReaderLimits, ReadOnlyAgent
+from subagents.agent.run_context import AgentContext
+from subagents.worktree.failed_work import KeptBy, KeptWork
+from vibe.core.agent_loop import ActResult
+from vibe.core.errors import UsageError, VibeError
+from vibe.core.llm.errors import ModelAccessError
+from vibe.core.modes import ExecutionMode
+from vibe.core.session.transcript import Transcript
+from vibe.core.stop import StopSignal
+
+CALLER = "planner"
+"""The name that replays and logs know the planner by."""
+
+PlanningLimits = ReaderLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What planning came to; ``plan`` is None if there is none, and ``acted`` says why."""
+
+    acted: ActResult
+    plan: Repaired | None = None
+
+
+class NoPlanError(VibeError):
+    """The planner ended without a plan."""
+
+    def __init__(self, acted: ActResult) -> None:
+        super().__init__(f"no plan: {acted.detail or acted.reason or 'the planner gave no reason'}")
+        self.acted = acted
+
+
+class NoPlanStartedError(UsageError):
+    """A plan was asked after before one was started."""
+
+    def __init__(self) -> None:
+        super().__init__("no plan was started: await start_plan(goal) first")
+
+
+class PlannerAgent:
+    """Turns goals into plans, and mends plans; it has tools to read with and no other, whatever is configured.
+
+    ``context`` is that of the run's agents: its account pays, its sink is told, its person (if any) is asked, at most once
+    a plan. ``new_commands``: a revision may add command lines that nobody has read. ``folder`` is where the
+    conversations of revisions are kept (None: nowhere), each as ``STEP.AGENT_ID.jsonl``. ``kept_by`` gives the work of a
+    failed step that is not in the workspace.
+    """
+
+    def __init__(
+        self,
+        context: AgentContext,
+        limits: PlanningLimits | None = None,
+        *,
+        new_commands: bool = False,
+        folder: Path | None = None,
+        kept_by: KeptBy | None = None,
+    ) -> None:
+        self._kept_by = kept_by or _nothing_kept
+        self._folder = folder
+        self._context = context
+        self._limits = limits or PlanningLimits()
+        self._new_commands = new_commands
+        self._mended: Counter[str] = Counter()
+        self._state: PlanState | None = None
+
+    async def plan(self, goal: str, stop: StopSignal | None = None) -> Draft:
+        """A plan for the goal. What goes wrong with the work is in the draft.
+
+        Raises:
+            UsageError: the model can't be had.
+        """
+        context = self._context
+        reader = ReadOnlyAgent(CALLER, context, self._limits)
+        offer = PlanOffer(goal, {"model": reader.model.key})
+        acted = await planned(reader, "plan", goal_prompt(goal, attended=context.user_input is not None), offer, stop)
+        plan = offer.plan if offer.accepted else None
+        for repair in plan.repairs if plan else ():
+            context.sink.publish(WarningEvent(code="plan.repaired", message=repair))
+        return Draft(acted=acted, plan=plan)
+
+    async def start_plan(self, goal: str) -> PlanState:
+        """A plan for the goal, under way: whoever calls asks for its steps, does them and reports.
+
+        Raises:
+            NoPlanError: there is none.
+        """
+        draft = await self.plan(goal)
+        if draft.plan is None:
+            raise NoPlanError(draft.acted)
+        self._state = PlanState(draft.plan.loaded.plan)
+        return self._state
+
+    @property
+    def state(self) -> PlanState:
+        """The plan that ``start_plan`` began.
+
+        Raises:
+            NoPlanStartedError: it has not begun one.
+        """
+        if self._state is None:
+            raise NoPlanStartedError
+        return self._state
+
+    def get_runnable_steps(self) -> list[PlanStep]:
+        """See ``PlanState.get_runnable_steps``."""
+        return self.state.get_runnable_steps()
+
+    def update_step_status(self, step_id: str, status: StepStatus | str) -> None:
+        """See ``PlanState.update_step_status``."""
+        self.state.update_step_status(step_id, status)
+
+    def decide(self, decision_id: str, selections: Sequence[str]) -> None:
+        """See ``PlanState.decide``."""
+        self.state.decide(decision_id, selections)
+
+    async def revise(self, request: RevisionRequest) -> Proposal | None:
+        """The operations that mend a plan whose step failed; see ``Reviser``.
+
+        Only the failing step and what waits for it is touched; the rest may be once a mended step failed again. A step
+        that acts outside the workspace is not done again by itself, so there is no better plan for it.
+        """
+        failed = next(step for step in request.plan.steps if step.id == request.failed_step_id)
+        if failed.side_effects:
+            return None
+        if request.problems:
+            self._mended[failed.id] -= 1  # what was answered before could not be carried out
+        in_place = self._mended[failed.id] <= 0
+        async with self._kept_by(failed.id) as kept:
+            return await self._mend(replace(request, kept=kept), failed, in_place=in_place)
+
+    async def _mend(self, request: RevisionRequest, failed: Step, *, in_place: bool) -> Proposal | None:
+        offer = RevisionOffer(lambda operations: self._checked(request, operations, in_place=in_place))
+        agent_id = uuid4().hex
+        sink = TaggingSink(self._context.sink, subagent_id=agent_id, subagent_step_id=failed.id)
+        workspace = self._context.workspace
+        if request.kept is not None:
+            workspace = workspace.granting([request.kept.folder], write=False)
+        context = replace(self._context, sink=sink, user_input=None, workspace=workspace)
+        conversation = await to_thread.run_sync(self._conversation, f"{failed.id}.{agent_id}.jsonl")
+        reader, started = ReadOnlyAgent(CALLER, context, self._limits, conversation), context.run.clock()
+        self._announce(reader, sink, offer.name, f"Mend the plan after {failed.title}")
+        told = revision_prompt(request, in_place=in_place, new_commands=self._new_commands)
+        acted = await planned(reader, "revise", told, offer)
+        _announce_end(sink, acted, context.run.clock() - started)
+        if isinstance(acted.error, ModelAccessError):
+            raise ProviderRefused(acted.detail, acted.outcome)
+        if offer.accepted and offer.operations:
+            self._mended[failed.id] += 1
+            return Proposal(operations=offer.operations, reason=offer.reason)
+        why = offer.reason or acted.detail or acted.reason or "the planner gave no reason"
+        sink.publish(WarningEvent(code="plan.not_revised", message=f"no better plan is known: {why}"))
+        return None
+
+    def _checked(
+        self, request: RevisionRequest, operations: Sequence[Operation], *, in_place: bool
+    ) -> tuple[Operation, ...]:
+        """The operations as they will be carried out.
+
+        Raises:
+            RevisionInvalidError: they can't be, or are not for a model to decide.
+        """
+        failed = next(step for step in request.plan.steps if step.id == request.failed_step_id)
+        fixed = {
+            step_id for step_id, status in request.statuses.items() if status in FIXED_STATUSES and step_id != failed.id
+        }
+        bound = with_inheritance(operations, failed)
+        if not bound:
+            return ()
+        revised = revise(request.plan, bound, fixed=fixed).plan
+        problems = policy_problems(
+            request.plan, revised, bound, failed.id, in_place=in_place, new_commands=self._new_commands
+        )
+        tried = already_tried(request.plan, revised, bound, request.earlier)
+        if problems or tried:
+            raise RevisionInvalidError([*problems, *([tried] if tried else [])])
+        return bound
+
+    def _conversation(self, name: str) -> Transcript:
+        """A new one; makes the folder."""
+        if self._folder is None:
+            return Transcript()
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        return Transcript(path=self._folder / name)
+
+    def _announce(self, reader: ReadOnlyAgent, sink: EventSink, offer_name: str, title: str) -> None:
+        sink.publish(
+            SubAgentStartedEvent(
+                title=title,
+                mode=ExecutionMode.DESIGN.value,
+                model=reader.model.key,
+                tools=(*reader.tools.available, offer_name),
+                max_tokens=self._limits.max_tokens,
+                max_turns=self._limits.max_turns,
+            )
+        )
+
+
+@asynccontextmanager
+async def _nothing_kept(_step_id: str) -> AsyncGenerator[KeptWork | None]:
+    yield None
+
+
+def _announce_end(sink: EventSink, acted: ActResult, duration_s: float) -> None:
+    sink.publish(
+        SubAgentFinishedEvent(
+            outcome=acted.outcome.value,
+            reason=acted.reason,
+            tokens=acted.usage.total_tokens,
+            turns=acted.turns,
+            duration_s=duration_s,
+            cost_usd=acted.cost_usd,
+        )
+    )

@@ -1,0 +1,182 @@
+"""What a planner must end with: a plan or operations on one, taken from a model through a schema and the checks behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from planner.author.output_repair import Repaired, repaired_plan
+from planner.plan.diagnostics import PlanInvalidError
+from planner.plan.model import Decision, Dependency, Option, Plan, Step
+from planner.plan.operations import Operation, read_operations
+from vibe.core.tools.hand_in import HandIn
+
+PLAN_TOOL = "hand_in_plan"
+MAX_REFUSALS = 3
+"""So often a value that can't be used is handed back; then the planner has failed."""
+
+_PLAN_FIELDS = ("context", "steps", "decisions", "max_parallel_steps")
+_STEP_FIELDS = (
+    *("id", "title", "mode", "prompt", "command", "depends_on", "decision", "when", "verify", "output_schema"),
+    *("writes", "workspace", "max_tokens", "max_turns", "retries", "on_failure", "side_effects"),
+)
+ADDED_STEP_FIELDS = (
+    *("id", "title", "mode", "prompt", "command", "depends_on", "verify", "output_schema"),
+    *("writes", "max_tokens", "max_turns", "timeout_seconds", "retries"),
+)
+CHANGED_FIELDS = (
+    "title",
+    "prompt",
+    "mode",
+    "verify",
+    "writes",
+    "max_tokens",
+    "max_turns",
+    "timeout_seconds",
+    "retries",
+)
+_NOISE = frozenset({"pattern", "title", "default", "$schema"})
+"""Of no use to a model: ids are mended anyway, and names and defaults say nothing that descriptions do not."""
+
+
+class Offer(HandIn):
+    """A hand-in that is refused at most ``MAX_REFUSALS`` times; then it has ``given_up``."""
+
+    refusals = 0
+
+    @property
+    def given_up(self) -> bool:
+        """Whether nothing more will be taken."""
+        return self.refusals >= MAX_REFUSALS
+
+    def offer(self, value: Any, summary: str = "") -> str | None:
+        """Take a value, or say everything that is wrong with it and how often it may be tried; blocks."""
+        problem = super().offer(value, summary)
+        if problem is None:
+            return None
+        self.refusals += 1
+        left = MAX_REFUSALS - self.refusals
+        return f"{problem}\n{left} more {'try' if left == 1 else 'tries'}."
+
+
+class PlanOffer(Offer):
+    """A plan for a goal; ``plan`` is there once one was accepted. ``metadata`` goes into it."""
+
+    plan: Repaired | None = None
+
+    def __init__(self, goal: str, metadata: Mapping[str, Any]) -> None:
+        super().__init__(
+            schema=plan_schema(),
+            name=PLAN_TOOL,
+            description="Hand in the plan. This ends your work.",
+            check=self._take,
+        )
+        self._goal = goal
+        self._metadata = metadata
+
+    def _take(self, value: Any) -> str | None:
+        try:
+            self.plan = repaired_plan(value, goal=self._goal, metadata=self._metadata, where="the plan")
+        except PlanInvalidError as error:
+            return str(error)
+        return None
+
+
+class RevisionOffer(Offer):
+    """Operations on a plan; ``operations`` is there once they were accepted. ``check`` tells what is wrong with them."""
+
+    operations: tuple[Operation, ...] | None = None
+
+    def __init__(self, check: Callable[[Sequence[Operation]], tuple[Operation, ...]]) -> None:
+        super().__init__(
+            schema=revision_schema(),
+            name="hand_in_revision",
+            description="Hand in the operations on the plan, or none and why. This ends your work.",
+            check=self._take,
+        )
+        self._finish = check
+
+    @property
+    def reason(self) -> str:
+        """Why, in the planner's words."""
+        return str(self.value["reason"]) if self.accepted else ""
+
+    def _take(self, value: Any) -> str | None:
+        try:
+            self.operations = self._finish(read_operations(value["operations"]))
+        except PlanInvalidError as error:
+            return str(error)
+        return None
+
+
+def plan_schema() -> dict[str, Any]:
+    """The part of the plan format that a planner writes, without what is repaired anyway."""
+    whole = Plan.model_json_schema()
+    definitions = whole["$defs"]
+    return {
+        **_object(whole, _PLAN_FIELDS),
+        "$defs": {
+            "Step": _object(definitions["Step"], _STEP_FIELDS),
+            **{
+                model.__name__: _object(definitions[model.__name__], tuple(model.model_fields))
+                for model in (Dependency, Decision, Option)
+            },
+            "ExecutionMode": _plain(definitions["ExecutionMode"]),
+        },
+    }
+
+
+def revision_schema() -> dict[str, Any]:
+    """Operations as a planner writes them, and why."""
+    whole = Step.model_json_schema()
+    dependency = _object(whole["$defs"]["Dependency"], tuple(Dependency.model_fields))
+    changes: dict[str, Any] = {**_object(whole, CHANGED_FIELDS), "required": [], "minProperties": 1}
+    text = {"type": "string"}
+    operations = [
+        _operation("add_step", {"step": {"$ref": "#/$defs/Step"}}),
+        _operation("remove_step", {"id": text}),
+        _operation("update_step", {"id": text, "changes": changes}),
+        _operation("add_edge", {"step": text, "depends_on": {"$ref": "#/$defs/Dependency"}}),
+        _operation("remove_edge", {"step": text, "depends_on": text}),
+    ]
+    return {
+        "type": "object",
+        "properties": {
+            "operations": {"type": "array", "items": {"anyOf": operations}},
+            "reason": {"type": "string", "description": "What went wrong and what the operations change about it."},
+        },
+        "required": ["operations", "reason"],
+        "additionalProperties": False,
+        "$defs": {
+            "Step": _object(whole, ADDED_STEP_FIELDS),
+            "Dependency": dependency,
+            "ExecutionMode": _plain(whole["$defs"]["ExecutionMode"]),
+        },
+    }
+
+
+def _operation(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {"op": {"const": name}, **fields},
+        "required": ["op", *fields],
+        "additionalProperties": False,
+    }
+
+
+def _object(schema: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
+    """Some fields of an object, with what they mean."""
+    given = schema["properties"]
+    properties = {name: {**_plain(given[name]), "description": given[name]["description"]} for name in fields}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in schema.get("required", ()) if name in fields],
+        "additionalProperties": False,
+    }
+
+
+def _plain(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {key: _plain(value) for key, value in cast("dict[str, Any]", schema).items() if key not in _NOISE}
+    return [_plain(value) for value in cast("list[Any]", schema)] if isinstance(schema, list) else schema

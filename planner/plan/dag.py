@@ -1,0 +1,135 @@
+"""The steps as a directed acyclic graph: order, dependants, paths, levels and cycles.
+
+The standard library's ``graphlib`` proves that a plan has no cycle and puts it in order. networkx, whose import costs
+more than everything else a start does (0.4 s), comes in only when there is a cycle to be found and printed.
+"""
+
+from __future__ import annotations
+
+import graphlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from planner.plan.diagnostics import GraphError
+from planner.plan.model import Step
+
+_SHOWN_IN_CYCLE = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dag:
+    """The graph of one plan; every mapping has every step id as a key. Building it takes O(steps + edges).
+
+    ``order`` is topological; ``remaining`` counts the steps on the longest path from a step to a sink, itself
+    included; ``depth`` those on the longest path from a source to it, itself not included.
+    """
+
+    order: tuple[str, ...]
+    dependencies: Mapping[str, tuple[str, ...]]
+    dependants: Mapping[str, tuple[str, ...]]
+    remaining: Mapping[str, int]
+    depth: Mapping[str, int]
+
+    @classmethod
+    def build(cls, steps: Sequence[Step]) -> Dag:
+        """The graph of these steps.
+
+        Raises:
+            GraphError: two steps share an id, a dependency is unknown, or there is a cycle.
+        """
+        dependencies = {step.id: tuple(dict.fromkeys(d.step for d in step.dependencies)) for step in steps}
+        if len(dependencies) != len(steps):
+            raise GraphError("two steps have the same id: give every step an id of its own")
+        dependants: dict[str, list[str]] = {step_id: [] for step_id in dependencies}
+        for step_id, needed in dependencies.items():
+            for dependency in needed:
+                if dependency not in dependants:
+                    raise GraphError(f"step {step_id!r} depends on {dependency!r}, which is no step of the plan")
+                dependants[dependency].append(step_id)
+        order = topological_order(dependencies)
+        depth: dict[str, int] = {}
+        for step_id in order:
+            depth[step_id] = max((depth[d] + 1 for d in dependencies[step_id]), default=0)
+        remaining: dict[str, int] = {}
+        for step_id in reversed(order):
+            remaining[step_id] = max((remaining[d] for d in dependants[step_id]), default=0) + 1
+        return cls(
+            order=order,
+            dependencies=dependencies,
+            dependants={step_id: tuple(ids) for step_id, ids in dependants.items()},
+            remaining=remaining,
+            depth=depth,
+        )
+
+    def critical_path(self) -> tuple[str, ...]:
+        """One longest chain of steps, source to sink; the plan's earliest steps win a tie."""
+        path: list[str] = []
+        choice: Iterable[str] = self.dependencies
+        while step_id := max(choice, key=self.remaining.__getitem__, default=None):
+            path.append(step_id)
+            choice = self.dependants[step_id]
+        return tuple(path)
+
+    def levels(self) -> tuple[tuple[str, ...], ...]:
+        """The steps by depth, each level in the plan's order."""
+        levels: list[list[str]] = [[] for _ in range(max(self.depth.values(), default=-1) + 1)]
+        for step_id in self.dependencies:
+            levels[self.depth[step_id]].append(step_id)
+        return tuple(tuple(level) for level in levels)
+
+    @property
+    def width(self) -> int:
+        """The size of the largest level: about how many steps could ever run side by side."""
+        return max((len(level) for level in self.levels()), default=0)
+
+
+def topological_order(dependencies: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The steps so that each comes after what it depends on; the same for the same plan, every time.
+
+    Raises:
+        GraphError: there is a cycle.
+    """
+    try:
+        return tuple(graphlib.TopologicalSorter(dependencies).static_order())
+    except graphlib.CycleError:
+        cycle = find_cycles(dependencies)[0]
+        raise GraphError(f"steps depend on one another in a circle: {shown_cycle(cycle)}") from None
+
+
+def find_cycles(dependencies: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
+    """One cycle of every knot of steps that depend on one another; each step of it depends on the next.
+
+    A step that depends on itself alone is not reported: that is a problem of its own. No cycle: an empty list.
+    """
+    try:
+        graphlib.TopologicalSorter(dependencies).prepare()
+    except graphlib.CycleError:
+        pass
+    else:
+        return []
+    import networkx as nx
+
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(dependencies)
+    graph.add_edges_from(
+        (step_id, needed) for step_id, ids in dependencies.items() for needed in ids if needed != step_id
+    )
+    position = {step_id: number for number, step_id in enumerate(dependencies)}
+    knots = [knot for knot in nx.strongly_connected_components(graph) if len(knot) > 1]
+    first_of = [(min(knot, key=position.__getitem__), knot) for knot in knots]
+    first_of.sort(key=lambda found: position[found[0]])
+    cycles: list[tuple[str, ...]] = []
+    for first, knot in first_of:
+        inside = graph.subgraph(knot)
+        following = min(inside.successors(first), key=position.__getitem__)
+        way_back = nx.bidirectional_shortest_path(inside, following, first)
+        cycles.append((first, *way_back[:-1]))
+    return cycles
+
+
+def shown_cycle(cycle: Sequence[str]) -> str:
+    """``a -> b -> c -> a``; the middle of a long one is left out."""
+    if len(cycle) > _SHOWN_IN_CYCLE:
+        half = _SHOWN_IN_CYCLE // 2
+        cycle = [*cycle[:half], f"... {len(cycle) - _SHOWN_IN_CYCLE} more ...", *cycle[-half:]]
+    return " -> ".join([*cycle, cycle[0]])

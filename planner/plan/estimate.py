@@ -1,0 +1,207 @@
+"""What a plan is worth and may cost, read off its graph before it runs: bounds, never guesses; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from planner.plan.dag import Dag
+from planner.plan.diagnostics import listed
+from planner.plan.model import Plan, Step
+from planner.plan.step_limits import USUAL, StepLimits, step_limits
+from planner.plan.write_claims import ANYTHING, Claim, claim_of, claims_overlap, parse_glob
+from vibe.core.modes import ExecutionMode
+
+MAX_OVERLAPS = 20
+_OTHER_END = {"completed": "failed", "failed": "completed"}
+MAX_COMPARISONS = 100_000
+CHAIN_SHARE = 0.8
+"""From this share of steps on the critical path on, a plan is a chain for all that parallel work could save."""
+
+SEQUENTIAL_FIGURES = (
+    "published figures for several agents beside one: +81 % on work that falls into independent parts, "
+    "39 to 70 % worse on work whose steps build on one another"
+)
+OVERLAP_ADVICE = "split them or order them"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """Two steps with no order between them that may write the same files.
+
+    ``shared``: both work in the user's own tree, so they take turns; else their changes may conflict when merged.
+    """
+
+    first: str
+    second: str
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Bounds on a plan. Tokens are prompt plus completion, prices USD.
+
+    ``width`` is the size of the largest level. ``speed_up``: no run can be faster than all steps in a row by more,
+    if steps take alike. ``max_turns``, ``max_tokens`` and ``max_price`` are what the plan's own limits allow with every
+    retry, spent by ``model_steps`` steps (None: no limit); ``critical_turns`` the model calls that must follow one
+    another, at worst. ``writes_unknown`` are steps that may write anything, so each works while no other writer does.
+    ``overlaps`` are the first ``MAX_OVERLAPS``; ``overlaps_cut``: there may be more.
+    """
+
+    steps: int
+    model_steps: int
+    width: int
+    critical_path: tuple[str, ...]
+    speed_up: float
+    is_chain: bool
+    max_turns: int
+    critical_turns: int
+    max_tokens: int
+    max_price: float | None
+    writes_unknown: tuple[str, ...]
+    overlaps: tuple[Overlap, ...]
+    overlaps_cut: bool
+
+
+def estimate(
+    plan: Plan, dag: Dag, *, max_parallel: int | None = None, usual: Mapping[ExecutionMode, StepLimits] = USUAL
+) -> Estimate:
+    """The bounds of a plan whose defaults are written into its steps; ``max_parallel`` None: the plan's own.
+
+    ``usual`` limits bound steps that name none.
+    """
+    limits = {step.id: step_limits(step, usual) for step in plan.steps}
+    models = [step for step in plan.steps if step.command is None]
+    path = dag.critical_path()
+    total = len(plan.steps)
+    at_once = min(dag.width, max_parallel or plan.max_parallel_steps or dag.width)
+    pairs = _Overlaps(plan, dag)
+    overlaps = tuple(pairs)
+    return Estimate(
+        steps=total,
+        model_steps=len(models),
+        width=dag.width,
+        critical_path=path,
+        speed_up=min(total / len(path), float(at_once)),
+        is_chain=total > 1 and len(path) >= CHAIN_SHARE * total,
+        max_turns=sum(_turns(step, limits) for step in models),
+        critical_turns=_longest(plan, dag, limits),
+        max_tokens=_bound([limits[step.id].max_tokens * (1 + step.retries) for step in models], _budget(plan)[0]),
+        max_price=_max_price(plan, models),
+        writes_unknown=tuple(step.id for step in plan.steps if step.writes is None and claim_of(step) == ANYTHING),
+        overlaps=overlaps,
+        overlaps_cut=pairs.cut,
+    )
+
+
+def notes(found: Estimate) -> tuple[str, ...]:
+    """What a person should know before the plan runs, a sentence each."""
+    path, total = len(found.critical_path), found.steps
+    levels = f"{total} step{'s'[: total > 1]} in {path} level{'s'[: path > 1]} of at most {found.width}"
+    said = [f"{levels}: {_speed_up(found)}"]
+    if found.model_steps:
+        price = "no price limit" if found.max_price is None else f"${found.max_price:,.2f}"
+        said.append(
+            f"at the very most {found.max_tokens:,} tokens and {found.max_turns:,} model calls in {found.model_steps} "
+            f"model-driven steps ({found.critical_turns:,} calls one after another); {price}"
+        )
+    if found.is_chain and found.model_steps:
+        said.append(f"the plan is a chain: {path} of {total} steps follow one another; {SEQUENTIAL_FIGURES}")
+    if len(found.writes_unknown) > 1:
+        said.append(
+            f"{len(found.writes_unknown)} steps do not say what they write ({listed(found.writes_unknown, 6)}), so each "
+            "works while no other step that writes does: name their files in `writes`"
+        )
+    said += [_overlap_note(overlap) for overlap in found.overlaps]
+    if found.overlaps_cut:
+        said.append("there may be more steps that write the same files")
+    return tuple(said)
+
+
+def _speed_up(found: Estimate) -> str:
+    if found.speed_up <= 1:
+        return "no parallel speed-up: the steps run one after another"
+    return f"at most {found.speed_up:.1f} times as fast as one after another, if all steps take equally long"
+
+
+def _overlap_note(overlap: Overlap) -> str:
+    so = "they take turns" if overlap.shared else "merging their work may conflict"
+    return f"{overlap.first} and {overlap.second} edit the same files, so {so}: {OVERLAP_ADVICE}"
+
+
+class _Overlaps:
+    """Iterates over the pairs; ``cut`` says afterwards whether the search was given up."""
+
+    def __init__(self, plan: Plan, dag: Dag) -> None:
+        self.cut = False
+        self._writers = [(step, claim) for step in plan.steps if (claim := _written(step))]
+        self._dag = dag
+        self._single = {decision.id for decision in plan.decisions if not decision.multi_select}
+
+    def __iter__(self) -> Iterator[Overlap]:
+        reached = _reached(self._dag, [step.id for step, _ in self._writers]) if len(self._writers) > 1 else {}
+        bit = {step.id: 1 << number for number, (step, _) in enumerate(self._writers)}
+        found = 0
+        for count, ((one, a), (other, b)) in enumerate(combinations(self._writers, 2)):
+            if found == MAX_OVERLAPS or count == MAX_COMPARISONS:
+                self.cut = True
+                return
+            ordered = reached[one.id] & bit[other.id] or reached[other.id] & bit[one.id]
+            if not ordered and claims_overlap(a, b) and not self._exclude(one, other):
+                found += 1
+                shared = one.workspace == other.workspace == "shared"
+                yield Overlap(first=one.id, second=other.id, shared=shared)
+
+    def _exclude(self, one: Step, other: Step) -> bool:
+        """Whether no run does both: a choice, or how a step ends, decides for one of them."""
+        ours, theirs = one.when or {}, other.when or {}
+        if any(set(ours[name]).isdisjoint(theirs[name]) for name in ours.keys() & theirs.keys() & self._single):
+            return True
+        ends = {(edge.step, edge.on) for edge in one.dependencies}
+        return any((edge.step, _OTHER_END.get(edge.on)) in ends for edge in other.dependencies)
+
+
+def _written(step: Step) -> Claim:
+    """The files a step names; what names none is counted elsewhere."""
+    return tuple(sorted({parse_glob(text) for text in step.writes or ()}))
+
+
+def _reached(dag: Dag, writers: Sequence[str]) -> dict[str, int]:
+    """For each step the writers that come before it, as a set of bits."""
+    bit = {step_id: 1 << number for number, step_id in enumerate(writers)}
+    before: dict[str, int] = {}
+    for step_id in dag.order:
+        seen = 0
+        for needed in dag.dependencies[step_id]:
+            seen |= before[needed] | bit.get(needed, 0)
+        before[step_id] = seen
+    return before
+
+
+def _turns(step: Step, limits: Mapping[str, StepLimits]) -> int:
+    return 0 if step.command is not None else limits[step.id].max_turns * (1 + step.retries)
+
+
+def _longest(plan: Plan, dag: Dag, limits: Mapping[str, StepLimits]) -> int:
+    turns = {step.id: _turns(step, limits) for step in plan.steps}
+    total: dict[str, int] = {}
+    for step_id in dag.order:
+        total[step_id] = turns[step_id] + max((total[needed] for needed in dag.dependencies[step_id]), default=0)
+    return max(total.values(), default=0)
+
+
+def _budget(plan: Plan) -> tuple[int | None, float | None]:
+    return (plan.budget.max_tokens, plan.budget.max_price) if plan.budget else (None, None)
+
+
+def _bound(amounts: Sequence[int], limit: int | None) -> int:
+    return sum(amounts) if limit is None else min(sum(amounts), limit)
+
+
+def _max_price(plan: Plan, models: Sequence[Step]) -> float | None:
+    limit = _budget(plan)[1]
+    prices = [step.max_price * (1 + step.retries) for step in models if step.max_price is not None]
+    if len(prices) < len(models):
+        return limit
+    return sum(prices) if limit is None else min(sum(prices), limit)

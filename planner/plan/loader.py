@@ -1,0 +1,151 @@
+"""The strict door: a plan file becomes a plan, or every problem in it is reported at once and nothing is run."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from planner.plan.dag import Dag
+from planner.plan.diagnostics import PlanInvalidError, Problem, quoted
+from planner.plan.model import FORMAT_VERSION, Plan
+from planner.plan.positions import Token, json_tokens, positions_in
+from planner.plan.strict_json import MAX_BYTES, JsonRefused, decode, parse
+from planner.plan.validation_errors import field_problems
+from planner.plan.validators import check_document
+from vibe.core.config.paths import in_utf8
+
+YAML_SUFFIXES = frozenset({".yaml", ".yml"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedPlan:
+    """A plan that passed: its ``defaults`` written into its steps, its graph, the bytes it was read from, and where."""
+
+    plan: Plan
+    dag: Dag
+    source_bytes: bytes
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a person writes a plan: ``as_json`` makes JSON of it (or refuses), ``tokens`` say where its parts are."""
+
+    as_json: Callable[[str], str]
+    tokens: Callable[[str], Iterable[Token]]
+
+
+def _yaml_as_json(text: str) -> str:
+    from planner.plan.strict_yaml import yaml_as_json
+
+    return yaml_as_json(text)
+
+
+def _yaml_tokens(text: str) -> Iterable[Token]:
+    from planner.plan.strict_yaml import yaml_tokens
+
+    return yaml_tokens(text)
+
+
+JSON = Form(as_json=lambda text: text, tokens=json_tokens)
+YAML = Form(as_json=_yaml_as_json, tokens=_yaml_tokens)
+
+
+def load_plan(source: bytes | str, *, where: str, form: Form | None = None) -> LoadedPlan:
+    """Check a document and build the plan; ``where`` names it in messages.
+
+    ``form``: a person wrote it so, and problems tell line and column; None: JSON that a program wrote.
+
+    Raises:
+        PlanInvalidError: it breaks the format, anywhere; carries all problems.
+    """
+    text = ""
+    try:
+        text = decode(source)
+        as_json = form.as_json(text) if form else text
+        document = _object(parse(as_json))
+    except JsonRefused as error:
+        raise PlanInvalidError(where, _placed(error.problems, text, form)) from None
+    problems: list[Problem] = []
+    plan: Plan | None = None
+    try:
+        plan = Plan.model_validate_json(as_json, strict=True)
+    except ValidationError as error:
+        problems += field_problems(error, document)
+    problems += check_document(document)
+    if problems or plan is None:
+        raise PlanInvalidError(where, _placed(problems, text, form))
+    plan = plan.resolved()
+    source_bytes = source if isinstance(source, bytes) and as_json is text else as_json.encode()
+    return LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=source_bytes, where=where)
+
+
+def read_plan_file(path: Path) -> LoadedPlan:
+    """Read and check a plan file: YAML where its name says so, else JSON.
+
+    Raises:
+        PlanInvalidError: there is no such file, it can't be read, or it is no valid plan.
+    """
+    form = YAML if path.suffix.lower() in YAML_SUFFIXES else JSON
+    return load_plan(_read(path), where=in_utf8(path), form=form)
+
+
+def _placed(problems: Sequence[Problem], text: str, form: Form | None) -> list[Problem]:
+    """The problems with where each is, where that can be told."""
+    if form is None:
+        return list(problems)
+    wanted = [problem.path for problem in problems if problem.path and problem.at is None]
+    found = positions_in(form.tokens(text), wanted, text) if wanted else {}
+    placed = [problem if problem.at else replace(problem, at=found.get(problem.path)) for problem in problems]
+    return sorted(placed, key=lambda problem: problem.at or (0, 0))
+
+
+def plan_json_schema() -> dict[str, Any]:
+    """The JSON Schema of the plan format, for editors; what only the loader can check is not in it."""
+    return {
+        **Plan.model_json_schema(),
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "vibe plan",
+        "description": "A plan that `vibe plan run` executes: steps, the edges between them and the decisions they wait for. "
+        f"Format version {FORMAT_VERSION}.",
+    }
+
+
+def _object(document: object) -> dict[str, object]:
+    if not isinstance(document, dict):
+        given = "a list" if isinstance(document, list) else "null" if document is None else quoted(document)
+        message = f"a plan is an object of fields, not {given}"
+        raise JsonRefused(Problem(path="", message=message))
+    fields = cast("dict[str, object]", document)
+    version = fields.get("version", FORMAT_VERSION)  # a missing one is a problem like any other
+    if type(version) is not int or version != FORMAT_VERSION:
+        message = f"{quoted(version)} is not a format this vibe reads"
+        raise JsonRefused(Problem(path="version", message=message, fix=f"use {FORMAT_VERSION}"))
+    return fields
+
+
+def _read(path: Path) -> bytes:
+    def refused(message: str, fix: str = "") -> PlanInvalidError:
+        return PlanInvalidError(str(path), [Problem(path="", message=message, fix=fix)])
+
+    try:
+        found = path.stat()
+        if stat.S_ISDIR(found.st_mode):
+            raise refused("is a directory", "name the plan file in it")
+        if not stat.S_ISREG(found.st_mode):
+            raise refused("is not a regular file", "save the plan to a file first")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise refused("there is no such file", "check the path") from None
+    except (OSError, ValueError) as error:
+        text = getattr(error, "strerror", None) or str(error)
+        raise refused(f"can't be read: {text}") from None
+    if len(content) > MAX_BYTES:
+        raise refused(f"is larger than {MAX_BYTES} bytes", "split it into several plans")
+    return content

@@ -1,0 +1,167 @@
+"""Operations: the changes a revision of a plan consists of, read from plain data and told in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias, cast
+
+from pydantic import Field, ValidationError
+
+from planner.plan.diagnostics import PlanInvalidError, Problem, listed, quoted
+from planner.plan.model import Dependency, PlanBudget, PlanModel, Slug, Step
+from planner.plan.strict_json import JsonRefused, parse
+from planner.plan.validation_errors import field_problems
+
+_SHOWN_VALUE = 40
+
+
+class AddStep(PlanModel):
+    """One more step; ``depends_on`` of the step are its edges. What it leaves out is as the plan's ``defaults`` say."""
+
+    op: Literal["add_step"] = "add_step"
+    step: Step
+
+
+class RemoveStep(PlanModel):
+    """A step goes, with its own edges. What depends on it must lose that edge, or go as well."""
+
+    op: Literal["remove_step"] = "remove_step"
+    id: Slug
+
+
+class UpdateStep(PlanModel):
+    """Fields of a step change to these values, anything but its id and its edges."""
+
+    op: Literal["update_step"] = "update_step"
+    id: Slug
+    changes: Annotated[dict[str, Any], Field(min_length=1)]
+
+
+class AddEdge(PlanModel):
+    """``step`` comes after ``depends_on.step``."""
+
+    op: Literal["add_edge"] = "add_edge"
+    step: Slug
+    depends_on: Dependency
+
+
+class RemoveEdge(PlanModel):
+    """``step`` no longer waits for ``depends_on``."""
+
+    op: Literal["remove_edge"] = "remove_edge"
+    step: Slug
+    depends_on: Slug
+
+
+class SetBudget(PlanModel):
+    """The limits of the whole plan are these from now on (None: there are none); what was spent before counts."""
+
+    op: Literal["set_budget"] = "set_budget"
+    budget: PlanBudget | None
+
+
+Operation: TypeAlias = Annotated[
+    AddStep | RemoveStep | UpdateStep | AddEdge | RemoveEdge | SetBudget, Field(discriminator="op")
+]
+
+_OPERATIONS: Mapping[str, type[PlanModel]] = {
+    "add_step": AddStep,
+    "remove_step": RemoveStep,
+    "update_step": UpdateStep,
+    "add_edge": AddEdge,
+    "remove_edge": RemoveEdge,
+    "set_budget": SetBudget,
+}
+
+
+class RevisionInvalidError(PlanInvalidError):
+    """A revision that cannot be carried out; nothing of it was. ``problems`` holds all there is to say."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("the revision", problems)
+
+
+def read_operations(raw: object) -> tuple[Operation, ...]:
+    """Operations from plain data: what a model handed in, a person wrote, or a journal kept.
+
+    Raises:
+        RevisionInvalidError: it is no list of operations; every problem at once.
+    """
+    try:
+        entries = parse(json.dumps(raw, ensure_ascii=False))
+    except JsonRefused as error:
+        raise RevisionInvalidError(error.problems) from None
+    except (TypeError, ValueError, RecursionError):
+        raise RevisionInvalidError([Problem(path="operations", message="is not plain JSON data")]) from None
+    if not isinstance(entries, list):
+        raise RevisionInvalidError([Problem(path="operations", message="must be a list of operations")])
+    problems: list[Problem] = []
+    operations: list[Operation] = []
+    for index, entry in enumerate(cast("list[object]", entries)):
+        try:
+            operations.append(_operation(entry))
+        except JsonRefused as error:
+            path = f"operations[{index}]"
+            problems += [
+                Problem(path=f"{path}.{p.path}" if p.path else path, message=p.message, fix=p.fix)
+                for p in error.problems
+            ]
+    if problems:
+        raise RevisionInvalidError(problems)
+    return tuple(operations)
+
+
+def _operation(entry: object) -> Operation:
+    if not isinstance(entry, dict):
+        raise JsonRefused(Problem(path="", message=f"must be an object, not {quoted(entry)}"))
+    fields = cast("dict[str, object]", entry)
+    kind = fields.get("op")
+    model = _OPERATIONS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        message = f"{quoted(kind)} is not one of {listed(_OPERATIONS)}" if "op" in fields else 'is required; add "op"'
+        raise JsonRefused(Problem(path="op", message=message))
+    unknown = [name for name in fields if name not in model.model_fields]
+    known = [name for name in model.model_fields if name != "op"]
+    problems = [
+        Problem(path=name, message=f"is not a field of {kind}", fix=f"the fields are {listed(known)}")
+        for name in unknown
+    ]
+    try:
+        text = json.dumps({name: value for name, value in fields.items() if name not in unknown})
+        operation = model.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        raise JsonRefused(*problems, *field_problems(error, fields)) from None
+    if problems:
+        raise JsonRefused(*problems)
+    return cast("Operation", operation)
+
+
+def plain_operations(operations: Sequence[Operation]) -> tuple[dict[str, Any], ...]:
+    """The operations as plain dicts, for a journal or an event; ``read_operations`` reads them back."""
+    return tuple({"op": op.op, **op.model_dump(mode="json", exclude_unset=True)} for op in operations)
+
+
+def operation_text(operation: Operation) -> str:
+    """One operation as one line for people."""
+    match operation:
+        case AddStep(step=step):
+            after = f" after {', '.join(edge.step for edge in step.dependencies)}" if step.dependencies else ""
+            return f"add step {step.id} ({step.mode}){after}: {quoted(step.title, 200)[1:-1]}"
+        case RemoveStep():
+            return f"remove step {operation.id}"
+        case UpdateStep():
+            changes = ", ".join(
+                f"{quoted(name)[1:-1]} = {quoted(value, _SHOWN_VALUE)}" for name, value in operation.changes.items()
+            )
+            return f"change step {operation.id}: {changes}"
+        case AddEdge(depends_on=edge):
+            on = "" if edge.on == "completed" else f" ({edge.on})"
+            return f"let {operation.step} wait for {edge.step}{on}"
+        case RemoveEdge():
+            return f"let {operation.step} not wait for {operation.depends_on}"
+        case SetBudget(budget=None):
+            return "no limits of the whole plan"
+        case SetBudget(budget=budget):
+            limits = budget.model_dump(exclude_none=True) if budget else {}
+            return f"limits of the whole plan: {', '.join(f'{name} = {value}' for name, value in limits.items()) or 'none'}"

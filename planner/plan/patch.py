@@ -1,0 +1,304 @@
+"""Changes to a plan that has begun: checked as a whole, carried out, found between two plans."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from planner.plan.dag import Dag
+from planner.plan.diagnostics import Problem, listed, quoted
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import Plan, PlanBudget, Step
+from planner.plan.operations import (
+    AddEdge,
+    AddStep,
+    Operation,
+    RemoveEdge,
+    RemoveStep,
+    RevisionInvalidError,
+    SetBudget,
+    UpdateStep,
+    plain_operations,
+)
+from planner.plan.validation_errors import field_problems
+from planner.plan.validators import check_document
+from subagents.executor import StepResult
+from subagents.worktree.failed_work import KeptWork
+from vibe.core.errors import VibeError
+from vibe.core.outcome import Outcome
+
+_STEP_PATH = re.compile(r"^steps\[(\d+)\]")
+_TURN = {
+    op: turn
+    for turn, op in enumerate(("add_step", "update_step", "remove_edge", "add_edge", "remove_step", "set_budget"))
+}
+
+
+class ProviderRefused(VibeError):
+    """The provider says that no other call would fare better.
+
+    ``outcome`` is LIMIT if quota or credit is used up, FAILED if the key is refused.
+    """
+
+    def __init__(self, detail: str, outcome: Outcome) -> None:
+        super().__init__(detail)
+        self.outcome = outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionRequest:
+    """What a Reviser is told: the plan as it stands, the step that failed and how, and what is wrong besides.
+
+    ``statuses`` has every step's; ``problems`` say why an answer given before could not be carried out. ``earlier`` are the
+    revisions that this step's failures led to before, as plain operations. ``kept`` is what the step did in a worktree of its own, which was not merged.
+    """
+
+    plan: Plan
+    failed_step_id: str
+    result: StepResult
+    statuses: Mapping[str, str]
+    problems: tuple[str, ...] = ()
+    earlier: tuple[tuple[dict[str, Any], ...], ...] = ()
+    kept: KeptWork | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A better plan: the operations to carry out, and why, in the words of who found it."""
+
+    operations: Sequence[Operation]
+    reason: str = ""
+
+
+class Reviser(Protocol):
+    """Knows a better plan when a step failed. It pays from the plan's account."""
+
+    async def revise(self, request: RevisionRequest) -> Proposal | None:
+        """What to carry out; None: no better plan is known.
+
+        Raises:
+            ProviderRefused: the provider says the key, quota or credit is the matter.
+        """
+        ...
+
+
+def revise(
+    plan: Plan, operations: Sequence[Operation], *, fixed: Collection[str] = (), where: str = "the revised plan"
+) -> LoadedPlan:
+    """The plan after all the operations; the order in which they are listed does not matter.
+
+    Steps in ``fixed`` (those that run or are completed) stay as they are, edges into them included. Steps that are
+    added come last in the document.
+
+    Raises:
+        RevisionInvalidError: something of it can't be done, or what comes out is no valid plan; nothing is changed.
+    """
+    draft = _Draft(plan.resolved(), frozenset(fixed))
+    draft.apply(operations)
+    document = draft.document()
+    problems = [*draft.problems]
+    text = json.dumps(document, ensure_ascii=False)
+    revised: Plan | None = None
+    try:
+        revised = Plan.model_validate_json(text, strict=True).resolved()
+    except ValidationError as error:
+        problems += [draft.located(problem) for problem in field_problems(error, document)]
+    problems += [draft.located(problem) for problem in check_document(document)]
+    if problems or revised is None:
+        raise RevisionInvalidError(problems)
+    return LoadedPlan(plan=revised, dag=Dag.build(revised.steps), source_bytes=text.encode(), where=where)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A plan on its way: raw steps by id, and what could not be done to them."""
+
+    plan: Plan
+    fixed: frozenset[str]
+    problems: list[Problem] = field(default_factory=list[Problem])
+    steps: dict[str, dict[str, Any]] = field(default_factory=dict[str, "dict[str, Any]"])
+    removed: set[str] = field(default_factory=set[str])
+    budget: PlanBudget | None = None
+
+    def apply(self, operations: Sequence[Operation]) -> None:
+        """Everything that can be done is done, the rest becomes a problem."""
+        self.budget = self.plan.budget
+        for step in self.plan.steps:
+            raw = step.model_dump(mode="json", exclude_unset=True)
+            raw["depends_on"] = [edge.model_dump(mode="json") for edge in step.dependencies]
+            self.steps[step.id] = raw
+        for index, operation in sorted(enumerate(operations), key=lambda entry: _TURN[entry[1].op]):
+            path = f"operations[{index}]"
+            match operation:
+                case AddStep():
+                    self._add_step(path, operation)
+                case UpdateStep():
+                    self._update_step(path, operation)
+                case RemoveEdge():
+                    self._remove_edge(path, operation)
+                case AddEdge():
+                    self._add_edge(path, operation)
+                case RemoveStep():
+                    self._remove_step(path, operation)
+                case SetBudget():
+                    self.budget = operation.budget
+        self._leave_no_loose_edge()
+
+    def document(self) -> dict[str, object]:
+        """The whole plan as it would be written."""
+        common = self.plan.model_dump(mode="json", exclude_unset=True, exclude={"steps", "budget"})
+        if self.budget is not None:
+            common["budget"] = self.budget.model_dump(mode="json", exclude_unset=True)
+        return {**common, "steps": list(self.steps.values())}
+
+    def located(self, problem: Problem) -> Problem:
+        """A problem of the document, with the step named instead of counted."""
+        found = _STEP_PATH.match(problem.path)
+        if found is None:
+            return problem
+        step_id = list(self.steps)[int(found[1])]
+        return Problem(path=f"step {step_id!r}{problem.path[found.end() :]}", message=problem.message, fix=problem.fix)
+
+    def _open_step(self, path: str, step_id: str) -> dict[str, Any] | None:
+        """A step that may be changed; None, with the problem noted, if it may not."""
+        if step_id not in self.steps:
+            known = f"the plan's steps: {listed(self.steps)}"
+            self.problems.append(Problem(path=path, message=f"there is no step {quoted(step_id)}", fix=known))
+            return None
+        if step_id in self.fixed:
+            message = f"step {step_id!r} runs or is completed, so it can't be changed"
+            self.problems.append(Problem(path=path, message=message, fix="add a step after it instead"))
+            return None
+        return self.steps[step_id]
+
+    def _add_step(self, path: str, operation: AddStep) -> None:
+        step = operation.step
+        if step.id in self.steps:
+            message = f"{quoted(step.id)} is the id of a step already"
+            fix = "change that one with update_step, or give the new step an id of its own"
+            self.problems.append(Problem(path=f"{path}.step.id", message=message, fix=fix))
+            return
+        raw = step.model_dump(mode="json", exclude_unset=True)
+        raw["depends_on"] = [edge.model_dump(mode="json") for edge in step.dependencies]
+        self.steps[step.id] = raw
+
+    def _update_step(self, path: str, operation: UpdateStep) -> None:
+        step = self._open_step(path, operation.id)
+        if step is None:
+            return
+        for name, value in operation.changes.items():
+            if name == "id":
+                fix = "remove the step and add another"
+                self.problems.append(Problem(path=f"{path}.changes", message="a step keeps its id", fix=fix))
+            elif name == "depends_on":
+                fix = "use add_edge and remove_edge"
+                message = "edges are not changed here"
+                self.problems.append(Problem(path=f"{path}.changes", message=message, fix=fix))
+            else:
+                step[name] = value
+
+    def _remove_edge(self, path: str, operation: RemoveEdge) -> None:
+        step = self._open_step(path, operation.step)
+        if step is None:
+            return
+        left = [edge for edge in step["depends_on"] if edge["step"] != operation.depends_on]
+        if len(left) == len(step["depends_on"]):
+            message = f"step {operation.step!r} does not depend on {quoted(operation.depends_on)}"
+            self.problems.append(Problem(path=path, message=message, fix="leave this operation out"))
+        step["depends_on"] = left
+
+    def _add_edge(self, path: str, operation: AddEdge) -> None:
+        step = self._open_step(path, operation.step)
+        if step is None:
+            return
+        needed = operation.depends_on.step
+        if any(edge["step"] == needed for edge in step["depends_on"]):
+            message = f"step {operation.step!r} depends on {needed!r} already"
+            fix = "to change `on`, remove that edge as well"
+            self.problems.append(Problem(path=path, message=message, fix=fix))
+            return
+        step["depends_on"] = [*step["depends_on"], operation.depends_on.model_dump(mode="json")]
+
+    def _remove_step(self, path: str, operation: RemoveStep) -> None:
+        if operation.id in self.removed:
+            message = f"step {operation.id!r} is removed twice"
+            self.problems.append(Problem(path=path, message=message, fix="leave this operation out"))
+        elif self._open_step(path, operation.id) is not None:
+            del self.steps[operation.id]
+            self.removed.add(operation.id)
+
+    def _leave_no_loose_edge(self) -> None:
+        for step_id, step in self.steps.items():
+            for edge in step["depends_on"]:
+                if edge["step"] in self.removed:
+                    message = f"depends on {edge['step']!r}, which the revision removes"
+                    fix = "keep that step" if step_id in self.fixed else "remove this edge, or this step, as well"
+                    self.problems.append(Problem(path=f"step {step_id!r}", message=message, fix=fix))
+            step["depends_on"] = [edge for edge in step["depends_on"] if edge["step"] not in self.removed]
+
+
+def already_tried(
+    plan: Plan, revised: Plan, operations: Sequence[Operation], earlier: Sequence[Sequence[Mapping[str, Any]]]
+) -> Problem | None:
+    """What speaks against a revision that brings nothing new."""
+    fix = "hand in another, or no operations and why"
+    if revised == plan:
+        return Problem(path="operations", message="change nothing about the plan", fix=fix)
+    plain = _in_order(plain_operations(operations))
+    if any(_in_order(each) == plain for each in earlier):
+        message = "are those of a revision that was carried out before, and the step failed again"
+        return Problem(path="operations", message=message, fix=fix)
+    return None
+
+
+def _in_order(operations: Sequence[Mapping[str, Any]]) -> list[str]:
+    return sorted(json.dumps(operation, sort_keys=True) for operation in operations)
+
+
+def operations_between(old: Plan, new: Plan) -> tuple[Operation, ...]:
+    """What turns one plan into the other; none if they differ in nothing but the order of their steps.
+
+    Raises:
+        RevisionInvalidError: they differ in more than steps, edges and the budget.
+    """
+    old, new = old.resolved(), new.resolved()
+    names = [name for name in Plan.model_fields if name not in {"steps", "defaults", "budget"}]
+    differing = [name for name in names if getattr(old, name) != getattr(new, name)]
+    if differing:
+        fix = (
+            "a revision changes steps, the edges between them and the budget: leave this as it was, or start a new plan"
+        )
+        raise RevisionInvalidError([Problem(path=name, message="differs", fix=fix) for name in differing])
+    before = {step.id: step for step in old.steps}
+    after = {step.id: step for step in new.steps}
+    operations: list[Operation] = [RemoveStep(id=step_id) for step_id in before if step_id not in after]
+    operations += [AddStep(step=_spelled_out(step, old)) for step_id, step in after.items() if step_id not in before]
+    for step_id, step in after.items():
+        if step_id in before:
+            operations += _changes(before[step_id], step)
+    operations += [SetBudget(budget=new.budget)] if new.budget != old.budget else []
+    return tuple(operations)
+
+
+def _spelled_out(step: Step, plan: Plan) -> Step:
+    """The step with a value of its own for all that the plan's ``defaults`` would fill in otherwise."""
+    names = plan.defaults.model_fields_set if plan.defaults else ()
+    return step.filled({name: getattr(step, name) for name in names})
+
+
+def _changes(old: Step, new: Step) -> Iterator[Operation]:
+    before = old.model_dump(mode="json", exclude={"depends_on"})
+    after = new.model_dump(mode="json", exclude={"depends_on"})
+    changes = {name: value for name, value in after.items() if value != before[name]}
+    if changes:
+        yield UpdateStep(id=old.id, changes=changes)
+    kept = [edge for edge in old.dependencies if edge in new.dependencies]
+    while tuple(kept) != new.dependencies[: len(kept)]:  # edges are added at the end: what stands before stays
+        kept.pop()
+    yield from (RemoveEdge(step=old.id, depends_on=edge.step) for edge in old.dependencies if edge not in kept)
+    yield from (AddEdge(step=old.id, depends_on=edge) for edge in new.dependencies if edge not in kept)

@@ -1,0 +1,121 @@
+"""Where the fields of a plan stand in the text of its file; looked for only once something is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from planner.plan.diagnostics import Position
+from planner.plan.strict_json import shown_part
+
+
+class Kind(Enum):
+    """What a token is: the beginning of an object or a list, the end of either, or a value (a key is one, too)."""
+
+    OBJECT = 1
+    LIST = 2
+    END = 3
+    VALUE = 4
+
+
+Token: TypeAlias = tuple[Kind, str, int | Position]
+"""A part of a text: its kind, its words as they are written, and where it begins: characters from the start, or a place."""
+
+_Parts: TypeAlias = tuple[str, ...]
+
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s{}\[\],:"]+')
+_KINDS = {"{": Kind.OBJECT, "[": Kind.LIST, "}": Kind.END, "]": Kind.END}
+_PART = re.compile(r"""\.?([A-Za-z_][A-Za-z0-9_-]*|\[(?:\d+|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\])""")
+
+
+@dataclass(slots=True)
+class _Open:
+    """An object or a list that has begun; ``path`` is None where nothing below it is looked for."""
+
+    path: _Parts | None
+    is_list: bool
+    entries: int = 0
+    key: tuple[str, int | Position] | None = None
+
+
+def json_tokens(text: str) -> Iterator[Token]:
+    """The tokens of a text that is known to be JSON."""
+    for match in _TOKEN.finditer(text):
+        word = match.group()
+        yield _KINDS.get(word, Kind.VALUE), word, match.start()
+
+
+def positions_in(tokens: Iterable[Token], paths: Iterable[str], text: str) -> dict[str, Position]:
+    """Where each of the paths (``steps[2].mode``) begins in ``text``: its key, or its entry of a list.
+
+    What is not there (a field that is missing) is placed at the nearest thing around it.
+    """
+    wanted = {path: _parts_of(path) for path in paths}
+    prefixes = {parts[:end] for parts in wanted.values() for end in range(len(parts) + 1)}
+    found = _found(tokens, prefixes)
+    breaks = [match.start() for match in re.finditer("\n", text)]
+    places: dict[str, Position] = {}
+    for path, parts in wanted.items():
+        nearest = next((parts[:end] for end in range(len(parts), -1, -1) if parts[:end] in found), None)
+        if nearest is not None:
+            places[path] = _position(found[nearest], breaks)
+    return places
+
+
+def _found(tokens: Iterable[Token], prefixes: set[_Parts]) -> dict[_Parts, int | Position]:
+    found: dict[_Parts, int | Position] = {}
+    stack: list[_Open] = []
+    for kind, word, begins in tokens:
+        if kind is Kind.END:
+            stack.pop()
+            continue
+        around = stack[-1] if stack else None
+        if around is not None and not around.is_list and around.key is None:
+            around.key = (word, begins)
+            continue
+        here, place = _here(around, begins)
+        here = here if here in prefixes else None
+        if here is not None:
+            found[here] = place
+        if kind is not Kind.VALUE:
+            stack.append(_Open(here, is_list=kind is Kind.LIST))
+    return found
+
+
+def _here(around: _Open | None, begins: int | Position) -> tuple[_Parts | None, int | Position]:
+    """What begins now, by its path, and where it is to be looked for."""
+    if around is None:
+        return (), begins
+    part = f"[{around.entries}]"
+    around.entries += 1
+    key, around.key = around.key, None
+    if around.path is None:
+        return None, begins
+    if key is None:
+        return (*around.path, part), begins
+    return (*around.path, shown_part(_unquoted(key[0]))), key[1]
+
+
+def _unquoted(word: str) -> str:
+    return str(json.loads(word, strict=False)) if word.startswith('"') else word
+
+
+def _parts_of(path: str) -> _Parts:
+    parts: list[str] = []
+    end = 0
+    while match := _PART.match(path, end):
+        parts.append(match.group(1))
+        end = match.end()
+    return tuple(parts)
+
+
+def _position(place: int | Position, breaks: Sequence[int]) -> Position:
+    if isinstance(place, Position):
+        return place
+    line = bisect_right(breaks, place - 1)
+    return Position(line + 1, place - (breaks[line - 1] if line else -1))

@@ -1,0 +1,155 @@
+"""JSON text to plain data, with nothing let through that JSON forbids or that would break a reader further on."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias, cast
+
+from planner.plan.diagnostics import Position, Problem, quoted
+
+MAX_BYTES = 16 * 1024 * 1024
+MAX_DEPTH = 64
+
+JsonPath: TypeAlias = tuple[str | int, ...]
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+class JsonRefused(Exception):
+    """The text is no JSON we take; ``problems`` say why. The loader turns it into PlanInvalidError."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__(*map(str, problems))
+        self.problems = problems
+
+
+def shown_path(path: JsonPath) -> str:
+    """``steps[2].depends_on[0]``; keys that are no names are quoted."""
+    text = ""
+    for part in path:
+        shown = shown_part(part)
+        text += f".{shown}" if text and not shown.startswith("[") else shown
+    return text
+
+
+def shown_part(part: str | int) -> str:
+    """One key or index of a path."""
+    if isinstance(part, str) and _PLAIN_KEY.fullmatch(part):
+        return part
+    return f"[{part if isinstance(part, int) else quoted(part)}]"
+
+
+def decode(source: bytes | str) -> str:
+    """The text of a document; a UTF-8 byte order mark is dropped.
+
+    Raises:
+        JsonRefused: it is too large or not UTF-8.
+    """
+    try:
+        size = len(source if isinstance(source, bytes) else source.encode())
+        text = source if isinstance(source, str) else source.decode()
+    except UnicodeError as error:
+        at = f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
+        raise JsonRefused(Problem(path="", message=f"is not valid UTF-8{at}", fix="save it as UTF-8")) from None
+    if size > MAX_BYTES:
+        problem = f"is {size} bytes long, the limit is {MAX_BYTES}"
+        raise JsonRefused(Problem(path="", message=problem, fix="split it into several plans"))
+    return text.removeprefix("\ufeff")
+
+
+def parse(text: str) -> object:
+    """The document as dicts, lists and plain values.
+
+    Raises:
+        JsonRefused: it is not JSON, has a key twice in one object, a number that is not finite, text no file can
+            hold (a NUL, half a surrogate pair), or is nested too deep.
+    """
+    reader = _Reader()
+    try:
+        document = json.loads(
+            text, object_pairs_hook=reader.pairs, parse_float=reader.number, parse_constant=reader.number
+        )
+    except json.JSONDecodeError as error:
+        at = Position(error.lineno, error.colno)
+        raise JsonRefused(Problem(path="", message=f"is not JSON: {error.msg}", at=at)) from None
+    except RecursionError:
+        raise JsonRefused(_too_deep(())) from None
+    except ValueError:
+        raise JsonRefused(Problem(path="", message="has a number with thousands of digits")) from None
+    problems = list(reader.problems(document, look_at_values=reader.odd_numbers or "\\u" in text))
+    if problems:
+        raise JsonRefused(*problems)
+    return document
+
+
+def _too_deep(path: JsonPath) -> Problem:
+    return Problem(path=shown_path(path[:4]), message=f"is nested deeper than {MAX_DEPTH} levels")
+
+
+class _Reader:
+    """What json.loads met on its way; where it was is found afterwards, and only if there was something."""
+
+    def __init__(self) -> None:
+        self.odd_numbers = False
+        self._twice: dict[int, tuple[dict[str, Any], list[str]]] = {}  # by id; the dict is kept so that the id is
+
+    def pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            times = Counter(key for key, _ in pairs)
+            self._twice[id(found)] = (found, [key for key in found if times[key] > 1])
+        return found
+
+    def number(self, text: str) -> float:
+        value = float(text)
+        self.odd_numbers = self.odd_numbers or not math.isfinite(value)
+        return value
+
+    def problems(self, document: object, *, look_at_values: bool) -> Iterator[Problem]:
+        stack: list[tuple[JsonPath, object]] = [((), document)]
+        while stack:
+            path, value = stack.pop()
+            if len(path) >= MAX_DEPTH and isinstance(value, (dict, list)):
+                yield _too_deep(path)
+                return
+            if look_at_values:
+                yield from _odd_value(path, value)
+            yield from self._given_twice(path, value)
+            below: list[tuple[JsonPath, object]] = [
+                ((*path, key), child)
+                for key, child in _children(value)
+                if look_at_values or isinstance(child, (dict, list))
+            ]
+            stack.extend(reversed(below))
+
+    def _given_twice(self, path: JsonPath, value: object) -> Iterator[Problem]:
+        if id(value) in self._twice:
+            for key in self._twice[id(value)][1]:
+                yield Problem(path=shown_path((*path, key)), message="is given twice", fix="keep one of them")
+
+
+def _children(value: object) -> Iterable[tuple[str | int, object]]:
+    if isinstance(value, dict):
+        return cast("dict[str | int, object]", value).items()
+    if isinstance(value, list):
+        return enumerate(cast("list[object]", value))
+    return ()
+
+
+def _odd_value(path: JsonPath, value: object) -> Iterator[Problem]:
+    if isinstance(value, float) and not math.isfinite(value):
+        yield Problem(path=shown_path(path), message="is not a finite number")
+    texts: tuple[str, ...] = ()
+    if isinstance(value, str):
+        texts = (value,)
+    elif isinstance(value, dict):
+        texts = tuple(cast("dict[str, object]", value))
+    for text in texts:
+        if "\0" in text:
+            yield Problem(path=shown_path(path), message="has a NUL character", fix=r"remove the \u0000")
+        elif not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+            yield Problem(path=shown_path(path), message="has half a surrogate pair", fix="write the character itself")

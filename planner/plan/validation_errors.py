@@ -1,0 +1,158 @@
+"""What pydantic says about a plan document, as problems a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from planner.plan.diagnostics import Problem, Suggester, listed, quoted
+from planner.plan.model import Decision, Dependency, Option, Plan, PlanBudget, Sample, Step, StepSettings
+from planner.plan.strict_json import JsonPath, shown_path
+
+_MODELS: dict[str, type[BaseModel]] = {
+    "": Plan,
+    "steps": Step,
+    "depends_on": Dependency,
+    "decisions": Decision,
+    "options": Option,
+    "budget": PlanBudget,
+    "defaults": StepSettings,
+    "sample": Sample,
+}
+
+_ID_FIX = "use a-z, 0-9, '-' and '_', at most 64 of them, with a letter or digit first"
+
+_KINDS: dict[str, str] = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+}
+
+_LIMITS: dict[str, tuple[str, str]] = {
+    "greater_than": ("must be more than {}", "gt"),
+    "greater_than_equal": ("must be at least {}", "ge"),
+    "less_than": ("must be less than {}", "lt"),
+    "less_than_equal": ("must be at most {}", "le"),
+    "too_short": ("must have at least {} entries", "min_length"),
+    "too_long": ("must have at most {} entries", "max_length"),
+}
+
+
+def field_problems(error: ValidationError, document: dict[str, object]) -> list[Problem]:
+    """One problem for each thing pydantic found wrong with the raw document."""
+    suggester = Suggester()
+    found: dict[JsonPath, list[Problem]] = {}
+    unused: dict[JsonPath, Problem] = {}
+    for detail in error.errors(include_url=False, include_context=True, include_input=False):
+        path, value, is_used = _located(detail, document)
+        problem = _problem(detail, path, value, suggester)
+        if is_used:
+            found.setdefault(path, []).append(problem)
+        else:
+            unused.setdefault(path, problem)
+    for path, problem in unused.items():  # of a value that fits no form at all, the first is told
+        if not any(other[: len(path)] == path for other in found):
+            found[path] = [problem]
+    return [problem for problems in found.values() for problem in problems]
+
+
+def _located(detail: ErrorDetails, document: object) -> tuple[JsonPath, object, bool]:
+    """Where the error is in the document, what is there, and whether it is about a form that the author used.
+
+    pydantic names the branches of a union and the keys of a mapping in its paths; the document has no such places.
+    """
+    path: list[str | int] = []
+    value: object = document
+    for part in detail["loc"]:
+        if isinstance(value, dict) and part in value:
+            value = cast("dict[object, object]", value)[part]
+            path.append(part)
+        elif isinstance(value, list) and isinstance(part, int):
+            value = cast("list[object]", value)[part]
+            path.append(part)
+        elif detail["type"] == "missing" and part == detail["loc"][-1]:
+            path.append(part)
+        elif isinstance(part, str) and not _is_branch_of(part, cast("object", value)):
+            return tuple(path), cast("object", value), False
+    return tuple(path), cast("object", value), True
+
+
+def _is_branch_of(branch: str, value: object) -> bool:
+    if branch == "[key]":
+        return True
+    if isinstance(value, dict):
+        return branch == Dependency.__name__
+    if isinstance(value, list):
+        return branch.startswith("list[")
+    return branch != Dependency.__name__ and not branch.startswith("list[")
+
+
+def _problem(detail: ErrorDetails, path: JsonPath, value: object, suggester: Suggester) -> Problem:
+    kind, shown = detail["type"], shown_path(path)
+    context = detail.get("ctx", {})
+    if kind in _KINDS:
+        wanted = "a step id or an object" if len(path) > 1 and path[-2] == "depends_on" else _KINDS[kind]
+        return Problem(path=shown, message=f"must be {wanted}, not {_kind_of(value)}")
+    if kind in _LIMITS:
+        text, key = _LIMITS[kind]
+        given = len(cast("list[object]", value)) if isinstance(value, list) else value
+        return Problem(path=shown, message=f"{text.format(context[key])}, not {quoted(given)}")
+    special = _SPECIAL.get(kind)
+    if special is not None:
+        message, fix = special(path, value, suggester, context)
+        return Problem(path=shown, message=message, fix=fix)
+    return Problem(path=shown, message=detail["msg"][:1].lower() + detail["msg"][1:])
+
+
+def _kind_of(value: object) -> str:
+    names: dict[type, str] = {dict: "an object", list: "a list", bool: "a truth value", type(None): "null"}
+    return names.get(type(value)) or quoted(value)
+
+
+def _missing(path: JsonPath, _value: object, _suggester: Suggester, _context: dict[str, Any]) -> tuple[str, str]:
+    return "is required", f"add {quoted(path[-1])}"
+
+
+def _unknown_field(path: JsonPath, _value: object, suggester: Suggester, _context: dict[str, Any]) -> tuple[str, str]:
+    containers = [part for part in path[:-1] if isinstance(part, str)]
+    model = _MODELS.get(containers[-1] if containers else "", Step)
+    fields = list(model.model_fields)
+    return "is not a field", suggester.fix(str(path[-1]), fields, f"the fields here are {listed(fields)}")
+
+
+def _blank(_path: JsonPath, _value: object, _suggester: Suggester, _context: dict[str, Any]) -> tuple[str, str]:
+    return "must not be blank", ""
+
+
+def _bad_pattern(path: JsonPath, value: object, _suggester: Suggester, _context: dict[str, Any]) -> tuple[str, str]:
+    if path[-1] == "title":
+        return "must be one line", "put the rest into `prompt`"
+    named = value if isinstance(value, str) else path[-1]
+    return f"{quoted(named)} is not an id", _ID_FIX
+
+
+def _no_choice(_path: JsonPath, value: object, suggester: Suggester, context: dict[str, Any]) -> tuple[str, str]:
+    allowed = str(context.get("expected", ""))
+    names = [part.strip("'\" ") for part in allowed.replace(" or ", ",").split(",")]
+    choices = f"use one of {listed(names)}"
+    fix = suggester.fix(value, names, choices) if isinstance(value, str) else choices
+    return f"{quoted(value)} is not one of {allowed}", fix if fix != choices else ""
+
+
+_SPECIAL: dict[str, Callable[[JsonPath, object, Suggester, dict[str, Any]], tuple[str, str]]] = {
+    "missing": _missing,
+    "extra_forbidden": _unknown_field,
+    "string_too_short": _blank,
+    "string_pattern_mismatch": _bad_pattern,
+    "enum": _no_choice,
+    "literal_error": _no_choice,
+}

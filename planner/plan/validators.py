@@ -1,0 +1,282 @@
+"""What no single field can tell: ids, edges, cycles, decisions, commands and features, checked on the raw document.
+
+The checks look at raw data, so that they find everything even where another field is wrong; what does not have the
+right type they leave to the model.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import cast
+
+from planner.plan.dag import find_cycles, shown_cycle
+from planner.plan.diagnostics import Problem, Suggester, listed, quoted
+from planner.plan.model import MAX_STEPS
+from planner.plan.strict_json import JsonPath, shown_path
+from vibe.core.config.patterns import compile_linear
+from vibe.core.modes import ExecutionMode
+from vibe.core.tools.json_schema import SchemaProblem, schema_problems
+
+_MODES = [mode.value for mode in ExecutionMode]
+_COMMAND_MODES = (ExecutionMode.RUN.value, ExecutionMode.TEST.value)
+
+Raw = Mapping[str, object]
+
+
+@dataclass(slots=True)
+class _Document:
+    """The parts of a document that have the right shape."""
+
+    raw: Raw
+    steps: list[tuple[int, Raw]]
+    decisions: list[tuple[int, Raw]]
+    defaults: Raw
+    positions: dict[str, int] = field(default_factory=dict[str, int])
+    options: dict[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])
+    schemas: dict[str, tuple[SchemaProblem, ...]] = field(default_factory=dict[str, "tuple[SchemaProblem, ...]"])
+    suggester: Suggester = field(default_factory=Suggester)
+
+
+def check_document(raw: Raw) -> list[Problem]:
+    """Everything wrong with how the parts of a plan fit together. A plan with too many steps is not looked into."""
+    steps = _objects(raw.get("steps"))
+    if len(steps) > MAX_STEPS:
+        return []
+    document = _Document(raw, steps, _objects(raw.get("decisions")), _object(raw.get("defaults")))
+    return [
+        *_check_step_ids(document),
+        *_check_decisions(document),
+        *_check_edges(document),
+        *_check_cycles(document),
+        *_check_settings(document),
+        *_check_commands(document),
+        *_check_side_effects(document),
+        *_check_sample(_object(raw.get("sample"))),
+    ]
+
+
+def _object(value: object) -> Raw:
+    return cast("Raw", value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _objects(value: object) -> list[tuple[int, Raw]]:
+    return [(index, cast("Raw", item)) for index, item in enumerate(_list(value)) if isinstance(item, dict)]
+
+
+def _texts(value: object) -> list[str]:
+    return [item for item in _list(value) if isinstance(item, str)]
+
+
+def _check_step_ids(document: _Document) -> Iterator[Problem]:
+    for index, step in document.steps:
+        step_id = step.get("id")
+        if not isinstance(step_id, str):
+            continue
+        first = document.positions.setdefault(step_id, index)
+        if first != index:
+            message = f"{quoted(step_id)} is the id of steps[{first}] already"
+            yield Problem(path=f"steps[{index}].id", message=message, fix="give every step an id of its own")
+
+
+def _check_decisions(document: _Document) -> Iterator[Problem]:
+    for index, decision in document.decisions:
+        path = f"decisions[{index}]"
+        known = Counter(_texts([option.get("id") for _, option in _objects(decision.get("options"))]))
+        for name in [name for name, times in known.items() if times > 1]:
+            message = f"two options have the id {quoted(name)}"
+            yield Problem(path=f"{path}.options", message=message, fix="give every option an id of its own")
+        yield from _check_default(path, decision, known)
+        decision_id = decision.get("id")
+        if isinstance(decision_id, str):
+            if decision_id in document.options:
+                yield Problem(path=f"{path}.id", message=f"{quoted(decision_id)} is the id of another decision already")
+            document.options.setdefault(decision_id, known)
+
+
+def _check_default(path: str, decision: Raw, known: Counter[str]) -> Iterator[Problem]:
+    default = decision.get("default")
+    chosen = [default] if isinstance(default, str) else _texts(default)
+    for name in chosen:
+        if name not in known:
+            yield Problem(
+                path=f"{path}.default", message=f"unknown option {quoted(name)}", fix=f"the options are {listed(known)}"
+            )
+    if default == []:
+        fix = "name at least one option, or leave the field out"
+        yield Problem(path=f"{path}.default", message="names no option", fix=fix)
+    elif isinstance(default, list) and len(chosen) != 1 and decision.get("multi_select") is not True:
+        message = f"{len(chosen)} options are chosen where exactly one must be"
+        yield Problem(path=f"{path}.default", message=message, fix='name one, or set "multi_select": true')
+
+
+def _edges(step: Raw) -> Iterator[tuple[JsonPath, str]]:
+    for index, entry in enumerate(_list(step.get("depends_on"))):
+        name = entry if isinstance(entry, str) else _object(entry).get("step")
+        if isinstance(name, str):
+            yield ("depends_on", index) if isinstance(entry, str) else ("depends_on", index, "step"), name
+
+
+def _check_edges(document: _Document) -> Iterator[Problem]:
+    for index, step in document.steps:
+        seen: set[str] = set()
+        for place, name in _edges(step):
+            path = shown_path(("steps", index, *place))
+            if name == step.get("id"):
+                yield Problem(path=path, message="a step can't depend on itself", fix="remove this entry")
+            elif name not in document.positions:
+                fix = document.suggester.fix(name, document.positions, "name the id of a step in this plan")
+                yield Problem(path=path, message=f"there is no step {quoted(name)}", fix=fix)
+            elif name in seen:
+                message = f"{quoted(name)} is listed before"
+                yield Problem(path=path, message=message, fix="list each dependency once")
+            seen.add(name)
+
+
+def _check_cycles(document: _Document) -> Iterator[Problem]:
+    needs: dict[str, list[str]] = {step_id: [] for step_id in document.positions}
+    for _, step in document.steps:
+        step_id = step.get("id")
+        if isinstance(step_id, str):
+            needs[step_id] += [name for _, name in _edges(step) if name in needs and name != step_id]
+    for cycle in find_cycles(needs):
+        yield Problem(
+            path=f"steps[{document.positions[cycle[0]]}].depends_on",
+            message=f"steps depend on one another in a circle: {shown_cycle(cycle)}",
+            fix="remove one of these dependencies",
+        )
+
+
+def _check_settings(document: _Document) -> Iterator[Problem]:
+    for path, settings in [
+        (("defaults",), document.defaults),
+        *((("steps", index), step) for index, step in document.steps),
+    ]:
+        if settings.get("decision") is not None or settings.get("when") is not None:
+            yield from _check_choice(document, path, settings)
+        yield from _check_schema((*path, "output_schema"), settings.get("output_schema"), document.schemas)
+        yield from _check_patterns((*path, "allowed_tools"), settings.get("allowed_tools"))
+        yield from _check_patterns((*path, "denied_tools"), settings.get("denied_tools"))
+
+
+def _check_schema(path: JsonPath, schema: object, known: dict[str, tuple[SchemaProblem, ...]]) -> Iterator[Problem]:
+    """A schema that many steps share is looked at once."""
+    if not isinstance(schema, dict):
+        return
+    key = json.dumps(schema, sort_keys=True)
+    if key not in known:
+        known[key] = schema_problems(cast("Raw", schema))
+    for problem in known[key]:
+        message = f"is no JSON Schema: {problem.message}"
+        yield Problem(path=shown_path((*path, *problem.path)), message=message)
+
+
+def _check_patterns(path: JsonPath, patterns: object) -> Iterator[Problem]:
+    for index, pattern in enumerate(_list(patterns)):
+        fault = _pattern_fault(pattern) if isinstance(pattern, str) else None
+        if fault is not None:
+            yield Problem(path=shown_path((*path, index)), message=fault)
+
+
+def _check_choice(document: _Document, path: JsonPath, settings: Raw) -> Iterator[Problem]:
+    decision = settings.get("decision")
+    if isinstance(decision, str):
+        yield from _check_decision_known(document, (*path, "decision"), decision)
+    for name, wanted in _object(settings.get("when")).items():
+        place = (*path, "when", name)
+        yield from _check_decision_known(document, place, name)
+        if wanted == []:
+            yield Problem(path=shown_path(place), message="names no option, so the step would never run")
+        if name not in document.options:
+            continue
+        for option in _texts(wanted):
+            if option not in document.options[name]:
+                known = document.options[name]
+                fix = document.suggester.fix(option, known, f"its options are {listed(known)}")
+                message = f"decision {quoted(name)} has no option {quoted(option)}"
+                yield Problem(path=shown_path(place), message=message, fix=fix)
+
+
+def _check_decision_known(document: _Document, path: JsonPath, name: str) -> Iterator[Problem]:
+    if name not in document.options:
+        otherwise = f"the plan's decisions: {listed(document.options)}"
+        fix = document.suggester.fix(name, document.options, otherwise)
+        yield Problem(path=shown_path(path), message=f"there is no decision {quoted(name)}", fix=fix)
+
+
+def _check_commands(document: _Document) -> Iterator[Problem]:
+    """A command runs without a model: only where the mode has one, and with no prompt that nobody would read."""
+    for index, step in document.steps:
+        own = "command" in step
+        if (step if own else document.defaults).get("command") is None:
+            continue
+        path = f"steps[{index}].command" if own else f"steps[{index}]"
+        source = "a command" if own else "the command of `defaults`"
+        mode = step.get("mode")
+        if mode in _MODES and mode not in _COMMAND_MODES:
+            message = f"{source} can't run in mode {quoted(mode)}"
+            fix = 'use mode "run" or "test"' if own else 'use mode "run" or "test", or set "command": null here'
+            yield Problem(path=path, message=message, fix=fix)
+        if step.get("prompt") is not None:
+            message = f"{source} runs without a model, so nobody would read this step's prompt"
+            yield Problem(path=f"steps[{index}].prompt", message=message, fix="keep `command` or `prompt`, not both")
+        if step.get("output_schema") is not None:
+            message = f"{source} runs without a model, so nobody would hand in a value"
+            yield Problem(path=f"steps[{index}].output_schema", message=message, fix="leave it out, or use a `prompt`")
+
+
+def _check_side_effects(document: _Document) -> Iterator[Problem]:
+    """What acts outside the workspace is never done a second time by itself: not for a retry, nor for a revision."""
+    for index, step in document.steps:
+        settings = {**document.defaults, **step}
+        if settings.get("side_effects") is not True:
+            continue
+        path, retries = f"steps[{index}]", settings.get("retries")
+        if isinstance(retries, int) and retries > 0:
+            message = "a step with side effects is never run again by itself"
+            yield Problem(path=f"{path}.retries", message=message, fix='use 0, and "on_failure": "ask" to be asked')
+        if settings.get("on_failure") == "replan":
+            message = "a step with side effects is never run again by itself, so no revision can mend it"
+            yield Problem(path=f"{path}.on_failure", message=message, fix='use "ask"')
+
+
+def _check_sample(sample: Raw) -> Iterator[Problem]:
+    for name in ("project", "replay"):
+        text = sample.get(name)
+        if not isinstance(text, str):
+            continue
+        windows = PureWindowsPath(text.strip())
+        is_outside = windows.drive or windows.root or ".." in windows.parts or text.strip().startswith("~")
+        if is_outside or PurePosixPath(text.strip()).is_absolute():
+            message = f"{quoted(text)} leads out of the plan's folder"
+            yield Problem(path=f"sample.{name}", message=message, fix="use a relative path below it")
+
+
+def _pattern_fault(pattern: str) -> str | None:
+    if pattern.startswith("re:"):
+        return _regex_fault(pattern[3:])
+    opened = pattern.rfind("[")
+    if opened >= 0 and "]" not in pattern[opened + 1 :]:
+        return f"the glob {quoted(pattern)} has a '[' that is not closed"
+    return None
+
+
+def _regex_fault(text: str) -> str | None:
+    try:
+        with warnings.catch_warnings():  # what re only warns about works as it always did
+            warnings.simplefilter("ignore")
+            re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"the regular expression {quoted(text)} is not valid: {error}"
+    if compile_linear(text) is None:
+        return f"the regular expression {quoted(text)} may take too long: it has a look-around or a back-reference"
+    return None

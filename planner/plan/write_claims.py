@@ -1,0 +1,111 @@
+"""What a step claims to write, and whether two claims can meet.
+
+A glob is relative to the workspace's root: ``*`` and ``?`` stay within one name, ``**`` spans any number of them, and
+what names a directory covers everything below it. Where it is not certain that two globs are apart, they overlap.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from fnmatch import fnmatchcase
+from typing import TypeAlias
+
+from planner.plan.model import Step
+from vibe.core.config.patterns import NamePatterns
+from vibe.core.modes import MODE_CATALOG, WRITE_TOOLS, ExecutionMode
+
+Glob: TypeAlias = tuple[str, ...]
+"""The names of a path, each a literal or a pattern, in one case."""
+
+Claim: TypeAlias = tuple[Glob, ...]
+"""Everything a step may write; empty: nothing that others could mind."""
+
+ANYWHERE: Glob = ("**",)
+NOTHING: Claim = ()
+ANYTHING: Claim = (ANYWHERE,)
+
+_CHANGES_FILES = (*WRITE_TOOLS, "bash", "write", "edit")
+_WILD = re.compile(r"[*?\[]")
+_UNCERTAIN = re.compile(r"^[/~!#]|^[A-Za-z]:|[\\{}]|(^|/)\.\.(/|$)")
+
+
+def claim_of(step: Step) -> Claim:
+    """What this step holds while it runs, as far as its neighbours are concerned.
+
+    A step in its own worktree disturbs nobody; a command that names no files is taken at its author's word; a
+    model-driven step that names none may write anything, if it has a tool for it.
+    """
+    if step.workspace == "worktree":
+        return NOTHING
+    if step.writes is not None:
+        globs = {parse_glob(text) for text in step.writes}
+        return ANYTHING if ANYWHERE in globs else tuple(sorted(globs))
+    if step.command is not None or not may_write(step):
+        return NOTHING
+    return ANYTHING
+
+
+def may_write(step: Step) -> bool:
+    """Whether the step's tools, its mode's or its own, include one that changes files."""
+    if step.allowed_tools is None and not step.denied_tools:
+        return _MODE_WRITES[step.mode]
+    allowed = MODE_CATALOG[step.mode].default_tools if step.allowed_tools is None else step.allowed_tools
+    may, may_not = NamePatterns(allowed), NamePatterns(step.denied_tools)
+    return any(may.matches(tool) and not may_not.matches(tool) for tool in _CHANGES_FILES)
+
+
+def parse_glob(text: str) -> Glob:
+    """The names of a glob; ANYWHERE if it cannot be told where in the workspace it lies."""
+    if _UNCERTAIN.search(text):
+        return ANYWHERE
+    text = unicodedata.normalize("NFC", text).casefold()  # one file on a file system that folds names
+    names = [name for name in text.split("/") if name not in ("", ".")]
+    return tuple("**" if "**" in name else name for name in names) or ANYWHERE
+
+
+def claims_overlap(one: Claim, other: Claim) -> bool:
+    """Whether some file may belong to both."""
+    return any(globs_overlap(a, b) for a in one for b in other)
+
+
+def globs_overlap(one: Glob, other: Glob) -> bool:
+    """Whether some file may match both; True if that is not certain."""
+    for a, b in zip(one, other, strict=False):
+        if a == "**" or b == "**":
+            return _endings_meet(one[-1], other[-1])
+        if a != b and not _names_meet(a, b):
+            return False
+    return True
+
+
+def _names_meet(a: str, b: str) -> bool:
+    a_is_wild, b_is_wild = _WILD.search(a), _WILD.search(b)
+    if not a_is_wild:
+        return fnmatchcase(a, b) if b_is_wild else a == b
+    if not b_is_wild:
+        return fnmatchcase(b, a)
+    head_a, head_b = a[: a_is_wild.start()], b[: b_is_wild.start()]
+    tail_a, tail_b = _tail(a), _tail(b)
+    return (head_a.startswith(head_b) or head_b.startswith(head_a)) and (
+        tail_a.endswith(tail_b) or tail_b.endswith(tail_a)
+    )
+
+
+def _endings_meet(a: str, b: str) -> bool:
+    """After ``**`` only the kind of file can keep two globs apart: ``*.py`` and ``*.md``."""
+    tail_a, tail_b = _tail(a), _tail(b)
+    if not (tail_a.startswith(".") and tail_b.startswith(".")):
+        return True
+    return tail_a.endswith(tail_b) or tail_b.endswith(tail_a)
+
+
+def _tail(name: str) -> str:
+    """The literal text after the last wildcard; empty if there is none, or if it cannot be told."""
+    end = max(name.rfind("*"), name.rfind("?"), name.rfind("]"))
+    return "" if end < 0 else name[end + 1 :]
+
+
+_MODE_WRITES = {
+    mode: any(map(NamePatterns(MODE_CATALOG[mode].default_tools).matches, _CHANGES_FILES)) for mode in ExecutionMode
+}

@@ -1,0 +1,299 @@
+"""From a plan, its journal and what was spent to its PlanReport; pure, and no figure that was not recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ipc.events import Fact, PlanDecisionEvent
+from planner.plan.model import Plan, PlanStatus, Step, StepStatus
+from planner.plan.operations import operation_text, read_operations
+from planner.report.model import (
+    AttemptReport,
+    CheckReport,
+    DecisionReport,
+    DeniedReport,
+    LimitReport,
+    OtherSpending,
+    PlanReport,
+    RemovedStepReport,
+    RevisionReport,
+    SpanReport,
+    Spent,
+    StepReportLine,
+)
+from planner.state.decisions import plan_decision
+from planner.state.outcome import outcome_of
+from planner.state.spending import AttemptKey, Spending, total_of
+from planner.state.state import CUT, Left, RemovedStep, State, StepState
+from planner.store.outcome import step_reports, warnings_of
+from planner.store.records import RunSettings
+from subagents.executor import StepResult
+from vibe.core.outcome import Outcome
+
+INTERRUPTED = "interrupted"
+CUT_OFF = "its process ended while it ran; a resume continues it"
+OPEN = "open"
+NOTHING_SPENT = Spent()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSources:
+    """What a report is made of.
+
+    ``plan`` is the plan as it stands, revisions included, ``state`` how, and ``facts`` are what that comes of; ``dropped``
+    says what a torn journal lost. ``spent`` is what each attempt took, with what conversations tell of those that no fact
+    tells of; ``mending`` is what each revision took, by the step that had failed; ``pid`` is the process that runs the plan,
+    if one does.
+    """
+
+    plan_id: str
+    plan: Plan
+    settings: RunSettings
+    facts: Sequence[Fact]
+    state: State
+    spent: Mapping[AttemptKey, Spending]
+    mending: Sequence[tuple[str, Spending]] = ()
+    dropped: Sequence[str] = ()
+    pid: int | None = None
+
+
+def build_report(sources: ReportSources) -> PlanReport:
+    """The report of a plan that ended, was left, or runs."""
+    return _Builder(sources).report()
+
+
+class _Builder:
+    def __init__(self, sources: ReportSources) -> None:
+        self._from = sources
+        self._state = sources.state
+        self._spent: dict[str, dict[int, Spending]] = {}
+        for (step_id, attempt), spending in sources.spent.items():
+            self._spent.setdefault(step_id, {})[attempt] = spending
+
+    def report(self) -> PlanReport:
+        sources, state, settings = self._from, self._state, self._from.settings
+        steps = tuple(self._step(step) for step in sources.plan.steps)
+        interrupted = state.status is PlanStatus.ACTIVE and sources.pid is None
+        counts: dict[str, int] = {}
+        for step in steps:
+            counts[step.status] = counts.get(step.status, 0) + 1
+        spent = _spent(total_of([*sources.spent.values(), *(spending for _, spending in sources.mending)]))
+        return PlanReport(
+            plan_id=sources.plan_id,
+            goal=sources.plan.goal,
+            status=INTERRUPTED if interrupted else state.status.value,
+            outcome=self._outcome(interrupted=interrupted),
+            reason=state.reason,
+            pid=sources.pid,
+            created=settings.created,
+            updated=state.updated or settings.created,
+            workspace=settings.workspace,
+            origin=settings.origin,
+            model=settings.model,
+            max_parallel=settings.max_parallel,
+            reused_from=settings.reused_from,
+            base_commit=settings.base_commit,
+            active_seconds=state.active_seconds,
+            breaks=tuple(state.breaks),
+            counts=counts,
+            spent=spent,
+            limits=tuple(self._limits(spent)),
+            steps=steps,
+            decisions=tuple(self._decisions()),
+            revisions=tuple(self._revisions()),
+            removed_steps=tuple(_removed(step) for step in state.gone()),
+            other_spending=tuple(self._other_spending()),
+            denied=tuple(self._denied()),
+            warnings=warnings_of(step_reports(sources.plan, state), sources.dropped),
+            files_changed=tuple(
+                sorted({file for step in steps if not step.reused_from for file in step.files_changed})
+            ),
+        )
+
+    # --- steps ------------------------------------------------------------------------------------------------
+
+    def _step(self, step: Step) -> StepReportLine:
+        was = self._state.steps[step.id]
+        status, result = was.status, was.result
+        is_cut = self._is_cut(was)
+        attempts = tuple(self._attempts(was))
+        spans = tuple(self._spans(was))
+        return StepReportLine(
+            id=step.id,
+            title=step.title,
+            mode=step.mode.value,
+            status=status.value,
+            reason=INTERRUPTED if is_cut else was.reason,
+            detail=CUT_OFF if is_cut else was.detail,
+            tolerated=status is StepStatus.FAILED and was.tolerated,
+            reused_from=was.reused_from,
+            depends_on=tuple(edge.step for edge in step.dependencies),
+            command=step.command,
+            model=step.model,
+            agent=step.agent,
+            attempts=attempts,
+            spans=spans,
+            duration_s=round(sum(span.end - span.start for span in spans), 3) if spans else None,
+            spent=_spent(total_of(self._spent.get(step.id, {}).values())),
+            budget_tokens=None if step.command else step.max_tokens,
+            budget_used=attempts[-1].spent.tokens if attempts and not step.command else None,
+            summary=result.summary if result else "",
+            printed=result.printed if result else "",
+            output=result.output if result else None,
+            files_changed=_files_changed(was),
+            checks=tuple(_checks(step, status, result)),
+        )
+
+    def _is_cut(self, step: StepState) -> bool:
+        """Whether its process ended while it ran."""
+        return self._from.pid is None and step.left is Left.CUT and bool(step.spans) and step.spans[-1].ended == CUT
+
+    def _spans(self, step: StepState) -> Iterator[SpanReport]:
+        for span in step.spans:
+            start, end = round(span.start, 3), round(span.end, 3)
+            yield SpanReport(start=start, end=end, attempt=span.attempt, ended=span.ended)
+        running = self._state.running.get(step.outline.id)
+        if running is not None and not step.is_over:
+            start, end = round(running[1], 3), round(self._state.active_seconds, 3)
+            yield SpanReport(start=start, end=end, attempt=step.attempt, ended=OPEN)
+
+    def _attempts(self, step: StepState) -> Iterator[AttemptReport]:
+        spent = self._spent.get(step.outline.id, {})
+        known = {attempt.number: attempt for attempt in step.attempts}
+        for number in sorted({*known, *range(1, step.begun + 1)}):
+            spending = _spent(spent[number]) if number in spent else NOTHING_SPENT
+            ended = known.get(number)
+            if ended is None:
+                yield AttemptReport(number=number, outcome=None, spent=spending)
+                continue
+            result = ended.result
+            yield AttemptReport(
+                number=number,
+                outcome=result.outcome.value,
+                reason=result.reason,
+                detail=result.detail,
+                duration_s=round(ended.seconds, 3),
+                ended_at=ended.ended_at,
+                turns=result.turns,
+                spent=spending,
+            )
+
+    # --- the whole plan ---------------------------------------------------------------------------------------
+
+    def _outcome(self, *, interrupted: bool) -> str | None:
+        state = self._state
+        if interrupted:
+            return Outcome.INTERRUPTED.value
+        if self._from.pid is not None or state.status in {PlanStatus.IDLE, PlanStatus.ACTIVE}:
+            return None
+        return (state.outcome or outcome_of(state, state.status, state.reason)).value
+
+    def _limits(self, spent: Spent) -> Iterator[LimitReport]:
+        budget = self._from.plan.budget
+        if budget is None:
+            return
+        if budget.max_tokens is not None:
+            yield LimitReport(unit="tokens", most=budget.max_tokens, used=spent.tokens)
+        if budget.max_price is not None:
+            yield LimitReport(unit="USD", most=budget.max_price, used=spent.cost_usd)
+        if budget.max_seconds is not None:
+            yield LimitReport(unit="seconds", most=budget.max_seconds, used=round(self._state.active_seconds, 3))
+
+    def _decisions(self) -> Iterator[DecisionReport]:
+        opened: dict[str, PlanDecisionEvent] = {}
+        taken: dict[str, PlanDecisionEvent] = {}
+        order: dict[str, None] = {decision.id: None for decision in self._from.plan.decisions}
+        for fact in self._from.facts:
+            if isinstance(fact, PlanDecisionEvent):
+                order.setdefault(fact.decision_id)
+                (taken if fact.selections else opened)[fact.decision_id] = fact
+        own = {decision.id: plan_decision(decision) for decision in self._from.plan.decisions}
+        for decision_id in order:
+            decision = own.get(decision_id) or taken.get(decision_id) or opened[decision_id]
+            labels = dict(zip(decision.options, decision.labels, strict=True))
+            answer, put = taken.get(decision_id), opened.get(decision_id)
+            yield DecisionReport(
+                id=decision_id,
+                question=decision.question,
+                options=decision.labels,
+                selections=tuple(labels.get(each, each) for each in answer.selections) if answer else (),
+                by=answer.by if answer else "",
+                at=answer.ts if answer else None,
+                opened_at=put.ts if put else None,
+            )
+
+    def _revisions(self) -> Iterator[RevisionReport]:
+        for revision in self._state.revisions:
+            operations = read_operations(list(revision.operations))
+            texts = tuple(operation_text(operation) for operation in operations)
+            yield RevisionReport(at=revision.ts, by=revision.by, reason=revision.reason, operations=texts)
+
+    def _other_spending(self) -> Iterator[OtherSpending]:
+        removed: dict[str, list[Spending]] = {}
+        for step_id, attempts in self._spent.items():
+            calling = [spending for spending in attempts.values() if spending.usage.calls]
+            if calling and step_id not in self._state.steps:
+                removed[step_id] = calling
+        mending: dict[str, list[Spending]] = {}
+        for step_id, spending in self._from.mending:
+            mending.setdefault(step_id, []).append(spending)
+        for what, spent in (("removed", removed), ("mending", mending)):
+            for step_id, each in spent.items():
+                yield OtherSpending(what=what, step_id=step_id, attempts=len(each), spent=_spent(total_of(each)))
+
+    def _denied(self) -> Iterator[DeniedReport]:
+        every = [*(gone.step for gone in self._state.removed), *self._state.steps.values()]
+        for step in every:
+            for attempt in step.attempts:
+                for denial in attempt.result.denied:
+                    yield DeniedReport(
+                        step_id=step.outline.id,
+                        tool=denial.tool,
+                        summary=denial.summary,
+                        reason=denial.reason,
+                        by=denial.by,
+                    )
+
+
+def _removed(gone: RemovedStep) -> RemovedStepReport:
+    return RemovedStepReport(
+        id=gone.id,
+        title=gone.step.outline.title,
+        status=gone.status.value,
+        attempts=gone.step.begun,
+        removed_by=gone.by,
+        removed_at=gone.at,
+    )
+
+
+def _files_changed(step: StepState) -> tuple[str, ...]:
+    results = [attempt.result for attempt in step.attempts]
+    files = {file for each in (*results, *([step.result] if step.result else [])) for file in each.files_changed}
+    return tuple(sorted(files))
+
+
+def _spent(spending: Spending) -> Spent:
+    usage = spending.usage
+    return Spent(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        calls=usage.calls,
+        cost_usd=spending.cost_usd,
+    )
+
+
+def _checks(step: Step, status: StepStatus, result: StepResult | None) -> Iterator[CheckReport]:
+    """What is known of the ``verify`` lines: all of a completed step passed; else the one that failed is named."""
+    failed = result is not None and result.outcome is Outcome.FAILED and result.reason == "verify"
+    named = next((line for line in step.verify if failed and result and result.detail.startswith(f"`{line}` ")), None)
+    before = named is not None  # checks run in order, up to the first that fails
+    for line in step.verify:
+        if status is StepStatus.COMPLETED:
+            yield CheckReport(command=line, result="passed")
+        elif line == named:
+            before = False
+            yield CheckReport(command=line, result="failed")
+        else:
+            yield CheckReport(command=line, result="passed" if before else "unknown")

@@ -1,0 +1,66 @@
+"""A PlanReport for continuous integration: a JUnit file, and GitHub's annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from xml.etree import ElementTree as ET
+
+from planner.report.model import PlanReport, StepReportLine
+from vibe.core.plain_text import plain
+
+Mask = Callable[[str], str]
+"""Takes the secrets out of a text."""
+
+SKIPPED = frozenset({"skipped", "cancelled", "pending", "blocked", "needs_decision", "in_progress"})
+"""What is no result, by the words JUnit has."""
+MESSAGE_LENGTH = 4_000
+
+
+def report_junit(report: PlanReport, masked: Mask) -> str:
+    """The steps as test cases of one suite: one that failed is a failure, one that was not done is skipped."""
+    suite = ET.Element("testsuite", name=_text(report.goal, masked))
+    failures = skipped = 0
+    for step in report.steps:
+        case = ET.SubElement(
+            suite, "testcase", name=f"{step.id}: {_text(step.title, masked)}", classname=f"vibe.{step.mode}"
+        )
+        case.set("time", f"{step.duration_s or 0:.3f}")
+        if step.status == "failed" and not step.tolerated:
+            failures += 1
+            failure = ET.SubElement(case, "failure", message=_text(_why(step), masked), type=step.reason or "")
+            failure.text = _text(step.printed or step.summary, masked)
+        elif step.status in SKIPPED:
+            skipped += 1
+            ET.SubElement(case, "skipped", message=_text(_why(step), masked))
+    for name, value in (("tests", len(report.steps)), ("failures", failures), ("errors", 0), ("skipped", skipped)):
+        suite.set(name, str(value))
+    suite.set("time", f"{report.active_seconds:.3f}")
+    ET.indent(suite)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suite, encoding="unicode") + "\n"
+
+
+def github_annotations(report: PlanReport, masked: Mask) -> Iterator[str]:
+    """A workflow command for each step that failed, and for each warning."""
+    for step in report.steps:
+        if step.status == "failed":
+            level = "warning" if step.tolerated else "error"
+            title = _property(f"{step.id} failed: {_text(step.title, masked)}")
+            printed = f"\n{step.printed}" if step.printed else ""
+            yield f"::{level} title={title}::{_data(_text(_why(step) + printed, masked))}"
+    yield from (f"::warning::{_data(_text(warning, masked))}" for warning in report.warnings)
+
+
+def _why(step: StepReportLine) -> str:
+    return step.detail or step.reason or step.status.replace("_", " ")
+
+
+def _text(text: str, masked: Mask) -> str:
+    return plain(masked(text))[:MESSAGE_LENGTH]
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,152 @@
+"""A report's figures in words, the same in every format."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+from planner.plan.icons import paused_text
+from planner.report.model import DeniedReport, LimitReport, PlanReport, Spent, StepReportLine
+
+OUTPUT_CHARACTERS = 20_000
+"""Of a step's output or summary: what a person reads; the plan's folder has it all."""
+LONG_MINUTES = 60
+
+
+def took(seconds: float | None) -> str:
+    """``0.4 s``, ``12 s``, ``3 min 05 s``, ``2 h 07 min``; blank: it never ran."""
+    if seconds is None:
+        return ""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    if minutes < LONG_MINUTES:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def when(at: float | None) -> str:
+    """A moment in unix seconds, as date and time in UTC; blank: unknown."""
+    return "" if not at else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
+
+
+def money(cost_usd: float | None) -> str:
+    """A price in USD; it is said if it is not known."""
+    return "price unknown" if cost_usd is None else f"${cost_usd:,.4f}"
+
+
+def spending(spent: Spent) -> str:
+    """Tokens, calls and price; blank where no model was called."""
+    if not spent.calls:
+        return ""
+    cached = f", {spent.cached_tokens:,} of them cached" if spent.cached_tokens else ""
+    return f"{spent.tokens:,} tokens in {spent.calls:,} call{'s'[: spent.calls != 1]}{cached}, {money(spent.cost_usd)}"
+
+
+def amount(limit: LimitReport, value: float | None) -> str:
+    """So much of what a limit is about."""
+    if limit.unit == "USD":
+        return money(value)
+    if value is None:
+        return "unknown"
+    return took(value) if limit.unit == "seconds" else f"{value:,.0f} tokens"
+
+
+def ending(report: PlanReport) -> str:
+    """How the plan stands, as a sentence without its end."""
+    if report.pid is not None:
+        return f"running in process {report.pid}; this is how it stood at its last record"
+    if report.status == "interrupted":
+        return f"interrupted: its process ended without ending it; continue with `vibe plan resume {report.plan_id}`"
+    because = f" ({report.reason})" if report.reason else ""
+    if report.status == "paused":
+        return f"{paused_text(report.reason)}; continue with `vibe plan resume {report.plan_id}`"
+    if report.status == "idle":
+        return "it has not begun"
+    return f"{report.status}{because}"
+
+
+def counted(report: PlanReport) -> str:
+    """How many steps have which status."""
+    reused = sum(step.reused_from is not None for step in report.steps)
+    taken = {"completed": f" ({reused} taken over)"} if reused else {}
+    said = (f"{count} {status.replace('_', ' ')}{taken.get(status, '')}" for status, count in report.counts.items())
+    return ", ".join(said)
+
+
+def facts(report: PlanReport) -> Iterator[tuple[str, str]]:
+    """What stands at a report's head: names and values, none of them blank."""
+    rows = [
+        ("Plan", report.plan_id),
+        ("Steps", f"{len(report.steps)}: {counted(report)}"),
+        ("Time at work", took(report.active_seconds) if report.updated > report.created else ""),
+        ("Spent", spending(report.spent) or "no model was called"),
+        ("Started", when(report.created)),
+        ("Last record", when(report.updated)),
+        ("Workspace", report.workspace),
+        ("Plan file", report.origin),
+        ("Model", report.model or ""),
+        ("Side by side", f"at most {report.max_parallel}"),
+        ("Results taken over from", report.reused_from or ""),
+        ("Base commit", report.base_commit or ""),
+    ]
+    return ((name, value) for name, value in rows if value)
+
+
+def other_spending(report: PlanReport) -> Iterator[tuple[str, str]]:
+    """What was spent on other things than the steps there are: on what, and what it took."""
+    for each in report.other_spending:
+        times = f"{each.attempts} time{'s' if each.attempts > 1 else ''}"
+        what = "begun" if each.what == "removed" else "failed, replanned"
+        removed = ", then removed by a revision" if each.what == "removed" else ""
+        yield f"{each.step_id}: {what} {times}{removed}", spending(each.spent) or "no model was called"
+
+
+def call_text(denied: DeniedReport) -> str:
+    """A call that was not let through, with its tool's name once."""
+    return denied.summary if denied.summary.startswith(denied.tool) else f"{denied.tool} {denied.summary}"
+
+
+def removed_steps(report: PlanReport) -> Iterator[tuple[str, str]]:
+    """The steps that revisions took out of the plan, and how each stood."""
+    for each in report.removed_steps:
+        begun = f" after {each.attempts} attempt{'s' if each.attempts > 1 else ''}" if each.attempts else ""
+        by = f", removed by {each.removed_by}" if each.removed_by else ""
+        yield f"{each.id}: {each.title}", f"{each.status.replace('_', ' ')}{begun}{by}, {when(each.removed_at)}"
+
+
+def step_facts(step: StepReportLine) -> Iterator[tuple[str, str]]:
+    """What is said of a step in its own section: names and values, none of them blank."""
+    again = len(step.attempts)
+    budget = ""
+    if step.budget_tokens is not None and step.budget_used is not None:
+        budget = f"{step.budget_used:,} of {step.budget_tokens:,} tokens in its last attempt"
+    rows = [
+        ("Mode", step.mode),
+        ("Agent", step.agent or ""),
+        ("Model", step.model or ""),
+        ("After", ", ".join(step.depends_on)),
+        ("Command", step.command or ""),
+        ("Why", ": ".join(filter(None, (step.reason, step.detail)))),
+        ("Taken over from", f"plan {step.reused_from}" if step.reused_from else ""),
+        ("Ran for", took(step.duration_s)),
+        ("Attempts", str(again) if again > 1 else ""),
+        ("Spent", spending(step.spent)),
+        ("Budget", budget),
+    ]
+    return ((name, value) for name, value in rows if value)
+
+
+def output_text(value: object) -> str:
+    """A step's output as indented JSON, cut where it gets too long to be read."""
+    return cut("" if value is None else json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def cut(text: str) -> str:
+    """Text as far as it is shown."""
+    if len(text) <= OUTPUT_CHARACTERS:
+        return text
+    return f"{text[:OUTPUT_CHARACTERS]}\n… {len(text) - OUTPUT_CHARACTERS:,} more characters in the plan's folder"

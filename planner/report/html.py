@@ -1,0 +1,271 @@
+"""A PlanReport as one HTML file: no script, nothing loaded, every text escaped; readable on a phone and in the dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from planner.plan.dag import Dag
+from planner.plan.diagnostics import TooLargeToDrawError
+from planner.plan.icons import MARKS, REUSED_MARK
+from planner.plan.model import Plan, StepStatus
+from planner.report.formatting import (
+    amount,
+    call_text,
+    counted,
+    cut,
+    ending,
+    facts,
+    money,
+    other_spending,
+    output_text,
+    removed_steps,
+    step_facts,
+    took,
+    when,
+)
+from planner.report.graph_svg import STYLE as GRAPH_STYLE
+from planner.report.graph_svg import Shown, inline_svg
+from planner.report.model import LimitReport, PlanReport, SpanReport, StepReportLine
+from planner.report.plain_text import escaped, escaped_line
+from planner.report.style import STYLE
+
+MAX_ROWS = 1_000
+"""Steps in the timeline: the first that ran; beyond it a page gets heavy and says no more."""
+NARROWEST = 0.3
+"""Percent of the timeline's width: something that ran is never drawn as nothing."""
+
+_HEAD = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>
+{style}
+</style>
+</head>
+<body>
+<main>"""
+
+
+def report_html(report: PlanReport, plan: Plan, dag: Dag) -> str:
+    """The whole page."""
+    title = f"{escaped_line(report.goal, 80)} – {escaped_line(report.plan_id)}"  # noqa: RUF001  a dash is meant
+    head = _HEAD.format(title=title, style=f"{STYLE}\n{GRAPH_STYLE}")
+    parts = [
+        *_header(report),
+        *_limits(report),
+        *_list("Warnings", "warnings", (escaped(warning) for warning in report.warnings)),
+        *_graph(report, plan, dag),
+        *_timeline(report),
+        *_decisions(report),
+        *_revisions(report),
+        *_removed_steps(report),
+        *_other_spending(report),
+        *_denied(report),
+        *_files(report),
+        *_steps(report),
+    ]
+    return "\n".join([head, *parts, "</main>", "</body>", "</html>"]) + "\n"
+
+
+# --- the plan -------------------------------------------------------------------------------------------------
+
+
+def _header(report: PlanReport) -> Iterator[str]:
+    yield f'<header><p class="badge is-{escaped(report.status)}">{escaped_line(report.status)}</p>'
+    yield f"<h1>{escaped(report.goal)}</h1>"
+    yield f'<p class="ending">{escaped(ending(report))}</p>'
+    yield _definitions(facts(report))
+    yield "</header>"
+
+
+def _limits(report: PlanReport) -> Iterator[str]:
+    if report.limits:
+        yield '<section><h2>Budget</h2><div class="bars">'
+        yield from (_limit(limit) for limit in report.limits)
+        yield "</div></section>"
+
+
+def _limit(limit: LimitReport) -> str:
+    share = 0.0 if limit.used is None else limit.used / limit.most
+    used, most = escaped(amount(limit, limit.used)), escaped(amount(limit, limit.most))
+    return f'<div class="limit"><span>{used} of {most}</span>{_bar(share)}</div>'
+
+
+def _bar(share: float) -> str:
+    level = "full" if share >= 0.9 else "high" if share >= 0.7 else "low"
+    return f'<span class="bar"><i class="{level}" style="width:{min(100.0, max(0.0, share * 100)):.1f}%"></i></span>'
+
+
+def _graph(report: PlanReport, plan: Plan, dag: Dag) -> Iterator[str]:
+    statuses = {step.id: StepStatus(step.status) for step in report.steps}
+    reused = frozenset(step.id for step in report.steps if step.reused_from)
+    yield "<section><h2>Graph</h2>"
+    try:
+        drawing = inline_svg(plan, dag, Shown(statuses=statuses, reused=reused))
+        yield f'<div class="scroll" tabindex="0">{drawing}</div><p class="note">{escaped(counted(report))}</p>'
+    except TooLargeToDrawError as error:
+        yield f'<p class="note">{escaped(str(error))}</p>'
+    yield "</section>"
+
+
+def _timeline(report: PlanReport) -> Iterator[str]:
+    ran = sorted((step for step in report.steps if step.spans), key=lambda step: step.spans[0].start)
+    if not ran or not report.active_seconds:
+        return
+    yield f'<section><h2>Timeline</h2><div class="timeline" role="list">{_scale(report)}'
+    for step in ran[:MAX_ROWS]:
+        bars = "".join(_span(step, span, report.active_seconds) for span in step.spans)
+        breaks = "".join(f'<b style="left:{at / report.active_seconds * 100:.2f}%"></b>' for at in report.breaks)
+        name = escaped_line(step.id)
+        said = f'<a href="#step-{name}">{name}</a><em>{escaped(took(step.duration_s))}</em>'
+        yield f'<div class="row" role="listitem"><span class="name">{said}</span><span class="track">{breaks}{bars}</span></div>'
+    yield "</div>"
+    if len(ran) > MAX_ROWS:
+        yield f'<p class="note">The first {MAX_ROWS:,} of {len(ran):,} steps that ran.</p>'
+    if report.breaks:
+        yield '<p class="note">Vertical lines: plan resumed; the time between is left out.</p>'
+    yield "</section>"
+
+
+def _scale(report: PlanReport) -> str:
+    half, whole = took(report.active_seconds / 2), took(report.active_seconds)
+    return (
+        '<div class="row scale"><span class="name"></span><span class="track">'
+        f"<span>0 s</span><span>{escaped(half)}</span><span>{escaped(whole)}</span></span></div>"
+    )
+
+
+def _span(step: StepReportLine, span: SpanReport, whole: float) -> str:
+    left = min(span.start / whole * 100, 100 - NARROWEST)
+    width = min(max((span.end - span.start) / whole * 100, NARROWEST), 100 - left)
+    again = f", attempt {span.attempt}" if span.attempt > 1 else ""
+    words = f"{step.id}: {span.ended} after {took(span.end - span.start)}{again}"
+    return f'<i class="is-{escaped(span.ended)}" style="left:{left:.2f}%;width:{width:.2f}%" title="{escaped_line(words)}"></i>'
+
+
+def _decisions(report: PlanReport) -> Iterator[str]:
+    if not report.decisions:
+        return
+    yield "<section><h2>Decisions</h2><ul>"
+    for each in report.decisions:
+        answer = ", ".join(each.selections)
+        taken = f"<strong>{escaped_line(answer)}</strong>" if answer else '<span class="note">not taken</span>'
+        by = f" by {escaped_line(each.by)}" if each.by else ""
+        at = f", {escaped(when(each.at))}" if each.at else ""
+        offered = f' <span class="note">({escaped_line(" / ".join(each.options))})</span>' if each.options else ""
+        yield f"<li>{escaped(each.question)}{offered} → {taken}{by}{at}</li>"
+    yield "</ul></section>"
+
+
+def _revisions(report: PlanReport) -> Iterator[str]:
+    if not report.revisions:
+        return
+    yield "<section><h2>Revisions</h2>"
+    for revision in report.revisions:
+        by = f" by {escaped_line(revision.by)}" if revision.by else ""
+        why = f": {escaped_line(revision.reason)}" if revision.reason else ""
+        lines = "".join(f"<li>{escaped_line(operation)}</li>" for operation in revision.operations)
+        yield f'<p>{escaped(when(revision.at))}{by}{why}</p><ul class="diff">{lines}</ul>'
+    yield "</section>"
+
+
+def _removed_steps(report: PlanReport) -> Iterator[str]:
+    if report.removed_steps:
+        yield f"<section><h2>No longer part of the plan</h2>{_definitions(removed_steps(report))}</section>"
+
+
+def _other_spending(report: PlanReport) -> Iterator[str]:
+    if report.other_spending:
+        yield f"<section><h2>Spent besides</h2>{_definitions(other_spending(report))}</section>"
+
+
+def _denied(report: PlanReport) -> Iterator[str]:
+    lines = (
+        f"<code>{escaped_line(each.step_id)}</code>: <code>{escaped(call_text(each))}</code> "
+        f'<span class="note">{escaped(each.reason)} ({escaped_line(each.by)})</span>'
+        for each in report.denied
+    )
+    return _list("Denied calls", "", lines)
+
+
+def _files(report: PlanReport) -> Iterator[str]:
+    return _list("Files changed", "files", (f"<code>{escaped_line(file)}</code>" for file in report.files_changed))
+
+
+# --- the steps ------------------------------------------------------------------------------------------------
+
+
+def _steps(report: PlanReport) -> Iterator[str]:
+    yield '<section class="steps"><h2>Steps</h2>'
+    for step in report.steps:
+        yield from _step(step)
+    yield "</section>"
+
+
+def _step(step: StepReportLine) -> Iterator[str]:
+    is_open = " open" if step.status in {"failed", "in_progress", "needs_decision"} else ""
+    mark = REUSED_MARK if step.reused_from else MARKS[step.status]
+    cost = f" · {money(step.spent.cost_usd)}" if step.spent.calls and step.spent.cost_usd else ""
+    tokens = f" · {step.spent.tokens:,} tokens{cost}" if step.spent.calls else ""
+    name = escaped_line(step.id)
+    yield (
+        f'<details id="step-{name}" class="is-{step.status}"{is_open}><summary><span class="mark">{mark}</span>'
+        f'<span class="id">{name}</span><span class="title">{escaped_line(step.title)}</span>'
+        f'<span class="figures">{escaped(step.status.replace("_", " "))}{_dot(took(step.duration_s))}{escaped(tokens)}'
+        "</span></summary>"
+    )
+    if step.tolerated:
+        yield '<p class="note">It failed; the plan continued because <code>on_failure</code> is <code>continue</code>.</p>'
+    yield _definitions(step_facts(step))
+    if step.budget_tokens and step.budget_used:
+        yield _bar(step.budget_used / step.budget_tokens)
+    yield from _attempts(step)
+    if step.checks:
+        lines = "".join(
+            f'<li class="check-{each.result}">{each.result}: <code>{escaped(each.command)}</code></li>'
+            for each in step.checks
+        )
+        yield f"<h3>Checks</h3><ul>{lines}</ul>"
+    if step.files_changed:
+        files = "".join(f"<li><code>{escaped_line(file)}</code></li>" for file in step.files_changed)
+        yield f"<h3>Files changed</h3><ul>{files}</ul>"
+    yield from _text("What failed printed", step.printed)
+    yield from _text("Printed" if step.command else "Summary", cut(step.summary))
+    yield from _text("Output", output_text(step.output))
+    yield "</details>"
+
+
+def _attempts(step: StepReportLine) -> Iterator[str]:
+    if len(step.attempts) < 2:
+        return
+    yield "<h3>Attempts</h3><ol>"
+    for each in step.attempts:
+        why = each.detail or each.reason or ""
+        said = f"{each.outcome or 'cut off'}{_dot(took(each.duration_s))}"
+        tokens = f" · {each.spent.tokens:,} tokens" if each.spent.calls else ""
+        yield f"<li>{escaped(said + tokens)}{f': {escaped(why)}' if why else ''}</li>"
+    yield "</ol>"
+
+
+def _text(title: str, text: str) -> Iterator[str]:
+    if text.strip():
+        yield f"<h3>{title}</h3><pre>{escaped(text.strip(chr(10)))}</pre>"
+
+
+def _list(title: str, kind: str, lines: Iterable[str]) -> Iterator[str]:
+    items = "".join(f"<li>{line}</li>" for line in lines)
+    if items:
+        yield f'<section><h2>{title}</h2><ul class="{kind}">{items}</ul></section>'
+
+
+def _definitions(pairs: Iterable[tuple[str, str]]) -> str:
+    rows = "".join(f"<div><dt>{escaped(name)}</dt><dd>{escaped(value)}</dd></div>" for name, value in pairs)
+    return f"<dl>{rows}</dl>"
+
+
+def _dot(text: str) -> str:
+    return f" · {text}" if text else ""

@@ -1,0 +1,166 @@
+"""A PlanReport as Markdown: headings, tables and a Mermaid drawing; nothing a step said becomes markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from planner.plan.icons import MARKS, REUSED_MARK
+from planner.plan.model import Plan, StepStatus
+from planner.report.formatting import (
+    amount,
+    call_text,
+    cut,
+    ending,
+    facts,
+    other_spending,
+    output_text,
+    removed_steps,
+    step_facts,
+    took,
+    when,
+)
+from planner.report.graph_text import mermaid
+from planner.report.model import PlanReport, StepReportLine
+from planner.report.plain_text import markdown_line
+from vibe.core.plain_text import plain
+
+MERMAID_STEPS = 200
+"""Programs that draw Mermaid give up soon after."""
+
+
+def report_markdown(report: PlanReport, plan: Plan) -> str:
+    """The whole document."""
+    return "\n".join(_lines(report, plan)).rstrip("\n") + "\n"
+
+
+def _lines(report: PlanReport, plan: Plan) -> Iterator[str]:
+    yield f"# {markdown_line(report.goal)}"
+    yield f"\n**{markdown_line(ending(report))}**\n"
+    yield from _table(("", ""), facts(report))
+    yield from _limits(report)
+    yield from _list("Warnings", (markdown_line(warning) for warning in report.warnings))
+    yield "\n## Steps\n"
+    yield from _table(("", "step", "status", "time", "tokens", "attempts", "what"), map(_row, report.steps))
+    if len(plan.steps) <= MERMAID_STEPS:
+        statuses = {step.id: StepStatus(step.status) for step in report.steps}
+        yield from ("\n## Graph\n", "```mermaid", plain(mermaid(plan, statuses)), "```")
+    yield from _decisions(report)
+    yield from _revisions(report)
+    yield from _removed_steps(report)
+    yield from _other_spending(report)
+    denied = (
+        f"{markdown_line(each.step_id)}: {markdown_line(call_text(each), 300)}: {markdown_line(each.reason)}"
+        for each in report.denied
+    )
+    yield from _list("Denied calls", denied)
+    yield from _list("Files changed", (markdown_line(file) for file in report.files_changed))
+    for step in report.steps:
+        if step.attempts or step.summary or step.reason or step.reused_from:
+            yield from _step(step)
+
+
+def _limits(report: PlanReport) -> Iterator[str]:
+    if report.limits:
+        yield "\n## Budget\n"
+        rows = ((limit.unit, amount(limit, limit.used), amount(limit, limit.most)) for limit in report.limits)
+        yield from _table(("of", "used", "at most"), rows)
+
+
+def _row(step: StepReportLine) -> tuple[str, ...]:
+    return (
+        REUSED_MARK if step.reused_from else MARKS[step.status],
+        step.id,
+        step.status.replace("_", " "),
+        took(step.duration_s),
+        f"{step.spent.tokens:,}" if step.spent.calls else "",
+        str(len(step.attempts) or ""),
+        step.title,
+    )
+
+
+def _decisions(report: PlanReport) -> Iterator[str]:
+    if report.decisions:
+        yield "\n## Decisions\n"
+        rows = (
+            (each.question, ", ".join(each.selections) or "not taken", each.by, when(each.at))
+            for each in report.decisions
+        )
+        yield from _table(("question", "answer", "by", "when"), rows)
+
+
+def _revisions(report: PlanReport) -> Iterator[str]:
+    if report.revisions:
+        yield "\n## Revisions\n"
+    for revision in report.revisions:
+        by = f" by {markdown_line(revision.by)}" if revision.by else ""
+        why = f": {markdown_line(revision.reason)}" if revision.reason else ""
+        yield f"- {when(revision.at)}{by}{why}"
+        yield from (f"  - {markdown_line(operation)}" for operation in revision.operations)
+
+
+def _removed_steps(report: PlanReport) -> Iterator[str]:
+    if report.removed_steps:
+        yield "\n## No longer part of the plan\n"
+        yield from _table(("step", "was"), removed_steps(report))
+
+
+def _other_spending(report: PlanReport) -> Iterator[str]:
+    if report.other_spending:
+        yield "\n## Spent besides\n"
+        yield from _table(("on", "took"), other_spending(report))
+
+
+def _step(step: StepReportLine) -> Iterator[str]:
+    yield f"\n## {MARKS[step.status]} {markdown_line(step.id)}: {markdown_line(step.title)}\n"
+    tolerated = ' (the plan continued because on_failure is "continue")' if step.tolerated else ""
+    yield f"**{step.status.replace('_', ' ')}**{tolerated}\n"
+    yield from _table(("", ""), step_facts(step))
+    if len(step.attempts) > 1:
+        yield ""
+        rows = (
+            (str(each.number), each.outcome or "cut off", each.detail or each.reason or "", took(each.duration_s))
+            for each in step.attempts
+        )
+        yield from _table(("attempt", "came to", "why", "time"), rows)
+    if step.checks:
+        yield ""
+        yield from (f"- check {each.result}: {markdown_line(each.command)}" for each in step.checks)
+    if step.files_changed:
+        yield f"\nChanged: {', '.join(map(markdown_line, step.files_changed))}"
+    if step.printed:
+        yield "\nWhat failed printed:"
+        yield from _block(step.printed)
+    yield from _block("" if step.printed and step.command is not None else cut(step.summary))
+    yield from _block(output_text(step.output))
+
+
+def _block(text: str) -> Iterator[str]:
+    """Text as it is; four more backquotes than it has itself fence it in."""
+    text = plain(text).strip("\n")
+    if not text.strip():
+        return
+    longest = max((len(run) for run in _runs(text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    yield from ("", f"{fence}text", text, fence)
+
+
+def _runs(text: str) -> Iterator[str]:
+    run = ""
+    for char in text:
+        run = run + char if char == "`" else ""
+        if run:
+            yield run
+
+
+def _list(title: str, lines: Iterable[str]) -> Iterator[str]:
+    lines = list(lines)
+    if lines:
+        yield f"\n## {title}\n"
+        yield from (f"- {line}" for line in lines)
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(markdown_line(value) for value in row)} |"

@@ -1,0 +1,3 @@
+"""Results of earlier plans, taken over."""
+
+from __future__ import annotations

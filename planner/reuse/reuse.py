@@ -1,0 +1,211 @@
+"""Which results of an earlier plan stand for steps of a new one, and which steps a run is about; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from planner.plan.dag import Dag
+from planner.plan.diagnostics import UnknownStepError, UnknownTagError
+from planner.plan.model import Plan, StepStatus
+from planner.reuse.cache_keys import KeyedPlan
+from planner.reuse.plan_diff import change_of
+from planner.state.state import ONLY_REASON, WAIVED_REASON, State
+from subagents.executor import StepResult
+from vibe.core.outcome import Outcome
+
+REUSED_BY = "reuse"
+"""Who took a decision whose answer was taken over."""
+SHOWN = 8
+SHORT_COMMIT = 10
+TAG = "tag:"
+"""What a tag begins with where a step's id could stand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """A plan that was run: ``keyed`` as it stood at its end, and its ``state`` once nobody runs it."""
+
+    plan_id: str
+    keyed: KeyedPlan
+    state: State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What a run is about.
+
+    ``taken``: results taken over, by step; ``runs`` says of each step that is left to run why it is (blank: it was
+    asked for, or all were); ``left_out``: steps that are no part of the run.
+    """
+
+    taken: Mapping[str, StepResult] = field(default_factory=dict[str, StepResult])
+    runs: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
+
+
+def steps_named(plan: Plan, only: Iterable[str]) -> tuple[str, ...]:
+    """Return the ids of the steps that ``only`` names, by their ids or, with ``tag:NAME``, by a tag.
+
+    Raises:
+        UnknownTagError: no step has such a tag.
+    """
+    found: dict[str, None] = {}
+    for name in only:
+        tag = name.removeprefix(TAG)
+        if tag == name:
+            found[name] = None
+        elif tagged := [step.id for step in plan.steps if tag in step.tags]:
+            found.update(dict.fromkeys(tagged))
+        else:
+            raise UnknownTagError(tag, {known for step in plan.steps for known in step.tags})
+    return tuple(found)
+
+
+def select(plan: Plan, dag: Dag, only: Collection[str]) -> Selection:
+    """The steps named in ``only`` and all they depend on; none named: every step.
+
+    Raises:
+        UnknownStepError: one is no step of the plan.
+    """
+    known = {step.id for step in plan.steps}
+    for step_id in only:
+        if step_id not in known:
+            raise UnknownStepError(step_id, dag.dependencies)
+    wanted = known if not only else needed_by(dag, only)
+    return Selection(
+        runs={step.id: "" for step in plan.steps if step.id in wanted},
+        left_out=tuple(step.id for step in plan.steps if step.id not in wanted),
+    )
+
+
+def needed_by(dag: Dag, step_ids: Iterable[str]) -> set[str]:
+    """These steps and everything they depend on."""
+    return _reached(step_ids, dag.dependencies)
+
+
+def answers_taken_over(
+    earlier: Earlier, plan: Plan, given: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Answers to decisions that the new plan puts in the same words and that nobody has given anew."""
+    old = {decision.id: decision for decision in earlier.keyed.plan.decisions}
+    return {
+        decision.id: earlier.keyed.decisions[decision.id]
+        for decision in plan.decisions
+        if decision.id not in given and decision.id in earlier.keyed.decisions and old.get(decision.id) == decision
+    }
+
+
+def reuse(earlier: Earlier, new: KeyedPlan, selection: Selection, only: Collection[str]) -> Selection:
+    """Take over every completed step whose key is the same and of whose dependencies none runs again.
+
+    Steps that are asked for by name run themselves, and so does what comes after them.
+    """
+    again = _reached(only, new.dag.dependants)
+    taken: dict[str, StepResult] = {}
+    settled: set[str] = set()
+    why: dict[str, str] = {}
+    for step_id in new.dag.order:
+        why[step_id] = _why_not(step_id, earlier, new, settled)
+        if step_id in again:
+            why[step_id] = "" if step_id in only else "comes after what was asked for"
+        elif not why[step_id]:
+            settled.add(step_id)
+            was = earlier.state.steps[step_id]
+            if was.status is StepStatus.COMPLETED and was.result is not None:
+                taken[step_id] = was.result
+    return Selection(
+        taken={step_id: _bare(taken[step_id]) for step_id in new.steps if step_id in taken},
+        runs={step_id: why[step_id] for step_id in selection.runs if step_id not in taken},
+        left_out=tuple(step_id for step_id in selection.left_out if step_id not in taken),
+    )
+
+
+def same_base(earlier: Earlier, head: str | None) -> bool:
+    """Whether the repository stands where the earlier plan began, or where it left it."""
+    return head in (earlier.keyed.base_commit, earlier.state.left_at or earlier.keyed.base_commit)
+
+
+def note_of(selection: Selection, earlier: Earlier | None, *, head: str | None) -> str:
+    """What is run and what is not, in sentences for the person who asked for it; blank: everything, as always."""
+    total = len(selection.runs) + len(selection.taken) + len(selection.left_out)
+    said: list[str] = []
+    if earlier is not None and not selection.taken:
+        said.append(_nothing_taken(selection, earlier, head))
+    elif earlier is not None:
+        said.append(f"{len(selection.taken)} of {total} steps are taken over from plan {earlier.plan_id}")
+        if not selection.runs:
+            said.append("nothing is left to run")
+    if selection.runs and (selection.taken or selection.left_out):
+        named = [f"{step_id} ({why})" if why else step_id for step_id, why in selection.runs.items()]
+        said.append(f"to run: {_some(named)}")
+    if selection.left_out:
+        said.append(f"left out: {_some(selection.left_out)}")
+    return "; ".join(said)
+
+
+def _nothing_taken(selection: Selection, earlier: Earlier, head: str | None) -> str:
+    began, left = earlier.keyed.base_commit, earlier.state.left_at
+    if not same_base(earlier, head):
+        where = f"at commit {head[:SHORT_COMMIT]}" if head else "without a commit"
+        then = f"began at {began[:SHORT_COMMIT]}" if began else "began without one"
+        end = f" and left it at {left[:SHORT_COMMIT]}" if left and left != began else ""
+        return f"nothing is taken over from plan {earlier.plan_id}: the repository is {where} now, and that plan {then}{end}"
+    reasons = [f"{step_id} ({why})" for step_id, why in selection.runs.items() if why]
+    return f"nothing is taken over from plan {earlier.plan_id}: {_some(reasons) or 'what it did is to be done again'}"
+
+
+def _why_not(step_id: str, earlier: Earlier, new: KeyedPlan, settled: Collection[str]) -> str:
+    """Why the earlier result does not stand; blank if it does."""
+    if step_id not in earlier.keyed.steps:
+        return "new"
+    change = change_of(step_id, earlier.keyed, new)
+    if change:
+        return change.text
+    was = earlier.state.steps.get(step_id)
+    if was is None or not was.status.is_final:
+        return "not done there"
+    if was.status is StepStatus.SKIPPED and was.reason in (ONLY_REASON, WAIVED_REASON):
+        return "skipped there"
+    if was.status in (StepStatus.FAILED, StepStatus.CANCELLED):
+        return f"{was.status.value} there"
+    if was.status is StepStatus.COMPLETED and was.result is None:
+        return "its result is lost"
+    again = [above for above in new.dag.dependencies[step_id] if above not in settled]
+    if again and not (was.status is StepStatus.SKIPPED and _is_ruled_out(step_id, new)):
+        return f"comes after {_some(again)}, which {'run' if len(again) > 1 else 'runs'}"
+    return ""
+
+
+def _is_ruled_out(step_id: str, plan: KeyedPlan) -> bool:
+    """Whether a decision fell so that the step is not wanted, whatever its dependencies come to."""
+    when = plan.steps[step_id].when or {}
+    return any(name in plan.decisions and set(plan.decisions[name]).isdisjoint(wanted) for name, wanted in when.items())
+
+
+def _bare(result: StepResult) -> StepResult:
+    """What a step came to, without what it took: that was spent by the plan that did it."""
+    return StepResult(
+        outcome=Outcome.COMPLETED,
+        summary=result.summary,
+        output=result.output,
+        files_changed=result.files_changed,
+        cost_usd=0.0,
+    )
+
+
+def _reached(start: Iterable[str], edges: Mapping[str, tuple[str, ...]]) -> set[str]:
+    reached = set(start)
+    open_steps = list(reached)
+    while open_steps:
+        for step_id in edges[open_steps.pop()]:
+            if step_id not in reached:
+                reached.add(step_id)
+                open_steps.append(step_id)
+    return reached
+
+
+def _some(names: Iterable[str]) -> str:
+    names = list(names)
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")

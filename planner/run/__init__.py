@@ -1,0 +1,3 @@
+"""A plan, carried out."""
+
+from __future__ import annotations

@@ -1,0 +1,160 @@
+"""PlanControl: how other tasks pause, cancel, decide and revise while a plan runs."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import anyio.from_thread
+import anyio.lowlevel
+
+from ipc.commands import Cancel, Decide, Pause, Revise
+from planner.plan.operations import Operation, plain_operations
+from planner.state.changes import TOO_LATE
+from planner.state.commands import Asked
+
+OnVerdict: TypeAlias = Callable[[str | None], None]
+"""Told once, in the run's thread: None if a command was carried out, else one sentence that says why not."""
+
+
+class ReplyOnce:
+    """What became of a command, told to whoever asked for it."""
+
+    __slots__ = ("_tell",)
+
+    def __init__(self, tell: OnVerdict | None = None) -> None:
+        self._tell = tell
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is nobody left to tell."""
+        return self._tell is None
+
+    def give(self, problem: str | None) -> None:
+        """Tell it; a second time nothing happens."""
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            tell(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A command from outside, and whom to tell what becomes of it."""
+
+    command: Asked
+    reply: ReplyOnce
+
+
+class PlanStop:
+    """The stop signal that running steps look at between turns."""
+
+    __slots__ = ("_requested",)
+
+    def __init__(self) -> None:
+        self._requested = False
+
+    @property
+    def requested(self) -> bool:
+        """Whether to stop at the end of the current turn."""
+        return self._requested
+
+    def set(self) -> None:
+        """Ask every running step to stop; it cannot be taken back within a run."""
+        self._requested = True
+
+
+class PlanControl:
+    """Takes commands for one run of a plan, from any thread.
+
+    What is asked before the run begins is kept until then; what is asked after its end is ignored, or answered so.
+    """
+
+    def __init__(self) -> None:
+        self.stop = PlanStop()
+        self._early: deque[Request] | None = deque()
+        self._deliver: Callable[[Request], None] | None = None
+        self._replies: list[ReplyOnce] = []
+        self._thread = 0
+        self._loop: anyio.lowlevel.EventLoopToken | None = None
+
+    def request_pause(self, reason: str = "user", *, grace_seconds: float | None = None) -> None:
+        """Start nothing more; running steps stop at the end of their turn, at the latest after ``grace_seconds``.
+
+        Asked again it can only shorten the grace: 0 stops them now. Either way they go on when the plan is resumed.
+        """
+        self.submit(Pause(grace_seconds=grace_seconds, by=reason))
+
+    def request_cancel(self, reason: str = "user") -> None:
+        """Cancel what runs, at once, and give up what is open."""
+        self.submit(Cancel(by=reason))
+
+    def decide(
+        self,
+        decision_id: str,
+        selections: Sequence[str],
+        by: str = "user",
+        *,
+        on_verdict: OnVerdict | None = None,
+    ) -> None:
+        """Take a decision. One that is unknown, taken already or not among the options changes nothing.
+
+        ``on_verdict`` is told so; without it a warning is announced.
+        """
+        self.submit(Decide(decision_id=decision_id, selections=tuple(selections), by=by), on_verdict)
+
+    def revise(
+        self,
+        operations: Sequence[Operation],
+        by: str = "user",
+        *,
+        reason: str = "",
+        on_verdict: OnVerdict | None = None,
+    ) -> None:
+        """Change the plan, all of the operations or none; ``on_verdict`` as for ``decide``."""
+        self.submit(Revise(operations=plain_operations(operations), reason=reason, by=by), on_verdict)
+
+    def submit(self, command: Asked, on_verdict: OnVerdict | None = None) -> None:
+        """Have the run carry a command out, when its turn comes."""
+        if isinstance(command, Pause | Cancel):
+            self.stop.set()
+        request = Request(command, ReplyOnce(on_verdict))
+        if self._early is not None:
+            self._early.append(request)
+        elif threading.get_ident() == self._thread:
+            self._hand_over(request)
+        else:
+            try:
+                anyio.from_thread.run_sync(self._hand_over, request, token=self._loop)
+            except anyio.RunFinishedError:
+                request.reply.give(TOO_LATE)  # the loop that ran the plan is gone, and the plan with it
+
+    def attach(self, deliver: Callable[[Request], None]) -> None:
+        """Hand every command to ``deliver`` from now on, in the thread of the calling task's event loop."""
+        self._thread = threading.get_ident()
+        self._loop = anyio.lowlevel.current_token()
+        self._deliver = deliver
+        early, self._early = self._early, None
+        for request in early or ():
+            self._hand_over(request)
+
+    def detach(self) -> None:
+        """Ignore every command from now on; those that were not served are answered so."""
+        self._deliver = None
+        early, self._early = self._early, None
+        for request in early or ():
+            request.reply.give(TOO_LATE)
+        replies, self._replies = self._replies, []
+        for reply in replies:
+            reply.give(TOO_LATE)
+
+    def _hand_over(self, request: Request) -> None:
+        if self._deliver is None:
+            request.reply.give(TOO_LATE)
+            return
+        if not request.reply.is_given:
+            self._replies = [reply for reply in self._replies if not reply.is_given]
+            self._replies.append(request.reply)
+        self._deliver(request)

@@ -1,0 +1,267 @@
+"""Carries a plan's effects out: one task a running step, one task for the clock, all in one task group."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import assert_never
+
+import anyio
+import anyio.lowlevel
+from anyio import to_thread
+
+from ipc.commands import Cancel, Revise
+from ipc.sink import EventSink
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import PlanStatus
+from planner.plan.patch import ProviderRefused
+from planner.run.control import PlanControl, ReplyOnce, Request
+from planner.run.group_commit import Settling
+from planner.run.options import DispatchOptions
+from planner.run.recorder import Recorder
+from planner.run.replanner import Revising
+from planner.run.step_runner import EndedAttempt, StepRun, StepRunner
+from planner.run.timers import Timers
+from planner.run.watchdog import ActivitySink
+from planner.state import commands as c
+from planner.state.changes import TOO_LATE
+from planner.state.outcome import BUDGET_REASON, outcome_of
+from planner.state.schedule import schedule_of
+from planner.state.spending import total_of
+from planner.store.outcome import RunResult, step_reports, warnings_of
+from planner.store.store import PlanStore
+from subagents.executor import StepExecutor, StopSignal
+from vibe.core.errors import innermost
+from vibe.core.outcome import Outcome
+
+SNAPSHOT_SECONDS = 1.0
+
+
+class Dispatcher:
+    """Runs one plan to its end, its pause or its cancellation; good for one ``run``.
+
+    ``loaded`` is the plan as it stands; at most ``width`` of its steps run side by side. A result is on disk before any
+    other step learns of it.
+    """
+
+    def __init__(
+        self,
+        *,
+        loaded: LoadedPlan,
+        width: int,
+        executor: StepExecutor,
+        store: PlanStore,
+        sink: EventSink,
+        options: DispatchOptions | None = None,
+    ) -> None:
+        self._options = options or DispatchOptions()
+        self._loaded = loaded
+        self._width = width
+        self._store = store
+        self._clock = self._options.clock
+        self._state = store.state()
+        self._recorder = Recorder(self._state, store, sink, now=self._options.now, perform=self._perform)
+        self._runner = StepRunner(self._state, executor, store, options=self._options)
+        self._settling = Settling(self._settle)
+        self._timers = Timers(self._clock, self._options.sleep)
+        self._revising = Revising(self._state, self._take, self._options.replanning)
+        self._running: dict[str, StepRun] = {}
+        self._is_sorting = False
+        self._snapshot_due = -math.inf
+
+    async def run(self, control: PlanControl) -> RunResult:
+        """Run until the plan ends or pauses.
+
+        Raises:
+            StoreWriteError: the plan's folder can't be written any more; running steps were cancelled.
+        """
+        started = self._clock()
+        self._stop = control.stop
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                self._tasks.start_soon(
+                    self._timers.run
+                )  # first, so that an early command or a spent budget comes first
+                self._begin()
+                control.attach(self._on_request)
+        except ExceptionGroup as group:
+            raise innermost(group) from group
+        finally:
+            control.detach()
+        return await self._finish(started)
+
+    # --- beginning and end ------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        for message in self._store.dropped:
+            self._recorder.warn("journal.torn", message)
+        settings, budget = self._store.settings, self._loaded.plan.budget
+        if budget is not None and budget.max_seconds is not None:
+            left = budget.max_seconds - self._state.active_seconds
+            self._later(max(0.0, left), c.BudgetSpent(BUDGET_REASON))
+        self._take(
+            c.Start(
+                loaded=self._loaded,
+                width=self._width,
+                fail_fast=settings.fail_fast,
+                attended=self._options.attended,
+                decisions=settings.decisions,
+                note=settings.note,
+                reused_from=settings.reused_from,
+                pid=os.getpid(),
+                version=self._options.version,
+            )
+        )
+
+    async def _finish(self, started: float) -> RunResult:
+        state = self._state
+        if state.status is PlanStatus.ACTIVE:
+            raise RuntimeError(
+                "nothing happens any more and the plan has not ended: this is a defect of vibe, report it"
+            )
+        await self._store.sync()
+        await to_thread.run_sync(self._store.write_snapshot, state)
+        self._recorder.announce_end()
+        steps = step_reports(schedule_of(state).plan, state)
+        spending = total_of(state.spent().values())
+        return RunResult(
+            plan_id=self._store.plan_id,
+            status=state.status,
+            outcome=state.outcome or outcome_of(state, state.status, state.reason),
+            reason=state.reason,
+            steps=steps,
+            counts=state.counted(),
+            warnings=warnings_of(steps, self._store.dropped),
+            usage=spending.usage,
+            cost_usd=spending.cost_usd,
+            duration_s=self._clock() - started,
+        )
+
+    # --- commands and effects ---------------------------------------------------------------------------------
+
+    def _take(self, command: c.Command) -> c.Refusal | None:
+        refusal = self._recorder.take(command)
+        if self._state.status is not PlanStatus.ACTIVE:
+            self._timers.stop()
+            self._revising.stop()
+        elif not self._is_sorting and schedule_of(self._state).unsorted:
+            self._is_sorting = True
+            self._tasks.start_soon(self._sort)
+        if self._clock() >= self._snapshot_due:
+            self._snapshot_due = math.inf  # until this one is written
+            self._tasks.start_soon(self._write_snapshot)
+        return refusal
+
+    def _later(self, seconds: float, command: c.Command) -> None:
+        def take() -> None:
+            self._take(command)
+
+        self._timers.after(seconds, take)
+
+    async def _sort(self) -> None:
+        """Let steps begin, and running ones have their turn, before thousands of others are written down as blocked."""
+        await anyio.lowlevel.checkpoint()
+        while self._state.status is PlanStatus.ACTIVE and schedule_of(self._state).unsorted:
+            self._take(c.SortSteps())
+            await anyio.lowlevel.checkpoint()
+        self._is_sorting = False
+
+    async def _write_snapshot(self) -> None:
+        await to_thread.run_sync(self._store.write_snapshot, self._state)
+        self._snapshot_due = self._clock() + SNAPSHOT_SECONDS
+
+    def _perform(self, effects: Sequence[c.Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case c.StartAttempt(step_id, attempt):
+                    self._start(step_id, attempt)
+                case c.CancelAttempt(step_id):
+                    self._running[step_id].cancel(Outcome.INTERRUPTED, "cancelled", "the plan was cancelled")
+                case c.InterruptAll(reason, seconds):
+                    self._interrupt_all(reason, seconds)
+                case c.WaitForRetry(step_id, _, seconds):
+                    self._later(seconds, c.RetryDue(step_id))
+                case c.WaitForAnswer(decision_id, seconds):
+                    self._later(seconds, c.DecisionTimedOut(decision_id))
+                case c.AskReviser(step_id):
+                    self._tasks.start_soon(self._ask_reviser, step_id)
+                case _:
+                    assert_never(effect)
+
+    def _start(self, step_id: str, attempt: int) -> None:
+        step = schedule_of(self._state).steps[step_id]
+        run = self._running[step_id] = StepRun(step=step, attempt=attempt)
+        if self._options.activity is not None and step.command is None:
+            self._options.activity.begin(step_id)
+            self._watch(run, self._options.activity, step.idle_seconds)
+        self._tasks.start_soon(self._do, run, self._stop)
+
+    def _interrupt_all(self, reason: str, seconds: float) -> None:
+        if seconds > 0:
+            self._timers.after(seconds, lambda: self._interrupt_all(reason, 0.0))
+            return
+        for run in self._running.values():
+            run.interrupt(reason)
+
+    # --- one step ---------------------------------------------------------------------------------------------
+
+    async def _do(self, run: StepRun, stop: StopSignal) -> None:
+        attempt = await self._runner.execute(run, stop)
+        if run.idle_timer is not None:
+            run.idle_timer.cancel()
+        if self._options.activity is not None:
+            self._options.activity.end(run.step.id)
+        await self._settling.add(schedule_of(self._state).ranks[run.step.id], attempt)
+
+    async def _settle(self, attempts: Sequence[EndedAttempt]) -> None:
+        """Record what attempts came to; once that is on disk, go on with what follows."""
+        for attempt in attempts:
+            self._take(attempt.command())
+            if self._options.write_results and attempt.result.outcome is not Outcome.INTERRUPTED:
+                self._store.keep_result(attempt.run.step.id, attempt.result)
+        await self._store.sync()
+        for attempt in attempts:
+            del self._running[attempt.run.step.id]
+            self._take(c.AttemptSaved(attempt.run.step.id))
+
+    def _watch(self, run: StepRun, activity: ActivitySink, seconds: float) -> None:
+        run.idle_timer = self._timers.after(seconds, lambda: self._check_idle(run, activity))
+
+    def _check_idle(self, run: StepRun, activity: ActivitySink) -> None:
+        limit = run.step.idle_seconds
+        left = limit - activity.idle_seconds(run.step.id)
+        if left > 0:
+            self._watch(run, activity, left)
+        else:
+            run.cancel(Outcome.FAILED, "idle", f"the step gave no sign of life for {limit:g} seconds")
+
+    # --- commands from outside --------------------------------------------------------------------------------
+
+    def _on_request(self, request: Request) -> None:
+        # Served from the run's own task group: what goes wrong there is the run's error, not the asker's.
+        self._timers.after(0.0, lambda: self._serve(request.command, request.reply))
+
+    def _serve(self, command: c.Asked, reply: ReplyOnce) -> None:
+        if isinstance(command, Revise):
+            self._tasks.start_soon(self._revise, command, reply)
+            return
+        if isinstance(command, Cancel):
+            self._revising.stop()
+        refusal = self._take(command)
+        self._answer("decision.ignored", reply, None if refusal is None else refusal.sentence)
+
+    async def _revise(self, command: Revise, reply: ReplyOnce) -> None:
+        self._answer("revision.refused", reply, await self._revising.carry_out(command))
+
+    def _answer(self, code: str, reply: ReplyOnce, problem: str | None) -> None:
+        if problem is not None and problem != TOO_LATE and reply.is_given:  # nobody asked to be told
+            self._recorder.warn(code, problem)
+        reply.give(problem)
+
+    async def _ask_reviser(self, step_id: str) -> None:
+        try:
+            await self._revising.answer_failure(step_id)
+        except ProviderRefused as error:
+            self._recorder.warn("provider", str(error))
+            self._take(c.ReviserRefused(error.outcome))

@@ -1,0 +1,190 @@
+"""Revisions of a plan while it runs: asked of a Reviser when a step failed, or wished for by a person; one at a time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+from anyio import to_thread
+
+from ipc.commands import Revise
+from ipc.events import PlanRevisedEvent
+from planner.plan.diagnostics import Problem
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import Plan
+from planner.plan.operations import Operation, RevisionInvalidError, SetBudget, plain_operations, read_operations
+from planner.plan.patch import Proposal, ProviderRefused, Reviser, RevisionRequest, already_tried, revise
+from planner.state.changes import TOO_LATE, StepsWentOnError, fixed_steps
+from planner.state.commands import Command, Refusal, Revised, RevisionRefused
+from planner.state.schedule import schedule_of
+from planner.state.state import Left, State
+from subagents.executor import StepResult
+from vibe.core.errors import UsageError, VibeError
+
+logger = logging.getLogger(__name__)
+
+REPLAN = "replan"
+"""Who revised, when a step's failure led to it."""
+DEFAULT_MAX_REPLANS = 3
+BUDGET_STANDS = Problem(
+    path="set_budget",
+    message="the budget can't be changed while the plan runs",
+    fix="pause it with `vibe plan pause`, edit, resume",
+)
+_CHANCES = 2
+"""How often a reviser may answer: what is wrong with the first answer goes back to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplanPolicy:
+    """Who is asked for a better plan (None: nobody), and how often in a plan's life its revisions may be taken.
+
+    ``check`` raises a VibeError if a step of a revised plan, whoever revised it, could not start where the plan runs; it is
+    called in a worker thread.
+    """
+
+    reviser: Reviser | None = None
+    max_replans: int = DEFAULT_MAX_REPLANS
+    check: Callable[[Plan], None] | None = None
+
+
+class Revising:
+    """Revises the plan of a run, whose ``state`` it reads; ``take`` hands it commands."""
+
+    def __init__(self, state: State, take: Callable[[Command], Refusal | None], policy: ReplanPolicy) -> None:
+        self._state = state
+        self._take = take
+        self._policy = policy
+        self._turn = anyio.Lock()
+        self._scopes: set[anyio.CancelScope] = set()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """The run is over, or given up: nobody waits for an answer any more."""
+        self._stopped = True
+        for scope in self._scopes:
+            scope.cancel()
+
+    async def answer_failure(self, step_id: str) -> None:
+        """Have the plan revised because a step failed, or have the step fail for want of a better plan.
+
+        Raises:
+            ProviderRefused: the provider says the key, quota or credit is the matter.
+        """
+        reviser = self._policy.reviser
+        if reviser is None:
+            self._take(RevisionRefused(step_id, "nothing here revises plans"))
+            return
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                async with self._turn:
+                    refused = await self._ask(reviser, step_id)
+                if refused is not None:
+                    self._take(RevisionRefused(step_id, refused))
+            finally:
+                self._scopes.discard(scope)
+
+    async def carry_out(self, wish: Revise) -> str | None:
+        """Revise the plan as a person wishes; returns why it can't be, or None."""
+        if self._stopped:
+            return TOO_LATE
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                async with self._turn:
+                    await self._carry_out(read_operations(list(wish.operations)), wish)
+            except UsageError as error:
+                return str(error)
+            finally:
+                self._scopes.discard(scope)
+            return None
+        return TOO_LATE
+
+    async def _ask(self, reviser: Reviser, step_id: str) -> str | None:
+        """Why no better plan was found; None: there is one now, or the step is no longer the plan's matter."""
+        most, step = self._policy.max_replans, self._state.steps.get(step_id)
+        if step is None or step.left is not Left.REVISING or step.result is None:
+            return None
+        if len(self._replans()) >= most:
+            times = "time" if most == 1 else "times"
+            return f"replanned {most} {times} already, which is the limit (planner.max_replans)"
+        result, problems = step.result, tuple[str, ...]()
+        for _ in range(_CHANCES):
+            request = RevisionRequest(
+                plan=schedule_of(self._state).plan,
+                failed_step_id=step_id,
+                result=result,
+                statuses={name: each.status.value for name, each in self._state.steps.items()},
+                problems=problems,
+                earlier=self._earlier(step_id),
+            )
+            proposal = await _asked(reviser, request)
+            if proposal is None or not proposal.operations:
+                return "no better plan was found"
+            why = proposal.reason or _reason(result)
+            wish = Revise(operations=plain_operations(proposal.operations), reason=why, by=REPLAN)
+            try:
+                await self._carry_out(proposal.operations, wish, step_id)
+            except RevisionInvalidError as error:
+                problems = tuple(str(problem) for problem in error.problems)
+            else:
+                return None
+        return f"the better plan cannot be carried out: {'; '.join(problems[:3])}"
+
+    def _replans(self) -> list[PlanRevisedEvent]:
+        return [revision for revision in self._state.revisions if revision.by == REPLAN]
+
+    def _earlier(self, step_id: str) -> tuple[tuple[dict[str, Any], ...], ...]:
+        """The revisions that this step's failures led to before."""
+        return tuple(tuple(revision.operations) for revision in self._replans() if revision.step_id == step_id)
+
+    async def _carry_out(self, operations: Sequence[Operation], wish: Revise, step_id: str | None = None) -> None:
+        while True:
+            loaded = await to_thread.run_sync(
+                self._revised, schedule_of(self._state).plan, operations, fixed_steps(self._state), step_id
+            )
+            await anyio.lowlevel.checkpoint()  # the run may be over
+            refusal = self._take(
+                Revised(operations=wish.operations, loaded=loaded, reason=wish.reason, by=wish.by, step_id=step_id)
+            )
+            if refusal is None:
+                return
+            if not isinstance(refusal.error, StepsWentOnError):
+                raise refusal.error
+
+    def _revised(
+        self, plan: Plan, operations: Sequence[Operation], fixed: Collection[str], step_id: str | None
+    ) -> LoadedPlan:
+        """The plan after a revision that the failure of that step led to (None: a person wished it)."""
+        if any(isinstance(operation, SetBudget) for operation in operations):
+            raise RevisionInvalidError([BUDGET_STANDS])
+        loaded = revise(plan, operations, fixed=fixed)
+        if step_id is not None:
+            tried = already_tried(plan, loaded.plan, operations, self._earlier(step_id))
+            if tried is not None:
+                raise RevisionInvalidError([tried])
+        if self._policy.check is not None:
+            try:
+                self._policy.check(loaded.plan)
+            except VibeError as error:
+                raise RevisionInvalidError([Problem(path="", message=str(error))]) from error
+        return loaded
+
+
+async def _asked(reviser: Reviser, request: RevisionRequest) -> Proposal | None:
+    try:
+        return await reviser.revise(request)
+    except ProviderRefused:
+        raise
+    except Exception:
+        logger.exception("the reviser raised over step %s", request.failed_step_id)
+        return None
+
+
+def _reason(result: StepResult) -> str:
+    return result.detail or result.reason or "the step failed"

@@ -1,0 +1,138 @@
+"""Does attempts at steps: hands them to the executor, and says what they came to."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+import anyio
+import msgspec
+from anyio import to_thread
+from msgspec import structs
+
+from planner.plan.model import Step
+from planner.plan.step_limits import step_limits
+from planner.run.options import DispatchOptions
+from planner.run.task_builder import build_task, gather_inputs
+from planner.run.timers import Timer
+from planner.state.commands import AttemptEnded
+from planner.state.schedule import schedule_of
+from planner.state.state import State
+from planner.store.store import PlanStore
+from subagents.executor import AgentUsage, StepExecutor, StepResult, StopSignal, unserved
+from vibe.core.errors import innermost
+from vibe.core.outcome import Outcome
+from vibe.core.tools.process.runner import CommandStartError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class StepRun:
+    """A running attempt. ``verdict`` is what it comes to if it is cancelled."""
+
+    step: Step
+    attempt: int
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    verdict: StepResult | None = None
+    idle_timer: Timer | None = None
+
+    def cancel(self, outcome: Outcome, reason: str, detail: str) -> None:
+        """End the attempt; the first to do so gives the reason."""
+        if self.verdict is None:
+            self.verdict = StepResult(outcome=outcome, reason=reason, detail=detail)
+            self.scope.cancel()
+
+    def interrupt(self, reason: str) -> None:
+        """End the attempt for now."""
+        later = (
+            "will restart on resume" if self.step.command is not None else "will continue from its last turn on resume"
+        )
+        self.cancel(Outcome.INTERRUPTED, reason, f"interrupted; {later}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EndedAttempt:
+    """What the executor came to; ``raw`` is the result as JSON. ``is_cut``: the attempt was cancelled."""
+
+    run: StepRun
+    result: StepResult
+    raw: msgspec.Raw
+    is_cut: bool
+
+    def command(self) -> AttemptEnded:
+        """What the plan is told."""
+        return AttemptEnded(step_id=self.run.step.id, result=self.result, raw=self.raw, cut=self.is_cut)
+
+
+class StepRunner:
+    """Runs attempts; what they are given is read from the plan's state."""
+
+    def __init__(self, state: State, executor: StepExecutor, store: PlanStore, *, options: DispatchOptions) -> None:
+        self._state = state
+        self._executor = executor
+        self._store = store
+        self._options = options
+        self._file_of = store.folder.result_file if options.write_results else None
+
+    async def execute(self, run: StepRun, stop: StopSignal) -> EndedAttempt:
+        """Do the attempt, to its end or until it is cancelled.
+
+        Raises:
+            StoreWriteError: it can't be put on disk that a step with side effects begins.
+        """
+        result: StepResult | None = None
+        with run.scope:
+            if run.verdict is None:
+                if run.step.side_effects:
+                    await self._store.sync()  # no power cut may hide that it began: it would be begun again
+                result = await self._execute(run, stop)
+        if result is None:
+            result = run.verdict or _internal_failure("the step's task was cancelled from inside")
+            result = await self._with_spending(run, result)
+        return _ended(run, result)
+
+    async def _with_spending(self, run: StepRun, result: StepResult) -> StepResult:
+        """What an attempt took that was cancelled, and so could not say so itself."""
+        spent_by, activity = self._options.spent_by, self._options.activity
+        if spent_by is None or run.step.command is not None:
+            return result
+        usage, cost_usd = await to_thread.run_sync(spent_by, run.step.id, run.attempt)
+        agent_id = activity.agent_of(run.step.id) if activity is not None else None
+        agents = (AgentUsage(agent_id=agent_id, usage=usage, cost_usd=cost_usd),) if agent_id else ()
+        return structs.replace(result, usage=usage, cost_usd=cost_usd, agent_id=agent_id, agents=agents)
+
+    async def _execute(self, run: StepRun, stop: StopSignal) -> StepResult:
+        try:
+            steps = self._state.steps
+            inputs = gather_inputs(run.step, steps, self._file_of)
+            limits = step_limits(run.step, self._options.step_limits, exhausted=steps[run.step.id].exhausted)
+            return await self._executor.run(
+                build_task(schedule_of(self._state).plan, run.step, run.attempt, inputs, limits), stop
+            )
+        except Exception as error:
+            logger.exception("step %s raised", run.step.id)
+            cause = innermost(error)
+            if isinstance(cause, CommandStartError) and not cause.cwd.is_dir():
+                return StepResult(
+                    outcome=Outcome.FAILED, reason="workspace", detail=f"the folder {str(cause.cwd)!r} is gone"
+                )
+            return unserved(error) or _internal_failure(f"{type(cause).__name__}: {cause}")
+
+
+def _ended(run: StepRun, result: StepResult) -> EndedAttempt:
+    is_cut = run.verdict is not None
+    try:
+        return EndedAttempt(run, result, _as_json(result), is_cut)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        logger.exception("step %s handed in what is no JSON value", run.step.id)
+        failure = _internal_failure(f"the step's result cannot be written as JSON: {error}")
+        return EndedAttempt(run, failure, _as_json(failure), is_cut)
+
+
+def _as_json(result: StepResult) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(result))
+
+
+def _internal_failure(detail: str) -> StepResult:
+    return StepResult(outcome=Outcome.FAILED, reason="internal", detail=detail)

@@ -1,0 +1,119 @@
+"""Decisions, a plan's own and those a run itself puts: what becomes of a step that failed, or whose attempt was cut off.
+
+The ids of the latter are ``failed:<step>:<attempt>`` and ``interrupted:<step>:<attempt>``; no id of a plan holds a colon.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from ipc.events import PlanDecisionEvent
+from planner.plan.diagnostics import DecisionInvalidError, listed, quoted
+from planner.plan.model import Decision, Option, Step
+
+FAILED_KIND = "failed"
+INTERRUPTED_KIND = "interrupted"
+
+
+class Choice(StrEnum):
+    """What can be chosen for a step."""
+
+    RETRY = "retry"
+    AGAIN = "again"
+    SKIP = "skip"
+    STOP = "stop"
+
+
+def failed_id(step_id: str, attempt: int) -> str:
+    """The decision about an attempt that failed."""
+    return f"{FAILED_KIND}:{step_id}:{attempt}"
+
+
+def interrupted_id(step_id: str, attempt: int) -> str:
+    """The decision about an attempt that was cut off."""
+    return f"{INTERRUPTED_KIND}:{step_id}:{attempt}"
+
+
+def choices_of(kind: str) -> tuple[Choice, ...]:
+    """What can be chosen about an attempt that ended so."""
+    first = Choice.AGAIN if kind == INTERRUPTED_KIND else Choice.RETRY
+    return first, Choice.SKIP, Choice.STOP
+
+
+def plan_decision(decision: Decision) -> PlanDecisionEvent:
+    """One of the plan's own decisions, open."""
+    default = decision.default or ()
+    return PlanDecisionEvent(
+        decision_id=decision.id,
+        question=decision.question,
+        options=tuple(option.id for option in decision.options),
+        labels=tuple(option.label for option in decision.options),
+        descriptions=tuple(option.description for option in decision.options),
+        multi_select=decision.multi_select,
+        default=(default,) if isinstance(default, str) else tuple(default),
+        timeout_seconds=decision.timeout_seconds,
+    )
+
+
+def step_decision(step: Step, attempt: int, kind: str, ended: str = "") -> PlanDecisionEvent:
+    """The open decision about an attempt at ``step``; ``ended`` says how it ended. It has no default and waits for ever."""
+    if kind == FAILED_KIND:
+        decision_id = failed_id(step.id, attempt)
+        question = f"Step {step.id} ({step.title}) failed, attempt {attempt}: {ended or 'no reason given'}. What now?"
+    else:
+        decision_id = interrupted_id(step.id, attempt)
+        question = (
+            f"Step {step.id} ({step.title}) was interrupted, attempt {attempt}, and acts outside the workspace: "
+            "it may be partly done. What now?"
+        )
+    choices = choices_of(kind)
+    return PlanDecisionEvent(
+        decision_id=decision_id,
+        question=question,
+        options=tuple(choice.value for choice in choices),
+        labels=tuple(_LABELS[choice] for choice in choices),
+        descriptions=("",) * len(choices),
+        kind=kind,
+        step_id=step.id,
+        attempt=attempt,
+    )
+
+
+def check_selections(decision: PlanDecisionEvent, selections: tuple[str, ...]) -> None:
+    """Whether an answer is one the decision offers.
+
+    Raises:
+        DecisionInvalidError: an option it does not have, several where one is wanted, or none.
+    """
+    name, options = decision.decision_id, decision.options
+    for selection in selections:
+        if selection not in options:
+            problem = f"there is no option {quoted(selection)}; choose from: {listed(options)}"
+            raise DecisionInvalidError(name, problem)
+    if len(set(selections)) != 1 and not decision.multi_select:
+        problem = f"exactly one option must be chosen, not {len(selections)}; choose from: {listed(options)}"
+        raise DecisionInvalidError(name, problem)
+    if not selections:
+        raise DecisionInvalidError(name, f"at least one option must be chosen; choose from: {listed(options)}")
+
+
+def as_decision(event: PlanDecisionEvent) -> Decision:
+    """The decision that an event tells of, for whoever shows it."""
+    texts = zip(event.options, event.labels, event.descriptions, strict=True)
+    options = [Option.model_construct(id=name, label=label, description=told) for name, label, told in texts]
+    return Decision.model_construct(
+        id=event.decision_id,
+        question=event.question,
+        options=options,
+        multi_select=event.multi_select,
+        default=list(event.default) or None,
+        timeout_seconds=event.timeout_seconds,
+    )
+
+
+_LABELS = {
+    Choice.RETRY: "Retry it from its beginning",
+    Choice.AGAIN: "Continue: what was cut off may be done a second time",
+    Choice.SKIP: "Skip it: its dependents run without it",
+    Choice.STOP: "Mark it failed and skip its dependents",
+}

@@ -1,0 +1,76 @@
+"""The plan as it stands now: the document it began with and every revision recorded since."""
+
+from __future__ import annotations
+
+from planner.plan.diagnostics import DecisionInvalidError, PlanInvalidError, listed
+from planner.plan.loader import LoadedPlan, load_plan
+from planner.plan.model import Decision, Plan
+from planner.plan.operations import read_operations
+from planner.plan.patch import revise
+from planner.state.decide import look
+from planner.state.decisions import as_decision, check_selections, plan_decision
+from planner.state.schedule import know_steps
+from planner.state.state import State
+from planner.store.errors import BrokenPlanError
+from planner.store.folder import JOURNAL_FILE, SOURCE_FILE, PlanFolder
+from planner.store.records import RunSettings
+
+
+def effective_plan(folder: PlanFolder, state: State | None = None, *, where: str = "") -> LoadedPlan:
+    """What everybody who reads a plan back must read; ``state`` saves reading its journal again.
+
+    ``where`` names the document in messages, the folder's own file if left out.
+
+    Raises:
+        BrokenPlanError: the journal or the document can't be read, or holds a revision or an answer that does not fit.
+    """
+    source = str(folder.path / SOURCE_FILE)
+    where = where or source
+    state = state or folder.state()
+    try:
+        loaded = load_plan(folder.source(), where=where)
+    except PlanInvalidError as error:
+        others = len(error.problems) - 1
+        more = f" (and {others} more)" if others else ""
+        raise BrokenPlanError(source, f"is no valid plan any more: {error.problems[0]}{more}") from error
+    for number, revision in enumerate(state.revisions, 1):
+        try:
+            loaded = revise(loaded.plan, read_operations(list(revision.operations)), where=where)
+        except PlanInvalidError as error:
+            raise BrokenPlanError(
+                f"{folder.path / JOURNAL_FILE}", f"revision {number} does not fit: {error}"
+            ) from error
+    try:
+        _check_decisions(loaded.plan, state)
+    except DecisionInvalidError as error:
+        raise BrokenPlanError(f"{folder.path / JOURNAL_FILE}", f"holds an answer that does not fit: {error}") from error
+    return loaded
+
+
+def current_state(folder: PlanFolder, settings: RunSettings | None = None) -> tuple[LoadedPlan, State]:
+    """The plan as it stands now, and how it stands: as its process has it, or as the next one will find it.
+
+    Raises:
+        BrokenPlanError: as ``effective_plan``.
+    """
+    is_held, state = folder.holder() is not None, folder.state()
+    loaded = effective_plan(folder, state)
+    if is_held:
+        know_steps(state, loaded.plan)
+        return loaded, state
+    return loaded, look(state, loaded, (settings or folder.settings()).decisions)
+
+
+def open_decisions(plan: Plan, state: State) -> tuple[Decision, ...]:
+    """What the plan waits for somebody to decide."""
+    own = {decision.id: decision for decision in plan.decisions}
+    return tuple(own.get(name) or as_decision(decision) for name, decision in state.open.items())
+
+
+def _check_decisions(plan: Plan, state: State) -> None:
+    known = {decision.id: plan_decision(decision) for decision in plan.decisions}
+    for decision_id, taken in state.decisions.items():
+        if decision_id in known:
+            check_selections(known[decision_id], taken.selections)
+        elif not taken.kind:
+            raise DecisionInvalidError(decision_id, f"the plan has no such decision; its decisions: {listed(known)}")

@@ -1,0 +1,238 @@
+"""The folder of a plan as anyone may read it, with no lock: find it, list all of them, read back what it holds."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from pydantic import ValidationError
+
+from ipc.errors import INVALID_JSON
+from planner.plan.model import PlanStatus
+from planner.state.evolve import FactInvalidError, fold
+from planner.state.state import State
+from planner.store.errors import AmbiguousPlanError, BrokenPlanError, UnknownPlanError
+from planner.store.journal import JournalContent, read_journal
+from planner.store.records import RunSettings, Snapshot
+from vibe.core.system.locks import holder_of, is_alive
+
+SOURCE_FILE = "plan.json"
+SETTINGS_FILE = "run.json"
+JOURNAL_FILE = "journal.jsonl"
+SNAPSHOT_FILE = "state.json"
+LOCK_FILE = "lock"
+STEPS_FOLDER = "steps"
+RESULT_FILE = "result.json"
+LATEST = "latest"
+"""Instead of an id: the plan that was begun last."""
+
+_STEP_ID = re.compile(r"[a-z0-9_:-]{1,99}")
+
+_snapshot_decoder = msgspec.json.Decoder(Snapshot)
+
+
+def plans_folder(home: Path) -> Path:
+    """Where the plans of a home are kept."""
+    return home / "plans"
+
+
+def new_plan_id(now: float) -> str:
+    """An id for a plan created at ``now`` (unix seconds): ``<6 hex>-<yyyymmdd>``, whose first characters tell it apart.
+
+    Two may be equal: who makes the folder tries again.
+    """
+    return f"{secrets.token_hex(3)}-{time.strftime('%Y%m%d', time.gmtime(now))}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSummary:
+    """A line of ``vibe plan list``. Times in unix seconds; ``holder`` is the pid that runs the plan, if one does.
+
+    ``problem`` says why the folder can't be read; the other fields then hold what could be.
+    """
+
+    plan_id: str
+    goal: str = ""
+    status: PlanStatus | None = None
+    reason: str | None = None
+    counts: Mapping[str, int]
+    created: float = 0.0
+    updated: float = 0.0
+    holder: int | None = None
+    problem: str | None = None
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether its process ended without ending the plan."""
+        return self.status is PlanStatus.ACTIVE and self.holder is None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFolder:
+    """One plan's folder. Everything read here may be a moment old while another process runs the plan."""
+
+    path: Path
+
+    @property
+    def plan_id(self) -> str:
+        """The plan's id: the folder's name."""
+        return self.path.name
+
+    def source(self) -> bytes:
+        """The plan document, byte for byte as it was given.
+
+        Raises:
+            BrokenPlanError: it can't be read.
+        """
+        return _read(self.path / SOURCE_FILE)
+
+    def settings(self) -> RunSettings:
+        """How the plan is run.
+
+        Raises:
+            BrokenPlanError: ``run.json`` is missing or not what this version writes.
+        """
+        path = self.path / SETTINGS_FILE
+        try:
+            return RunSettings.model_validate_json(_read(path))
+        except ValidationError as error:
+            problems = error.errors(include_url=False, include_context=False, include_input=False)
+            if any(problem["loc"] == ("version",) for problem in problems):
+                raise BrokenPlanError(str(path), "is not of the version this vibe reads") from error
+            first = problems[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise BrokenPlanError(str(path), f"{where}: {first['msg']}" if where else first["msg"]) from error
+
+    def journal(self) -> JournalContent:
+        """All that is recorded of the plan; nothing on disk is touched.
+
+        Raises:
+            BrokenPlanError: the journal can't be read or is broken before its end.
+        """
+        return read_journal(self.path / JOURNAL_FILE)
+
+    def state(self, content: JournalContent | None = None) -> State:
+        """How the plan stood at its journal's last sound fact; ``content`` saves reading that again.
+
+        Raises:
+            BrokenPlanError: as ``journal``.
+        """
+        try:
+            return fold((content or self.journal()).facts, self.plan_id)
+        except FactInvalidError as error:
+            raise BrokenPlanError(str(self.path / JOURNAL_FILE), str(error)) from error
+
+    def snapshot(self) -> Snapshot | None:
+        """The latest snapshot, or None where there is none that can be read: it is a convenience, never the truth."""
+        try:
+            return _snapshot_decoder.decode(_read(self.path / SNAPSHOT_FILE))
+        except (BrokenPlanError, *INVALID_JSON):
+            return None
+
+    def step_folder(self, step_id: str) -> Path:
+        """Where a step's conversation and result are kept; the folder need not exist.
+
+        Raises:
+            BrokenPlanError: that is no id of a step, as a journal that was tampered with may hold it.
+        """
+        if not _STEP_ID.fullmatch(step_id):
+            raise BrokenPlanError(str(self.path / JOURNAL_FILE), f"names {step_id[:80]!r}, which is no id of a step")
+        return self.path / STEPS_FOLDER / step_id
+
+    def result_file(self, step_id: str) -> Path:
+        """Where a step's result is once it has one."""
+        return self.step_folder(step_id) / RESULT_FILE
+
+    def holder(self) -> int | None:
+        """The pid of the process that runs the plan, if one does."""
+        pid = holder_of(self.path / LOCK_FILE)
+        return pid if pid is not None and is_alive(pid) else None
+
+    def summary(self) -> PlanSummary:
+        """What a list shows; never fails: what is broken is said in ``problem``."""
+        holder = self.holder()
+        try:
+            settings, snapshot = self.settings(), self.snapshot()
+            if snapshot is None or (snapshot.status is PlanStatus.ACTIVE and holder is None):
+                snapshot = self._snapshot_from_journal(settings)  # its process died, perhaps after the plan's end
+        except BrokenPlanError as error:
+            return PlanSummary(plan_id=self.plan_id, counts={}, holder=holder, problem=str(error))
+        return PlanSummary(
+            plan_id=self.plan_id,
+            goal=settings.goal,
+            status=snapshot.status,
+            reason=snapshot.reason,
+            counts=snapshot.counts,
+            created=settings.created,
+            updated=snapshot.updated,
+            holder=holder,
+        )
+
+    def _snapshot_from_journal(self, settings: RunSettings) -> Snapshot:
+        state = self.state()
+        return Snapshot(
+            plan_id=self.plan_id,
+            status=state.status,
+            reason=state.reason,
+            counts=state.counted(),
+            updated=state.updated or settings.created,
+        )
+
+
+def find_plan(home: Path, reference: str) -> PlanFolder:
+    """The plan of that id, or the only one whose id begins so, or the one that was begun last (``latest``).
+
+    Raises:
+        UnknownPlanError: there is none.
+        AmbiguousPlanError: there are several.
+    """
+    root = plans_folder(home)
+    names = _plan_names(root)
+    if reference == LATEST and names:
+        return max((PlanFolder(root / name) for name in names), key=_begun)
+    matches = (
+        [reference] if reference in names else [name for name in names if reference and name.startswith(reference)]
+    )
+    if not matches:
+        raise UnknownPlanError(reference, root)
+    if len(matches) > 1:
+        raise AmbiguousPlanError(reference, matches)
+    return PlanFolder(root / matches[0])
+
+
+def list_plans(home: Path) -> list[PlanSummary]:
+    """Every plan of a home, the oldest first; broken folders are listed with what is the matter with them."""
+    root = plans_folder(home)
+    plans = [PlanFolder(root / name).summary() for name in _plan_names(root)]
+    return sorted(plans, key=lambda plan: plan.created)
+
+
+def _begun(folder: PlanFolder) -> tuple[float, str]:
+    """When it was made; a folder that can't be read back is nobody's latest."""
+    try:
+        return folder.settings().created, folder.plan_id
+    except BrokenPlanError:
+        return 0.0, folder.plan_id
+
+
+def _plan_names(root: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise BrokenPlanError(str(root), error.strerror or "cannot be read") from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise BrokenPlanError(str(path), "is missing") from error
+    except OSError as error:
+        raise BrokenPlanError(str(path), error.strerror or "cannot be read") from error

@@ -1,0 +1,205 @@
+"""The plan's record: an append-only file of one JSON line a fact, and a tail that can be mended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from ipc.errors import INVALID_JSON
+from ipc.events import Fact
+from planner.store.errors import BrokenPlanError, EarlierJournalError, StoreWriteError
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Fact] = msgspec.json.Decoder(Fact)
+
+
+class _EarlierRecord(msgspec.Struct):
+    """A line of a journal as versions wrote it whose journals held records of their own, not events."""
+
+    type: str
+    version: str = ""
+
+
+_EARLIER = frozenset([
+    "started",
+    "edited",
+    "plan",
+    "step",
+    "attempt",
+    "decision",
+    "decision.opened",
+    "reset",
+    "revised",
+    "reused",
+    "left",
+])
+_earlier_decoder = msgspec.json.Decoder(_EarlierRecord)
+
+
+class SyncPolicy(Enum):
+    """When records must have reached the disk itself, so that they outlive a power cut."""
+
+    STEP = "step"
+    NEVER = "never"
+    """The kernel decides; a killed process still loses nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalContent:
+    """What a journal holds. ``dropped`` says, a sentence each, what its tail lost; ``length`` is its sound part.
+
+    ``unfinished`` tells that the last sound line lacks its newline.
+    """
+
+    facts: Sequence[Fact]
+    dropped: tuple[str, ...]
+    length: int
+    unfinished: bool
+
+
+def read_journal(path: Path) -> JournalContent:
+    """All facts of a journal; a torn or zero-filled end is left out, the file is not touched.
+
+    Raises:
+        BrokenPlanError: the file can't be read, or a line that is not the last is broken.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise BrokenPlanError(str(path), "is missing") from error
+    except OSError as error:
+        raise BrokenPlanError(str(path), error.strerror or "cannot be read") from error
+    sound = data.rstrip(b"\0")
+    dropped = [f"{path}: dropped {len(data) - len(sound)} zero bytes at its end"] if len(sound) < len(data) else []
+    facts: list[Fact] = []
+    lines = sound.split(b"\n")
+    length = 0
+    last = len(lines) - 1 if lines[-1] else len(lines) - 2
+    for number, line in enumerate(lines[: last + 1]):
+        try:
+            facts.append(_decoder.decode(line))
+        except msgspec.ValidationError as error:
+            _refuse_earlier(path, lines)
+            raise BrokenPlanError(f"{path}:{number + 1}", f"is no fact this version knows ({error})") from error
+        except INVALID_JSON as error:
+            if number < last:
+                raise BrokenPlanError(f"{path}:{number + 1}", f"is not a JSON line ({error})") from error
+            dropped.append(f"{path}:{number + 1}: dropped a torn last line of {len(line)} bytes")
+            break
+        length += len(line) + 1
+    unfinished = length > len(sound)
+    return JournalContent(facts=facts, dropped=tuple(dropped), length=min(length, len(sound)), unfinished=unfinished)
+
+
+def _refuse_earlier(path: Path, lines: Sequence[bytes]) -> None:
+    """Say so where a journal was written by a version whose journals can't be read any more.
+
+    Raises:
+        EarlierJournalError: it was.
+    """
+    version = ""
+    for line in lines:
+        try:
+            record = _earlier_decoder.decode(line)
+        except INVALID_JSON:
+            continue
+        if record.type not in _EARLIER:
+            return
+        version = version or record.version
+    raise EarlierJournalError(str(path), version)
+
+
+class PlanJournal:
+    """The open end of a journal; for the one process that holds the plan's lock.
+
+    After a failed write or flush nothing more is accepted: what the disk holds would no longer be known.
+    """
+
+    def __init__(self, path: Path, policy: SyncPolicy = SyncPolicy.STEP) -> None:
+        """Open for appending, making the file if there is none.
+
+        Raises:
+            StoreWriteError: it can't be opened or made.
+        """
+        self.path = path
+        self._policy = policy
+        self._failure: StoreWriteError | None = None
+        try:
+            self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._length = self._synced = os.fstat(self._fd).st_size
+        except OSError as error:
+            raise StoreWriteError(path, error) from error
+
+    def mend(self, content: JournalContent) -> None:
+        """Cut what ``content`` dropped off the file, so that the next record begins a line of its own.
+
+        Raises:
+            StoreWriteError: the file can't be cut.
+        """
+        if content.length == self._length and not content.unfinished:
+            return
+        try:
+            os.ftruncate(self._fd, content.length)
+            self._length = self._synced = content.length
+            if content.unfinished:
+                self._write(b"\n")
+            os.fdatasync(self._fd)
+        except OSError as error:
+            raise self._fail(error) from error
+
+    def append(self, *facts: Fact) -> None:
+        """Hand facts to the kernel, all at once: they outlive this process, and after ``flush`` the machine.
+
+        Raises:
+            StoreWriteError: it could not be written in full; what had been written of it was taken back.
+            TypeError, ValueError, OverflowError, RecursionError: it holds a value that is no JSON; nothing was written.
+        """
+        lines = b"".join([_encoder.encode(fact) + b"\n" for fact in facts])
+        if self._failure is not None:
+            raise self._failure
+        try:
+            self._write(lines)
+        except OSError as error:
+            raise self._fail(error) from error
+
+    def flush(self) -> None:
+        """Have everything appended so far on disk; waits for it, so call it from a worker thread.
+
+        Raises:
+            StoreWriteError: the disk refused; the records may be lost with the power.
+        """
+        if self._failure is not None:
+            raise self._failure
+        reached = self._length
+        if self._policy is SyncPolicy.NEVER or self._synced >= reached:
+            return
+        try:
+            os.fdatasync(self._fd)
+        except OSError as error:
+            raise self._fail(error) from error
+        self._synced = max(self._synced, reached)
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+    def _write(self, line: bytes) -> None:
+        written = os.write(self._fd, line)
+        while written < len(line):
+            written += os.write(self._fd, line[written:])
+        self._length += written
+
+    def _fail(self, error: OSError) -> StoreWriteError:
+        self._failure = StoreWriteError(self.path, error)
+        try:
+            os.ftruncate(self._fd, self._length)
+        except OSError:
+            return self._failure  # the torn line is dropped when the journal is next read
+        return self._failure

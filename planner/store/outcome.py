@@ -1,0 +1,79 @@
+"""How a run of a plan ended: a census of its steps, never a flag."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from planner.plan.model import Plan, PlanStatus, StepStatus
+from planner.state.state import State
+from subagents.executor import StepResult
+from vibe.core.messages import Usage
+from vibe.core.outcome import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport:
+    """Where a step stands at the end of a run. ``attempts`` counts those begun, ``result`` is the last one's.
+
+    ``tolerated`` marks a failure that its step's ``on_failure: continue`` lets pass.
+    """
+
+    step_id: str
+    title: str
+    status: StepStatus
+    reason: str | None = None
+    detail: str = ""
+    attempts: int = 0
+    result: StepResult | None = None
+    tolerated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a run came to. ``usage`` and ``cost_usd`` (None: unknown) sum over every attempt of the plan's life.
+
+    ``duration_s`` is this run's; ``steps`` are in the plan's order.
+    """
+
+    plan_id: str
+    status: PlanStatus
+    outcome: Outcome
+    reason: str | None
+    steps: tuple[StepReport, ...]
+    counts: Mapping[str, int]
+    warnings: tuple[str, ...]
+    usage: Usage
+    cost_usd: float | None
+    duration_s: float
+
+
+def step_reports(plan: Plan, state: State) -> tuple[StepReport, ...]:
+    """Where each step of the plan stands."""
+    reports: list[StepReport] = []
+    for step in plan.steps:
+        was = state.steps[step.id]
+        reports.append(
+            StepReport(
+                step_id=step.id,
+                title=step.title,
+                status=was.status,
+                reason=was.reason,
+                detail=was.detail,
+                attempts=was.begun,
+                result=was.result,
+                tolerated=was.status is StepStatus.FAILED and was.tolerated,
+            )
+        )
+    return tuple(reports)
+
+
+def warnings_of(steps: Sequence[StepReport], dropped: Sequence[str]) -> tuple[str, ...]:
+    """What a person should know of a run that it did not end for: tolerated failures, and what a torn journal lost."""
+    failures = [
+        f"step {step.step_id!r} failed ({step.detail or step.reason or 'no reason given'}); "
+        'continued because on_failure is "continue"'
+        for step in steps
+        if step.tolerated
+    ]
+    return (*dropped, *failures)

@@ -1,0 +1,397 @@
+"""PlanStore: the folder of a plan held for running it; the only writer of its journal, snapshot and results."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+import msgspec
+from anyio import to_thread
+
+from ipc.commands import Cancel, Decide, Revise
+from ipc.events import Fact, PlanEditedEvent
+from planner.plan.diagnostics import listed
+from planner.plan.loader import LoadedPlan
+from planner.plan.operations import Operation, plain_operations
+from planner.state.changes import with_dependants
+from planner.state.commands import Command, Refusal, Retry
+from planner.state.decide import decide, look
+from planner.state.state import State
+from planner.store.current_plan import effective_plan
+from planner.store.errors import BrokenPlanError, PlanExistsError, PlanLockedError, StoreWriteError
+from planner.store.folder import (
+    JOURNAL_FILE,
+    LOCK_FILE,
+    RESULT_FILE,
+    SETTINGS_FILE,
+    SNAPSHOT_FILE,
+    SOURCE_FILE,
+    STEPS_FOLDER,
+    PlanFolder,
+    find_plan,
+    new_plan_id,
+    plans_folder,
+)
+from planner.store.journal import PlanJournal, SyncPolicy, read_journal
+from planner.store.lock import lock_plan
+from planner.store.records import RunSettings, Snapshot
+from subagents.executor import StepResult
+from subagents.step.tamper_guard import RECORD_FILES
+from vibe.core.outcome import Outcome
+from vibe.core.system.files import replace_file, sync_folder
+from vibe.core.system.locks import FileLock
+
+_NEW_PREFIX = ".new-"
+_ABANDONED_SECONDS = 3600.0
+
+
+class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journal, results, a snapshot and a lock
+    """A plan's folder, locked by this process until ``close``; a context manager.
+
+    Everything but ``append``, ``keep_result`` and ``sync`` waits for files: call it before an event loop
+    runs or from a worker thread. ``now`` tells unix seconds.
+    """
+
+    def __init__(
+        self,
+        folder: PlanFolder,
+        lock: FileLock,
+        *,
+        sync_policy: SyncPolicy = SyncPolicy.STEP,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.folder = folder
+        self.settings = folder.settings()
+        self._lock = lock
+        self._now = now
+        self._steps = str(folder.path / STEPS_FOLDER)
+        content = read_journal(folder.path / JOURNAL_FILE)
+        self.dropped = content.dropped
+        """What was cut off the journal when it was opened, a sentence each."""
+        self._state: State | None = folder.state(content)
+        self._sync_policy = sync_policy
+        self._kept: deque[tuple[str, StepResult]] = deque()
+        self._committing = anyio.Lock()
+        self._journal = PlanJournal(folder.path / JOURNAL_FILE, sync_policy)
+        try:
+            self._journal.mend(content)
+        except StoreWriteError:
+            self._journal.close()
+            raise
+
+    @classmethod
+    def create(
+        cls,
+        home: Path,
+        settings: RunSettings,
+        source: bytes,
+        *,
+        sync_policy: SyncPolicy = SyncPolicy.STEP,
+        now: Callable[[], float] = time.time,
+    ) -> PlanStore:
+        """Make the folder of a new plan, whole or not at all, and hold it.
+
+        A blank ``settings.plan_id`` is chosen here, a zero ``settings.created`` is set to now.
+
+        Raises:
+            PlanExistsError: the id given is taken.
+            StoreWriteError: the folder can't be made.
+        """
+        root = plans_folder(home)
+        created = settings.created or now()
+        try:
+            root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _sweep(root, now())
+            draft = Path(tempfile.mkdtemp(prefix=_NEW_PREFIX, dir=root))
+        except OSError as error:
+            raise StoreWriteError(root, error) from error
+        lock: FileLock | None = None
+        try:
+            lock = lock_plan(draft / LOCK_FILE, settings.plan_id or "new")
+            replace_file(draft / SOURCE_FILE, source, sync=True)
+            (draft / STEPS_FOLDER).mkdir()
+            (draft / JOURNAL_FILE).touch(mode=0o600)
+            path = _settle(draft, settings.model_copy(update={"created": created}))
+            sync_folder(root)
+            return cls(PlanFolder(path), lock, sync_policy=sync_policy, now=now)
+        except BaseException as error:
+            shutil.rmtree(draft, ignore_errors=True)  # gone already if it got its name
+            if lock is not None:
+                lock.release()
+            if isinstance(error, OSError):
+                raise StoreWriteError(root, error) from error
+            raise
+
+    @classmethod
+    def open(
+        cls,
+        home: Path,
+        reference: str,
+        *,
+        sync_policy: SyncPolicy = SyncPolicy.STEP,
+        now: Callable[[], float] = time.time,
+    ) -> PlanStore:
+        """Hold the plan of that id (or unique beginning of one) to go on with it.
+
+        Mends what a sudden end left: a torn journal, results that are in the journal and in no file.
+
+        Raises:
+            UnknownPlanError, AmbiguousPlanError: the reference names no plan, or several.
+            PlanLockedError: another process runs it.
+            BrokenPlanError: a file can't be read back.
+            StoreWriteError: the folder can't be written.
+        """
+        folder = find_plan(home, reference)
+        lock = lock_plan(folder.path / LOCK_FILE, folder.plan_id)
+        try:
+            store = cls(folder, lock, sync_policy=sync_policy, now=now)
+        except BaseException:
+            lock.release()
+            raise
+        try:
+            store._note_lost()
+            store._mend_results()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the plan; a second call does nothing."""
+        self._journal.close()
+        self._lock.release()
+
+    @property
+    def plan_id(self) -> str:
+        """The plan's id."""
+        return self.folder.plan_id
+
+    def state(self) -> State:
+        """How the plan stood when the journal was last read: as it stands, unless a run has gone on with it since.
+
+        Only the run that holds the plan evolves it.
+
+        Raises:
+            BrokenPlanError: the journal can't be read back.
+        """
+        if self._state is None:
+            self._state = self.folder.state()
+        return self._state
+
+    def append(self, *facts: Fact) -> None:
+        """Write facts, all at once; they outlive this process, and a power cut after ``sync``.
+
+        Raises:
+            StoreWriteError: the disk is full or refuses; nothing half-written stays.
+            TypeError, ValueError, OverflowError, RecursionError: one holds a value that is no JSON; nothing was written.
+        """
+        self._state = None
+        self._journal.append(*facts)
+
+    async def sync(self) -> None:
+        """Return once all that was appended and kept is on disk.
+
+        Raises:
+            StoreWriteError: the disk is full or refuses.
+        """
+        if self._kept or self._sync_policy is not SyncPolicy.NEVER:
+            async with self._committing:
+                await to_thread.run_sync(self._commit)
+
+    def keep_result(self, step_id: str, result: StepResult) -> None:
+        """Have the next ``sync`` write a step's result, as ``write_result`` does."""
+        self._kept.append((step_id, result))
+
+    def effective(self) -> LoadedPlan:
+        """The plan as it stands now.
+
+        Raises:
+            BrokenPlanError: it can't be read back.
+        """
+        return effective_plan(self.folder, self.state())
+
+    def reset(self, step_ids: Collection[str]) -> tuple[str, ...]:
+        """Have steps done again, with whatever depends on them, which is returned; raises, as the next three do, as ``take``."""
+        again = with_dependants(self.effective(), self.state(), step_ids)
+        self.take(Retry(tuple(step_ids)))
+        for step_id in again:
+            # A person has looked at it: what its checks consist of is what there is now.
+            for record in self.folder.step_folder(step_id).glob(RECORD_FILES):
+                record.unlink(missing_ok=True)
+        return again
+
+    def decide(self, decision_id: str, selections: Sequence[str], by: str = "user") -> None:
+        """Take a decision, one of the plan's or one that a step waits for."""
+        self.take(Decide(decision_id=decision_id, selections=tuple(selections), by=by))
+
+    def cancel(self, reason: str = "user") -> None:
+        """Give the plan up."""
+        self.take(Cancel(by=reason))
+
+    def revise(self, operations: Sequence[Operation], *, reason: str = "", by: str = "user") -> None:
+        """Change the plan; steps that are completed, skipped or cancelled stay as they are."""
+        self.take(Revise(operations=plain_operations(operations), reason=reason, by=by))
+
+    def take(self, command: Command) -> None:
+        """Carry out what a plan that nobody runs is told: the facts are recorded, and the plan can be resumed.
+
+        Raises:
+            PlanEndedError, UnknownStepError, DecisionInvalidError, RevisionInvalidError: it can't be, as things stand.
+        """
+        facts = self.decided(command)
+        self.append(PlanEditedEvent(ts=self._now(), plan_id=self.plan_id, pid=os.getpid()), *facts)
+        self._journal.flush()
+        state = self.folder.state()
+        self.write_snapshot(look(state, effective_plan(self.folder, state), self.settings.decisions))
+
+    def decided(self, command: Command) -> Sequence[Fact]:
+        """What a command would come to; nothing is written.
+
+        Raises:
+            UsageError: it can't be carried out, as things stand.
+        """
+        state = look(self.folder.state(), self.effective(), self.settings.decisions)
+        decided = decide(state, command, self._now())
+        if isinstance(decided, Refusal):
+            raise decided.error
+        return decided.facts
+
+    def _note_lost(self) -> None:
+        """Say which steps have results that no record tells of: the journal was cut, and they will be done again.
+
+        Raises:
+            BrokenPlanError: one of them acts outside the workspace.
+        """
+        state = self.state()
+        known = {step_id for step_id, step in state.steps.items() if step.begun or step.reused_from}
+        known |= {gone.id for gone in state.removed}
+        with suppress(OSError):
+            entries = [entry.name for entry in os.scandir(self._steps) if entry.name not in known]
+            lost = sorted(name for name in entries if os.path.exists(f"{self._steps}/{name}/{RESULT_FILE}"))  # noqa: PTH110  as below
+            if lost:
+                self._refuse_side_effects(lost)
+                said = f"{self.folder.path / JOURNAL_FILE} was cut: it does not tell of {listed(lost)}, whose results are there"
+                self.dropped = (*self.dropped, f"{said}; what of it the plan still has is done again")
+
+    def _refuse_side_effects(self, lost: Sequence[str]) -> None:
+        acting = [step.id for step in self.effective().plan.steps if step.id in lost and step.side_effects]
+        if acting:
+            problem = f"does not tell of {listed(acting)}, which acted outside the workspace"
+            raise BrokenPlanError(str(self.folder.path / JOURNAL_FILE), problem)
+
+    def _mend_results(self) -> None:
+        for step_id, result in self.state().results().items():
+            if result.outcome is Outcome.INTERRUPTED:
+                continue
+            path = self.folder.step_folder(step_id) / RESULT_FILE
+            if not path.is_file() or path.stat().st_size == 0:
+                self.write_result(step_id, result)
+
+    def _commit(self) -> None:
+        while self._kept:
+            self.write_result(*self._kept.popleft())
+        self._journal.flush()
+
+    def step_folder(self, step_id: str) -> Path:
+        """The folder of a step, made if it is not there yet.
+
+        Raises:
+            StoreWriteError: it can't be made.
+        """
+        path = self.folder.step_folder(step_id)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreWriteError(path, error) from error
+        return path
+
+    def write_result(self, step_id: str, result: StepResult) -> None:
+        """Put a step's result beside its conversation, for people and for dependants; the journal has it too.
+
+        Raises:
+            StoreWriteError: the disk is full or refuses.
+        """
+        data = msgspec.json.encode(result)
+        folder = f"{self._steps}/{step_id}"  # text, not Path: this runs once a step, between it and its dependants
+        path = f"{folder}/{RESULT_FILE}"
+        try:
+            try:
+                replace_file(path, data, sync=False)
+            except FileNotFoundError:
+                os.makedirs(folder, exist_ok=True)  # noqa: PTH103  half the cost of Path.mkdir, once a step
+                replace_file(path, data, sync=False)
+        except OSError as error:
+            raise StoreWriteError(Path(path), error) from error
+
+    def write_snapshot(self, state: State) -> None:
+        """Replace ``state.json``.
+
+        Raises:
+            StoreWriteError: the disk is full or refuses.
+        """
+        snapshot = Snapshot(
+            plan_id=self.plan_id,
+            status=state.status,
+            counts=state.counted(),
+            updated=self._now(),
+            reason=state.reason,
+        )
+        path = self.folder.path / SNAPSHOT_FILE
+        try:
+            replace_file(path, msgspec.json.encode(snapshot), sync=False)
+        except OSError as error:
+            raise StoreWriteError(path, error) from error
+
+
+def _settle(draft: Path, settings: RunSettings) -> Path:
+    """Give the draft its name; a chosen id that is taken by chance is chosen again."""
+    while True:
+        plan_id = settings.plan_id or new_plan_id(settings.created)
+        path = draft.parent / plan_id
+        document = settings.model_copy(update={"plan_id": plan_id})
+        replace_file(draft / SETTINGS_FILE, document.model_dump_json(indent=2).encode() + b"\n", sync=True)
+        sync_folder(draft)
+        try:
+            draft.rename(path)
+        except OSError as error:
+            if not path.exists():
+                raise
+            if settings.plan_id:
+                raise PlanExistsError(plan_id, draft.parent) from error
+        else:
+            return path
+
+
+def _sweep(root: Path, now: float) -> None:
+    """Remove drafts whose maker died; a draft lives for milliseconds."""
+    for draft in root.glob(f"{_NEW_PREFIX}*"):
+        if _is_abandoned(draft) or now - draft.stat().st_mtime > _ABANDONED_SECONDS:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def _is_abandoned(draft: Path) -> bool:
+    """Whether its maker died: they put their pid into the lock file only once they held the lock."""
+    try:
+        if not (draft / LOCK_FILE).read_bytes():
+            return False
+        lock_plan(draft / LOCK_FILE, "new").release()
+    except (OSError, PlanLockedError, StoreWriteError):
+        return False
+    return True
