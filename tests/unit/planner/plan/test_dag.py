@@ -88,6 +88,6 @@ def test_loading_a_plan_does_not_import_networkx() -> None:
         'load_plan(\'{"version": 1, "goal": "g", "steps": [{"id": "a", "title": "t", "mode": "code"}]}\', where="x");'
         "sys.exit('networkx' in sys.modules)"
     )
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=root)
     assert done.returncode == 0, done.stderr

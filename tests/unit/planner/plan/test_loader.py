@@ -20,7 +20,7 @@ from planner.plan.loader import LoadedPlan, load_plan, plan_json_schema, read_pl
 from planner.plan.strict_json import MAX_BYTES
 from tests.unit.planner.scripted_run import choice, step
 
-EXAMPLES = Path(__file__).parents[3] / "plans-examples"
+EXAMPLES = Path(__file__).parents[4] / "plans-examples"
 
 
 def document(*steps: dict[str, Any], **fields: object) -> dict[str, Any]:
