@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, assert_never
 
+from anyio import CancelScope, create_task_group
+
 from ipc.events import ErrorEvent, UserMessageEvent, WarningEvent
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.errors import VibeError
@@ -96,7 +98,7 @@ class AgentLoop:
         self._answer.renew()
         self._kit.transcript.append(UserMessage(prompt))
         self._kit.sink.publish(UserMessageEvent(text=prompt))
-        return await self._until_done(stop or NeverStop())
+        return await self._run(stop or NeverStop())
 
     async def resume(self, stop: StopSignal | None = None) -> ActResult:
         """Go on with a conversation that was cut off, from its last complete turn."""
@@ -111,7 +113,7 @@ class AgentLoop:
                 transcript.append(go_on(last))
             elif last.content.strip() and hand_in is None:
                 return self._result(Outcome.COMPLETED, text=self._answer.text)
-        return await self._until_done(stop or NeverStop())
+        return await self._run(stop or NeverStop())
 
     def interrupted(self) -> ActResult:
         """Return what a cancelled ``act`` came to so far."""
@@ -120,6 +122,22 @@ class AgentLoop:
     def broken_off(self, error: VibeError) -> ActResult:
         """Return what an ``act`` came to that ``error`` ended."""
         return self._result(Outcome.FAILED, "environment", str(error))
+
+    async def _run(self, stop: StopSignal) -> ActResult:
+        """Work until it is done; however that ends, what the middleware began meanwhile has ended, too."""
+        ended: ActResult | Exception = self.interrupted()
+        async with create_task_group() as tasks:
+            self._pipeline.before_run(tasks)
+            try:
+                ended = await self._until_done(stop)
+            except Exception as error:  # noqa: BLE001  raised below, not as one of a group
+                ended = error
+            finally:
+                with CancelScope(shield=True):
+                    await self._heed(await self._pipeline.after_run(self._turns.context()))
+        if isinstance(ended, Exception):
+            raise ended
+        return ended
 
     async def _until_done(self, stop: StopSignal) -> ActResult:
         empty_before = False

@@ -1,17 +1,22 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import anyio
 import anyio.to_thread
 import pytest
 
 from ipc.events import WarningEvent
 from tests.fakes.engine import Bench
-from tests.fakes.models import answer, calling
+from tests.fakes.models import FakeModel, answer, calling
 from tests.integration.session.repository import ENVIRON, repository
 from tests.unit.core.middleware.turn_contexts import Talk
-from vibe.core.llm.port import Completion
+from vibe.core.agent_loop import AgentLoop
+from vibe.core.llm.errors import ModelError
+from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
 from vibe.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from vibe.core.middleware.file_history import FileHistory
 from vibe.core.outcome import Outcome
@@ -79,12 +84,15 @@ async def test_the_model_is_asked_on_while_a_turn_is_recorded_but_nothing_is_run
     history = FileHistory(lambda: snapshots, HARMLESS)
     call = ToolCall("c1", "bash", "{}")
     context = Talk(messages=[UserMessage("go"), AssistantMessage("", (call,)), ToolMessage("", "c1", "bash")]).context
-    await history.before_tools(context, [call])
-    await history.after_turn(context)
-    before = [snapshot.found for snapshot in await taken(snapshots)]
-    (root / "a.txt").write_text("changed\n")
-    snapshots.let.set()
-    await history.before_tools(context, [call])
+    before: list[bool] = []
+    async with anyio.create_task_group() as run:
+        history.before_run(run)
+        await history.before_tools(context, [call])
+        await history.after_turn(context)
+        before = [snapshot.found for snapshot in await taken(snapshots)]
+        (root / "a.txt").write_text("changed\n")
+        snapshots.let.set()
+        await history.before_tools(context, [call])
 
     assert before == [True]
     assert [snapshot.found for snapshot in await taken(snapshots)] == [True, False]
@@ -99,3 +107,116 @@ async def test_files_that_cannot_be_recorded_are_said_once_and_the_work_goes_on(
     assert result.outcome is Outcome.COMPLETED
     codes = [event.code for event in bench.events(WarningEvent) if isinstance(event, WarningEvent)]
     assert codes == ["snapshot.off"]
+
+
+class Watched(Snapshots):
+    """Says whether it is at work, and when it begins with what calls came to."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        super().__init__(root, folder, ENVIRON)
+        self.at_work = False
+        self.began = threading.Event()
+
+    def take(self, messages: int, *, found: bool = False) -> str:
+        self.at_work = True
+        if not found:
+            self.began.set()
+        tree = super().take(messages, found=found)
+        self.at_work = False
+        return tree
+
+    async def is_complete(self) -> bool:
+        """Whether the last that was recorded is how the files are."""
+        tree = await anyio.to_thread.run_sync(self.current_tree)
+        last = (await taken(self))[-1]
+        return last.tree == tree and not last.found
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """How the work ends right after files were changed."""
+
+    name: str
+    answers: Sequence[Completion | ModelError]
+    max_turns: int | None = None
+    reason: str
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        End(name="limit", answers=[calling(BASH)] * 9, max_turns=2, reason="turns"),
+        End(name="loop", answers=[calling(BASH)] * 99, reason="loop"),
+        End(name="failure", answers=[calling(BASH), ModelError("no such model")], reason="model"),
+    ],
+    ids=lambda end: end.name,
+)
+async def test_however_the_work_ends_what_it_changed_is_recorded_by_then(root: Path, tmp_path: Path, end: End) -> None:
+    snapshots = Watched(root, tmp_path)
+    middleware = (FileHistory(lambda: snapshots, HARMLESS),)
+    bench = Bench(root=root, answers=end.answers, max_turns=end.max_turns, middleware=middleware)
+
+    result = await bench.loop.act("go")
+
+    assert (result.reason, snapshots.at_work) == (end.reason, False)
+    assert await snapshots.is_complete()
+
+
+async def test_what_a_call_changed_that_was_cancelled_is_recorded_by_then(root: Path, tmp_path: Path) -> None:
+    snapshots = Watched(root, tmp_path)
+    slow = ("bash", {"command": "echo half >> a.txt; sleep 99"})
+    bench = Bench(
+        root=root, answers=[calling(BASH), calling(slow)], middleware=(FileHistory(lambda: snapshots, HARMLESS),)
+    )
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(bench.loop.act, "go")
+            while "half" not in await anyio.Path(root / "a.txt").read_text():  # noqa: ASYNC110  a program writes it
+                await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
+
+    assert not snapshots.at_work
+    assert await snapshots.is_complete()
+
+
+async def test_a_cancellation_waits_for_the_turn_that_is_being_recorded(root: Path, tmp_path: Path) -> None:
+    snapshots = Watched(root, tmp_path)
+
+    class Silent(FakeModel):
+        async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
+            if self.requests:
+                await anyio.sleep_forever()
+            return await super().complete(request, observer)
+
+    bench = Bench(root=root, answers=[calling(BASH)], middleware=(FileHistory(lambda: snapshots, HARMLESS),))
+    loop = AgentLoop(replace(bench.kit, backend=Silent([calling(BASH)])))
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(loop.act, "go")
+            await anyio.to_thread.run_sync(snapshots.began.wait)
+            group.cancel_scope.cancel()
+
+    assert not snapshots.at_work
+    assert await snapshots.is_complete()
+
+
+async def test_what_a_person_changed_stays_theirs_if_the_work_is_cancelled_before_any_call(
+    root: Path, tmp_path: Path
+) -> None:
+    snapshots = Watched(root, tmp_path)
+    history = FileHistory(lambda: snapshots, HARMLESS)
+    call = ToolCall("c1", "bash", "{}")
+    context = Talk(messages=[UserMessage("go"), AssistantMessage("", (call,))]).context
+    await anyio.to_thread.run_sync(snapshots.take, 0)
+    (root / "a.txt").write_text("a person's\n")
+
+    async with anyio.create_task_group() as run:
+        history.before_run(run)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await history.before_tools(context, [call])
+        await history.after_run(context)
+
+    assert not await snapshots.is_complete()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
-import anyio.to_thread
+from anyio import CancelScope, Event, to_thread
+from anyio.abc import TaskGroup
 
 from vibe.core.config.tool_names import canonical_tool_name
 from vibe.core.messages import ToolCall, UserMessage
@@ -22,6 +21,7 @@ class FileHistory(Middleware):
     ``snapshots`` gives those of the session as it is now: a summarised conversation goes on in another. ``harmless``
     are the tools that change nothing: turns with no other cost nothing. Where files can't be recorded, that is said
     once and the work goes on. The model is asked on while a turn is recorded: nothing of ours changes a file meanwhile.
+    However the work ends, all that its calls changed by then is recorded.
     """
 
     def __init__(self, snapshots: Callable[[], Snapshots], harmless: Iterable[str]) -> None:
@@ -30,20 +30,24 @@ class FileHistory(Middleware):
         self._recorded_prompt: UserMessage | None = None
         self._may_have_changed = False
         self._off = False
-        self._recording: Future[str] | None = None
+        self._recording: _Recording | None = None
+        self._tasks: TaskGroup
+
+    def before_run(self, tasks: TaskGroup) -> None:
+        """Have somewhere to record a turn while the model is asked."""
+        self._tasks = tasks
 
     async def before_tools(self, context: TurnContext, calls: Sequence[ToolCall]) -> Sequence[Warn]:
         """Record the files as a person left them, before the first call of their prompt that may change some."""
         if self._off or all(canonical_tool_name(call.name) in self._harmless for call in calls):
             return ()
         warnings = await self._recorded()
-        self._may_have_changed = True
         place = _last_prompt(context)
-        if self._off or place is None or context.transcript.messages[place] is self._recorded_prompt:
-            return warnings
-        warnings = await self._take(partial(self._snapshots().take, place, found=True))
-        prompt = context.transcript.messages[place]
-        self._recorded_prompt = prompt if isinstance(prompt, UserMessage) else None
+        if not self._off and place is not None and context.transcript.messages[place] is not self._recorded_prompt:
+            warnings = await self._said(to_thread.run_sync(partial(self._snapshots().take, place, found=True)))
+            prompt = context.transcript.messages[place]
+            self._recorded_prompt = prompt if isinstance(prompt, UserMessage) else None
+        self._may_have_changed = True  # not before: what a person changed until then would pass for the agent's
         return warnings
 
     async def after_turn(self, context: TurnContext) -> Sequence[Verdict]:
@@ -51,39 +55,62 @@ class FileHistory(Middleware):
         warnings = await self._recorded()
         if not self._off and self._may_have_changed:
             self._may_have_changed = False
-            self._recording = _begun(partial(self._snapshots().take, len(context.transcript.messages)))
+            self._recording = _Recording(self._turn(context))
+            self._tasks.start_soon(self._recording.run)
         return warnings
 
-    async def before_end(self, context: TurnContext, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002
+    async def before_end(self, context: TurnContext, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002  the port's
         """Have it recorded what the last calls came to."""
         return await self._recorded()
 
-    async def _recorded(self) -> Sequence[Warn]:
-        """Until nothing is being recorded any more."""
-        recording, self._recording = self._recording, None
-        return () if recording is None else await self._take(recording.result)
+    async def after_run(self, context: TurnContext) -> Sequence[Warn]:
+        """Have it recorded what was not, since the work ended within a turn."""
+        warnings = await self._recorded()
+        if self._off or not self._may_have_changed:
+            return warnings
+        self._may_have_changed = False
+        return (*warnings, *await self._said(to_thread.run_sync(self._turn(context))))
 
-    async def _take(self, record: Callable[[], str]) -> Sequence[Warn]:
+    def _turn(self, context: TurnContext) -> Callable[[], str]:
+        return partial(self._snapshots().take, len(context.transcript.messages))
+
+    async def _recorded(self) -> Sequence[Warn]:
+        """Wait until nothing is being recorded any more."""
+        if self._recording is None:
+            return ()
+        warnings = await self._said(self._recording.wait())
+        self._recording = None
+        return warnings
+
+    async def _said(self, recorded: Awaitable[object]) -> Sequence[Warn]:
         try:
-            await anyio.to_thread.run_sync(record)
+            await recorded
         except SnapshotError as error:
             self._off = True
             return (Warn(code="snapshot.off", message=str(error)),)
         return ()
 
 
-def _begun(record: Callable[[], str]) -> Future[str]:
-    """What a thread of its own comes to, which ends by itself, if need be before the process does."""
-    recording: Future[str] = Future()
+class _Recording:
+    """A snapshot that is taken while something else is done; it is taken to its end."""
 
-    def run() -> None:
-        try:
-            recording.set_result(record())
-        except Exception as error:  # noqa: BLE001  raised where it is waited for
-            recording.set_exception(error)
+    def __init__(self, record: Callable[[], str]) -> None:
+        self._record = record
+        self._ended = Event()
+        self._failure: Exception | None = None
 
-    threading.Thread(target=run, name="file history").start()
-    return recording
+    async def run(self) -> None:
+        with CancelScope(shield=True):
+            try:
+                await to_thread.run_sync(self._record)
+            except Exception as error:  # noqa: BLE001  raised where it is waited for
+                self._failure = error
+            self._ended.set()
+
+    async def wait(self) -> None:
+        await self._ended.wait()
+        if self._failure is not None:
+            raise self._failure
 
 
 def _last_prompt(context: TurnContext) -> int | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyio.abc import TaskGroup
+
 from vibe.core.messages import ToolCall
 from vibe.core.middleware.port import Middleware, Stop, TurnContext, Verdict, Warn
 
@@ -13,6 +15,11 @@ class MiddlewarePipeline:
 
     def __init__(self, members: Sequence[Middleware]) -> None:
         self._members = tuple(members)
+
+    def before_run(self, tasks: TaskGroup) -> None:
+        """Get each ready for a run that ends with ``tasks``."""
+        for member in self._members:
+            member.before_run(tasks)
 
     async def before_turn(self, context: TurnContext) -> list[Verdict]:
         """Return what they say before a model call, in order."""
@@ -43,3 +50,7 @@ class MiddlewarePipeline:
             if verdicts and isinstance(verdicts[-1], Stop):
                 break
         return verdicts
+
+    async def after_run(self, context: TurnContext) -> list[Verdict]:
+        """Return what they say once the work has ended, in order."""
+        return [verdict for member in self._members for verdict in await member.after_run(context)]

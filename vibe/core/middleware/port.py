@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from anyio.abc import TaskGroup
+
 from vibe.core.budget import Budget
 from vibe.core.messages import ToolCall
 from vibe.core.outcome import Outcome
@@ -64,6 +66,9 @@ class Middleware:
     The hooks are awaited between the turns, so what they wait for, the agent waits for.
     """
 
+    def before_run(self, tasks: TaskGroup) -> None:
+        """Get ready for a run; what is started in ``tasks`` has ended when the run has, however it ends."""
+
     async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:  # noqa: ARG002
         """Look at the conversation before a model call."""
         return ()
@@ -82,4 +87,8 @@ class Middleware:
 
     async def before_end(self, context: TurnContext, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002
         """Look at an answer that ends the work; a notice makes the agent go on."""
+        return ()
+
+    async def after_run(self, context: TurnContext) -> Sequence[Warn]:  # noqa: ARG002
+        """Look at the conversation once the work has ended, however it did: a cancellation waits for it."""
         return ()
