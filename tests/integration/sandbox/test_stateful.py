@@ -9,11 +9,11 @@ from anyio import to_thread
 
 from tests.integration.sandbox.conftest import Cell
 from tests.unit.core.tools.builtins.calling import Caller, make
-from vibe.core.tools.base import InvokeContext, ToolStreamEvent
+from vibe.core.tools.base import InvokeContext, ToolStreamLine
 from vibe.core.tools.builtins.bash import Bash
 
 
-def show_nothing(event: ToolStreamEvent) -> None:
+def show_nothing(event: ToolStreamLine) -> None:
     """Nobody looks."""
 
 

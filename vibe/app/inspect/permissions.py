@@ -14,7 +14,7 @@ from vibe.core.errors import UsageError
 from vibe.core.tools.errors import NoSuchToolError, PathError, ToolArgumentsError
 from vibe.core.tools.facts import AnyTool, subject_of
 from vibe.core.tools.gate import Gate
-from vibe.core.tools.permissions import ApprovalMode, Decision, Verdict
+from vibe.core.tools.permissions import ApprovalMode, PermissionDecision, Ruling
 from vibe.core.tools.profile_view import profile_view
 
 
@@ -51,7 +51,7 @@ class PermissionCheck:
             raise UsageError(f"{error} (agent {profile.name!r})") from error
         self._first = next(iter(self._tool.get_parameters().get("properties", {})), None)
 
-    def decide(self, given: str | Mapping[str, Any]) -> Decision:
+    def decide(self, given: str | Mapping[str, Any]) -> PermissionDecision:
         """Return what becomes of a call with these arguments; a text stands for the tool's first one.
 
         Raises:
@@ -61,7 +61,7 @@ class PermissionCheck:
         try:
             subject = subject_of(self._tool, args, self._workspace)
         except PathError as error:
-            return Decision(verdict=Verdict.DENY, rule="path", reason=str(error))
+            return PermissionDecision(ruling=Ruling.DENY, rule="path", reason=str(error))
         return self._gate.decision(subject)
 
     def _arguments(self, given: str | Mapping[str, Any]) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.render.event_text import one_line
 from vibe.core.tools.errors import ToolArgumentsError
-from vibe.core.tools.permissions import Decision, Verdict
+from vibe.core.tools.permissions import PermissionDecision, Ruling
 
 REASON_LENGTH = 1_000
 
@@ -51,7 +51,7 @@ def _answer_lines(check: PermissionCheck, env: CliEnvironment) -> None:
         env.stdout.flush()
 
 
-def _decide_line(check: PermissionCheck, line: str) -> Decision:
+def _decide_line(check: PermissionCheck, line: str) -> PermissionDecision:
     try:
         given: object = json.loads(line)
     except ValueError as error:
@@ -64,8 +64,8 @@ def _decide_line(check: PermissionCheck, line: str) -> Decision:
         return _invalid(str(error))
 
 
-def _invalid(reason: str) -> Decision:
-    return Decision(verdict=Verdict.DENY, rule="invalid", reason=reason)
+def _invalid(reason: str) -> PermissionDecision:
+    return PermissionDecision(ruling=Ruling.DENY, rule="invalid", reason=reason)
 
 
 def _given(text: str) -> str | Mapping[str, Any]:
@@ -79,9 +79,9 @@ def _given(text: str) -> str | Mapping[str, Any]:
     return cast("dict[str, Any]", given) if isinstance(given, dict) else text
 
 
-def _as_json(decision: Decision) -> str:
-    return json.dumps({"decision": decision.verdict.value, "rule": decision.rule, "reason": decision.reason}) + "\n"
+def _as_json(decision: PermissionDecision) -> str:
+    return json.dumps({"decision": decision.ruling.value, "rule": decision.rule, "reason": decision.reason}) + "\n"
 
 
-def _as_text(decision: Decision) -> str:
-    return f"{decision.verdict.value} ({decision.rule}): {one_line(decision.reason, REASON_LENGTH)}\n"
+def _as_text(decision: PermissionDecision) -> str:
+    return f"{decision.ruling.value} ({decision.rule}): {one_line(decision.reason, REASON_LENGTH)}\n"

@@ -2,7 +2,7 @@
 
 A tool's ``run`` has one of three shapes:
 
-- ``async def run(self, args: Args, ctx: InvokeContext)`` that yields ``ToolStreamEvent``s and one result;
+- ``async def run(self, args: Args, ctx: InvokeContext)`` that yields ``ToolStreamLine``s and one result;
 - ``async def run(self, args: Args) -> Result``, with ``ctx`` as a second parameter or not;
 - in a ``BaseTool[Config]``, ``async def run(self, option: str, depth: int = 3) -> str``: the parameters are the arguments.
 """
@@ -87,12 +87,16 @@ class BaseToolState(BaseModel):
     """What a tool remembers between calls; one a tool and agent."""
 
 
-class ToolStreamEvent(BaseModel):
+class ToolStreamLine(BaseModel):
     """A line a running tool shows."""
 
     tool_name: str
     message: str
     tool_call_id: str
+
+
+ToolStreamEvent = ToolStreamLine
+"""The same as Mistral Vibe calls it."""
 
 
 class TextResult(BaseModel):
@@ -335,7 +339,7 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one
         except ValidationError as error:
             raise ToolArgumentsError(self.get_name(), describe_problems(error, "arguments")) from error
 
-    async def execute(self, args: Args, ctx: InvokeContext | None, show: Callable[[ToolStreamEvent], None]) -> Result:
+    async def execute(self, args: Args, ctx: InvokeContext | None, show: Callable[[ToolStreamLine], None]) -> Result:
         """Run with checked arguments, whatever the shape; ``show`` gets what it streams.
 
         Raises:
@@ -344,7 +348,7 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one
         result: Result | None = None
         async with aclosing(self._items(args, ctx)) as items:
             async for item in items:
-                if isinstance(item, ToolStreamEvent):
+                if isinstance(item, ToolStreamLine):
                     show(item)
                 else:
                     result = cast("Result", _as_result(item))
@@ -352,7 +356,7 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one
             raise ToolError(f"{self.get_name()} ended without a result")
         return result
 
-    def invoke(self, ctx: InvokeContext | None = None, **raw: Any) -> AsyncGenerator[ToolStreamEvent | Result, None]:
+    def invoke(self, ctx: InvokeContext | None = None, **raw: Any) -> AsyncGenerator[ToolStreamLine | Result, None]:
         """Check the arguments and run: stream events, then one result.
 
         Raises:
@@ -360,12 +364,12 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one
         """
         return self._items(self.parse(raw), ctx)
 
-    def _items(self, args: Args, ctx: InvokeContext | None) -> AsyncGenerator[ToolStreamEvent | Result, None]:
+    def _items(self, args: Args, ctx: InvokeContext | None) -> AsyncGenerator[ToolStreamLine | Result, None]:
         if inspect.isasyncgenfunction(self.run):
             return self._call_run(args, ctx)
         return self._single(args, ctx)
 
-    async def _single(self, args: Args, ctx: InvokeContext | None) -> AsyncGenerator[ToolStreamEvent | Result, None]:
+    async def _single(self, args: Args, ctx: InvokeContext | None) -> AsyncGenerator[ToolStreamLine | Result, None]:
         yield _as_result(await self._call_run(args, ctx))
 
     def _call_run(self, args: Args, ctx: InvokeContext | None) -> Any:

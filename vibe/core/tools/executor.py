@@ -24,7 +24,7 @@ from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.arguments import parse_arguments
 from vibe.core.tools.errors import ReadOnlyRefusedError, ToolError
 from vibe.core.tools.facts import AnyTool, CallSubject, subject_of
-from vibe.core.tools.gate import Gate, Question, Refusal
+from vibe.core.tools.gate import ApprovalQuestion, Gate, Refusal
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable
@@ -266,10 +266,10 @@ class ToolExecutor:
         admitted = await self._gate.admit(subject, self._question(item))
         return admitted if isinstance(admitted, Refusal) else (subject, admitted.read_only)
 
-    def _question(self, item: _Pending) -> Question:
+    def _question(self, item: _Pending) -> ApprovalQuestion:
         """The call as a person is asked about it, and as events tell of it."""
         shown, summary = self._mask.inside(item.arguments), self._mask.printed(item.summary)
-        return Question(tool_call_id=item.call.id, arguments=shown, summary=summary, preview=self._preview)
+        return ApprovalQuestion(tool_call_id=item.call.id, arguments=shown, summary=summary, preview=self._preview)
 
     def _preview(self, subject: CallSubject) -> str:
         """What the call would change; nothing of a file that may hold secrets, or that can't be shown."""
@@ -316,7 +316,7 @@ class ToolExecutor:
         is_work = item.paths and not any(".git" in path.parts or path.name == ".gitmodules" for path in item.paths)
         return self._mask.known(content) if is_work else self._mask.printed(content)
 
-    def _show(self, item: _Pending, event: base.ToolStreamEvent) -> None:
+    def _show(self, item: _Pending, event: base.ToolStreamLine) -> None:
         text = self._mask.printed(encodable(event.message))
         self._sink.publish(ToolStreamEvent(tool_call_id=item.call.id, tool=item.name, text=text))
 
@@ -380,7 +380,7 @@ def _changed(item: _Pending, tool: AnyTool, answer: HookAnswer) -> BaseModel:
 
 
 def _summarize(item: _Pending, tool: AnyTool, args: BaseModel) -> None:
-    event = ui.ToolCallEvent(tool_name=item.name, tool_call_id=item.call.id, args=args)
+    event = ui.ToolCallView(tool_name=item.name, tool_call_id=item.call.id, args=args)
     item.summary = encodable(ui.call_summary(tool, event, tool.summarize(args)))
 
 

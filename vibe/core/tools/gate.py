@@ -15,7 +15,7 @@ from vibe.core.errors import VibeError
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools.approvals import ALL_EDITS, Approvals
 from vibe.core.tools.facts import CallSubject, gather
-from vibe.core.tools.permissions import EDIT_TOOLS, READ_ONLY_RULE, ApprovalMode, Decision, Verdict, decide
+from vibe.core.tools.permissions import EDIT_TOOLS, READ_ONLY_RULE, ApprovalMode, PermissionDecision, Ruling, decide
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
 from vibe.core.tools.workspace import Workspace
 
@@ -24,7 +24,7 @@ JUDGING_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ApprovalQuestion:
     """A call as a person is asked about it; ``preview`` makes a diff of what it would change, and reads files for that."""
 
     tool_call_id: str
@@ -60,25 +60,31 @@ class Gate:
         self._confinement = confinement
         self._judging = Lock()
 
-    def decision(self, subject: CallSubject) -> Decision:
+    def decision(self, subject: CallSubject) -> PermissionDecision:
         """What the rules say about a call, before anybody is asked. Reads the file system."""
         return decide(gather(subject, self._workspace, self._approvals, self._confinement))
 
-    async def admit(self, subject: CallSubject, question: Question) -> Refusal | Admission:
+    async def admit(self, subject: CallSubject, question: ApprovalQuestion) -> Refusal | Admission:
         """Whether the call may be. Waits for a person where the decision is to ask and somebody is there."""
         decision = await self._decide_in_time(subject)
-        if decision.verdict is Verdict.ALLOW:
+        if decision.ruling is Ruling.ALLOW:
             return Admission(read_only=decision.rule == READ_ONLY_RULE)
-        if decision.verdict is Verdict.DENY:
+        if decision.ruling is Ruling.DENY:
             return Refusal(by="rule", reason=decision.reason)
         return await self._put(subject, question, decision)
 
-    async def admit_in_full(self, subject: CallSubject, question: Question, lacking: str) -> Refusal | Admission:
+    async def admit_in_full(
+        self, subject: CallSubject, question: ApprovalQuestion, lacking: str
+    ) -> Refusal | Admission:
         """The same for a call that was tried in a read-only sandbox; ``lacking``: what came of it."""
         reason = f"in a read-only sandbox {lacking}"
-        return await self._put(subject, question, Decision(verdict=Verdict.ASK, rule="permission", reason=reason))
+        return await self._put(
+            subject, question, PermissionDecision(ruling=Ruling.ASK, rule="permission", reason=reason)
+        )
 
-    async def _put(self, subject: CallSubject, question: Question, decision: Decision) -> Refusal | Admission:
+    async def _put(
+        self, subject: CallSubject, question: ApprovalQuestion, decision: PermissionDecision
+    ) -> Refusal | Admission:
         """Ask whoever can be asked."""
         if self._approvals.approver is None:
             reason = f"{decision.reason}, and this run can ask no one"
@@ -93,12 +99,12 @@ class Gate:
             request = _request(subject, question, decision, diff)
             return await self._ask(self._approvals.approver, request) or Admission()
 
-    def _edits_pass(self, subject: CallSubject, decision: Decision) -> bool:
+    def _edits_pass(self, subject: CallSubject, decision: PermissionDecision) -> bool:
         """Whether all edits were approved while this call waited for its turn."""
         is_edit = subject.tool.get_name() in EDIT_TOOLS and decision.rule == "permission"
         return is_edit and self._approvals.mode is not ApprovalMode.ASK
 
-    async def _decide_in_time(self, subject: CallSubject) -> Decision:
+    async def _decide_in_time(self, subject: CallSubject) -> PermissionDecision:
         """The decision, made off the event loop; what takes too long to judge is asked about, whatever the mode.
 
         One at a time, first come first served, so that questions come in the order of the calls.
@@ -107,7 +113,7 @@ class Gate:
             with move_on_after(JUDGING_SECONDS):
                 return await to_thread.run_sync(self.decision, subject, abandon_on_cancel=True)
         reason = f"it could not be judged within {JUDGING_SECONDS} s"
-        return Decision(verdict=Verdict.ASK, rule="each_time", reason=reason)
+        return PermissionDecision(ruling=Ruling.ASK, rule="each_time", reason=reason)
 
     async def _ask(self, approver: Approver, request: ApprovalRequest) -> Refusal | None:
         self._sink.publish(
@@ -152,7 +158,9 @@ class Gate:
             self._sink.publish(WarningEvent(code="approval.not_kept", message=message))
 
 
-def _request(subject: CallSubject, question: Question, decision: Decision, diff: str) -> ApprovalRequest:
+def _request(
+    subject: CallSubject, question: ApprovalQuestion, decision: PermissionDecision, diff: str
+) -> ApprovalRequest:
     return ApprovalRequest(
         request_id=uuid4().hex,
         tool_call_id=question.tool_call_id,

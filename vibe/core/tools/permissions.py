@@ -168,7 +168,7 @@ class ApprovalMode(StrEnum):
     ALL = "all"
 
 
-class Verdict(StrEnum):
+class Ruling(StrEnum):
     """What becomes of a call."""
 
     ALLOW = "allow"
@@ -201,15 +201,15 @@ class CallFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """A verdict, the rule it comes from (a stable word) and why, for people."""
+class PermissionDecision:
+    """A ruling, the rule it comes from (a stable word) and why, for people."""
 
-    verdict: Verdict
+    ruling: Ruling
     rule: str
     reason: str
 
 
-def decide(facts: CallFacts) -> Decision:
+def decide(facts: CallFacts) -> PermissionDecision:
     """Whether the call may be."""
     spoken = _denied(facts) or _asked_each_time(facts) or _allowed_by_rule(facts)
     return spoken or _only_reading(_by_mode(_by_default(facts), facts), facts)
@@ -233,34 +233,34 @@ def is_control(path: PurePath) -> bool:
     return any(part in CONTROL_FOLDERS or part.endswith(".git") for part in parts)
 
 
-def _denied(facts: CallFacts) -> Decision | None:
+def _denied(facts: CallFacts) -> PermissionDecision | None:
     """What no mode and no person moves."""
     if facts.hard_denial:
-        return Decision(verdict=Verdict.DENY, rule="hard", reason=facts.hard_denial)
+        return PermissionDecision(ruling=Ruling.DENY, rule="hard", reason=facts.hard_denial)
     if facts.listed is ToolPermission.NEVER:
         reason = f"the denylist of [tools.{facts.tool}] forbids this call{_detail(facts)}"
-        return Decision(verdict=Verdict.DENY, rule="denylist", reason=reason)
+        return PermissionDecision(ruling=Ruling.DENY, rule="denylist", reason=reason)
     if facts.permission is ToolPermission.NEVER:
         reason = f"[tools.{facts.tool}] permission is never"
-        return Decision(verdict=Verdict.DENY, rule="never", reason=reason)
+        return PermissionDecision(ruling=Ruling.DENY, rule="never", reason=reason)
     return None
 
 
-def _asked_each_time(facts: CallFacts) -> Decision | None:
+def _asked_each_time(facts: CallFacts) -> PermissionDecision | None:
     """What no rule, no remembered yes and no mode allows: only a person does, each time."""
-    return Decision(verdict=Verdict.ASK, rule="each_time", reason=facts.must_ask) if facts.must_ask else None
+    return PermissionDecision(ruling=Ruling.ASK, rule="each_time", reason=facts.must_ask) if facts.must_ask else None
 
 
-def _allowed_by_rule(facts: CallFacts) -> Decision | None:
+def _allowed_by_rule(facts: CallFacts) -> PermissionDecision | None:
     if facts.listed is ToolPermission.ALWAYS:
         reason = f"the allowlist of [tools.{facts.tool}] covers this call"
-        return Decision(verdict=Verdict.ALLOW, rule="allowlist", reason=reason)
+        return PermissionDecision(ruling=Ruling.ALLOW, rule="allowlist", reason=reason)
     if facts.remembered:
-        return Decision(verdict=Verdict.ALLOW, rule="remembered", reason="the same was approved before")
+        return PermissionDecision(ruling=Ruling.ALLOW, rule="remembered", reason="the same was approved before")
     return None
 
 
-def _by_default(facts: CallFacts) -> Decision:
+def _by_default(facts: CallFacts) -> PermissionDecision:
     """What holds without any mode."""
     questions = (
         ("sensitive", facts.sensitive, "may hold secrets"),
@@ -269,32 +269,32 @@ def _by_default(facts: CallFacts) -> Decision:
     )
     for rule, paths, why in questions:
         if paths:
-            return Decision(verdict=Verdict.ASK, rule=rule, reason=f"{', '.join(paths)} {why}")
+            return PermissionDecision(ruling=Ruling.ASK, rule=rule, reason=f"{', '.join(paths)} {why}")
     if facts.permission is ToolPermission.ALWAYS:
         reason = f"[tools.{facts.tool}] permission is always"
-        return Decision(verdict=Verdict.ALLOW, rule="permission", reason=reason)
+        return PermissionDecision(ruling=Ruling.ALLOW, rule="permission", reason=reason)
     reason = f"{facts.tool} needs your approval{_detail(facts)}"
-    return Decision(verdict=Verdict.ASK, rule="permission", reason=reason)
+    return PermissionDecision(ruling=Ruling.ASK, rule="permission", reason=reason)
 
 
 def _detail(facts: CallFacts) -> str:
     return f" ({facts.detail})" if facts.detail else ""
 
 
-def _only_reading(decision: Decision, facts: CallFacts) -> Decision:
+def _only_reading(decision: PermissionDecision, facts: CallFacts) -> PermissionDecision:
     """What can't do harm need not be asked about."""
-    if decision.verdict is not Verdict.ASK or decision.rule != "permission" or not facts.read_only:
+    if decision.ruling is not Ruling.ASK or decision.rule != "permission" or not facts.read_only:
         return decision
     reason = f"it runs in a read-only sandbox{_detail(facts)}"
-    return Decision(verdict=Verdict.ALLOW, rule=READ_ONLY_RULE, reason=reason)
+    return PermissionDecision(ruling=Ruling.ALLOW, rule=READ_ONLY_RULE, reason=reason)
 
 
-def _by_mode(decision: Decision, facts: CallFacts) -> Decision:
+def _by_mode(decision: PermissionDecision, facts: CallFacts) -> PermissionDecision:
     """The mode's answer to what would be asked."""
-    if decision.verdict is not Verdict.ASK or facts.mode is ApprovalMode.ASK or decision.rule in CLOSED_RULES:
+    if decision.ruling is not Ruling.ASK or facts.mode is ApprovalMode.ASK or decision.rule in CLOSED_RULES:
         return decision
     if facts.mode is ApprovalMode.ALL:
-        return Decision(verdict=Verdict.ALLOW, rule="mode", reason="everything that would be asked is approved")
+        return PermissionDecision(ruling=Ruling.ALLOW, rule="mode", reason="everything that would be asked is approved")
     if facts.tool in EDIT_TOOLS and decision.rule == "permission":
-        return Decision(verdict=Verdict.ALLOW, rule="mode", reason="edits inside the workspace are approved")
+        return PermissionDecision(ruling=Ruling.ALLOW, rule="mode", reason="edits inside the workspace are approved")
     return decision

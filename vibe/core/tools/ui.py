@@ -12,7 +12,7 @@ Result_co = TypeVar("Result_co", bound=BaseModel, covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCallEvent:
+class ToolCallView:
     """A call as its tool's display sees it, arguments parsed; what goes on the wire is ``ipc.events.ToolCallEvent``."""
 
     tool_name: str
@@ -21,13 +21,17 @@ class ToolCallEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolResultEvent:
+class ToolResultView:
     """A result as its tool's display sees it: ``result``, or else ``error``."""
 
     tool_name: str
     tool_call_id: str
     result: BaseModel | None = None
     error: str | None = None
+
+
+ToolCallEvent, ToolResultEvent = ToolCallView, ToolResultView
+"""The same as Mistral Vibe calls them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +56,12 @@ class ToolUIData(Protocol[Args_co, Result_co]):
     """A tool that words its own calls and results."""
 
     @classmethod
-    def get_call_display(cls, event: ToolCallEvent) -> ToolCallDisplay:
+    def get_call_display(cls, event: ToolCallView) -> ToolCallDisplay:
         """The call."""
         ...
 
     @classmethod
-    def get_result_display(cls, event: ToolResultEvent) -> ToolResultDisplay:
+    def get_result_display(cls, event: ToolResultView) -> ToolResultDisplay:
         """How it ended."""
         ...
 
@@ -67,14 +71,14 @@ class ToolUIData(Protocol[Args_co, Result_co]):
         ...
 
 
-def call_summary(tool: Any, event: ToolCallEvent, default: str) -> str:
+def call_summary(tool: Any, event: ToolCallView, default: str) -> str:
     """The tool's own wording of a call, else ``default``."""
     if not isinstance(tool, ToolUIData):
         return default
     return tool.get_call_display(event).summary
 
 
-def result_display(tool: Any, event: ToolResultEvent, default: str) -> ToolResultDisplay:
+def result_display(tool: Any, event: ToolResultView, default: str) -> ToolResultDisplay:
     """The tool's own wording of a result, else the first line of its text."""
     if event.error is None and isinstance(tool, ToolUIData):
         return tool.get_result_display(event)

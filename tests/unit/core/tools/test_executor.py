@@ -229,7 +229,7 @@ def loud(text: str) -> type[base.BaseTool[Any, Any, Any, Any]]:
             return ()
 
         async def run(self, args: Any, ctx: base.InvokeContext) -> Any:  # noqa: ARG002  the shape of a tool
-            yield base.ToolStreamEvent(tool_name="say", message="speaking", tool_call_id=ctx.tool_call_id)
+            yield base.ToolStreamLine(tool_name="say", message="speaking", tool_call_id=ctx.tool_call_id)
             yield base.TextResult(text=text)
 
     return Say

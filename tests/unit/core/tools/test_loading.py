@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from vibe.core.config.models import VibeConfig
-from vibe.core.tools.base import BaseTool, InvokeContext, TextResult, ToolStreamEvent
+from vibe.core.tools.base import BaseTool, InvokeContext, TextResult, ToolStreamLine
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.workspace import ReadTracker, Workspace
@@ -20,7 +20,7 @@ from vibe.core.tools.workspace import ReadTracker, Workspace
 FULL = """
     from collections.abc import AsyncGenerator
     from pydantic import BaseModel
-    from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolStreamEvent
+    from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolStreamLine
 
     class CountArgs(BaseModel):
         text: str
@@ -40,10 +40,10 @@ FULL = """
 
         async def run(
             self, args: CountArgs, ctx: InvokeContext | None = None
-        ) -> AsyncGenerator[ToolStreamEvent | CountResult, None]:
+        ) -> AsyncGenerator[ToolStreamLine | CountResult, None]:
             self.state.calls += 1
             call_id = ctx.tool_call_id if ctx else ""
-            yield ToolStreamEvent(tool_name="word_count", message="counting", tool_call_id=call_id)
+            yield ToolStreamLine(tool_name="word_count", message="counting", tool_call_id=call_id)
             yield CountResult(words=len(args.text.split()) + self.config.bonus, calls=self.state.calls)
 """
 RETURNING = """
@@ -223,7 +223,7 @@ def test_the_full_shape_streams_and_ends_with_a_result(tools: Path) -> None:
     tool = manager(tools, tools={"word_count": {"bonus": 10}}).get("word_count")
     first = outcome(tool, context(tools), text="one two")
     second = outcome(tool, text="one")
-    assert isinstance(first[0], ToolStreamEvent)
+    assert isinstance(first[0], ToolStreamLine)
     assert (first[0].message, first[0].tool_call_id) == ("counting", "c1")
     assert first[1].model_dump() == {"words": 12, "calls": 1}
     assert tool.format_result(second[1]) == "words: 11\ncalls: 2"
@@ -491,7 +491,7 @@ def test_a_stream_without_a_result_is_an_error(tools: Path) -> None:
     source = CLASS + "    async def run(self, args):\n        for _ in ():\n            yield R(y=1)\n"
     (tools / "t.py").write_text(source)
     tool = manager(tools).get("t")
-    shown: list[ToolStreamEvent] = []
+    shown: list[ToolStreamLine] = []
     with pytest.raises(ToolError, match="t ended without a result"):
         anyio.run(tool.execute, tool.parse({"x": 1}), None, shown.append)
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from vibe.core.tools.base import ToolPermission
-from vibe.core.tools.permissions import ApprovalMode, CallFacts, Verdict, decide, is_control, is_sensitive
+from vibe.core.tools.permissions import ApprovalMode, CallFacts, Ruling, decide, is_control, is_sensitive
 
 ALWAYS, ASK, NEVER = ToolPermission.ALWAYS, ToolPermission.ASK, ToolPermission.NEVER
 MODES = tuple(ApprovalMode)
@@ -23,9 +23,9 @@ def facts(tool: str = "bash", permission: ToolPermission = ASK) -> CallFacts:
 class Case:
     name: str
     facts: CallFacts
-    verdicts: str
+    rulings: str
     rule: str
-    """``verdicts``: one letter for each of the modes ask, edits, all: (a)llow, (q)uestion, (d)eny.
+    """``rulings``: one letter for each of the modes ask, edits, all: (a)llow, (q)uestion, (d)eny.
 
     ``rule`` is the one that speaks in mode ask.
     """
@@ -70,17 +70,17 @@ CASES = (
     Case("hard beats denylist", replace(facts(), hard_denial="no", listed=NEVER), "ddd", "hard"),
     Case("hard edit", replace(facts("write_file"), hard_denial="not claimed"), "ddd", "hard"),
 )
-LETTERS = {"a": Verdict.ALLOW, "q": Verdict.ASK, "d": Verdict.DENY}
+LETTERS = {"a": Ruling.ALLOW, "q": Ruling.ASK, "d": Ruling.DENY}
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
 def test_the_first_rule_that_speaks_decides(case: Case, mode: ApprovalMode) -> None:
     decision = decide(replace(case.facts, mode=mode))
-    expected = LETTERS[case.verdicts[MODES.index(mode)]]
-    asked_first = LETTERS[case.verdicts[0]] is Verdict.ASK
-    assert decision.verdict is expected
-    assert decision.rule == ("mode" if asked_first and expected is Verdict.ALLOW else case.rule)
+    expected = LETTERS[case.rulings[MODES.index(mode)]]
+    asked_first = LETTERS[case.rulings[0]] is Ruling.ASK
+    assert decision.ruling is expected
+    assert decision.rule == ("mode" if asked_first and expected is Ruling.ALLOW else case.rule)
     assert decision.reason
 
 
@@ -115,23 +115,23 @@ def everything() -> list[CallFacts]:
 
 def test_a_mode_never_moves_a_denial_and_never_adds_one() -> None:
     for case in everything():
-        asked = decide(case).verdict
+        asked = decide(case).ruling
         for mode in (ApprovalMode.EDITS, ApprovalMode.ALL):
-            widened = decide(replace(case, mode=mode)).verdict
-            assert (widened is Verdict.DENY) is (asked is Verdict.DENY)
-            assert widened is Verdict.ALLOW or widened is asked
+            widened = decide(replace(case, mode=mode)).ruling
+            assert (widened is Ruling.DENY) is (asked is Ruling.DENY)
+            assert widened is Ruling.ALLOW or widened is asked
 
 
 def test_mode_all_asks_only_about_what_is_closed() -> None:
     for case in everything():
         decision = decide(replace(case, mode=ApprovalMode.ALL))
-        assert decision.verdict is not Verdict.ASK or decision.rule in {"sensitive", "outside"}
+        assert decision.ruling is not Ruling.ASK or decision.rule in {"sensitive", "outside"}
 
 
 def test_deny_rules_and_never_hold_whatever_else_is_said() -> None:
     for case in everything():
         if case.listed is NEVER or case.permission is NEVER or case.hard_denial:
-            assert decide(replace(case, mode=ApprovalMode.ALL)).verdict is Verdict.DENY
+            assert decide(replace(case, mode=ApprovalMode.ALL)).ruling is Ruling.DENY
 
 
 @pytest.mark.parametrize(

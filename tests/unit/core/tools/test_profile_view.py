@@ -16,7 +16,7 @@ from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, TextRe
 from vibe.core.tools.facts import subject_of
 from vibe.core.tools.gate import Gate
 from vibe.core.tools.manager import ToolManager, ToolSources
-from vibe.core.tools.permissions import ApprovalMode, Verdict
+from vibe.core.tools.permissions import ApprovalMode, Ruling
 from vibe.core.tools.profile_view import profile_view, unattended
 from vibe.core.tools.questions import Choice
 from vibe.core.tools.shell.policy import DEFAULT_ALLOWED
@@ -179,5 +179,5 @@ def test_a_safe_agent_that_names_bash_has_one_that_only_reads(
     bash, workspace = view.get("bash"), Workspace(root=tmp_path)
     subject = subject_of(bash, bash.parse({"command": line}), workspace)
     decision = Gate(workspace, Approvals(mode), MemorySink()).decision(subject)
-    assert decision.verdict is (Verdict.ALLOW if allowed else Verdict.DENY)
+    assert decision.ruling is (Ruling.ALLOW if allowed else Ruling.DENY)
     assert allowed or "only reads" in decision.reason

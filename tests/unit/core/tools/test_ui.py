@@ -8,9 +8,9 @@ from tests.fakes.tools import Peek, SaveArgs
 from vibe.core.tools.base import BaseToolState, TextResult
 from vibe.core.tools.ui import (
     ToolCallDisplay,
-    ToolCallEvent,
+    ToolCallView,
     ToolResultDisplay,
-    ToolResultEvent,
+    ToolResultView,
     ToolUIData,
     call_summary,
     result_display,
@@ -21,13 +21,13 @@ class Worded(Peek, ToolUIData[SaveArgs, TextResult]):
     """Words its calls itself."""
 
     @classmethod
-    def get_call_display(cls, event: ToolCallEvent) -> ToolCallDisplay:
+    def get_call_display(cls, event: ToolCallView) -> ToolCallDisplay:
         return ToolCallDisplay(
             summary=f"Looking at {event.args.path}" if isinstance(event.args, SaveArgs) else "Looking"
         )
 
     @classmethod
-    def get_result_display(cls, event: ToolResultEvent) -> ToolResultDisplay:
+    def get_result_display(cls, event: ToolResultView) -> ToolResultDisplay:
         found = event.result.text if isinstance(event.result, TextResult) else "?"
         return ToolResultDisplay(success=True, message=f"Saw {found}", warnings=["small"])
 
@@ -36,13 +36,13 @@ class Worded(Peek, ToolUIData[SaveArgs, TextResult]):
         return "Looking"
 
 
-def ended(result: BaseModel | None = None, error: str | None = None) -> ToolResultEvent:
-    return ToolResultEvent(tool_name="t", tool_call_id="c", result=result, error=error)
+def ended(result: BaseModel | None = None, error: str | None = None) -> ToolResultView:
+    return ToolResultView(tool_name="t", tool_call_id="c", result=result, error=error)
 
 
 WORDED = Worded.from_config(Worded.config_class()())
 PLAIN = Peek(Peek.config_class()(), BaseToolState())  # pyright: ignore[reportArgumentType]  its own config class
-CALL = ToolCallEvent(tool_name="t", tool_call_id="c", args=SaveArgs(path="a.txt"))
+CALL = ToolCallView(tool_name="t", tool_call_id="c", args=SaveArgs(path="a.txt"))
 
 
 def test_a_tool_words_its_own_calls_and_results() -> None:

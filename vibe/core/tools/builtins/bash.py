@@ -22,7 +22,7 @@ from vibe.core.tools.base import (
     InvokeContext,
     ToolError,
     ToolPermission,
-    ToolStreamEvent,
+    ToolStreamLine,
 )
 from vibe.core.tools.errors import ReadOnlyRefusedError
 from vibe.core.tools.process.confined import ShellCommand, shell_command
@@ -157,7 +157,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             return prompt
         return prompt.replace(AFRESH, (PROMPTS / "bash_stateful.md").read_text(encoding="utf-8").strip())
 
-    async def run(self, args: BashArgs, ctx: InvokeContext) -> AsyncGenerator[ToolStreamEvent | BashResult, None]:
+    async def run(self, args: BashArgs, ctx: InvokeContext) -> AsyncGenerator[ToolStreamLine | BashResult, None]:
         """Run it to its end, showing what it prints on the way.
 
         Raises:
@@ -181,7 +181,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         try:
             while (text := await running.next_output()) is not None:
                 if text:
-                    yield ToolStreamEvent(tool_name=self.get_name(), message=text, tool_call_id=ctx.tool_call_id)
+                    yield ToolStreamLine(tool_name=self.get_name(), message=text, tool_call_id=ctx.tool_call_id)
         finally:
             await running.stop()
             aside = await line.shell.put_aside()

@@ -18,14 +18,14 @@ from vibe.core.tools.base import (
     BaseToolState,
     InvokeContext,
     ToolPermission,
-    ToolStreamEvent,
+    ToolStreamLine,
 )
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.mcp.connection import ServerConnection
 from vibe.core.tools.mcp.remote import RemoteTool
 from vibe.core.tools.mcp.results import MCPToolResult, ResultReader
-from vibe.core.tools.ui import ToolCallDisplay, ToolCallEvent, ToolResultDisplay, ToolResultEvent
+from vibe.core.tools.ui import ToolCallDisplay, ToolCallView, ToolResultDisplay, ToolResultView
 
 PROGRESS_WAITING = 64
 """Progress notes that wait to be shown; what comes when that many wait is dropped."""
@@ -116,9 +116,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
     server: ClassVar[ServerConnection]
     background: ClassVar[CallTasks]
 
-    async def run(
-        self, args: McpArguments, ctx: InvokeContext
-    ) -> AsyncGenerator[ToolStreamEvent | MCPToolResult, None]:
+    async def run(self, args: McpArguments, ctx: InvokeContext) -> AsyncGenerator[ToolStreamLine | MCPToolResult, None]:
         """Call the remote tool, showing its progress.
 
         Raises:
@@ -130,7 +128,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
         self.background.start_call(call)
         try:
             async for note in call.notes:
-                yield ToolStreamEvent(tool_name=name, message=note, tool_call_id=ctx.tool_call_id)
+                yield ToolStreamLine(tool_name=name, message=note, tool_call_id=ctx.tool_call_id)
             result = await call.result()
         finally:
             await call.abandon()
@@ -184,7 +182,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
     # --- how it looks ---
 
     @classmethod
-    def get_call_display(cls, event: ToolCallEvent) -> ToolCallDisplay:
+    def get_call_display(cls, event: ToolCallView) -> ToolCallDisplay:
         """The call, and its arguments for those who open it."""
         given = event.args.root if isinstance(event.args, McpArguments) else {}
         line = " ".join(f"{cls.proxy_name} {json.dumps(given, ensure_ascii=False, default=str)}".split())
@@ -192,7 +190,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
         return ToolCallDisplay(short, json.dumps(given, ensure_ascii=False, indent=2, default=str))
 
     @classmethod
-    def get_result_display(cls, event: ToolResultEvent) -> ToolResultDisplay:
+    def get_result_display(cls, event: ToolResultView) -> ToolResultDisplay:
         """The first line of the answer."""
         text = event.error or (event.result.text if isinstance(event.result, MCPToolResult) else "")
         return ToolResultDisplay(success=event.error is None, message=next(iter(text.strip().splitlines()), ""))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vibe.core.tools.base import BaseTool, InvokeContext, ToolStreamEvent
+from vibe.core.tools.base import BaseTool, InvokeContext, ToolStreamLine
 from vibe.core.tools.workspace import ReadTracker, Workspace
 
 PATH = os.environ["PATH"]
@@ -35,7 +35,7 @@ class Caller:
         )
 
     async def call(self, tool: BaseTool[Any, Any, Any, Any], **arguments: Any) -> Any:
-        def show(event: ToolStreamEvent) -> None:
+        def show(event: ToolStreamLine) -> None:
             self.shown.append(event.message)
 
         return await tool.execute(tool.parse(arguments), self.context(), show)
