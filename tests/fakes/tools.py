@@ -15,6 +15,7 @@ from vibe.core.config.models import VibeConfig
 from vibe.core.messages import ToolCall, ToolMessage
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import (
+    Assessment,
     BaseTool,
     BaseToolConfig,
     BaseToolState,
@@ -116,8 +117,8 @@ class SaveArgs(BaseModel):
 class Save(BaseTool[SaveArgs, TextResult, BaseToolConfig, BaseToolState]):
     """Asks before it writes a file."""
 
-    def accesses(self, args: SaveArgs) -> tuple[PathAccess, ...]:
-        return (PathAccess(path=args.path, write=True),)
+    def assess(self, args: SaveArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of a tool
+        return Assessment(paths=(PathAccess(path=args.path, write=True),))
 
     async def run(self, args: SaveArgs, ctx: InvokeContext) -> TextResult:
         path = await anyio.to_thread.run_sync(ctx.workspace.writable, args.path)
@@ -130,8 +131,8 @@ class Peek(BaseTool[SaveArgs, TextResult, Allowed, BaseToolState]):
 
     read_only = True
 
-    def accesses(self, args: SaveArgs) -> tuple[PathAccess, ...]:
-        return (PathAccess(path=args.path),)
+    def assess(self, args: SaveArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of a tool
+        return Assessment(paths=(PathAccess(path=args.path),))
 
     async def run(self, args: SaveArgs, ctx: InvokeContext) -> TextResult:
         path = await anyio.to_thread.run_sync(ctx.workspace.readable, args.path)

@@ -12,7 +12,7 @@ from vibe.app.engine.build import EngineRequest, build_engine
 from vibe.app.engine.host import Host
 from vibe.core.errors import UsageError
 from vibe.core.tools.errors import NoSuchToolError, PathError, ToolArgumentsError
-from vibe.core.tools.facts import AnyTool, subject_of
+from vibe.core.tools.facts import AnyTool
 from vibe.core.tools.gate import Gate
 from vibe.core.tools.permissions import ApprovalMode, PermissionDecision, Ruling
 from vibe.core.tools.profile_view import profile_view
@@ -59,10 +59,10 @@ class PermissionCheck:
         """
         args = self._tool.parse(self._arguments(given))
         try:
-            subject = subject_of(self._tool, args, self._workspace)
+            _, decision = self._gate.judge(self._tool, args)
         except PathError as error:
             return PermissionDecision(ruling=Ruling.DENY, rule="path", reason=str(error))
-        return self._gate.decision(subject)
+        return decision
 
     def _arguments(self, given: str | Mapping[str, Any]) -> Mapping[str, Any]:
         if not isinstance(given, str):

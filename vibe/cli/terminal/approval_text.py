@@ -7,7 +7,6 @@ import re
 import unicodedata
 from typing import Any
 
-from vibe.core.tools.permissions import EDIT_TOOLS
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
 
 PREVIEW_LINES = 20
@@ -64,14 +63,14 @@ def _why(request: ApprovalRequest) -> str:
 
 def prompt_of(request: ApprovalRequest) -> str:
     """Return what can be answered."""
-    return EDIT_PROMPT if _is_edit(request) else PROMPT
+    return EDIT_PROMPT if request.is_edit else PROMPT
 
 
 def parse_answer(line: str, request: ApprovalRequest) -> ApprovalAnswer | None:
     """y, s, e (to an edit), a, n or ``n`` and a reason; None if it is none of them."""
     word, _, reason = line.strip().partition(" ")
     match word.casefold():
-        case "e" | "edits" if _is_edit(request):
+        case "e" | "edits" if request.is_edit:
             return ApprovalAnswer(allow=True, scope=ApprovalScope.EDITS) if not reason else None
         case "y" | "yes":
             return ApprovalAnswer(allow=True) if not reason else None
@@ -83,10 +82,6 @@ def parse_answer(line: str, request: ApprovalRequest) -> ApprovalAnswer | None:
             return ApprovalAnswer(allow=False, reason=reason.strip())
         case _:
             return None
-
-
-def _is_edit(request: ApprovalRequest) -> bool:
-    return request.tool in EDIT_TOOLS and request.rule == "permission"
 
 
 def visible(text: str) -> str:

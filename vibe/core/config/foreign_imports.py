@@ -33,7 +33,8 @@ HERE: Mapping[str, str] = MappingProxyType({
 """Names that mean the same here, and the module that defines them."""
 
 RUN = "start an agent with `vibe -p PROMPT --output json`"
-ASKED = "a tool is asked about before it runs, by its permission, its lists and what its `accesses` and `must_ask` say"
+ASKED = "a tool is asked about before it runs, by its permission, its lists and what its `assess` says"
+ASSESS = "`resolve_permission` may return a ToolPermission; `assess` returns an Assessment of vibe.core.tools.base"
 EVENTS = "what a run announces is in ipc.events, and `vibe events` prints it"
 MODELS = "ModelCatalog of vibe.core.llm.factory makes them"
 INSTEAD: Mapping[str, str] = MappingProxyType({
@@ -61,6 +62,7 @@ INSTEAD: Mapping[str, str] = MappingProxyType({
     **dict.fromkeys(
         ("SubAgent", "SubAgentConfig"), "a step of a plan is done by a subagent, as the tool `task` starts them"
     ),
+    **dict.fromkeys(("PermissionContext", "PermissionScope", "RequiredPermission"), ASSESS),
     "APIToolFormatHandler": "ToolManager.schemas of vibe.core.tools.manager has what a model is offered",
     "ToolUIDataAdapter": "call_summary and result_display of vibe.core.tools.ui word calls and results",
     "UserInputCallback": "ctx.user_input_callback is a UserInput of vibe.core.tools.questions",
@@ -76,6 +78,7 @@ MODULES: Mapping[str, str] = MappingProxyType({
     "vibe.core.llm.types": "vibe.core.llm.port has what a model takes and gives",
     "vibe.core.planner": INSTEAD["PlannerAgent"],
     "vibe.core.programmatic": RUN,
+    "vibe.core.tools.models": ASSESS,
     "vibe.core.subagent": INSTEAD["SubAgent"],
 })
 """Modules that are not here."""

@@ -17,7 +17,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -30,7 +29,8 @@ from vibe.core.messages import Image
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.skills.desk import SkillDesk
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
-from vibe.core.tools.permissions import Assessment, Denial, ToolPermission
+from vibe.core.tools.mistral_hooks import MistralHooks, assess_by_hooks
+from vibe.core.tools.permissions import Assessment, Denial, PathAccess, ToolPermission
 from vibe.core.tools.ports import SubagentSpawner
 from vibe.core.tools.process.background import BackgroundCommands
 from vibe.core.tools.questions import UserInput
@@ -106,14 +106,6 @@ class TextResult(BaseModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PathAccess:
-    """A path a call touches, as the call wrote it."""
-
-    path: str
-    write: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InvokeContext:
     """What a tool gets to work with in one call.
 
@@ -151,20 +143,22 @@ Config = TypeVar("Config", bound=BaseToolConfig)
 State = TypeVar("State", bound=BaseToolState)
 
 
-class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one interface for tools of any origin
-    """A tool. ``BaseTool[Config]`` is short for arguments from the signature, a text result and no state.
-
-    ``read_only`` tools of one turn run side by side, and ``safe`` agents have no others; nor have they any that
-    ``uses_network``. ``interactive`` tools exist only where a person can answer. A tool that ``ends_work`` is given to an
-    agent by the host and can't be taken away by a skill.
-    """
+class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one interface for tools of any origin
+    """A tool. ``BaseTool[Config]`` is short for arguments from the signature, a text result and no state."""
 
     description: ClassVar[str] = ""
     read_only: ClassVar[bool] = False
+    """Calls of one turn run side by side; ``safe`` agents have no other tools."""
+    edits_files: ClassVar[bool] = False
+    """It writes the files that ``assess`` names and does nothing else: who approves all edits approves its calls."""
     uses_network: ClassVar[bool] = False
+    """``safe`` agents do without it."""
     interactive: ClassVar[bool] = False
+    """It exists only where a person can answer."""
     ends_work: ClassVar[bool] = False
-    unsandboxed_arguments: ClassVar[type[BaseModel] | None] = None  # where the sandbox is turned off
+    """The host gives it to an agent, and no skill takes it away."""
+    unsandboxed_arguments: ClassVar[type[BaseModel] | None] = None
+    """Its arguments where the sandbox is turned off, if they differ."""
 
     def __init__(self, config: Config, state: State) -> None:
         self.config = config
@@ -249,50 +243,12 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one
 
     # --- what a call of it means ---
 
-    def check_allowlist_denylist(self, args: Args) -> ToolPermission | None:
-        """NEVER if the deny list matches, ALWAYS if the allow list covers the whole call, None if neither.
+    def assess(self, args: Args, workspace: Workspace) -> Assessment:  # noqa: ARG002  for tools with paths to follow
+        """Judge a call: what it touches and what the tool's own rules say. Asked once a call; may read the file system.
 
-        This default compares the text arguments. Paths named by ``accesses`` are compared by the executor, resolved,
-        where ``./`` and links can't hide them.
+        This default compares the text arguments with the lists. A tool that works on files names their paths.
         """
-        if self.accesses(args):
-            return None
-        texts = [value for value in keyword_values(args).values() if isinstance(value, str)]
-        if any(fnmatchcase(text, glob) for text in texts for glob in self.config.denylist):
-            return ToolPermission.NEVER
-        if texts and all(any(fnmatchcase(text, glob) for glob in self.config.allowlist) for text in texts):
-            return ToolPermission.ALWAYS
-        return None
-
-    def check_in_workspace(self, args: Args, workspace: Workspace) -> ToolPermission | None:  # noqa: ARG002  see Bash
-        """The same where it matters what the names in the call stand for there: links, globs, folders."""
-        return self.check_allowlist_denylist(args)
-
-    def must_ask(self, args: Args) -> str:  # noqa: ARG002  overridden by tools that know better
-        """Why a person must say yes to this very call, whatever else was approved; empty: nobody need."""
-        return ""
-
-    def reason_in_workspace(self, args: Args, workspace: Workspace) -> str:  # noqa: ARG002  as check_in_workspace
-        """``permission_reason`` where it matters what the names in the call stand for."""
-        return self.permission_reason(args)
-
-    def assess(self, args: Args, workspace: Workspace) -> Assessment:
-        """All that the tool's own rules say about a call; for tools that would else work it out several times."""
-        listed = self.check_in_workspace(args, workspace)
-        reason = "" if listed is ToolPermission.ALWAYS else self.reason_in_workspace(args, workspace)
-        return Assessment(listed=listed, reason=reason, must_ask=self.must_ask(args))
-
-    def accesses(self, args: Args) -> tuple[PathAccess, ...]:  # noqa: ARG002  overridden by tools with paths
-        """The paths the call touches."""
-        return ()
-
-    def approval_keys(self, args: Args) -> tuple[str, ...]:  # noqa: ARG002  overridden by tools that know better
-        """What a lasting yes to the call covers (an argv prefix); empty: its resolved paths, else its exact arguments."""
-        return ()
-
-    def permission_reason(self, args: Args) -> str:  # noqa: ARG002  overridden by tools that know better
-        """Why the call is refused or needs a yes, as a phrase ("curl reaches the network"); empty: the rule says it all."""
-        return ""
+        return assess_by_hooks(self, args)
 
     def summarize(self, args: Args) -> str:
         """The call on one line, for people: ``write_file src/a.py``."""

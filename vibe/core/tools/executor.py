@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from anyio import Lock, Semaphore, create_task_group, to_thread
+from anyio import Semaphore, create_task_group
 from pydantic import BaseModel
 
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
@@ -23,8 +23,8 @@ from vibe.core.tools import base, ui
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.arguments import parse_arguments
 from vibe.core.tools.errors import ReadOnlyRefusedError, ToolError
-from vibe.core.tools.facts import AnyTool, CallSubject, subject_of
-from vibe.core.tools.gate import ApprovalQuestion, Gate, Refusal
+from vibe.core.tools.facts import AnyTool, CallSubject
+from vibe.core.tools.gate import Admission, ApprovalQuestion, Gate, Refusal
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable
@@ -146,7 +146,6 @@ class ToolExecutor:
         ask = self._callbacks.user_input
         self._ask = None if ask is None else AnnouncedInput(ask, sink, approvals.queue)
         self._reads = ReadTracker()
-        self._resolving = Lock()
 
     async def run_all(self, calls: Sequence[ToolCall], record: Callable[[ToolMessage], None]) -> ToolBatch:
         """Run the calls of one answer; ``record`` gets each message in call order, as soon as those before it are known.
@@ -245,10 +244,10 @@ class ToolExecutor:
             admitted = await self._admit(item, item.tool, item.args)  # a hook allows nothing: this is another call
             if isinstance(admitted, Refusal):
                 return "denied", self._deny(item, admitted)
-        subject, is_read_only = admitted
+        subject = admitted.subject
         item.paths = tuple(access.path for access in subject.accesses)
         try:
-            content = await self._run(item, item.tool, self._context(item, subject, read_only=is_read_only))
+            content = await self._run(item, item.tool, self._context(item, subject, read_only=admitted.read_only))
         except ReadOnlyRefusedError as error:
             again = await self._gate.admit_in_full(subject, self._question(item), error.lacking)
             if isinstance(again, Refusal):
@@ -256,15 +255,12 @@ class ToolExecutor:
             content = await self._run(item, item.tool, self._context(item, subject, read_only=False))
         return "ok", content + _note(item, answer)
 
-    async def _admit(self, item: _Pending, tool: AnyTool, args: BaseModel) -> tuple[CallSubject, bool] | Refusal:
-        """What the call is about and whether it may only read, once it may be run; else why it may not."""
+    async def _admit(self, item: _Pending, tool: AnyTool, args: BaseModel) -> Admission | Refusal:
+        """Wait until the call may be run, or say why it may not."""
         restriction = None if tool.ends_work else self._guidance.restriction(item.name, item.arguments)
         if restriction is not None:
             return Refusal(by="rule", reason=restriction)
-        async with self._resolving:
-            subject = await to_thread.run_sync(subject_of, tool, args, self._workspace, abandon_on_cancel=True)
-        admitted = await self._gate.admit(subject, self._question(item))
-        return admitted if isinstance(admitted, Refusal) else (subject, admitted.read_only)
+        return await self._gate.admit(tool, args, self._question(item))
 
     def _question(self, item: _Pending) -> ApprovalQuestion:
         """The call as a person is asked about it, and as events tell of it."""
@@ -272,8 +268,8 @@ class ToolExecutor:
         return ApprovalQuestion(tool_call_id=item.call.id, arguments=shown, summary=summary, preview=self._preview)
 
     def _preview(self, subject: CallSubject) -> str:
-        """What the call would change; nothing of a file that may hold secrets, or that can't be shown."""
-        if any(access.secret for access in subject.accesses):
+        """Show what the call would change; nothing of a file that may hold secrets, or that can't be shown."""
+        if not subject.is_judged or any(access.secret for access in subject.accesses):
             return ""
         try:
             return self._mask.printed(encodable(subject.tool.preview(subject.args, subject.granted(self._workspace))))

@@ -7,16 +7,17 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from pydantic import BaseModel
 
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.base import BaseTool, PathAccess, ToolPermission
+from vibe.core.tools.base import BaseTool
 from vibe.core.tools.bounds import any_matches, glob_matches
 from vibe.core.tools.errors import PathSealedError
-from vibe.core.tools.permissions import CallFacts, is_control, is_sensitive
+from vibe.core.tools.mistral_hooks import narrowed
+from vibe.core.tools.permissions import Assessment, CallFacts, PathAccess, ToolPermission, is_control, is_sensitive
 from vibe.core.tools.workspace import Workspace
 
 AnyTool: TypeAlias = BaseTool[Any, Any, Any, Any]
@@ -42,12 +43,22 @@ class ResolvedAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSubject:
-    """A call in the light of a workspace; ``keys`` are what a lasting yes to it covers."""
+    """A call in the light of a workspace; ``keys`` are what a lasting yes to it covers.
+
+    ``is_judged`` false: it took too long to judge, so nothing is known of what it touches.
+    """
 
     tool: AnyTool
     args: BaseModel
-    accesses: tuple[ResolvedAccess, ...]
-    keys: tuple[str, ...]
+    own: Assessment
+    accesses: tuple[ResolvedAccess, ...] = ()
+    keys: tuple[str, ...] = ()
+    is_judged: bool = True
+
+    @property
+    def is_edit(self) -> bool:
+        """Return whether it does nothing but write the files it names."""
+        return self.tool.edits_files and bool(self.accesses)
 
     def granted(self, workspace: Workspace) -> Workspace:
         """The workspace in which this call, once allowed, can reach its paths."""
@@ -58,13 +69,18 @@ class CallSubject:
 
 
 def subject_of(tool: AnyTool, args: BaseModel, workspace: Workspace) -> CallSubject:
-    """Resolve the paths of a call.
+    """Have the tool judge a call, once, and resolve the paths it names. Reads the file system.
 
     Raises:
         PathError: one of them leads nowhere.
+        ToolError: the call can't be judged.
     """
-    accesses = tuple(_resolved(access, workspace) for access in tool.accesses(args))
-    return CallSubject(tool=tool, args=args, accesses=accesses, keys=_keys(tool, args, accesses, workspace))
+    own = tool.assess(args, workspace)
+    if type(tool).assess is not cast("Any", BaseTool).assess:
+        own = narrowed(tool, args, own)
+    accesses = tuple(_resolved(access, workspace) for access in own.paths)
+    keys = _keys(tool.get_name(), args, own, accesses, workspace)
+    return CallSubject(tool=tool, args=args, own=own, accesses=accesses, keys=keys)
 
 
 def _resolved(access: PathAccess, workspace: Workspace) -> ResolvedAccess:
@@ -85,9 +101,8 @@ def _resolved(access: PathAccess, workspace: Workspace) -> ResolvedAccess:
 def gather(
     subject: CallSubject, workspace: Workspace, approvals: Approvals, confinement: Confinement | None = None
 ) -> CallFacts:
-    """Everything ``decide`` needs to know about a call."""
-    accesses = subject.accesses
-    own = subject.tool.assess(subject.args, workspace)
+    """Return all that ``decide`` needs to know about a call."""
+    accesses, own = subject.accesses, subject.own
     listed = _listed(subject, own.listed, workspace.bounds.unread)
     return CallFacts(
         tool=subject.tool.get_name(),
@@ -100,6 +115,7 @@ def gather(
         outside=tuple(a.shown for a in accesses if a.outside),
         detail="" if listed is ToolPermission.ALWAYS else own.reason,
         must_ask=own.must_ask,
+        edit=subject.is_edit,
         read_only=own.read_only and confinement is not None and confinement.can_read_only(),
         mode=approvals.mode,
     )
@@ -122,7 +138,11 @@ def _listed(subject: CallSubject, own: ToolPermission | None, unread: tuple[str,
     denied = any(_denies(a, config.denylist if a.write else (*config.denylist, *unread)) for a in subject.accesses)
     if denied or own is ToolPermission.NEVER:
         return ToolPermission.NEVER
-    if subject.accesses and all(_covers(access, config.allowlist) for access in subject.accesses):
+    if (
+        own is not ToolPermission.ASK
+        and subject.accesses
+        and all(_covers(access, config.allowlist) for access in subject.accesses)
+    ):
         return ToolPermission.ALWAYS
     return own
 
@@ -152,17 +172,17 @@ def _names_closed(access: ResolvedAccess, glob: str) -> bool:
     )
 
 
-def _keys(tool: AnyTool, args: BaseModel, accesses: Sequence[ResolvedAccess], workspace: Workspace) -> tuple[str, ...]:
+def _keys(
+    name: str, args: BaseModel, own: Assessment, accesses: Sequence[ResolvedAccess], workspace: Workspace
+) -> tuple[str, ...]:
     """What a lasting yes covers: what the tool says, else its resolved paths, else exactly these arguments.
 
     Nothing where a person must be asked each time.
     """
-    name = tool.get_name()
-    if tool.must_ask(args) or any(access.closed for access in accesses):
+    if own.must_ask or any(access.closed for access in accesses):
         return ()
-    own = tool.approval_keys(args)
-    if own:
-        return tuple(f"{name}: {key}" for key in own)
+    if own.covers:
+        return tuple(f"{name}: {key}" for key in own.covers)
     if accesses:
         kinds = ((access, "write" if access.write else "read") for access in accesses)
         return tuple(f"{name}: {kind} {workspace.lasting(access.path)}" for access, kind in kinds)

@@ -8,14 +8,15 @@ from typing import Any
 from uuid import uuid4
 
 from anyio import Lock, move_on_after, to_thread
+from pydantic import BaseModel
 
 from ipc.events import ApprovalDecisionEvent, ApprovalRequestEvent, WarningEvent
 from ipc.sink import EventSink
 from vibe.core.errors import VibeError
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools.approvals import ALL_EDITS, Approvals
-from vibe.core.tools.facts import CallSubject, gather
-from vibe.core.tools.permissions import EDIT_TOOLS, READ_ONLY_RULE, ApprovalMode, PermissionDecision, Ruling, decide
+from vibe.core.tools.facts import AnyTool, CallSubject, gather, subject_of
+from vibe.core.tools.permissions import READ_ONLY_RULE, ApprovalMode, Assessment, PermissionDecision, Ruling, decide
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
 from vibe.core.tools.workspace import Workspace
 
@@ -45,6 +46,7 @@ class Refusal:
 class Admission:
     """A call may be; ``read_only``: where it can only read, as nobody was asked."""
 
+    subject: CallSubject
     read_only: bool = False
 
 
@@ -60,15 +62,29 @@ class Gate:
         self._confinement = confinement
         self._judging = Lock()
 
-    def decision(self, subject: CallSubject) -> PermissionDecision:
-        """What the rules say about a call, before anybody is asked. Reads the file system."""
+    def judge(self, tool: AnyTool, args: BaseModel) -> tuple[CallSubject, PermissionDecision]:
+        """Say what a call is about and what the rules make of it, before anybody is asked. Reads the file system.
+
+        Raises:
+            PathError: a path of the call leads nowhere.
+            ToolError: the tool can't judge it.
+        """
+        subject = subject_of(tool, args, self._workspace)
+        return subject, self._decide(subject)
+
+    def _decide(self, subject: CallSubject) -> PermissionDecision:
         return decide(gather(subject, self._workspace, self._approvals, self._confinement))
 
-    async def admit(self, subject: CallSubject, question: ApprovalQuestion) -> Refusal | Admission:
-        """Whether the call may be. Waits for a person where the decision is to ask and somebody is there."""
-        decision = await self._decide_in_time(subject)
+    async def admit(self, tool: AnyTool, args: BaseModel, question: ApprovalQuestion) -> Refusal | Admission:
+        """Let the call be, or say why not. Waits for a person where the decision is to ask and somebody is there.
+
+        Raises:
+            PathError: a path of the call leads nowhere.
+            ToolError: the tool can't judge it.
+        """
+        subject, decision = await self._judge_in_time(tool, args)
         if decision.ruling is Ruling.ALLOW:
-            return Admission(read_only=decision.rule == READ_ONLY_RULE)
+            return Admission(subject=subject, read_only=decision.rule == READ_ONLY_RULE)
         if decision.ruling is Ruling.DENY:
             return Refusal(by="rule", reason=decision.reason)
         return await self._put(subject, question, decision)
@@ -76,11 +92,10 @@ class Gate:
     async def admit_in_full(
         self, subject: CallSubject, question: ApprovalQuestion, lacking: str
     ) -> Refusal | Admission:
-        """The same for a call that was tried in a read-only sandbox; ``lacking``: what came of it."""
+        """Ask about a call that was tried in a read-only sandbox; ``lacking``: what came of it."""
         reason = f"in a read-only sandbox {lacking}"
-        return await self._put(
-            subject, question, PermissionDecision(ruling=Ruling.ASK, rule="permission", reason=reason)
-        )
+        decision = PermissionDecision(ruling=Ruling.ASK, rule="permission", reason=reason)
+        return await self._put(subject, question, decision)
 
     async def _put(
         self, subject: CallSubject, question: ApprovalQuestion, decision: PermissionDecision
@@ -94,26 +109,26 @@ class Gate:
             return Refusal(by=by, reason=reason)
         async with self._approvals.queue:
             if self._approvals.remembers(subject.keys) or self._edits_pass(subject, decision):
-                return Admission()
+                return Admission(subject=subject)
             diff = await to_thread.run_sync(question.preview, subject)
             request = _request(subject, question, decision, diff)
-            return await self._ask(self._approvals.approver, request) or Admission()
+            return await self._ask(self._approvals.approver, request) or Admission(subject=subject)
 
     def _edits_pass(self, subject: CallSubject, decision: PermissionDecision) -> bool:
-        """Whether all edits were approved while this call waited for its turn."""
-        is_edit = subject.tool.get_name() in EDIT_TOOLS and decision.rule == "permission"
-        return is_edit and self._approvals.mode is not ApprovalMode.ASK
+        """Return whether all edits were approved while this call waited for its turn."""
+        return _is_open_edit(subject, decision) and self._approvals.mode is not ApprovalMode.ASK
 
-    async def _decide_in_time(self, subject: CallSubject) -> PermissionDecision:
-        """The decision, made off the event loop; what takes too long to judge is asked about, whatever the mode.
+    async def _judge_in_time(self, tool: AnyTool, args: BaseModel) -> tuple[CallSubject, PermissionDecision]:
+        """Judge a call off the event loop; one that takes too long is asked about, whatever the mode.
 
         One at a time, first come first served, so that questions come in the order of the calls.
         """
         async with self._judging:
             with move_on_after(JUDGING_SECONDS):
-                return await to_thread.run_sync(self.decision, subject, abandon_on_cancel=True)
+                return await to_thread.run_sync(self.judge, tool, args, abandon_on_cancel=True)
         reason = f"it could not be judged within {JUDGING_SECONDS} s"
-        return PermissionDecision(ruling=Ruling.ASK, rule="each_time", reason=reason)
+        unknown = CallSubject(tool=tool, args=args, own=Assessment(must_ask=reason), is_judged=False)
+        return unknown, self._decide(unknown)
 
     async def _ask(self, approver: Approver, request: ApprovalRequest) -> Refusal | None:
         self._sink.publish(
@@ -158,6 +173,11 @@ class Gate:
             self._sink.publish(WarningEvent(code="approval.not_kept", message=message))
 
 
+def _is_open_edit(subject: CallSubject, decision: PermissionDecision) -> bool:
+    """Return whether a yes to all edits covers the call."""
+    return subject.is_edit and decision.rule == "permission"
+
+
 def _request(
     subject: CallSubject, question: ApprovalQuestion, decision: PermissionDecision, diff: str
 ) -> ApprovalRequest:
@@ -170,5 +190,6 @@ def _request(
         rule=decision.rule,
         reason=decision.reason,
         covers=subject.keys,
+        is_edit=_is_open_edit(subject, decision),
         diff=diff,
     )

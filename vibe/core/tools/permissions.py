@@ -7,6 +7,7 @@ into *allow*, but for what is closed (secrets, what steers later runs, outside),
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -25,16 +26,41 @@ class ToolPermission(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PathAccess:
+    """A path a call touches, as the call wrote it."""
+
+    path: str
+    write: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """What a tool's own rules say about a call: its lists, why it is asked about, and why a person must say yes each time.
+    """A call as its tool judges it; by default: it touches no path, and the tool has no rule for it."""
 
-    ``read_only``: it could run unasked in a read-only sandbox.
+    paths: tuple[PathAccess, ...] = ()
+    listed: ToolPermission | None = None
+    """By the tool's lists: NEVER where one denies, ALWAYS where one covers the whole call, ASK whatever the level is.
+
+    Paths are compared with the lists for the tool, resolved, where ``./`` and links can't hide them.
     """
-
-    listed: ToolPermission | None
     reason: str = ""
+    """Why it is refused or needs a yes, as a phrase ("it reaches example.com"); empty: the rule says it all."""
     must_ask: str = ""
+    """Why a person must say yes to this very call, whatever else was approved; empty: nobody need."""
+    covers: tuple[str, ...] = ()
+    """What a lasting yes covers (the commands of a line); empty: its resolved paths, else its exact arguments."""
     read_only: bool = False
+    """It could run unasked in a read-only sandbox."""
+
+
+def listed(texts: Iterable[str], allowlist: Sequence[str], denylist: Sequence[str]) -> ToolPermission | None:
+    """Return NEVER if a glob denies one of ``texts``, ALWAYS if globs allow all of them, None if neither."""
+    given = tuple(texts)
+    if any(fnmatchcase(text, glob) for text in given for glob in denylist):
+        return ToolPermission.NEVER
+    if given and all(any(fnmatchcase(text, glob) for glob in allowlist) for text in given):
+        return ToolPermission.ALWAYS
+    return None
 
 
 class Denial(Struct, frozen=True):
@@ -45,22 +71,6 @@ class Denial(Struct, frozen=True):
     reason: str
     by: str
 
-
-__all__ = [
-    "EDIT_TOOLS",
-    "SENSITIVE_NAMES",
-    "ApprovalMode",
-    "CallFacts",
-    "Decision",
-    "Denial",
-    "Verdict",
-    "decide",
-    "is_control",
-    "is_sensitive",
-]
-
-EDIT_TOOLS = frozenset({"write_file", "search_replace"})
-"""What ``ApprovalMode.EDITS`` lets pass inside the workspace."""
 
 SENSITIVE_NAMES = (
     ".env*",
@@ -181,9 +191,10 @@ class CallFacts:
     """Everything a decision rests on.
 
     ``hard_denial`` says why the call can't be (a path this agent may never write); ``listed`` is NEVER where a deny
-    rule matches, ALWAYS where the allow rules cover the whole call; ``detail`` is the tool's own word on why it is
-    refused or asked about. ``sensitive``, ``control`` (written) and
-    ``outside`` name the paths of the call that are such. ``read_only``: it can run where it can only read.
+    rule matches, ALWAYS where the allow rules cover the whole call, ASK where the tool's own rules ask; ``detail`` is
+    the tool's own word on why it is refused or asked about. ``sensitive``, ``control`` (written) and ``outside`` name
+    the paths of the call that are such. ``edit``: it writes the files it names and does nothing else. ``read_only``:
+    it can run where it can only read.
     """
 
     tool: str
@@ -196,6 +207,7 @@ class CallFacts:
     outside: tuple[str, ...] = ()
     detail: str = ""
     must_ask: str = ""
+    edit: bool = False
     read_only: bool = False
     mode: ApprovalMode = ApprovalMode.ASK
 
@@ -270,7 +282,7 @@ def _by_default(facts: CallFacts) -> PermissionDecision:
     for rule, paths, why in questions:
         if paths:
             return PermissionDecision(ruling=Ruling.ASK, rule=rule, reason=f"{', '.join(paths)} {why}")
-    if facts.permission is ToolPermission.ALWAYS:
+    if facts.permission is ToolPermission.ALWAYS and facts.listed is not ToolPermission.ASK:
         reason = f"[tools.{facts.tool}] permission is always"
         return PermissionDecision(ruling=Ruling.ALLOW, rule="permission", reason=reason)
     reason = f"{facts.tool} needs your approval{_detail(facts)}"
@@ -295,6 +307,6 @@ def _by_mode(decision: PermissionDecision, facts: CallFacts) -> PermissionDecisi
         return decision
     if facts.mode is ApprovalMode.ALL:
         return PermissionDecision(ruling=Ruling.ALLOW, rule="mode", reason="everything that would be asked is approved")
-    if facts.tool in EDIT_TOOLS and decision.rule == "permission":
+    if facts.edit and decision.rule == "permission":
         return PermissionDecision(ruling=Ruling.ALLOW, rule="mode", reason="edits inside the workspace are approved")
     return decision

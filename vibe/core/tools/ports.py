@@ -25,7 +25,7 @@ class ApprovalScope(StrEnum):
 class ApprovalRequest:
     """A call that waits for a yes; ``covers`` is what a lasting yes would allow from then on.
 
-    ``diff`` is what it would change in a file, as far as that can be shown.
+    ``diff`` is what it would change in a file, as far as that can be shown; ``is_edit``: a yes to all edits covers it.
     """
 
     request_id: str
@@ -37,6 +37,7 @@ class ApprovalRequest:
     reason: str
     covers: tuple[str, ...] = ()
     diff: str = ""
+    is_edit: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ def request(tool: str, summary: str, covers: tuple[str, ...] = (), **arguments: 
         tool=tool,
         arguments=arguments,
         summary=summary,
+        is_edit=tool in {"write_file", "search_replace"},
         rule="permission",
         reason=f"{tool} needs your approval",
         covers=covers,

@@ -225,8 +225,8 @@ def loud(text: str) -> type[base.BaseTool[Any, Any, Any, Any]]:
     """A tool with a fixed result."""
 
     class Say(Peek):
-        def accesses(self, args: Any) -> tuple[base.PathAccess, ...]:  # noqa: ARG002  a tool without paths
-            return ()
+        def assess(self, args: Any, workspace: Any) -> base.Assessment:  # noqa: ARG002  a tool without paths
+            return base.Assessment()
 
         async def run(self, args: Any, ctx: base.InvokeContext) -> Any:  # noqa: ARG002  the shape of a tool
             yield base.ToolStreamLine(tool_name="say", message="speaking", tool_call_id=ctx.tool_call_id)
@@ -339,11 +339,9 @@ async def test_an_allowed_path_allows_nothing_behind_a_link(tmp_path: Path) -> N
 
 async def test_an_allow_list_must_cover_every_path_of_a_call(tmp_path: Path) -> None:
     class Move(Save):
-        def accesses(self, args: Any) -> tuple[base.PathAccess, ...]:
-            return tuple(base.PathAccess(path=path, write=True) for path in args.path.split())
-
-        def permission_reason(self, args: Any) -> str:
-            return f"{len(args.path.split())} paths"
+        def assess(self, args: Any, workspace: Any) -> base.Assessment:  # noqa: ARG002  the shape of a tool
+            paths = tuple(base.PathAccess(path=path, write=True) for path in args.path.split())
+            return base.Assessment(paths=paths, reason=f"{len(paths)} paths")
 
         async def run(self, args: Any, ctx: base.InvokeContext) -> base.TextResult:
             return base.TextResult(text=f"{ctx.tool_call_id} {args.path}")
@@ -382,10 +380,11 @@ class Ponder(Save):
     loop_thread: ClassVar[int]
     over: ClassVar[threading.Event]
 
-    def check_in_workspace(self, args: Any, workspace: Any) -> None:  # noqa: ARG002  the shape of the base class
+    def assess(self, args: Any, workspace: Any) -> base.Assessment:
         assert threading.get_ident() != self.loop_thread
         self.turns.set()
         self.over.wait(10)
+        return super().assess(args, workspace)
 
 
 async def test_a_call_that_takes_long_to_judge_holds_nobody_and_is_asked_about(
@@ -403,6 +402,58 @@ async def test_a_call_that_takes_long_to_judge_holds_nobody_and_is_asked_about(
     assert Ponder.turns.is_set()
     assert message.status == "denied"
     assert "could not be judged within 0.05 s" in message.content
+
+
+async def test_nothing_is_shown_of_a_file_that_could_not_be_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Showing(Ponder):
+        def preview(self, args: Any, workspace: Any) -> str:  # noqa: ARG002  the shape of a tool
+            return "-KEY=hunter2"
+
+    monkeypatch.setattr(gate, "JUDGING_SECONDS", 0.05)
+    Ponder.turns, Ponder.over, Ponder.loop_thread = threading.Event(), threading.Event(), threading.get_ident()
+    approver = ScriptedApprover([NO])
+    rigged = await rig(tmp_path, Showing, approvals=Approvals(approver=approver))
+    try:
+        await rigged.executor.run_all([call("1", "showing", path=".env", text="x")], rigged.record)
+    finally:
+        Ponder.over.set()
+    assert (approver.asked[0].rule, approver.asked[0].diff, approver.asked[0].covers) == ("each_time", "", ())
+
+
+async def test_a_call_is_judged_once(tmp_path: Path) -> None:
+    judged: list[str] = []
+
+    class Counted(Save):
+        def assess(self, args: Any, workspace: Any) -> base.Assessment:
+            judged.append(args.path)
+            return super().assess(args, workspace)
+
+    approver = ScriptedApprover([YES, NO])
+    rigged = await rig(tmp_path, Counted, approvals=Approvals(approver=approver))
+    calls = [call("1", "counted", path="a.txt"), call("2", "counted", path="b.txt")]
+    await rigged.executor.run_all(calls, rigged.record)
+    assert judged == ["a.txt", "b.txt"]
+
+
+@pytest.mark.parametrize(
+    ("edits", "path", "passes"), [(True, "a.txt", True), (False, "a.txt", False), (True, "../a.txt", False)]
+)
+async def test_who_approves_all_edits_approves_those_of_every_tool_that_only_edits(
+    tmp_path: Path, edits: object, path: str, passes: object
+) -> None:
+    class MyWriter(Save):
+        edits_files = bool(edits)
+
+    (tmp_path / "work").mkdir()
+    rigged = await rig(tmp_path / "work", MyWriter, approvals=Approvals(ApprovalMode.EDITS))
+    batch = await rigged.executor.run_all([call("1", "my_writer", path=path, text="x")], rigged.record)
+    assert (batch.messages[0].status == "ok") is passes
+    approver = ScriptedApprover([NO])
+    rigged = await rig(tmp_path / "work", MyWriter, approvals=Approvals(approver=approver))
+    await rigged.executor.run_all([call("1", "my_writer", path=path, text="x")], rigged.record)
+    assert approver.asked[0].is_edit is passes
 
 
 async def test_once_is_asked_again_and_for_the_session_is_not(tmp_path: Path) -> None:

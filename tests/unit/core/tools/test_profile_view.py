@@ -13,7 +13,6 @@ from vibe.core.agents.profiles import BUILTIN_PROFILES, AgentProfile
 from vibe.core.config.models import VibeConfig
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, TextResult, ToolPermission
-from vibe.core.tools.facts import subject_of
 from vibe.core.tools.gate import Gate
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode, Ruling
@@ -177,7 +176,6 @@ def test_a_safe_agent_that_names_bash_has_one_that_only_reads(
     view = profile_view(given, profile(tmp_path, READER), may_widen=True)
     assert "write_file" not in view.available
     bash, workspace = view.get("bash"), Workspace(root=tmp_path)
-    subject = subject_of(bash, bash.parse({"command": line}), workspace)
-    decision = Gate(workspace, Approvals(mode), MemorySink()).decision(subject)
+    _, decision = Gate(workspace, Approvals(mode), MemorySink()).judge(bash, bash.parse({"command": line}))
     assert decision.ruling is (Ruling.ALLOW if allowed else Ruling.DENY)
     assert allowed or "only reads" in decision.reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,6 @@ from vibe.core.tools.shell.policy import (
     DEFAULT_DENIED_STANDALONE,
     BashVerdict,
     ConfinedReading,
-    acts_as_another,
     classify,
 )
 from vibe.core.tools.workspace import Workspace
@@ -260,29 +259,46 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         note = f"[runs in the background as {handle}; read or stop it with the tool `background`]"
         return BashResult(command=args.command, stdout="", stderr="", returncode=0, note=note)
 
-    def check_allowlist_denylist(self, args: BashArgs) -> ToolPermission | None:
-        """The verdict of ``bash_policy`` on every command of the line."""
-        return self.verdict(args).permission
+    def assess(self, args: BashArgs, workspace: Workspace) -> Assessment:
+        """Judge every command of the line where it would run now, with every path followed to where it leads.
 
-    def check_in_workspace(self, args: BashArgs, workspace: Workspace) -> ToolPermission | None:
-        """The same with every path of the line followed to where it leads: a link may lead out of the workspace."""
-        return self.verdict(args, workspace).permission
-
-    def verdict(self, args: BashArgs, workspace: Workspace | None = None) -> BashVerdict:
-        """The same with the reason, for those who ask or refuse."""
-        confined = ConfinedReading.OFF if args.background or args.unconfined else self.config.read_only_sandbox
-        return self._classified(args, self.config.allowlist, workspace, confined)
-
-    def _classified(
-        self, args: BashArgs, allowlist: Sequence[str], workspace: Workspace | None, confined: ConfinedReading
-    ) -> BashVerdict:
-        """The verdict on the line where it would run now, with what is kept."""
+        A lasting yes covers each command; nothing where only running tells what it does. Acting as another user, and
+        leaving the sandbox, take a person's yes each time.
+        """
         kept = self._kept(workspace)
+        unread = named_unread(args.command, workspace, kept.place)
+        if unread:
+            return Assessment(listed=ToolPermission.NEVER, reason=f"{unread!r} is on the deny list of read_file")
+        verdict = self._classified(args, workspace, kept)
+        if self.config.reads_only:
+            if verdict.permission is ToolPermission.ALWAYS and not args.unconfined and not args.background:
+                return Assessment(listed=ToolPermission.ALWAYS)
+            reason = f"this agent's bash only reads: {verdict.reason}"
+            return Assessment(listed=ToolPermission.NEVER, reason=reason)
+        return Assessment(
+            listed=verdict.permission,
+            reason=verdict.reason,
+            must_ask="the command would run outside the sandbox" if args.unconfined else verdict.each_time,
+            covers=_covered(args, kept),
+            read_only=verdict.read_only,
+        )
+
+    def _classified(self, args: BashArgs, workspace: Workspace, kept: ShellState) -> BashVerdict:
+        """Return the verdict on the line with what is kept.
+
+        A shell that only reads may do what the built-in rules know to read: nothing the user has added, and nothing in
+        a sandbox instead.
+        """
+        config, allowed, confined = self.config, self.config.allowlist, self.config.read_only_sandbox
+        if config.reads_only:
+            allowed = [entry for entry in DEFAULT_ALLOWED if entry in allowed]
+        if config.reads_only or args.background or args.unconfined:
+            confined = ConfinedReading.OFF
         verdict = classify(
             args.command,
-            allowlist,
-            self.config.denylist,
-            standalone=self.config.denylist_standalone,
+            allowed,
+            config.denylist,
+            standalone=config.denylist_standalone,
             workspace=workspace,
             confined=confined,
             start=kept.place,
@@ -290,64 +306,15 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         if verdict.permission is ToolPermission.NEVER or not kept.heeded or args.unconfined:
             return verdict
         reason = f"it runs with variables that an earlier call has set: {', '.join(kept.heeded)}"
-        return BashVerdict(permission=None, reason=reason)
+        return BashVerdict(permission=None, reason=reason, each_time=verdict.each_time)
 
     def _kept(self, workspace: Workspace | None) -> ShellState:
-        """What the next line runs with. With ``workspace`` a folder that is gone is left for the root."""
+        """Return what the next line runs with. With ``workspace`` a folder that is gone is left for the root."""
         kept = self.state.shell if self.config.stateful else ShellState()
         if workspace is not None and kept.folder and (problem := folder_problem(kept.folder, workspace)):
             kept = self.state.shell = replace(kept, folder="")
             self.state.lost = f"{problem}: this call ran in the workspace root"
         return kept
-
-    def assess(self, args: BashArgs, workspace: Workspace) -> Assessment:
-        """All of it from one look at the line."""
-        verdict = self.verdict(args, workspace)
-        unread = named_unread(args.command, workspace, self._kept(None).place)
-        if unread:
-            reason = f"{unread!r} is on the deny list of read_file"
-            return Assessment(listed=ToolPermission.NEVER, reason=reason, must_ask="", read_only=False)
-        if self.config.reads_only:
-            return self._assess_reading(args, workspace)
-        return Assessment(
-            listed=verdict.permission,
-            reason=self._reason(verdict),
-            must_ask=self.must_ask(args),
-            read_only=verdict.read_only,
-        )
-
-    def _assess_reading(self, args: BashArgs, workspace: Workspace) -> Assessment:
-        """Allowed is what the built-in rules know to read; nothing the user has added, and nothing asked about."""
-        allowed = [entry for entry in DEFAULT_ALLOWED if entry in self.config.allowlist]
-        verdict = self._classified(args, allowed, workspace, ConfinedReading.OFF)
-        if verdict.permission is ToolPermission.ALWAYS and not args.unconfined and not args.background:
-            return Assessment(listed=ToolPermission.ALWAYS, reason="", must_ask="", read_only=False)
-        reason = f"this agent's bash only reads: {verdict.reason}"
-        return Assessment(listed=ToolPermission.NEVER, reason=reason, must_ask="", read_only=False)
-
-    def must_ask(self, args: BashArgs) -> str:
-        """Acting as another user, and leaving the sandbox, take a person's yes each time."""
-        if args.unconfined:
-            return "the command would run outside the sandbox"
-        return acts_as_another(args.command, self.config.denylist, self.config.denylist_standalone)
-
-    def permission_reason(self, args: BashArgs) -> str:
-        """Which command of the line it is about."""
-        return self._reason(self.verdict(args))
-
-    def reason_in_workspace(self, args: BashArgs, workspace: Workspace) -> str:
-        """The same with every path of the line followed."""
-        return self._reason(self.verdict(args, workspace))
-
-    @staticmethod
-    def _reason(verdict: BashVerdict) -> str:
-        return "" if verdict.permission is ToolPermission.ALWAYS else verdict.reason
-
-    def approval_keys(self, args: BashArgs) -> tuple[str, ...]:
-        """Each command of the line as a yes covers it; nothing where only running tells what it does."""
-        covered = covered_commands(args.command) or ()
-        key = self._kept(None).key()
-        return tuple(f"{one} [{key}]" for one in covered or (args.model_dump_json(),)) if key else covered
 
     def summarize(self, args: BashArgs) -> str:
         """The line, on one line."""
@@ -363,6 +330,11 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             parts.append(f"[exit code {result.returncode}]")
         parts.append(result.note)
         return "\n".join(part for part in parts if part) or "[no output]"
+
+
+def _covered(args: BashArgs, kept: ShellState) -> tuple[str, ...]:
+    covered, key = covered_commands(args.command) or (), kept.key()
+    return tuple(f"{one} [{key}]" for one in covered or (args.model_dump_json(),)) if key else covered
 
 
 def _passed(ctx: InvokeContext, environ: Mapping[str, str]) -> dict[str, str]:

@@ -11,7 +11,15 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.system.ignore import walk_files
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolPermission
+from vibe.core.tools.base import (
+    Assessment,
+    BaseTool,
+    BaseToolConfig,
+    BaseToolState,
+    InvokeContext,
+    PathAccess,
+    ToolPermission,
+)
 from vibe.core.tools.builtins._folders import folder_at, shown_lines
 from vibe.core.tools.workspace import Workspace, matches_any
 
@@ -59,9 +67,9 @@ class Glob(BaseTool[GlobArgs, GlobResult, GlobConfig, BaseToolState]):
         paths, finished = await to_thread.run_sync(_find, ctx.workspace, start, args, most, abandon_on_cancel=True)
         return GlobResult(paths=paths[:most], was_truncated=len(paths) > most or not finished)
 
-    def accesses(self, args: GlobArgs) -> tuple[PathAccess, ...]:
-        """Where it looks."""
-        return (PathAccess(path=args.path),)
+    def assess(self, args: GlobArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+        """Name where it looks."""
+        return Assessment(paths=(PathAccess(path=args.path),))
 
     def summarize(self, args: GlobArgs) -> str:
         """Pattern and place: ``glob **/*.py in src``."""

@@ -9,7 +9,15 @@ from anyio import fail_after
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.system.ignore import DEFAULT_IGNORES, IGNORE_FILE, Ignores
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
+from vibe.core.tools.base import (
+    Assessment,
+    BaseTool,
+    BaseToolConfig,
+    BaseToolState,
+    InvokeContext,
+    PathAccess,
+    ToolError,
+)
 from vibe.core.tools.base import ToolPermission as Permission
 from vibe.core.tools.files.search import Found, Match, Query, find_ripgrep, search_in_python, search_with_ripgrep
 from vibe.core.tools.files.text_files import FileAccessError
@@ -89,9 +97,9 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
         shown = _readable(found.matches, ctx.workspace, secrets=ctx.workspace.is_secret(start))
         return _bounded(Found(matches=tuple(shown), more=found.more), query)
 
-    def accesses(self, args: GrepArgs) -> tuple[PathAccess, ...]:
-        """Where it looks."""
-        return (PathAccess(path=args.path),)
+    def assess(self, args: GrepArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+        """Name where it looks."""
+        return Assessment(paths=(PathAccess(path=args.path),))
 
     def summarize(self, args: GrepArgs) -> str:
         """Pattern and place: ``grep 'def run' in src``."""

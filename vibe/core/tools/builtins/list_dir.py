@@ -9,7 +9,15 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.system.ignore import list_entries
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolPermission
+from vibe.core.tools.base import (
+    Assessment,
+    BaseTool,
+    BaseToolConfig,
+    BaseToolState,
+    InvokeContext,
+    PathAccess,
+    ToolPermission,
+)
 from vibe.core.tools.builtins._folders import folder_at, shown_lines
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
@@ -55,9 +63,9 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, ListDirConfig, BaseToolState]
         most = self.config.max_entries
         return ListDirResult(entries=lines[:most], total=len(lines), was_truncated=len(lines) > most)
 
-    def accesses(self, args: ListDirArgs) -> tuple[PathAccess, ...]:
-        """Where it looks."""
-        return (PathAccess(path=args.path),)
+    def assess(self, args: ListDirArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+        """Name where it looks."""
+        return Assessment(paths=(PathAccess(path=args.path),))
 
     def format_result(self, result: ListDirResult) -> str:
         """An entry a line, and whether there are more."""

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vibe.core.errors import VibeError
 from vibe.core.instructions.memory import MemoryDesk, MemoryScope
 from vibe.core.tools.base import (
+    Assessment,
     BaseTool,
     BaseToolConfig,
     BaseToolState,
@@ -18,6 +19,7 @@ from vibe.core.tools.base import (
     ToolError,
     ToolPermission,
 )
+from vibe.core.tools.workspace import Workspace
 
 
 class MemoryAction(StrEnum):
@@ -60,9 +62,11 @@ class Memory(BaseTool[MemoryArgs, TextResult, BaseToolConfig, BaseToolState]):
         except VibeError as error:
             raise ToolError(f"memory: {error}") from error
 
-    def check_allowlist_denylist(self, args: MemoryArgs) -> ToolPermission | None:
-        """Looking changes nothing."""
-        return ToolPermission.ALWAYS if args.action is MemoryAction.LIST else super().check_allowlist_denylist(args)
+    def assess(self, args: MemoryArgs, workspace: Workspace) -> Assessment:
+        """Let it look, which changes nothing."""
+        if args.action is MemoryAction.LIST:
+            return Assessment(listed=ToolPermission.ALWAYS)
+        return super().assess(args, workspace)
 
     def summarize(self, args: MemoryArgs) -> str:
         """Action and what it is about: ``memory add (project): tests run with tox``."""

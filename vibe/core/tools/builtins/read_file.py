@@ -12,9 +12,18 @@ from anyio import to_thread
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from vibe.core.messages import Image
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolPermission
+from vibe.core.tools.base import (
+    Assessment,
+    BaseTool,
+    BaseToolConfig,
+    BaseToolState,
+    InvokeContext,
+    PathAccess,
+    ToolPermission,
+)
 from vibe.core.tools.files.images import as_image, image_type
 from vibe.core.tools.files.text_files import FileAccessError, decode, open_file, sniff, whole_characters
+from vibe.core.tools.workspace import Workspace
 
 WHOLE_BYTES = 10 * 1024 * 1024
 """Files up to this size are read whole: their lines are counted, and the agent counts as having seen them."""
@@ -79,9 +88,9 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, ReadFileSt
         self.state.recently_read_files = recent[max(0, len(recent) - self.config.max_state_history) :]
         yield result
 
-    def accesses(self, args: ReadFileArgs) -> tuple[PathAccess, ...]:
-        """The file."""
-        return (PathAccess(path=args.path),)
+    def assess(self, args: ReadFileArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+        """Name the file."""
+        return Assessment(paths=(PathAccess(path=args.path),))
 
     def images(self, result: ReadFileResult) -> tuple[Image, ...]:
         """The picture, if the file is one."""

@@ -14,7 +14,15 @@ from anyio import to_thread
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
+from vibe.core.tools.base import (
+    Assessment,
+    BaseTool,
+    BaseToolConfig,
+    BaseToolState,
+    InvokeContext,
+    PathAccess,
+    ToolError,
+)
 from vibe.core.tools.builtins._blocks import Block, apply_blocks, parse_blocks
 from vibe.core.tools.builtins._closest import LEAST_SIMILAR
 from vibe.core.tools.files.diffs import diff_of
@@ -84,17 +92,16 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, SearchRepla
     """Edits text files."""
 
     description: ClassVar[str] = "Edit a file with SEARCH/REPLACE blocks."
+    edits_files: ClassVar[bool] = True
 
     async def run(self, args: SearchReplaceArgs, ctx: InvokeContext) -> AsyncGenerator[SearchReplaceResult, None]:
         """Apply all blocks, or none; encoding, byte order mark, line ends and mode stay as they are."""
         yield await to_thread.run_sync(partial(_edit, args, ctx, self.config))
 
-    def accesses(self, args: SearchReplaceArgs) -> tuple[PathAccess, ...]:
-        """The file, written; the backup beside it, if there will be one."""
-        edited = PathAccess(path=args.file_path, write=True)
-        if not self.config.create_backup:
-            return (edited,)
-        return (edited, PathAccess(path=f"{args.file_path}.bak", write=True))
+    def assess(self, args: SearchReplaceArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+        """Name the file, written, and the backup beside it, if there will be one."""
+        names = (args.file_path, f"{args.file_path}.bak") if self.config.create_backup else (args.file_path,)
+        return Assessment(paths=tuple(PathAccess(path=name, write=True) for name in names))
 
     def summarize(self, args: SearchReplaceArgs) -> str:
         """The file: ``search_replace src/a.py``."""

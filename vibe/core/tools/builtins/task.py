@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.outcome import Outcome
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolPermission
-from vibe.core.tools.permissions import Denial
+from vibe.core.tools.permissions import Assessment, Denial, listed
 from vibe.core.tools.ports import SubagentOrder, SubagentReport
+from vibe.core.tools.workspace import Workspace
 
 SUMMARY_LENGTH = 160
 
@@ -62,21 +62,10 @@ class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, BaseToolState]):
         order = SubagentOrder(task=args.task, agent=args.agent, tool_call_id=ctx.tool_call_id)
         return _as_result(await ctx.subagents.spawn(order))
 
-    def check_allowlist_denylist(self, args: TaskArgs) -> ToolPermission | None:
-        """The lists over the subagent's name."""
-        if any(fnmatchcase(args.agent, glob) for glob in self.config.denylist):
-            return ToolPermission.NEVER
-        if any(fnmatchcase(args.agent, glob) for glob in self.config.allowlist):
-            return ToolPermission.ALWAYS
-        return None
-
-    def approval_keys(self, args: TaskArgs) -> tuple[str, ...]:
-        """The subagent: a lasting yes covers other work for it."""
-        return (args.agent,)
-
-    def permission_reason(self, args: TaskArgs) -> str:
-        """Who would be started."""
-        return f"it starts the subagent {args.agent}"
+    def assess(self, args: TaskArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+        """Compare the subagent's name with the lists; a lasting yes covers other work for it."""
+        by_lists = listed([args.agent], self.config.allowlist, self.config.denylist)
+        return Assessment(listed=by_lists, reason=f"it starts the subagent {args.agent}", covers=(args.agent,))
 
     def summarize(self, args: TaskArgs) -> str:
         """Who does what: ``task explore: find the callers of run``."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import Annotated, ClassVar
 
 from anyio import fail_after, to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolPermission
+from vibe.core.tools.permissions import Assessment, listed
 from vibe.core.tools.web.address import WebUrl, parse_url
 from vibe.core.tools.web.client import FetchError, NetworkAccess, Response, SystemNetwork, fetch
 from vibe.core.tools.web.markdown import HTML_TYPES, decode, is_text, media_type, to_markdown
+from vibe.core.tools.workspace import Workspace
 
 SUMMARY_LENGTH = 200
 
@@ -72,24 +73,12 @@ class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, BaseToolSt
             raise FetchError(url, f"took longer than {seconds} s; give a larger timeout, or go on without it") from None
         return await _as_result(response)
 
-    def check_allowlist_denylist(self, args: WebFetchArgs) -> ToolPermission | None:
-        """The lists over the host."""
+    def assess(self, args: WebFetchArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+        """Compare the host with the lists; a lasting yes covers the other pages of the domain."""
         host = parse_url(args.url).host
-        if any(
-            fnmatchcase(host, glob) or fnmatchcase(host, f"*.{glob}") for glob in map(str.lower, self.config.denylist)
-        ):
-            return ToolPermission.NEVER
-        if any(fnmatchcase(host, glob.lower()) for glob in self.config.allowlist):
-            return ToolPermission.ALWAYS
-        return None
-
-    def approval_keys(self, args: WebFetchArgs) -> tuple[str, ...]:
-        """The domain: a lasting yes covers its other pages."""
-        return (parse_url(args.url).host,)
-
-    def permission_reason(self, args: WebFetchArgs) -> str:
-        """Whom it would talk to."""
-        return f"it reaches {parse_url(args.url).host}"
+        denied = [glob for name in map(str.lower, self.config.denylist) for glob in (name, f"*.{name}")]
+        by_lists = listed([host], list(map(str.lower, self.config.allowlist)), denied)
+        return Assessment(listed=by_lists, reason=f"it reaches {host}", covers=(host,))
 
     def summarize(self, args: WebFetchArgs) -> str:
         """``web_fetch https://example.com/page``."""

@@ -10,7 +10,15 @@ from typing import Annotated, ClassVar
 from anyio import to_thread
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, PathAccess, ToolError
+from vibe.core.tools.base import (
+    Assessment,
+    BaseTool,
+    BaseToolConfig,
+    BaseToolState,
+    InvokeContext,
+    PathAccess,
+    ToolError,
+)
 from vibe.core.tools.files.diffs import diff_of
 from vibe.core.tools.files.text_files import FileAccessError, create_file, decode, open_file, replace_file
 from vibe.core.tools.workspace import Workspace
@@ -52,14 +60,15 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, WriteFileConfig, BaseTo
     """Writes text files."""
 
     description: ClassVar[str] = "Create a UTF-8 text file, or replace one you have read."
+    edits_files: ClassVar[bool] = True
 
     async def run(self, args: WriteFileArgs, ctx: InvokeContext) -> AsyncGenerator[WriteFileResult, None]:
         """Write it in one go: a reader sees the old content or the new."""
         yield await to_thread.run_sync(partial(_write, args, ctx, self.config))
 
-    def accesses(self, args: WriteFileArgs) -> tuple[PathAccess, ...]:
-        """The file, written."""
-        return (PathAccess(path=args.path, write=True),)
+    def assess(self, args: WriteFileArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+        """Name the file, written."""
+        return Assessment(paths=(PathAccess(path=args.path, write=True),))
 
     def summarize(self, args: WriteFileArgs) -> str:
         """Name and size: ``write_file src/a.py (120 bytes, overwrite)``."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
-from fnmatch import fnmatchcase
 from typing import Any, ClassVar, Protocol
 
 from anyio import CancelScope, ClosedResourceError, Event, WouldBlock, create_memory_object_stream, move_on_after
@@ -17,7 +16,6 @@ from vibe.core.tools.base import (
     BaseToolConfig,
     BaseToolState,
     InvokeContext,
-    ToolPermission,
     ToolStreamLine,
 )
 from vibe.core.tools.errors import ToolError
@@ -25,7 +23,9 @@ from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.mcp.connection import ServerConnection
 from vibe.core.tools.mcp.remote import RemoteTool
 from vibe.core.tools.mcp.results import MCPToolResult, ResultReader
+from vibe.core.tools.permissions import Assessment, listed
 from vibe.core.tools.ui import ToolCallDisplay, ToolCallView, ToolResultDisplay, ToolResultView
+from vibe.core.tools.workspace import Workspace
 
 PROGRESS_WAITING = 64
 """Progress notes that wait to be shown; what comes when that many wait is dropped."""
@@ -160,14 +160,10 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
 
     # --- what a call of it means ---
 
-    def check_allowlist_denylist(self, args: McpArguments) -> ToolPermission | None:
-        """As for any tool: the globs against the arguments that are text."""
-        texts = [value for value in args.root.values() if isinstance(value, str)]
-        if any(fnmatchcase(text, glob) for text in texts for glob in self.config.denylist):
-            return ToolPermission.NEVER
-        if texts and all(any(fnmatchcase(text, glob) for glob in self.config.allowlist) for text in texts):
-            return ToolPermission.ALWAYS
-        return None
+    def assess(self, args: McpArguments, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+        """Compare the arguments that are text with the lists, as for any tool."""
+        texts = (value for value in args.root.values() if isinstance(value, str))
+        return Assessment(listed=listed(texts, self.config.allowlist, self.config.denylist))
 
     def summarize(self, args: McpArguments) -> str:
         """The call with its arguments, on one line."""

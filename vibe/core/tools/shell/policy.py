@@ -71,12 +71,13 @@ MAX_WORDS = 16
 class BashVerdict:
     """What may happen to a line without asking; ``permission`` None leaves it to the configured level.
 
-    ``read_only``: it may run unasked where it can only read.
+    ``read_only``: it may run unasked where it can only read. ``each_time``: why a person must say yes to it each time.
     """
 
     permission: ToolPermission | None
     reason: str
     read_only: bool = False
+    each_time: str = ""
 
 
 class ConfinedReading(StrEnum):
@@ -110,7 +111,7 @@ def classify(  # noqa: PLR0913  all but the lists by keyword
     parsed = parse_line(line, start) if start else parse_line(line)  # the same as elsewhere, so that it is parsed once
     other = _each_time(found)
     if other:
-        return BashVerdict(permission=None, reason=other)
+        return BashVerdict(permission=None, reason=other, each_time=other)
     doubt = _first_doubt(parsed, _prefixes(allowlist), workspace)
     if doubt is not None:
         read_only = (

@@ -3,13 +3,17 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from anyio import create_task_group, fail_after
 
+from ipc.sink import MemorySink
 from tests.unit.core.tools.builtins.calling import PATH, Caller, make
 from tests.unit.core.tools.watching import alive, gone, pid_in
+from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import ToolPermission
+from vibe.core.tools.builtins import bash
 from vibe.core.tools.builtins.bash import Bash, CommandTimeoutError
 from vibe.core.tools.builtins.grep import Grep
 from vibe.core.tools.builtins.read_file import ReadFile
@@ -17,6 +21,8 @@ from vibe.core.tools.builtins.search_replace import SearchReplace
 from vibe.core.tools.builtins.todo import Todo
 from vibe.core.tools.builtins.write_file import WriteFile
 from vibe.core.tools.errors import ToolArgumentsError
+from vibe.core.tools.gate import Gate
+from vibe.core.tools.shell.policy import BashVerdict, classify
 from vibe.core.tools.workspace import Workspace
 
 
@@ -110,10 +116,10 @@ async def test_an_empty_command_and_a_timeout_of_zero_are_refused(tmp_path: Path
             await Caller(root=tmp_path).call(make(Bash), **arguments)
 
 
-def test_the_lists_decide_and_can_be_set() -> None:
+def test_the_lists_decide_and_can_be_set(tmp_path: Path) -> None:
     def verdict(tool: object, command: str) -> ToolPermission | None:
         assert isinstance(tool, Bash)
-        return tool.check_allowlist_denylist(tool.parse({"command": command}))
+        return tool.assess(tool.parse({"command": command}), Workspace(root=tmp_path)).listed
 
     assert verdict(make(Bash), "git status") is ToolPermission.ALWAYS
     assert verdict(make(Bash), "git status; vim x") is ToolPermission.NEVER
@@ -122,10 +128,28 @@ def test_the_lists_decide_and_can_be_set() -> None:
     assert verdict(make(Bash, denylist=["npm publish"]), "cd x && npm publish") is ToolPermission.NEVER
 
 
-def test_a_lasting_yes_covers_each_command_by_its_words() -> None:
-    tool = make(Bash)
-    assert tool.approval_keys(tool.parse({"command": "npm test && cp 'a b' c"})) == ("npm test *", "cp 'a b' c")
-    assert tool.approval_keys(tool.parse({"command": "npm test > $X"})) == ()
+def test_a_lasting_yes_covers_each_command_by_its_words(tmp_path: Path) -> None:
+    tool, workspace = make(Bash), Workspace(root=tmp_path)
+    covers = tool.assess(tool.parse({"command": "npm test && cp 'a b' c"}), workspace).covers
+    assert covers == ("npm test *", "cp 'a b' c")
+    assert tool.assess(tool.parse({"command": "npm test > $X"}), workspace).covers == ()
+
+
+@pytest.mark.parametrize("reads_only", [False, True])
+@pytest.mark.parametrize("line", ["ls", "npm test", "vim x", "sudo ls", "cat ../other", "for i in *; do cat $i; done"])
+def test_a_line_is_classified_once_for_all_that_is_decided_about_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, reads_only: object
+) -> None:
+    lines: list[str] = []
+
+    def counted(line: str, *args: Any, **options: Any) -> BashVerdict:
+        lines.append(line)
+        return classify(line, *args, **options)
+
+    monkeypatch.setattr(bash, "classify", counted)
+    tool = make(Bash, reads_only=reads_only)
+    Gate(Workspace(root=tmp_path), Approvals(), MemorySink()).judge(tool, tool.parse({"command": line}))
+    assert lines == [line]
 
 
 def test_every_tool_fits_into_the_prompt() -> None:

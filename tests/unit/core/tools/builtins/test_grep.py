@@ -14,6 +14,7 @@ from vibe.core.tools.errors import PathOutsideError, ToolError
 from vibe.core.tools.files import search
 from vibe.core.tools.files.search import BadPatternError, find_ripgrep
 from vibe.core.tools.files.text_files import FileAccessError
+from vibe.core.tools.workspace import Workspace
 
 NOTHING = "no matches; files that may hold secrets are searched only where `path` names one"
 BACKENDS = [pytest.param(True, id="ripgrep"), pytest.param(False, id="python")]
@@ -92,7 +93,8 @@ async def test_a_file_named_outright_is_searched(root: Path, use_ripgrep: bool) 
     tool = make(Grep, use_ripgrep=use_ripgrep)
     assert (await Caller(root=root).call(tool, pattern="TOKEN", path=".env")).matches == ".env:1:TOKEN=needle"
     assert (await Caller(root=root).call(tool, pattern="needle", path="a.log")).matches == "a.log:1:needle"
-    assert [access.path for access in tool.accesses(tool.parse({"pattern": "x", "path": ".env"}))] == [".env"]
+    judged = tool.assess(tool.parse({"pattern": "x", "path": ".env"}), Workspace(root=root))
+    assert [access.path for access in judged.paths] == [".env"]
 
 
 @pytest.mark.parametrize("use_ripgrep", BACKENDS)

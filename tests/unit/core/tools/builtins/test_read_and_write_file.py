@@ -14,6 +14,7 @@ from vibe.core.tools.builtins.search_replace import SearchReplace
 from vibe.core.tools.builtins.write_file import WriteFile
 from vibe.core.tools.errors import PathNotClaimedError, PathOutsideError, ToolArgumentsError, ToolError
 from vibe.core.tools.files.text_files import BinaryFileError, FileAccessError, create_file, open_file, replace_file
+from vibe.core.tools.workspace import Workspace
 
 NOT_ROOT = pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
 
@@ -353,7 +354,7 @@ def test_the_name_that_others_have_for_the_path_is_understood_and_not_offered(
     kind: type[BaseTool[Any, Any, Any, Any]], arguments: dict[str, Any]
 ) -> None:
     tool = make(kind)
-    (access,) = tool.accesses(tool.parse(arguments))
+    (access,) = tool.assess(tool.parse(arguments), Workspace(root=Path("/"))).paths
     assert access.path == "a.txt"
     offered = kind.get_parameters()
     assert not {"path", "file_path"} <= offered["properties"].keys()

@@ -13,6 +13,7 @@ from vibe.core.tools.builtins.read_file import ReadFile
 from vibe.core.tools.builtins.search_replace import SearchReplace
 from vibe.core.tools.builtins.write_file import WriteFile
 from vibe.core.tools.errors import PathOutsideError, ToolError
+from vibe.core.tools.workspace import Workspace
 
 
 def block(search: str, replace: str) -> str:
@@ -161,7 +162,8 @@ async def test_a_backup_is_made_where_it_is_wanted(tmp_path: Path) -> None:
     await caller.call(tool, file_path="a.txt", content=block("two", "three"))
     assert (tmp_path / "a.txt.bak").read_text(encoding="utf-8") == "two"
     assert tool.files_changed(result) == ("a.txt", "a.txt.bak")
-    assert {access.path for access in tool.accesses(tool.parse({"file_path": "a", "content": "x"}))} == {"a", "a.bak"}
+    judged = tool.assess(tool.parse({"file_path": "a", "content": "x"}), Workspace(root=tmp_path))
+    assert {access.path for access in judged.paths} == {"a", "a.bak"}
 
 
 async def test_the_agent_still_knows_a_file_it_has_edited_but_not_one_it_has_only_edited(tmp_path: Path) -> None:

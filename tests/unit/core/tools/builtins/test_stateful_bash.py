@@ -14,8 +14,8 @@ from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.base import ToolError, ToolPermission
 from vibe.core.tools.builtins.bash import Bash, BashConfig, BashState
 from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.permissions import Assessment
 from vibe.core.tools.ports import ApprovalAnswer
-from vibe.core.tools.shell.policy import BashVerdict
 from vibe.core.tools.workspace import Workspace
 
 
@@ -30,8 +30,8 @@ def stateful_bash() -> Bash:
     return Bash(BashConfig(stateful=True), BashState())
 
 
-async def judged(tool: Bash, root: Path, line: str) -> BashVerdict:
-    return await to_thread.run_sync(tool.verdict, tool.parse({"command": line}), Workspace(root=root))
+async def judged(tool: Bash, root: Path, line: str) -> Assessment:
+    return await to_thread.run_sync(tool.assess, tool.parse({"command": line}), Workspace(root=root))
 
 
 async def printed(tool: Bash, caller: Caller, line: str) -> str:
@@ -144,13 +144,11 @@ async def test_paths_are_judged_from_the_kept_folder(root: Path) -> None:
     (root / "src" / "notes.txt").write_text("mine")
     (root / "src" / "link.txt").symlink_to(root.parent / "other" / "theirs.txt")
     (root.parent / "other" / "theirs.txt").write_text("theirs")
-    tool, caller, workspace = stateful_bash(), Caller(root=root), Workspace(root=root)
-    assert (
-        tool.verdict(tool.parse({"command": "cat link.txt"}), workspace).permission is ToolPermission.ALWAYS
-    )  # no such file
+    tool, caller = stateful_bash(), Caller(root=root)
+    assert (await judged(tool, root, "cat link.txt")).listed is ToolPermission.ALWAYS  # no such file
     await caller.call(tool, command="cd src")
     verdicts = {
-        line: (await judged(tool, root, line)).permission
+        line: (await judged(tool, root, line)).listed
         for line in (
             "cat notes.txt",
             "cat ../src/notes.txt",
@@ -175,10 +173,10 @@ async def test_the_repository_is_looked_for_from_the_kept_folder(root: Path) -> 
     (git / "HEAD").write_text("ref: refs/heads/main\n")
     (git / "config").write_text("[core]\n\tfsmonitor = touch /tmp/owned\n")
     tool, caller = stateful_bash(), Caller(root=root)
-    assert (await judged(tool, root, "git status")).permission is ToolPermission.ALWAYS
+    assert (await judged(tool, root, "git status")).listed is ToolPermission.ALWAYS
     await caller.call(tool, command="cd src")
     found = await judged(tool, root, "git status")
-    assert (found.permission, found.read_only) == (None, False)
+    assert (found.listed, found.read_only) == (None, False)
     assert "git would run" in found.reason
 
 
@@ -194,30 +192,31 @@ async def test_what_read_file_may_not_read_is_closed_from_the_kept_folder(root: 
 async def test_variables_that_a_program_may_heed_have_a_line_asked_about(root: Path) -> None:
     tool, caller = stateful_bash(), Caller(root=root)
     await caller.call(tool, command="export mine=1")
-    assert (await judged(tool, root, "ls")).permission is ToolPermission.ALWAYS
+    assert (await judged(tool, root, "ls")).listed is ToolPermission.ALWAYS
     await caller.call(tool, command="export pnpm_config_shell=x")
-    assert (await judged(tool, root, "ls")).permission is None
+    assert (await judged(tool, root, "ls")).listed is None
     await caller.call(tool, command="unset pnpm_config_shell; export PATH=$PWD/bin:$PATH")
     found = await judged(tool, root, "ls")
-    assert (found.permission, found.read_only) == (None, False)
+    assert (found.listed, found.read_only) == (None, False)
     assert found.reason == "it runs with variables that an earlier call has set: PATH"
     assert tool.summarize(tool.parse({"command": "ls"})) == "bash (with PATH) ls"
-    assert (await judged(tool, root, "vim x")).permission is ToolPermission.NEVER
+    assert (await judged(tool, root, "vim x")).listed is ToolPermission.NEVER
 
 
 async def test_a_lasting_yes_holds_for_the_folder_and_the_variables_it_was_given_with(root: Path) -> None:
     tool, caller = stateful_bash(), Caller(root=root)
-    test = tool.parse({"command": "npm test"})
-    keys = [tool.approval_keys(test)]
+    keys = [(await judged(tool, root, "npm test")).covers]
     for line in ("cd src", "export NODE_OPTIONS=a", "export NODE_OPTIONS=b", "cd ..; unset NODE_OPTIONS"):
         await caller.call(tool, command=line)
-        keys.append(tool.approval_keys(test))
+        keys.append((await judged(tool, root, "npm test")).covers)
     assert keys[0] == keys[4] == ("npm test *",)
     assert keys[1] == ("npm test * [in src]",)
     assert len(set(keys)) == 4
-    assert tool.approval_keys(tool.parse({"command": "echo $(x)"})) == ()
+    assert (await judged(tool, root, "echo $(x)")).covers == ()
     await caller.call(tool, command="cd src")
-    assert all("[in src]" in key for key in tool.approval_keys(tool.parse({"command": "echo $(x)"})))
+    assert all("[in src]" in key for key in (await judged(tool, root, "echo $(x)")).covers)
+    (root / "src").rename(root / "gone")
+    assert (await judged(tool, root, "npm test")).covers == ("npm test *",)
 
 
 async def rig(root: Path, approvals: Approvals | None = None) -> ExecutorRig:

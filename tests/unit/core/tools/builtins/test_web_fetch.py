@@ -14,6 +14,7 @@ from tests.unit.core.tools.builtins.calling import Caller
 from vibe.core.tools.base import BaseToolState, ToolPermission
 from vibe.core.tools.builtins.web_fetch import WebFetch, WebFetchArgs, WebFetchConfig
 from vibe.core.tools.errors import ToolError
+from vibe.core.tools.workspace import Workspace
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 TEXT = {"Content-Type": "text/plain"}
@@ -185,13 +186,14 @@ def test_the_lists_are_about_hosts() -> None:
     tool = tool_for(FakeNetwork(1, {}), allowlist=["*.python.org"], denylist=["evil.example"])
 
     def listed(url: str) -> ToolPermission | None:
-        return tool.check_allowlist_denylist(WebFetchArgs(url=url))
+        return tool.assess(WebFetchArgs(url=url), Workspace(root=Path("/"))).listed
 
     assert listed("https://docs.python.org/3/") is ToolPermission.ALWAYS
     assert listed("https://docs.python.org.evil.example/") is ToolPermission.NEVER
     assert listed("https://EVIL.example/") is ToolPermission.NEVER
     assert listed("https://example.com/?x=docs.python.org") is None
-    assert tool.approval_keys(WebFetchArgs(url="https://Example.com/a/b")) == ("example.com",)
+    judged = tool.assess(WebFetchArgs(url="https://Example.com/a/b"), Workspace(root=Path("/")))
+    assert (judged.covers, judged.reason) == (("example.com",), "it reaches example.com")
 
 
 async def test_a_deeply_nested_page_does_not_break_anything(server: WebServer) -> None:
