@@ -1,4 +1,4 @@
-"""ResourceLimits hold for whatever runs a line, and a line can't tell that they were set before it."""
+"""Bounds hold for whatever runs a line, and a line can't tell that they were set before it."""
 
 from __future__ import annotations
 

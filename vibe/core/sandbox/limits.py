@@ -1,4 +1,4 @@
-"""ResourceLimits on what a confined program uses: set by the bash that runs a line, else by a shell that then becomes the program."""
+"""Bounds on what a confined program uses: set by the bash that runs a line, else by a shell that then becomes the program."""
 
 from __future__ import annotations
 
