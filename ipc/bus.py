@@ -44,7 +44,7 @@ from ipc.registry import Entry, Registry, RunInfo, checked_source
 
 HEARTBEAT_S = 0.25
 LINGER_S = 0.05
-"""How long a closing bus waits for connected subscribers to hear that it ends. NNG itself flushes nothing."""
+"""A closing bus waits that long for connected subscribers to hear that it ends. NNG itself flushes nothing."""
 
 TOKEN_BYTES = 24
 

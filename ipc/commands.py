@@ -20,7 +20,7 @@ COMMAND_VERSION = 1
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 64
-"""How deep lists and objects in a request may lie in each other: as deep as in a plan."""
+"""Levels that lists and objects of a request may be nested: as many as in a plan."""
 
 
 class BaseCommand(Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):
@@ -80,7 +80,7 @@ class Approve(BaseCommand, frozen=True, kw_only=True, tag="approve"):
 
 
 Wish: TypeAlias = Pause | Cancel | Decide | Revise | Approve
-"""What a run carries out, or says why not."""
+"""Commands that a run carries out or refuses."""
 
 Command: TypeAlias = Ping | Wish
 """Every request there is; who matches on it ends in ``assert_never``."""

@@ -38,10 +38,10 @@ TRANSPORT_LIMIT_BYTES = 4 * MAX_REQUEST_BYTES
 """A message larger than this is not even read: NNG cuts the connection."""
 
 LINGER_S = 0.05
-"""How long the last answer has to leave before the socket closes. NNG itself flushes nothing."""
+"""Time that the last answer has to leave before the socket closes. NNG itself flushes nothing."""
 
 LOOK_S = 0.1
-"""How often somebody who waits for an answer looks whether the run still lives."""
+"""A caller that waits for an answer checks that often whether the run still lives."""
 
 _logger = logging.getLogger(__name__)
 

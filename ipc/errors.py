@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 INVALID_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
-"""What decoding JSON with msgspec raises: an invalid byte inside a string is no ``DecodeError``, nor is deep
+"""Errors that decoding JSON with msgspec raises: an invalid byte inside a string is no ``DecodeError``, nor is deep
 nesting."""
 
 

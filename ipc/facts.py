@@ -1,4 +1,4 @@
-"""What every event carries, and the facts: those events that change how a plan stands, and the lines of its journal."""
+"""Fields of every event, and the facts: the events that change a plan's state, and the lines of its journal."""
 
 from __future__ import annotations
 

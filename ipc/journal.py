@@ -24,7 +24,7 @@ FsyncPolicy: TypeAlias = Literal["interval", "explicit", "never"]
 BATCH_BYTES = 1 << 20
 FSYNC_INTERVAL_S = 0.05
 MAX_UNWRITTEN_BYTES = 32 << 20
-"""What is kept in memory of a journal that can't be written, before it gives up."""
+"""Bytes of a journal that can't be written which memory holds before it gives up."""
 
 _LOCK_SECONDS = 0.2
 """A reader that asks whether anybody writes holds the lock for an instant."""

@@ -19,10 +19,10 @@ from ipc.places import JOURNAL_NAME, PUBLISHER_NAME, addresses_from, bases, run_
 from vibe.core.system.files import replace_file
 
 LEFTOVERS_KEPT_S = 7 * 24 * 3600.0
-"""How long the folder of an ended run stays, counted from its last event."""
+"""The folder of an ended run stays that long after its last event."""
 
 SWEEP_EVERY_S = 3600.0
-"""How often a start looks through all folders: there may be thousands, and each start would pay for that."""
+"""A start looks through all folders that often: there may be thousands, and each start would pay for that."""
 
 _SWEPT_NAME = ".swept"
 _SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

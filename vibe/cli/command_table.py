@@ -27,5 +27,5 @@ COMMANDS = {
 
 
 def module_of(command: str) -> ModuleType:
-    """Return what carries out a command."""
+    """Return the module that carries out a command."""
     return importlib.import_module(f"vibe.cli.commands.{command}")

@@ -1,4 +1,4 @@
-"""What the command line takes from the process it runs in: directories, variables and streams, read once."""
+"""The process the command line runs in: directories, variables and streams, read once."""
 
 from __future__ import annotations
 
@@ -24,25 +24,24 @@ RUNTIME_VARIABLE = "XDG_RUNTIME_DIR"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CliEnvironment:
-    """The surroundings of one command; everything below is handed what it needs from here.
-
-    ``home`` is the user's vibe folder, ``cwd`` the directory the command was called in. Both are absolute; ``home``
-    need not exist. ``retries`` and ``owns_process`` as with ``Host``: a caller that runs a command line within its own
-    process leaves the latter off.
-    """
+    """The environment of one command; everything below is handed the part it needs."""
 
     home: Path
+    """The user's vibe folder; absolute, and need not exist."""
     cwd: Path
+    """The directory the command was called in; absolute."""
     environ: Mapping[str, str]
     stdout: TextIO
     stderr: TextIO
     stdin: TextIO
     retries: RetryPolicy | None = None
+    """As with ``Host``."""
     owns_process: bool = False
+    """As with ``Host``: a caller that runs a command line within its own process leaves it off."""
 
     @classmethod
     def from_process(cls) -> CliEnvironment:
-        """The surroundings of this process: the only place that asks it for its directory and its home.
+        """Read the environment of this process: the only place that asks it for its directory and its home.
 
         Raises:
             EnvironmentFailure: it has no directory any more, or no home.
@@ -62,7 +61,7 @@ class CliEnvironment:
 
     @property
     def host(self) -> Host:
-        """What a run may use of all this."""
+        """The part that a run may use."""
         return Host(
             home=self.home,
             environ=self.environ,
@@ -101,6 +100,7 @@ def vibe_home(environ: Mapping[str, str], cwd: Path) -> Path:
         raise EnvironmentFailure(f"there is no home directory: set {HOME_VARIABLE} to a folder for vibe") from error
     if in_utf8(home) != str(home):
         raise EnvironmentFailure(
-            f"the home folder {in_utf8(home)!r} can't be used, for its name is not UTF-8: set {HOME_VARIABLE} to another"
+            f"the home folder {in_utf8(home)!r} can't be used, for its name is not UTF-8: set {HOME_VARIABLE} to "
+            f"another"
         )
     return home

@@ -1,4 +1,4 @@
-"""What the process tells its caller."""
+"""Exit codes of the process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ExitCode(IntEnum):
     LIMIT = 4
     """Turns, tokens, price, time, or the provider's quota or credit."""
     BLOCKED = 5
-    """A decision or an approval was needed and nobody could give it."""
+    """A decision or an approval was needed, and there was no one to give it."""
     HUNG_UP = 129
     INTERRUPTED = 130
     TERMINATED = 143

@@ -1,4 +1,4 @@
-"""The log file: what went wrong inside, in full, where it neither clutters the terminal nor tells secrets."""
+"""The log file: internal errors in full, without secrets, and away from the terminal."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from vibe.core.errors import UsageError
 
 OUTPUTS = ("text", "json", "streaming")
 FEW = 5
-"""How many possible words an error lists."""
+"""Possible words that an error lists."""
 
 
 class CommandLineError(UsageError):
@@ -20,7 +20,7 @@ class CommandLineError(UsageError):
 
 
 class TextRequested(Exception):
-    """The words asked for a text instead of work; ``text`` is it."""
+    """The words ask for a ``text`` instead of work."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -67,7 +67,7 @@ class Parser(argparse.ArgumentParser):
         raise CommandLineError(f"{_with_hint(message, self.options())}; see `{self.prog} --help`")
 
     def _missing(self, names: str) -> str:
-        """Return what has to be added to the words; where it is a command, those there are."""
+        """Return the word that is missing; where it is a command, all of them."""
         if names != "COMMAND":
             return f"{names} is missing: add it"
         commands = [word for word in self.own_words() if not word.startswith("-")]

@@ -1,4 +1,4 @@
-"""What FILE|ID on the command line means: a plan file, or a plan that has been run."""
+"""FILE|ID on the command line: a plan file, or a plan that has been run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe.core.errors import UsageError
 
 
 class NeitherFileNorPlanError(UsageError):
-    """What was named is not there, as a file or as a plan."""
+    """The reference names neither a file nor a plan."""
 
     def __init__(self, reference: str) -> None:
         super().__init__(
@@ -21,7 +21,7 @@ class NeitherFileNorPlanError(UsageError):
 
 
 def folder_of(reference: str, env: CliEnvironment) -> PlanFolder | None:
-    """The folder of the plan that was run; None if a file (or stdin) is meant. A file goes before an id.
+    """Return the folder of the plan that was run; None if a file (or stdin) is meant. A file comes before an id.
 
     Raises:
         NeitherFileNorPlanError, AmbiguousPlanError: it is no file and no id, or that of several plans.

@@ -1,4 +1,4 @@
-"""One command line from its words to its exit code: the door through which every error leaves."""
+"""One command line from its words to its exit code; every error leaves through here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vibe.core.plain_text import plain
 
 STOPPED = frozenset({ExitCode.INTERRUPTED, ExitCode.TERMINATED})
 SECONDS_FOR_READER = 2.0
-"""How long a run that was stopped waits for its reader."""
+"""A run that was stopped waits that long for its reader."""
 
 
 class UnwrittenOutputError(EnvironmentFailure):
@@ -28,7 +28,7 @@ class UnwrittenOutputError(EnvironmentFailure):
 
 
 def run_command_line(arguments: Sequence[str], env: CliEnvironment) -> int:
-    """Do what the words say in these surroundings, and return the exit code.
+    """Carry out the command in this environment, and return the exit code.
 
     Errors become one sentence on stderr; a traceback only with ``--debug``. Nothing of the process is changed for good:
     a program may run any number of command lines, one after another.
@@ -57,7 +57,7 @@ def _carry_out(words: list[str], env: CliEnvironment, *, debug: bool) -> int:
         return ExitCode.DONE
     except _told() as error:
         return _report(error, exit_code_of(error), env, debug=debug)
-    except Exception as error:  # noqa: BLE001  the last door: nobody above can say it better
+    except Exception as error:  # noqa: BLE001  the last place that can tell the user
         problem = problem_of(env.stdout)
         if problem is None:
             return _report(innermost(error), ExitCode.FAILED, env, debug=debug)
@@ -66,7 +66,7 @@ def _carry_out(words: list[str], env: CliEnvironment, *, debug: bool) -> int:
 
 
 def exit_code_of(error: Exception) -> ExitCode:
-    """The exit code an error's class stands for."""
+    """Return the exit code of an error's class."""
     if isinstance(error, UsageError):
         return ExitCode.USAGE
     if isinstance(error, VibeError) and not isinstance(error, EnvironmentFailure):
@@ -75,7 +75,7 @@ def exit_code_of(error: Exception) -> ExitCode:
 
 
 def _told() -> tuple[type[Exception], ...]:
-    """Return what users read as it is."""
+    """Return the error as users read it."""
     from ipc.errors import IpcError  # noqa: PLC0415  costs what --help must not
 
     return (VibeError, IpcError)

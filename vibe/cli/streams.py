@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 MOST_WAITING = 64_000_000
 """Bytes that may wait for a reader that takes none."""
 AT_ONCE = select.PIPE_BUF
-"""What a pipe that takes anything takes whole."""
+"""Bytes that a pipe takes whole if it takes any."""
 CHUNK = 65_536
 
 
 CI_SERVICES = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
-"""Variables that say that lines of the output may be commands: GitHub's (Gitea's, Forgejo's) runners, Azure's, TeamCity."""
+"""Variables of CI services that take lines of the output as commands: GitHub (Gitea, Forgejo), Azure, TeamCity."""
 
 
 class Outlet(io.FileIO):
     """A standard descriptor to write to.
 
     ``forgiving``: for runs whose work is worth more than the words about it. What can't be written (the reader is gone,
-    the disk is full) is dropped instead of raised, and the first ``problem`` kept. A reader that stops reading stops
-    nobody: what it does not take waits here, up to ``MOST_WAITING`` bytes, which a thread hands it; beyond that the
-    rest is dropped, and that is the problem.
+    the disk is full) is dropped instead of raised, and the first ``problem`` kept. A reader that stops reading
+    holds up nothing: what it does not take waits here, up to ``MOST_WAITING`` bytes, which a thread hands it; beyond
+    that the rest is dropped, and that is the problem.
     """
 
     def __init__(self, descriptor: int, *, forgiving: bool = False) -> None:
@@ -62,7 +62,7 @@ class Outlet(io.FileIO):
         return self._size
 
     def settle(self, seconds: float | None) -> bool:
-        """Wait for what still waits for its reader; whether it was all taken within the time."""
+        """Wait until the reader has taken everything, and return whether it did within the time."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, seconds)
 
@@ -138,7 +138,7 @@ def standard_streams(environ: Mapping[str, str]) -> tuple[TextIO, TextIO, TextIO
 
 
 def forgive(stream: TextIO) -> None:
-    """From now on what can't be written to ``stream`` is dropped; ``problem_of`` tells what was the matter."""
+    """From now on drop what can't be written to ``stream``; ``problem_of`` tells the reason."""
     outlet = _outlet(stream)
     if outlet is not None:
         outlet.forgiving = True
@@ -157,7 +157,7 @@ def settle(stream: TextIO, seconds: float | None = None) -> None:
 
 
 def waiting(stream: TextIO) -> int:
-    """Return how many bytes its reader has still to take."""
+    """Return the number of bytes its reader has still to take."""
     outlet = _outlet(stream)
     return outlet.waiting if outlet else 0
 
@@ -169,7 +169,7 @@ def has_failed(stream: TextIO) -> bool:
 
 
 def problem_of(stream: TextIO) -> OSError | None:
-    """Return why something could not be written, if so; a reader that went away is none."""
+    """Return the problem with writing, if there was one; a reader that went away is none."""
     outlet = _outlet(stream)
     problem = outlet.problem if outlet else None
     return None if isinstance(problem, BrokenPipeError) else problem
@@ -182,7 +182,7 @@ def unwritten(problem: OSError) -> str:
 
 
 def _text(descriptor: int, *, ci: bool, forgiving: bool = False) -> TextIO:
-    """Text to a descriptor; a file is nobody's log, and holds what was said to the letter."""
+    """Make a text stream to a descriptor; only a CI service's log is guarded: a file gets every character."""
     buffer = io.BufferedWriter(Outlet(descriptor, forgiving=forgiving))
     kind = io.TextIOWrapper
     if ci and not stat.S_ISREG(os.fstat(descriptor).st_mode):

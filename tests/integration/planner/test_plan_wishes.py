@@ -24,8 +24,8 @@ from planner.store.records import RunSettings
 from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
 from vibe.app.plan import commands as plan_wishes
-from vibe.app.plan.commands import NoAnswerError, WishRefusedError
-from vibe.app.plan.control_handler import PlanWishes
+from vibe.app.plan.commands import CommandRefusedError, NoAnswerError
+from vibe.app.plan.control_handler import PlanCommands
 from vibe.app.plan.prepare import PlanChangedError, PlanOverError, PlanRunOptions, prepare_resumed
 
 OPTIONS = [{"id": "yes", "label": "Yes"}, {"id": "no", "label": "No"}]
@@ -87,7 +87,7 @@ def test_a_run_that_is_just_ending_is_waited_for_and_its_folder_changed(
 
 def test_a_run_that_says_no_is_quoted_and_nothing_is_changed(host: Host, store: PlanStore, bus: EventBus) -> None:
     says_no = ControlServer(bus.entry, lambda _: refusal("refused", "not on a Friday"))
-    with says_no, pytest.raises(WishRefusedError, match="not on a Friday"):
+    with says_no, pytest.raises(CommandRefusedError, match="not on a Friday"):
         anyio.run(plan_wishes.decide, host, store.plan_id, "ship", ["yes"])
 
     assert taken(host, store.plan_id) == {}
@@ -126,7 +126,7 @@ def test_a_lock_that_is_given_back_meanwhile_is_no_hindrance(host: Host, store: 
 
 
 async def test_a_run_that_has_not_begun_says_that_it_said_nothing() -> None:
-    wishes = PlanWishes(PlanControl(), patience_s=0.05)
+    wishes = PlanCommands(PlanControl(), patience_s=0.05)
 
     reply = await to_thread.run_sync(wishes, DECIDE)
 
@@ -137,7 +137,7 @@ async def test_a_run_that_is_over_says_so() -> None:
     control = PlanControl()
     control.attach(lambda _: None)
     control.detach()
-    wishes = PlanWishes(control)
+    wishes = PlanCommands(control)
     remove = Revise(operations=({"op": "remove_step", "id": "a"},))
 
     for wish in (DECIDE, remove):
@@ -149,7 +149,7 @@ async def test_operations_that_are_none_never_reach_the_run() -> None:
     control = PlanControl()
     control.attach(lambda request: pytest.fail(f"{request} was handed over"))
 
-    reply = await to_thread.run_sync(PlanWishes(control), Revise(operations=({"op": "fly"},)))
+    reply = await to_thread.run_sync(PlanCommands(control), Revise(operations=({"op": "fly"},)))
 
     assert (reply.ok, reply.reason) == (False, "refused")
     assert "fly" in reply.message
@@ -157,7 +157,7 @@ async def test_operations_that_are_none_never_reach_the_run() -> None:
 
 async def test_pause_and_cancel_are_answered_at_once() -> None:
     control = PlanControl()
-    wishes = PlanWishes(control)
+    wishes = PlanCommands(control)
 
     assert wishes(Pause(grace_seconds=0)).ok
     assert wishes(Cancel()).ok

@@ -1,4 +1,4 @@
-"""What others may ask of a run that answers a prompt: to be cancelled."""
+"""ChatControl: commands from outside to a run that answers a prompt; it can be cancelled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ipc.control import refusal
 
 
 class ChatControl:
-    """Called from the control server's thread; what is asked before the prompt's turn comes counts from then on."""
+    """Called from the control server's thread; a command that comes before the prompt's turn counts from then on."""
 
     def __init__(self) -> None:
         self.cancelled = False
@@ -21,7 +21,7 @@ class ChatControl:
         self._loop: anyio.lowlevel.EventLoopToken | None = None
 
     def __call__(self, command: Wish) -> Reply:
-        """Carry it out, or say why not."""
+        """Carry out the command, or refuse it."""
         if not isinstance(command, Cancel):
             return refusal("refused", f"this run answers a prompt: it can be cancelled, but not {tag_of(command)}")
         self.cancelled = True

@@ -10,7 +10,7 @@ from vibe.core.tools.files.text_files import decode, open_file, whole_characters
 from vibe.core.tools.workspace import Workspace
 
 MAX_BYTES = 64_000
-"""How much of all mentioned files is shown."""
+"""Bytes of all mentioned files that are shown."""
 _MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"]+))')
 _CLOSING = ".,;:!?)]}"
 

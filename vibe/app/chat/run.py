@@ -52,18 +52,14 @@ from vibe.core.tools.workspace import Workspace
 from vibe.core.turn import AgentKit
 
 TITLE_LENGTH = 80
-"""The provider refuses the key, or events could not be recorded: the environment can't serve."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """One prompt and how to answer it. ``max_price`` in USD, ``time_limit`` in seconds; None: no limit.
-
-    ``resume`` is the session to go on with: its id or the beginning of it; empty: the workspace's last; None: a new one.
-    Limits count from here on. An empty prompt goes on with a conversation that was cut off.
-    """
+    """One prompt and how to answer it. Limits count from here on; None: no limit."""
 
     prompt: str
+    """Empty: continue a conversation that was cut off."""
     workdir: Path
     extra_roots: tuple[Path, ...] = ()
     agent: str | None = None
@@ -72,24 +68,29 @@ class ChatRequest:
     max_turns: int | None = None
     max_tokens: int | None = None
     max_price: float | None = None
+    """In USD."""
     time_limit: float | None = None
+    """In seconds."""
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
     trust: bool = False
     resume: str | None = None
+    """The session to continue: its id or the beginning of it. Empty: the workspace's last; None: a new one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Whoever watches a run: ``approver`` can say yes to calls, ``user_input`` answers the agents' questions."""
+    """The person who watches a run."""
 
     approver: Approver
+    """Says yes or no to calls."""
     user_input: UserInput
+    """Answers the agents' questions."""
 
 
 async def run_chat(
     request: ChatRequest, host: Host, listeners: Sequence[EventSink], person: Person | None = None
 ) -> RunRecord:
-    """Answer the prompt; what goes wrong with the work is in the record. ``person`` None: nobody can be asked.
+    """Answer the prompt; failures of the work are in the record. ``person`` None: there is no one to ask.
 
     Raises:
         UsageError: a flag or the configuration is wrong.
@@ -121,7 +122,7 @@ async def run_chat(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """What a chat is made of; ``writes``: its tools can change something."""
+    """The parts of a chat."""
 
     host: Host
     profile: AgentProfile
@@ -131,6 +132,7 @@ class _Parts:
     tools: ToolManager
     session: ChatSession
     writes: bool
+    """Its tools can change something."""
     person: Person | None
 
 
@@ -234,7 +236,7 @@ class _Chat:
         return record
 
     def _say_hello(self) -> None:
-        """What a run says first; from then on signals and commands are heeded."""
+        """Publish the first events of the run."""
         sink = self._sink
         sink.publish(
             SessionStartedEvent(
@@ -250,7 +252,7 @@ class _Chat:
             sink.publish(WarningEvent(code="session.repaired", message=self._session.repaired))
 
     async def _equip(self) -> EnvironmentFailure | None:
-        """Have the tools of the servers there; what is said if one that is required is not."""
+        """Wait for the tools of the servers; return the failure if a required one is missing."""
         try:
             self._engine = await self._servers.equip(self._sink)
         except EnvironmentFailure as error:
@@ -271,7 +273,7 @@ class _Chat:
             return loop.broken_off(error)
 
     def _told(self) -> str:
-        """Return what the agent is told: the skill that the prompt names, and files it mentions, read."""
+        """Return the prompt with the skill it names and the files it mentions, read."""
         return with_mentioned_files(self._taught.calls.prompt(self._prompt), self._workspace())
 
     def _workspace(self) -> Workspace:
@@ -298,7 +300,7 @@ class _Chat:
         return (FileHistory(partial(self._session.snapshots, self._engine.environ), harmless),)
 
     def _context(self) -> AgentContext:
-        """Return what this agent has, and passes on to those it starts."""
+        """Return the context of this agent, which those it starts inherit."""
         engine = self._engine
         return AgentContext(
             run=RunContext(base_prompt=engine.base_prompt, confinement=engine.confinement),
@@ -316,7 +318,7 @@ class _Chat:
         )
 
     def _kit(self, background: BackgroundCommands) -> AgentKit:
-        """Return what the agent works with; reads files."""
+        """Return the agent's kit; reads files."""
         engine, session = self._engine, self._session
         context, folder = self._context(), session.folder.path / "subagents"
         self._spawner = SpawnPool(engine.agents, engine.config.subagents).below(session.session_id, context, folder)
@@ -343,7 +345,7 @@ class _Chat:
         return ApprovalMode.ALL if unasked else ApprovalMode.ASK
 
     def _agents(self) -> list[AgentRecord]:
-        """The agent and those it started, each with what it used by itself."""
+        """Return the records of the agent and of those it started, each with its own usage alone."""
         started = self._spawner.started if self._spawner else ()
         theirs, their_cost = total_usage(started)
         total, cost = self._account.usage, self._account.cost_usd

@@ -1,4 +1,4 @@
-"""ChatSession: the saved conversation of one chat, from its first message or from where it was left."""
+"""ChatSession: the saved conversation of one chat, new or continued."""
 
 from __future__ import annotations
 
@@ -27,32 +27,31 @@ from vibe.core.session.transcript import Transcript
 from vibe.core.system.locks import FileLock
 
 COMPACTED = "compacted"
-"""The outcome of a session that goes on in one with a summary."""
+"""The outcome of a session that is continued in another one, from a summary."""
 UNLOCKED_SECONDS = 10.0
 """A new session's folder is there for a moment before it is locked."""
 GENERATIONS = 50
-"""So many ancestors of a session are looked for."""
+"""Ancestors of a session that are looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOpening:
-    """What to open. ``resume`` is a session id or its beginning, empty: the workspace's last; None: begin a new one.
-
-    ``writes``: the agent may change files, so that it must be alone in the workspace. ``kept`` False: nothing of the
-    conversation stays on disk, and a session that is resumed stays as it was.
-    """
+    """The session to open."""
 
     workspace: Path
     model: str
     agent: str
     title: str
     resume: str | None = None
+    """A session id or its beginning. Empty: the workspace's last; None: begin a new one."""
     writes: bool = True
+    """The agent may change files, so that it must be alone in the workspace."""
     kept: bool = True
+    """False: nothing of the conversation stays on disk, and a session that is resumed stays as it was."""
 
 
 class ChatSession:
-    """A session that this process alone goes on with, until ``release``. ``open`` and ``close`` block.
+    """A session that this process alone continues, until ``release``. ``open`` and ``close`` block.
 
     ``session_id`` and ``folder`` change when the conversation is summarised. ``repaired`` says what had to be mended.
     """
@@ -78,7 +77,7 @@ class ChatSession:
 
     @classmethod
     def open(cls, paths: VibePaths, opening: SessionOpening) -> ChatSession:
-        """Begin a session or take one up again.
+        """Begin a session or continue one.
 
         Raises:
             UsageError: the session asked for is not there, or can't be understood.
@@ -105,7 +104,7 @@ class ChatSession:
 
     @property
     def earlier_outputs(self) -> tuple[Path, ...]:
-        """Where the sessions this one was forked from keep the outputs their conversations name."""
+        """The output folders of the sessions this one was forked from, which their conversations name."""
         found: list[Path] = []
         parent = self._meta.parent_id
         while parent is not None and len(found) < GENERATIONS:
@@ -118,22 +117,22 @@ class ChatSession:
         return tuple(folder for folder in found if folder.is_dir())
 
     def snapshots(self, environ: Mapping[str, str]) -> Snapshots:
-        """Those of the session as it is now; ``environ`` is where git is looked for."""
+        """Return the snapshots of the session as it is now; git is looked for in the PATH of ``environ``."""
         if self._snapshots is None:
             self._snapshots = Snapshots(Path(self._meta.workspace), self.folder.path, environ)
         return self._snapshots
 
     async def fork(self, restart: Callable[[Path | None], None]) -> None:
-        """Let the conversation go on in a session of its own, whose parent this one was; see ``Fork``."""
+        """Continue the conversation in a new session, whose parent is this one; see ``Fork``."""
         await anyio.to_thread.run_sync(self.fork_now, restart)
 
     def close(self, outcome: Outcome) -> None:
-        """Write down how it ended; a disk that refuses is nothing to fail for."""
+        """Write the outcome; a disk that refuses is no failure."""
         with suppress(OSError):
             write_meta(self.folder.path, self._as_of_now(outcome.value))
 
     def release(self) -> None:
-        """Let other processes go on with the session and work in the workspace; one that is not kept is gone then."""
+        """Let other processes continue the session and work in the workspace; one that is not kept is removed."""
         for folder in self._unlogged:
             shutil.rmtree(folder, ignore_errors=True)
         for lock in self._locks:
@@ -173,7 +172,7 @@ class ChatSession:
     def _begin(
         cls, sessions: Path, opening: SessionOpening, locks: list[FileLock], earlier: SavedSession | None = None
     ) -> ChatSession:
-        """A new session, with the conversation of an ``earlier`` one, which stays as it is."""
+        """Begin a session, with the conversation of an ``earlier`` one, which stays as it is."""
         commit, branch = git_head(opening.workspace)
         meta = SessionMeta(
             version=VERSION,
@@ -237,7 +236,7 @@ def _remove_unlogged(sessions: Path) -> None:
 
 
 def _repairs(dropped_bytes: int, closed_calls: int) -> str:
-    """Return what resuming had to mend, as a sentence; empty: nothing."""
+    """Return the repairs that resuming made, as a sentence; empty: none."""
     parts: list[str] = []
     if dropped_bytes:
         parts.append(f"{dropped_bytes} bytes of a message that was not written to its end were dropped")

@@ -1,3 +1,3 @@
-"""What every run is made of: model, tools, sandbox, events, signals."""
+"""Parts of every run: model, tools, sandbox, events, signals."""
 
 from __future__ import annotations

@@ -17,14 +17,14 @@ def head_commit(folder: Path, environ: Mapping[str, str]) -> str | None:
 
 
 def changed_files(folder: Path, before: str, after: str, environ: Mapping[str, str]) -> tuple[Path, ...] | None:
-    """Return where two commits differ, as files of the working tree; None: git can't say. Blocks."""
+    """Return the files of the working tree in which two commits differ; None: git can't say. Blocks."""
     top = _asked(folder, environ, "rev-parse", "--show-toplevel")
     answer = _asked(folder, environ, "diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", before, after, "--")
     return tuple(Path(top.text, name) for name in answer.items) if top and answer else None
 
 
 def _asked(folder: Path, environ: Mapping[str, str], *words: str) -> GitOutput | None:
-    """Return what git answers in the folder's repository; None: nothing, or no."""
+    """Return git's answer in the folder's repository; None: there is none, or git refuses."""
     try:
         located = locate(folder)
         if located is None:

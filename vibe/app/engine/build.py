@@ -38,33 +38,30 @@ APPROVED_KEY = "approved"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineRequest:
-    """``flags`` are dotted configuration keys from the command line; ``replay`` is a script that serves as the model.
-
-    ``agent`` is the profile a person chose, which may set anything (empty: the default one; None: nobody chose one).
-    ``snapshot`` of the workspace's files and git for the prompt of an agent a person talks to. ``limiter_of`` a
-    provider's name is what lets its calls begin, where somebody else does.
-    """
+    """The workspace, and the settings of the command line, that an engine is built for."""
 
     workdir: Path
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Values by dotted configuration key."""
     agent: str | None = None
+    """The profile a person chose, which may set anything. Empty: the default one; None: there was no choice."""
     trust: bool = False
     replay: Path | None = None
+    """A script that serves as the model."""
     snapshot: bool = False
+    """The prompt shows the workspace's files and git: for an agent that a person talks to."""
     limiter_of: Callable[[str], CallLimiter] | None = None
+    """Returns the limiter of calls to a provider, by its name, for runs that share one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """The parts agents are made of.
-
-    ``request`` is what it was built from; ``profile`` is the agent it names. ``approvals`` makes a run's approvals from its mode and whoever can be asked (None: nobody). ``warnings`` are
-    sentences for the user.
-    """
+    """The parts agents are made of."""
 
     request: EngineRequest
     loaded: LoadedConfig
     profile: AgentProfile | None
+    """The agent that the request names."""
     models: ModelCatalog
     tools: ToolManager
     agents: AgentManager
@@ -72,7 +69,9 @@ class Engine:
     base_prompt: str
     confinement: Confinement
     approvals: Callable[[ApprovalMode, Approver | None], Approvals]
+    """Makes a run's approvals from its mode and the person who can be asked (None: there is none)."""
     warnings: tuple[str, ...]
+    """Sentences for the user."""
 
     @property
     def config(self) -> VibeConfig:
@@ -92,7 +91,10 @@ class Engine:
     def workspace(
         self, root: Path, *, extra_roots: tuple[Path, ...] = (), read_roots: tuple[Path, ...] = ()
     ) -> Workspace:
-        """Return what an agent in ``root`` may touch: its tools have the bounds that its commands have. Reads the file system."""
+        """Return the workspace of an agent in ``root``: its tools have the bounds of its commands.
+
+        Reads the file system.
+        """
         bounds = bounds_of(self.confinement, self.environ)
         return Workspace(root=root, extra_roots=extra_roots, read_roots=read_roots, bounds=bounds)
 
@@ -164,12 +166,12 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
 
 
 def network_flags(*, on: bool) -> Mapping[str, Any]:
-    """Return what ``--network`` sets."""
+    """Return the settings of ``--network``."""
     return {"sandbox.network": Network.ON.value} if on else {}
 
 
 def _confinement(host: Host, loaded: LoadedConfig, workdir: Path) -> Confinement:
-    """Return what confines commands; where that is required, it is seen to now that something does."""
+    """Return the confinement of commands; one that is required and missing is an error now."""
     config = loaded.config
     keys = [*(one.api_key_env_var for one in config.providers), *(one.api_key_env for one in config.mcp_servers)]
     confinement = Confinement(loaded.config.sandbox, loaded.environ, host.home, keys=keys)
@@ -182,7 +184,10 @@ def _confinement(host: Host, loaded: LoadedConfig, workdir: Path) -> Confinement
 
 
 def load_agents(home: Path, loaded: LoadedConfig, nested: Sequence[Path] = ()) -> AgentManager:
-    """The agent profiles of the configuration, the trusted project, ``nested`` folders of it and the user; reads files."""
+    """Return the agent profiles of the configuration, the trusted project, its ``nested`` folders and the user.
+
+    Reads files.
+    """
     config = loaded.config
     below = (folder / PROJECT_DIRECTORY for folder in nested)
     own = home.resolve()

@@ -1,4 +1,4 @@
-"""EventLog: what a run announces, as lines of the log file: names and figures, never what was said or read."""
+"""EventLog: a run's events as lines of the log file: names and figures, never texts that were said or read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class EventLog:
     """An ``EventSink``: errors and warnings in full, at their level; all else but pieces of answers at DEBUG."""
 
     def publish(self, event: Event) -> None:
-        """Log it, if that level is."""
+        """Log the event at its level."""
         if isinstance(event, ErrorEvent):
             logger.error("%s: %s", event.code, event.message)
         elif isinstance(event, WarningEvent):

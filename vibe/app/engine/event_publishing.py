@@ -26,7 +26,7 @@ PASSING = frozenset({"pausing", "budget.wait", "budget.waited", "model.wait", "m
 
 
 class WarningLog:
-    """An ``EventSink`` that keeps what was warned of, each sentence once, for the run's record."""
+    """An ``EventSink`` that keeps warnings, each sentence once, for the run's record."""
 
     def __init__(self) -> None:
         self._said: dict[str, None] = {}
@@ -42,27 +42,29 @@ class WarningLog:
             self._more += 1
 
     def after(self, others: Iterable[str]) -> list[str]:
-        """Other sentences and those kept, each once."""
+        """Return other sentences and those kept, each once."""
         more = [f"and {self._more} more warnings"] if self._more else []
         return [*dict.fromkeys((*others, *self._said)), *more]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publishing:
-    """``sink`` takes the run's events; ``source`` is what subscribers know the run by."""
+    """The way of a run's events to its listeners."""
 
     sink: EventSink
+    """Takes the run's events."""
     bus: EventBus
     source: str
+    """The name of the run for subscribers."""
     session_id: str
     heard: WarningLog
 
     def warnings(self, others: Iterable[str] = ()) -> list[str]:
-        """Return what the run's record warns of: ``others``, what was announced, and what the bus could not do."""
+        """Return the warnings of the run's record: ``others``, those announced, and those of the bus."""
         return self.heard.after((*others, *(warning.message for warning in self.bus.warnings)))
 
     async def about(self, workspace: Path, title: str, *, plan_id: str | None = None) -> Publishing:
-        """The same run, announced as what it turned out to be; its events carry the plan's id."""
+        """Announce the run's workspace, title and plan; its events carry the plan's id from then on."""
         kept = self.bus.entry.info.kept
         info = RunInfo(cwd=str(workspace), title=title, plan_id=plan_id, session_id=self.session_id, kept=kept)
         await anyio.to_thread.run_sync(self.bus.announce, info)
@@ -70,7 +72,7 @@ class Publishing:
 
 
 def no_plan(command: Wish) -> Reply:
-    """The reply of a run that has no plan: a prompt that is being answered takes no commands."""
+    """Refuse the command: a run that answers a prompt has no plan."""
     return refusal(
         "refused", f"this run has no plan to {type(command).__name__.lower()}: stop it with Ctrl-C or SIGTERM"
     )
@@ -87,7 +89,8 @@ async def publishing(
 ) -> AsyncGenerator[Publishing]:
     """Open the bus for one run; it closes, with all that was published on disk, when the block ends.
 
-    ``kept``: the events stay for a while after the run. ``control`` carries out what others ask of the run, in a thread of its own.
+    ``kept``: the events stay for a while after the run. ``control`` carries out commands from outside, in a thread of
+    its own.
 
     Raises:
         ipc.errors.BusUnavailableError: pynng can't be loaded, or the address can't be bound.

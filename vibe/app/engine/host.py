@@ -1,4 +1,4 @@
-"""Host: what one process run may use of the machine, as the command line read it."""
+"""Host: the folders, variables and limits of the machine that a run may use, as the command line read them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 
 FILES_WANTED = 16_384
 FILES_PER_STEP = 8
-"""What a step at work holds open at most: three pipes, its conversation, a connection to the model, and then some."""
+"""Files a running step holds open at most: three pipes, its conversation, a connection to the model, a few more."""
 FILES_RESERVED = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """``home`` is the user's vibe folder, ``environ`` the variables, ``runtime_dir`` where sockets go if there is one.
-
-    ``retries`` is how calls to a model are repeated where a provider's settings don't say; None: as usual.
-    ``owns_process``: nothing else lives in this process, so that its signals mean the run and its garbage is the run's.
-    """
+    """The part of the machine that a run may use."""
 
     home: Path
+    """The user's vibe folder."""
     environ: Mapping[str, str]
     runtime_dir: Path | None = None
+    """The folder of sockets, if the session has one."""
     retries: RetryPolicy | None = None
+    """The rule for repeating model calls where a provider's settings don't say; None: as usual."""
     owns_process: bool = False
+    """Nothing else lives in this process: its signals mean the run, and its garbage is the run's."""
 
 
 def allow_open_files() -> None:
@@ -41,7 +41,7 @@ def allow_open_files() -> None:
 
 
 def steps_at_once(wanted: int) -> int:
-    """Return how many of ``wanted`` steps can work side by side, by the files this process may still open; at least 1."""
+    """Return the number of ``wanted`` steps that the files this process may still open suffice for; at least 1."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return wanted

@@ -1,4 +1,4 @@
-"""RequestBoard: approvals that are open, answered by whoever is first: the person at the run's terminal, or its control address."""
+"""RequestBoard: open approvals, answered by the first to do so: the person at the terminal, or the control address."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ BY_CONTROL = "control"
 BY_NOBODY = "nobody"
 BY_TIMEOUT = "timeout"
 SECONDS_WITHOUT_PERSON = 3_600.0
-"""How long a request waits where nobody sits at the terminal."""
+"""A request waits that long if there is no person at the terminal."""
 MOST_REMEMBERED = 1_000
-"""Answers that are remembered, to tell who comes second what was said."""
+"""Answers that are remembered, to tell the second who answers what the first said."""
 SHORTEST = 4
 """Characters of a request's id that may stand for it."""
 SHOWN = 100
@@ -39,8 +39,8 @@ class _Open:
 class RequestBoard:
     """An Approver that asks everyone at once; the first answer holds, and the question is withdrawn from the others.
 
-    ``person`` is whoever sits at the run's terminal. With nobody there a request waits for ``patience_s``, and then is
-    denied. ``approve`` belongs to the run's loop; ``answer`` is called from another thread.
+    ``person`` asks at the run's terminal. Without one a request waits for ``patience_s`` and is then denied.
+    ``approve`` belongs to the run's loop; ``answer`` is called from another thread.
     """
 
     def __init__(self, person: Approver | None, *, patience_s: float = SECONDS_WITHOUT_PERSON) -> None:
@@ -51,7 +51,7 @@ class RequestBoard:
         self._lock = threading.Lock()
 
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """The first answer. Cancelling withdraws the question from everyone."""
+        """Return the first answer. Cancelling withdraws the question from everyone."""
         entry = _Open(request, CancelScope(), anyio.lowlevel.current_token())
         with self._lock:
             self._open[request.request_id] = entry
@@ -67,7 +67,7 @@ class RequestBoard:
         if self._person is not None:
             return await self._person.approve(request)
         await anyio.sleep(self._patience_s)
-        reason = f"nobody has answered within {self._patience_s / 60:g} minutes"
+        reason = f"there was no answer within {self._patience_s / 60:g} minutes"
         return ApprovalAnswer(allow=False, reason=reason, by=BY_TIMEOUT)
 
     def answer(self, command: Approve) -> Reply:
@@ -91,7 +91,7 @@ class RequestBoard:
         return refusal("refused", f"it was {_verb(first)} before, by {first.by}")
 
     def _settle(self, entry: _Open, answer: ApprovalAnswer) -> bool:
-        """Return whether this is the first answer, and so the one that holds."""
+        """Keep the answer if it is the first, and return whether it is."""
         with self._lock:
             if entry.answer is not None:
                 return False
@@ -102,7 +102,7 @@ class RequestBoard:
 
 
 def _meant(given: str, known: list[str]) -> str | None:
-    """The id that is meant by its beginning, if there is just one."""
+    """Return the id that begins so, if there is just one."""
     found = {key for key in known if key == given or (len(given) >= SHORTEST and key.startswith(given))}
     return found.pop() if len(found) == 1 else None
 

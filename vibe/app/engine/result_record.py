@@ -1,4 +1,4 @@
-"""The result record: what every run prints at its end, whatever ended it."""
+"""The result record, which every run prints at its end, whatever ended it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ ENVIRONMENT_EXIT = 3
 
 
 def exit_code_of(outcome: Outcome, signal_exit: int | None, *, unserved: bool) -> int:
-    """The exit code of a run; a signal's stands for an interruption only.
+    """Return the exit code of a run; a signal's stands for an interruption only.
 
-    ``unserved``: the provider refuses the key, or an event could not be recorded (the disk is full), so that whatever was
-    done, the record of it is not whole.
+    ``unserved``: the provider refuses the key, or an event could not be recorded (the disk is full), so that the
+    record of the work is not whole.
     """
     if unserved:
         return ENVIRONMENT_EXIT
@@ -37,18 +37,21 @@ def exit_code_of(outcome: Outcome, signal_exit: int | None, *, unserved: bool) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRecord:
-    """What one agent used. ``parent_id`` and ``step_id`` are None for a main agent; ``cost_usd`` None: unknown."""
+    """The usage of one agent."""
 
     agent_id: str
     parent_id: str | None
+    """None for a main agent."""
     step_id: str | None
+    """None for an agent of no step."""
     usage: Usage
     cost_usd: float | None
+    """None: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
-    """How one step ended; times in seconds. ``printed`` is the telling part of what failed in it."""
+    """The end of one step; times in seconds."""
 
     id: str
     status: str
@@ -57,6 +60,7 @@ class StepRecord:
     reason: str | None = None
     detail: str = ""
     printed: str = ""
+    """The telling part of the output of what failed."""
     output: Any = None
     files_changed: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
@@ -97,10 +101,7 @@ class RemovedRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """One run.
-
-    ``exit_code`` is the process's; ``reason`` a stable word for why it did not complete, ``detail`` a sentence.
-    """
+    """One run, as it ended."""
 
     outcome: Outcome
     session_id: str
@@ -109,7 +110,9 @@ class RunRecord:
     usage: Usage
     cost_usd: float | None
     reason: str | None = None
+    """A stable word for why it did not complete."""
     detail: str = ""
+    """The same as a sentence."""
     plan_id: str | None = None
     steps: Sequence[StepRecord] | None = None
     removed_steps: Sequence[RemovedRecord] = ()
@@ -117,6 +120,7 @@ class RunRecord:
     denied: Sequence[Denial] = ()
     warnings: Sequence[str] = ()
     exit_code: int = 0
+    """The exit code of the process."""
 
     def as_document(self) -> dict[str, Any]:
         """The JSON document of the command line contract."""
@@ -165,7 +169,7 @@ def _step(step: StepRecord) -> dict[str, Any]:
 
 
 def _price(cost_usd: float | None) -> float | None:
-    """Without what adding up leaves behind the last digit that a price has."""
+    """Round to the last digit that a price has."""
     return None if cost_usd is None else round(cost_usd, 9)
 
 

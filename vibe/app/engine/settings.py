@@ -1,4 +1,4 @@
-"""Looking at the settings and changing them: what ``vibe config`` does."""
+"""The settings as ``vibe config`` shows and changes them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,14 @@ _NAMES_A_VARIABLE = frozenset({"api_key_env_var", "api_key_env", "api_key_header
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSetting:
-    """A setting as it is: dotted key, value as JSON would have it, and where it was set."""
+    """A setting as it is."""
 
     key: str
+    """Dotted."""
     value: Any
+    """As JSON has it; a secret is masked."""
     origin: str
+    """The file, variable or flag that sets it, or ``default``."""
 
 
 class UnknownSettingError(UsageError):
@@ -80,9 +83,9 @@ class Settings:
         return shown(path, self._user_home)
 
     def writer(self, *, project: bool, key: str = "") -> ConfigWriter:
-        """Return what changes one of the files; a draft that would not do is refused.
+        """Return the writer of one of the files; it refuses a draft that is no valid file.
 
-        ``key`` is the one that will be changed: faults that were there before and have nothing to do with it don't matter.
+        ``key`` is the one that will be changed: older faults that have nothing to do with it don't count.
         """
         path = self.path(project=project)
         trusting = Settings(self._host, self._workdir, trust=True) if project else self
@@ -111,7 +114,7 @@ class Settings:
         return ()
 
     def value_of(self, key: str, word: str) -> Any:
-        """Return what a word from the command line means for a setting.
+        """Return the value that a word from the command line gives a setting.
 
         Raises:
             ConfigError: there is no such setting.
@@ -161,7 +164,7 @@ def _section(table: Key) -> type[BaseModel]:
 
 
 def _about(problem: ConfigError, key: str) -> bool:
-    """Return whether a problem is with a key, with what stands in it, or with the file as a whole."""
+    """Return whether a problem concerns a key, its table or the file as a whole."""
     return not problem.key or problem.key.startswith(key) or key.startswith(problem.key)
 
 
@@ -213,7 +216,7 @@ def _plain(value: Any, key: Key) -> Iterator[tuple[Key, Any]]:
 
 
 def _masked(key: Key, value: Any, environ: Mapping[str, str]) -> Any:
-    """The value without what looks like a secret by its key or by itself."""
+    """Return the value, with a mask in place of what looks like a secret by its key or by itself."""
     if isinstance(value, dict):
         return {name: _masked((*key, name), inner, environ) for name, inner in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):

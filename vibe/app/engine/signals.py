@@ -1,4 +1,4 @@
-"""What Ctrl-C, SIGTERM and a lost terminal (SIGHUP) mean to a run."""
+"""Signals of a run: Ctrl-C, SIGTERM and a lost terminal (SIGHUP)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SignalLog:
 async def handled_signals(host: Host, on_signal: Callable[[signal.Signals, int], None]) -> AsyncGenerator[SignalLog]:
     """Call ``on_signal(which, count)`` for SIGINT, SIGTERM and SIGHUP while the block runs; ``count`` starts at 1.
 
-    SIGHUP is left alone where the caller had it ignored, as ``nohup`` does; all are where the process is not the run's own.
+    SIGHUP is left alone if the caller ignores it, as ``nohup`` does; all are if the process is not the run's own.
     An error leaves as it was raised, not wrapped in the group that a task of ours makes it.
     """
     log = SignalLog()

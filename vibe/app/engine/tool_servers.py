@@ -57,7 +57,7 @@ class ToolServers:
         return replace(self._engine, warnings=(*self._engine.warnings, *problems, *odd, *warnings))
 
     async def refresh(self) -> None:
-        """Have what the servers offer by now; agents see it from their next turn on."""
+        """Take over the tools that the servers offer by now; agents see them from their next turn on."""
         if self._sink is not None:
             await self._adopt()
             self._announce(self._sink)

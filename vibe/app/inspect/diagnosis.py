@@ -1,4 +1,4 @@
-"""What there is on this machine that runs depend on, found out without the network."""
+"""Diagnosis of the things on this machine that runs depend on, without the network."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HTTPS_PORT, HTTP_PORT = 443, 80
 
 
 class CheckState(StrEnum):
-    """How something stands: fine, worse than it could be, or such that runs fail."""
+    """The state of a thing: fine, worse than it could be, or such that runs fail."""
 
     OK = "ok"
     WARNING = "warning"
@@ -37,7 +37,7 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was looked at."""
+    """One thing that was checked."""
 
     subject: str
     state: CheckState
@@ -45,7 +45,7 @@ class Finding:
 
 
 def diagnose(host: Host, workdir: Path, *, trust: bool = False, online: bool = False) -> tuple[Finding, ...]:
-    """Look at everything; with ``online``, try to reach the model's server too. Blocks."""
+    """Check everything; with ``online``, try to reach the model's server too. Blocks."""
     return tuple(_findings(host, workdir, trust=trust, online=online))
 
 
@@ -119,7 +119,7 @@ def _model(config: VibeConfig, environ: Mapping[str, str], *, online: bool) -> I
 
 def _reachable(address: str) -> Finding:
     """Return whether a connection to the server's address can be opened; nothing is sent."""
-    import socket  # noqa: PLC0415  only where somebody asked for the network
+    import socket  # noqa: PLC0415  only on request
 
     parts = urlsplit(address)
     port = parts.port or (HTTP_PORT if parts.scheme == "http" else HTTPS_PORT)

@@ -1,4 +1,4 @@
-"""How the configured MCP servers stand, found out by connecting to each of them."""
+"""Status of the configured MCP servers, by connecting to each of them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from vibe.core.tools.mcp.servers import McpServers, ServerState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpStatus:
-    """All servers, in the order they are configured; ``warnings`` are about the configuration."""
+    """The status of all servers."""
 
     servers: tuple[ServerState, ...]
+    """In the order they are configured."""
     warnings: tuple[str, ...]
+    """Of the configuration."""
 
 
 async def mcp_status(host: Host, workdir: Path, *, trust: bool = False) -> McpStatus:
-    """Connect to every enabled server, side by side, and let go of them again.
+    """Connect to every enabled server, side by side, and disconnect.
 
     Raises:
         UsageError: the configuration is wrong.

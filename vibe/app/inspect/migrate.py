@@ -23,11 +23,13 @@ BYPASS = "bypass_tool_permissions"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migrated:
-    """What was done to one file, or would be: ``changes`` say which keys went, ``backup`` is where the old file is."""
+    """One file that was changed, or would be."""
 
     file: Path
     changes: tuple[str, ...]
+    """A line for each key that is removed."""
     backup: Path | None = None
+    """The copy of the old file."""
 
 
 def migrate(host: Host, workdir: Path, *, dry_run: bool) -> list[Migrated]:
@@ -60,7 +62,7 @@ def _migrate(file: Path, host: Host, workdir: Path, *, dry_run: bool) -> Migrate
 
 
 def _clean(document: Any) -> Iterator[str]:
-    """Take out what means nothing here; says each."""
+    """Remove the keys that mean nothing here, and yield a line for each."""
     if document.get(BYPASS) is True and "auto_approve" not in document:
         document["auto_approve"] = True
         yield f"{BYPASS} = true is now auto_approve = true"
@@ -83,7 +85,7 @@ def _drop(table: Any, kind: str, prefix: str) -> Iterator[str]:
 
 
 def _backup(file: Path) -> Path:
-    """A copy of the file beside it, under a name that is free.
+    """Copy the file beside it, under a name that is free.
 
     Raises:
         ConfigWriteError: the disk refuses.

@@ -18,17 +18,18 @@ PATIENCE_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredModel:
-    """A model of the configuration. ``missing``: what keeps it from being used, if anything."""
+    """A model of the configuration."""
 
     model: ModelConfig
     provider: ProviderConfig | None
     active: bool
     missing: str | None
+    """The reason why it can't be used, if there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOffer:
-    """The names a provider answered with, or the ``problem`` with asking it."""
+    """The models that a provider offers, or the ``problem`` with asking it."""
 
     provider: str
     models: tuple[str, ...] = ()
@@ -37,10 +38,11 @@ class ModelOffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelListing:
-    """What ``vibe models`` tells. ``offers`` is empty unless the providers were asked."""
+    """The answer of ``vibe models``."""
 
     configured: tuple[ConfiguredModel, ...]
     offers: tuple[ModelOffer, ...]
+    """Empty unless the providers were asked."""
     warnings: tuple[str, ...]
 
 

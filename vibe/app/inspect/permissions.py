@@ -1,4 +1,4 @@
-"""Says what would become of a tool call, by the code that decides about it in a run."""
+"""PermissionCheck: the decision about a tool call, by the code that takes it in a run."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from vibe.core.tools.profile_view import profile_view
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest:
-    """Whose calls of which tool: an agent of the profile ``agent`` (empty: the default) in ``workdir``."""
+    """The tool, and the agent whose calls are to be decided."""
 
     tool: str
     workdir: Path
     extra_roots: tuple[Path, ...] = ()
     agent: str = ""
+    """Its profile; empty: the default one."""
     auto_approve: bool = False
     trust: bool = False
 
@@ -52,7 +53,7 @@ class PermissionCheck:
         self._first = next(iter(self._tool.get_parameters().get("properties", {})), None)
 
     def decide(self, given: str | Mapping[str, Any]) -> PermissionDecision:
-        """Return what becomes of a call with these arguments; a text stands for the tool's first one.
+        """Return the decision about a call with these arguments; a text stands for the tool's first one.
 
         Raises:
             ToolArgumentsError: they don't fit the tool.

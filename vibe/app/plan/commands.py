@@ -40,7 +40,7 @@ CANCEL_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
 
 
-class WishRefusedError(UsageError):
+class CommandRefusedError(UsageError):
     """The run that has the plan said no; nothing was changed."""
 
     def __init__(self, plan_id: str, reply: Reply) -> None:
@@ -265,7 +265,7 @@ async def _ask(folder: PlanFolder, entry: Entry, wish: Wish) -> Done | None:
         if reply.reason == "ended":
             await _gone(entry, SETTLING_SECONDS)
             return None
-        raise WishRefusedError(folder.plan_id, reply)
+        raise CommandRefusedError(folder.plan_id, reply)
     if isinstance(wish, Cancel):
         return await _after_the_cancel(folder, entry)
     return Done(plan_id=folder.plan_id, message=reply.message, running=True, data=reply.data)

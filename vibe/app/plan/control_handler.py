@@ -21,7 +21,7 @@ NOT_ASKED = "this run asks nobody: what needs approval is denied; --wait has it 
 STOPPING = "pausing: running steps are stopped, and continue on resume"
 
 
-class PlanWishes:
+class PlanCommands:
     """Hands wishes to the PlanControl of a plan's run, and answers to its ``board`` (None: nobody is asked); called from the control server's thread."""
 
     def __init__(

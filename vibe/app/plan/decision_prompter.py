@@ -1,4 +1,4 @@
-"""DecisionDesk: puts a plan's decisions to a person as they open, one after another, while other steps go on."""
+"""DecisionPrompter: puts a plan's decisions to a person as they open, one after another, while other steps go on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DecisionAsker(Protocol):
         ...
 
 
-class DecisionDesk:
+class DecisionPrompter:
     """An EventSink that hears of decisions and has them taken while it is ``at_work``; one run of a plan, one event loop.
 
     A decision that was taken in another way meanwhile is withdrawn. One that the person does not want to take now waits:

@@ -41,8 +41,8 @@ from vibe.app.engine.request_board import RequestBoard
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.engine.signals import handled_signals
 from vibe.app.engine.tool_servers import tool_servers
-from vibe.app.plan.control_handler import PlanWishes
-from vibe.app.plan.decision_prompter import DecisionDesk
+from vibe.app.plan.control_handler import PlanCommands
+from vibe.app.plan.decision_prompter import DecisionPrompter
 from vibe.app.plan.prepare import PlanRunOptions, PreparedRun, prepare_new, prepare_resumed
 from vibe.app.plan.replanning import replan_policy, step_limits_of
 from vibe.app.plan.result import broken_off_record, plan_record
@@ -73,7 +73,7 @@ class Audience:
     listeners: Sequence[EventSink] = ()
     approver: Approver | None = None
     user_input: UserInput | None = None
-    decider: DecisionDesk | None = None
+    decider: DecisionPrompter | None = None
     waits: bool = False
 
 
@@ -136,7 +136,7 @@ async def _carry_out(run: PreparedRun, host: Host, audience: Audience) -> PlanRu
     async with AsyncExitStack() as stack:
         stack.push_async_callback(run.engine.models.aclose)
         opened = await stack.enter_async_context(
-            publishing(host, audience.listeners, address=run.bus_address, control=PlanWishes(control, board))
+            publishing(host, audience.listeners, address=run.bus_address, control=PlanCommands(control, board))
         )
         signals = await stack.enter_async_context(handled_signals(host, _pausing(control, opened.sink)))
         store = stack.enter_context(await anyio.to_thread.run_sync(run.open_store))

@@ -1,4 +1,4 @@
-"""RunView: a run as whoever watches it sees it; every event goes in, steps and totals come out; no clock, no terminal."""
+"""RunView: a run as an observer sees it: events in, steps and totals out; no clock, no terminal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Notice:
 
 
 class RunView:
-    """A run so far: ``plan`` is how the plan stands by its events, the rest what agents do meanwhile.
+    """A run so far: ``plan`` is the plan's state by its events, the rest is about its agents.
 
     It belongs to one thread, the one that applies the events.
 
@@ -51,10 +51,9 @@ class RunView:
     a persistent map, for each would cost more than all the rest. What a reader sees between two events is whole.
 
     ``steps`` are in plan order, ``running`` and ``failed`` in the order they became so; for those in ``replanning`` a
-    better plan is looked for. ``tokens`` are this run's, ``tokens_before`` those of earlier runs, and ``max_tokens`` what
-    all of them may use (None: no limit). ``cost_usd`` is None once
-    the price of any call is unknown. ``started_at`` and ``ended_at`` are in unix seconds. Whoever shows the ``notices`` takes
-    them out.
+    better plan is looked for. ``tokens`` are this run's, ``tokens_before`` those of earlier runs, and ``max_tokens``
+    what all of them may use (None: no limit). ``cost_usd`` is None once the price of any call is unknown.
+    ``started_at`` and ``ended_at`` are in unix seconds. Whoever shows the ``notices`` takes them out.
     """
 
     def __init__(self) -> None:
@@ -75,12 +74,12 @@ class RunView:
 
     @property
     def status(self) -> str:
-        """Where the plan stands."""
+        """The plan's status."""
         return self.plan.status.value
 
     @property
     def reason(self) -> str:
-        """Why it does."""
+        """The reason of the status."""
         return self.plan.reason or ""
 
     @property
@@ -90,17 +89,17 @@ class RunView:
 
     @property
     def decisions(self) -> dict[str, e.PlanDecisionEvent]:
-        """Those that are open, by id."""
+        """The open decisions, by id."""
         return self.plan.open
 
     @property
     def total(self) -> int:
-        """How many steps the plan has."""
+        """The number of the plan's steps."""
         return len(self.plan.steps)
 
     @property
     def done(self) -> int:
-        """How many steps completed; what failed or was skipped is not done."""
+        """The number of completed steps; failed and skipped ones don't count."""
         return self.plan.counts[StepStatus.COMPLETED]
 
     def elapsed(self, now: float) -> float:
@@ -221,7 +220,7 @@ class RunView:
                 assert_never(event)
 
     def _is_of_helper(self, event: _Inside) -> bool:
-        """Whether an event counts turns or budget of a subagent that the step's own agent started."""
+        """Return whether an event counts turns or budget of a subagent that the step's own agent started."""
         if isinstance(event, e.SubAgentStartedEvent) and event.parent_id is not None:
             self._helpers.add(event.subagent_id)
         counts = isinstance(event, e.SubAgentStartedEvent | e.SubAgentFinishedEvent | e.AssistantEvent)
@@ -267,7 +266,7 @@ def _plus(sum_so_far: float | None, cost: float | None) -> float | None:
 
 
 def _levels(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """How deep each step is indented: one more where a step fans out, one less where several come together."""
+    """Return the indentation of each step: one more where a step fans out, one less where several come together."""
     known = {step_id: [parent for parent in above if parent in parents] for step_id, above in parents.items()}
     fan: dict[str, int] = {}
     for above in known.values():

@@ -1,4 +1,4 @@
-"""What is known of one step while it is watched."""
+"""StepView: one step of a run as an observer sees it."""
 
 from __future__ import annotations
 
@@ -31,27 +31,32 @@ Tool: TypeAlias = ToolCallEvent | ToolStreamEvent | ToolResultEvent
 
 @dataclass(slots=True, kw_only=True)  # noqa: PLR0904  what the plan has of it, and what its agent does
 class StepView:
-    """One step, changed in place by ``RunView``; ``state`` says how the plan has it.
+    """One step, changed in place by ``RunView``. Nothing here is safe to print as it is.
 
-    ``tokens`` (prompt plus completion), ``calls`` and ``cost_usd`` are of all attempts of this run; ``cost_usd`` is
-    None once the price of a call is unknown. ``budget_used`` of ``max_tokens`` is the present subagent's;
-    ``max_tokens`` is None before one has started. ``started_at`` is in unix seconds, ``duration_s`` is set when the
-    step stops running. ``level`` is its depth in the outline. ``replanning``: it failed, and a better plan is looked for.
-    Nothing here is safe to print as it is.
+    Tokens, calls and price are of all attempts of this run.
     """
 
     state: StepState
+    """The step as the plan has it."""
     level: int = 0
+    """Its depth in the outline."""
     started_at: float | None = None
+    """In unix seconds."""
     duration_s: float | None = None
+    """Set when the step stops running."""
     activity: str = ""
     tokens: int = 0
+    """Prompt plus completion."""
     calls: int = 0
     cost_usd: float | None = 0.0
+    """None once the price of a call is unknown."""
     turns: int = 0
     budget_used: int = 0
+    """Tokens of the present subagent, of its ``max_tokens``."""
     max_tokens: int | None = None
+    """None before a subagent has started."""
     replanning: bool = False
+    """It failed, and the replanner is asked for a patch."""
     requests: dict[str, str] = field(default_factory=dict[str, str])
     open_calls: dict[str, str] = field(default_factory=dict[str, str])
     _output: str = ""
@@ -90,17 +95,17 @@ class StepView:
 
     @property
     def reason(self) -> str:
-        """Why it stands as it does."""
+        """The reason of its status."""
         return ": ".join(filter(None, (self.state.reason, self.state.detail)))
 
     @property
     def reused(self) -> bool:
-        """Whether another plan did it."""
+        """Another plan did it."""
         return self.state.reason == REUSED_REASON
 
     @property
     def merges(self) -> bool:
-        """Whether what it does is merged at its end."""
+        """Its changes are merged at its end."""
         return self.state.outline.workspace == "worktree"
 
     def elapsed(self, now: float) -> float | None:
@@ -110,7 +115,7 @@ class StepView:
         return None if self.started_at is None else max(0.0, now - self.started_at)
 
     def doing(self) -> str:
-        """Return what it does now: a question to a person first, then a tool at work, then the model."""
+        """Return the step's activity: a question to a person first, then a running tool, then the model."""
         if self.requests:
             return next(reversed(self.requests.values()))
         if self.open_calls:
@@ -171,7 +176,7 @@ class StepView:
 
 
 def _called(event: ToolCallEvent) -> str:
-    """Return what is at work; the host's own commands as a shell would show them."""
+    """Return the call in words; the host's own commands as a shell shows them."""
     command = event.arguments.get("command") if event.tool == HOST_TOOL else None
     if command is None:
         return event.summary or event.tool

@@ -229,4 +229,4 @@ WORDS: dict[str, Callable[[Any], None]] = {
     "help": _help,
     "migrate": _migrate,
 }
-"""What adds a command to a parser's subcommands."""
+"""Adds a command to a parser's subcommands."""

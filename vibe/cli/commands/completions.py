@@ -87,7 +87,10 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
 
 
 def _known() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return what may follow each command, by its words, and each of its options that takes a value (none: a file, anything)."""
+    """Return the words that may follow each command, and each of its options that takes a value.
+
+    No words after an option: a file, or anything.
+    """
     words: dict[str, list[str]] = {}
     values: dict[str, list[str]] = {}
     for line, parser in _parsers():

@@ -1,4 +1,4 @@
-"""``vibe config``: what is set, where it was set, and changing it without touching the rest of the file."""
+"""``vibe config``: the settings, the origin of each, and changes that leave the rest of the file alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST = 400
 
 
 class RefusedEditError(UsageError):
-    """What was edited would not do; ``kept`` is where it is."""
+    """The edited file is invalid; it is kept at ``kept``."""
 
     def __init__(self, error: ConfigError, kept: Path) -> None:
         super().__init__(f"{error}\nnothing was changed; what you wrote is in {kept}")

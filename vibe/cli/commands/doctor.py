@@ -1,4 +1,4 @@
-"""``vibe doctor``: what there is on this machine that runs depend on."""
+"""``vibe doctor``: the things on this machine that runs depend on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARKS = {CheckState.OK: "ok  ", CheckState.WARNING: "warn", CheckState.FAILED: "
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
-    """Print what was found; exit code 3 if something would make runs fail."""
+    """Print the findings; exit code 3 if one of them makes runs fail."""
     workdir = existing_folder("--workdir", args.workdir, env.cwd)
     host = env.host
     findings = diagnose(host, workdir, trust=args.trust, online=args.online)

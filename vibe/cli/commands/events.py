@@ -28,7 +28,7 @@ TOKEN_VARIABLE = "VIBE_BUS_TOKEN"  # noqa: S105  the name of a variable
 MOST_WAITING = 1_000_000
 """Bytes that wait for the reader before no more events are taken."""
 READER_SECONDS = 0.05
-"""How often a slow reader is looked at."""
+"""A slow reader is checked that often."""
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:

@@ -1,4 +1,4 @@
-"""``vibe help [COMMAND...]``: what ``--help`` after the same words prints."""
+"""``vibe help [COMMAND...]``: the same text as ``--help`` after the same words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``vibe memory``: what later conversations are told, about this project or about everything."""
+"""``vibe memory``: notes that later conversations are given, about this project or about everything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``vibe permissions explain TOOL ARGS``: what would become of a call, and by which rule."""
+"""``vibe permissions explain TOOL ARGS``: the decision about a call, and its rule."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
 
 
 def _answer_lines(check: PermissionCheck, env: CliEnvironment) -> None:
-    """Each answer is out before the next line is read, for programs that wait for it."""
+    """Answer each line before the next is read, for programs that wait for the answer."""
     lines: TextIO = env.stdin
     for line in iter(lines.readline, ""):
         if not line.strip():

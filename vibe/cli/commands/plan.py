@@ -1,4 +1,4 @@
-"""``vibe plan``: the grammar of its commands, and who serves each."""
+"""``vibe plan``: the grammar of its commands, and the module of each."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SERVED_BY = {
     "diff": "vibe.cli.commands.plan_diff",
     "list": "vibe.cli.commands.plan_folders",
     "status": "vibe.cli.commands.plan_folders",
-    "pause": "vibe.cli.commands.plan_wishes",
-    "cancel": "vibe.cli.commands.plan_wishes",
-    "decide": "vibe.cli.commands.plan_wishes",
-    "approve": "vibe.cli.commands.plan_wishes",
-    "retry": "vibe.cli.commands.plan_wishes",
+    "pause": "vibe.cli.commands.plan_control",
+    "cancel": "vibe.cli.commands.plan_control",
+    "decide": "vibe.cli.commands.plan_control",
+    "approve": "vibe.cli.commands.plan_control",
+    "retry": "vibe.cli.commands.plan_control",
     "rewind": "vibe.cli.commands.plan_rewind",
     "edit": "vibe.cli.commands.plan_edit",
     "clean": "vibe.cli.commands.plan_clean",
@@ -98,11 +98,11 @@ def add_arguments(subparsers: Any) -> None:
     logs.add_argument("--follow", action="store_true", help="go on printing while the plan runs")
     _add_report(commands)
     _add_clean(commands)
-    _add_wishes(commands)
+    _add_control(commands)
 
 
-def _add_wishes(commands: Any) -> None:
-    """What may be done to a plan that was begun, whether it runs or not."""
+def _add_control(commands: Any) -> None:
+    """Add the commands to a plan that has been started, whether it runs or not."""
     words = {
         "pause": "have a running plan paused: its steps stop at the end of their turn",
         "cancel": "end a plan for good; what runs is stopped",
@@ -211,7 +211,8 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--executor",
         metavar="NAME",
-        help="where agents work: 'local', in this process, or 'process', each in its own (default: local; resume: as before)",
+        help="where agents work: 'local', in this process, or 'process', each in its own "
+        "(default: local; resume: as before)",
     )
     parser.add_argument("--model", metavar="ALIAS", help="model of the steps that name none")
     parser.add_argument("--bus", metavar="ADDRESS", help="publish events here, e.g. tcp://127.0.0.1:5555")
@@ -224,5 +225,6 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="leave a report here at the end: .md, .html, .json or .xml (JUnit); 'github': annotations and step summary; repeatable",
+        help="leave a report here at the end: .md, .html, .json or .xml (JUnit); "
+        "'github': annotations and step summary; repeatable",
     )

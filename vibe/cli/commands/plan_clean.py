@@ -1,4 +1,4 @@
-"""``vibe plan clean``: remove what ended plans left: worktrees, branches, copies of samples."""
+"""``vibe plan clean``: remove the worktrees, branches and copies of samples that ended plans left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vibe.cli.render.event_text import one_line
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
-    """Clean the plans named, or all, and list what went."""
+    """Clean the plans named, or all, and list what was removed."""
     if bool(args.plans) == args.all:
         raise CommandLineError("name the plans to clean, or say --all")
     host = env.host

@@ -1,4 +1,4 @@
-"""``vibe plan edit``: change the steps of a plan that was begun, while it runs or between two runs."""
+"""``vibe plan edit``: change the steps of a plan that has been started, while it runs or between two runs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from planner.plan.operations import Operation, SetBudget, operation_text, read_o
 from planner.plan.patch import operations_between
 from planner.plan.strict_json import MAX_BYTES, JsonRefused, decode, parse
 from vibe.app.engine.host import Host
-from vibe.app.plan import commands as wishes
-from vibe.app.plan.commands import WishRefusedError
-from vibe.cli.commands.plan_wishes import write_done
+from vibe.app.plan import commands as plan_commands
+from vibe.app.plan.commands import CommandRefusedError
+from vibe.cli.commands.plan_control import write_done
 from vibe.cli.editor import open_editor
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -33,12 +33,12 @@ OPERATION_LENGTH = 400
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
-    """Find out what is to change, have it changed, and print it."""
+    """Read the change, have it carried out, and print it."""
     host = env.host
     if args.operations is not None:
         operations = _read_operations(args.operations, env)
         return _apply(host, args, operations, env)
-    current = wishes.plan_as_it_stands(host, args.plan)
+    current = plan_commands.plan_as_it_stands(host, args.plan)
     limits = {name: getattr(args, name) for name in PlanBudget.model_fields if getattr(args, name) is not None}
     if limits:
         if args.file is not None:
@@ -70,7 +70,7 @@ def _read_operations(name: str, env: CliEnvironment) -> tuple[Operation, ...]:
 
 
 def _apply(host: Host, args: argparse.Namespace, operations: Sequence[Operation], env: CliEnvironment) -> int:
-    done = anyio.run(partial(wishes.revise, host, args.plan, operations, args.reason, trust=args.trust))
+    done = anyio.run(partial(plan_commands.revise, host, args.plan, operations, args.reason, trust=args.trust))
     lines = tuple(f"  {one_line(operation_text(operation), OPERATION_LENGTH)}" for operation in operations)
     write_done(done, args.output, env, lines)
     return ExitCode.DONE
@@ -98,10 +98,10 @@ def _edit(host: Host, args: argparse.Namespace, current: LoadedPlan, env: CliEnv
 def _apply_file(
     host: Host, args: argparse.Namespace, path: Path, current: LoadedPlan, env: CliEnvironment
 ) -> str | None:
-    """Carry out what was changed in a file; what is the matter with it, if anything."""
+    """Carry out the changes of a file; return the problem with it, if there is one."""
     try:
         _apply(host, args, operations_between(current.plan, read_plan_file(path).plan), env)
-    except (PlanInvalidError, WishRefusedError) as error:
+    except (PlanInvalidError, CommandRefusedError) as error:
         return str(error)
     return None
 

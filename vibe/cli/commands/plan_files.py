@@ -28,7 +28,7 @@ WHERE_LENGTH = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """A plan, and how it stands if it has been run."""
+    """A plan, and its state if it has been run."""
 
     loaded: LoadedPlan
     state: State = field(default_factory=State)
@@ -37,7 +37,7 @@ class _Found:
 
     @property
     def statuses(self) -> dict[str, StepStatus]:
-        """Where each step stands; none, if it was not run."""
+        """The state of each step; none, if it was not run."""
         return {step_id: step.status for step_id, step in self.state.steps.items()}
 
 
@@ -134,7 +134,7 @@ def _show(found: _Found, output: str, env: CliEnvironment) -> None:
 
 
 def _about(plan: Plan) -> list[str]:
-    """Return what the whole plan is bounded by, and what is to be decided in it."""
+    """Return lines about the plan's budget and its decisions."""
     budget = plan.budget.model_dump(exclude_none=True) if plan.budget else {}
     lines = [f"budget: {', '.join(f'{name} {value}' for name, value in budget.items())}"] if budget else []
     if plan.max_parallel_steps:

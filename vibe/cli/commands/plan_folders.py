@@ -1,4 +1,4 @@
-"""``vibe plan list|status``: the plans that have been run, and how they stand."""
+"""``vibe plan list|status``: the plans that have been run, and their state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vibe.cli.render.revision_text import removed_lines
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
-    """Print the list, or one plan's standing."""
+    """Print the list, or one plan's status."""
     if args.plan_command == "list":
         _list(args.output, env)
     else:
@@ -57,7 +57,7 @@ def _status(folder: PlanFolder, output: str, env: CliEnvironment) -> None:
     loaded, state = current_state(folder)
     plan, running = loaded.plan, summary.holder is not None
     waiting = open_decisions(plan, state)
-    if not running:  # the journal is the truth, and nobody writes to it
+    if not running:  # the journal is the truth, and no process writes to it
         summary = replace(summary, status=state.status, reason=state.reason, counts=state.counted())
     removed = _removed(folder, plan, state)
     if output == "json":

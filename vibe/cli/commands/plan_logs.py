@@ -33,7 +33,7 @@ class UnknownLogError(UsageError):
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
-    """Print what there is and, with ``--follow``, what comes until nobody runs the plan any more."""
+    """Print the log; with ``--follow``, go on as long as the plan runs."""
     folder = find_plan(env.home, args.plan)
     logs = [_StepLog(folder, step_id, env) for step_id in _steps(folder, args.step)]
     printer = _Printer(env, with_headings=args.step is None)
@@ -84,7 +84,7 @@ def _steps(folder: PlanFolder, wanted: str | None) -> list[str]:
 
 
 class _StepLog:
-    """What one step has printed; each call of ``fresh`` tells what is new."""
+    """The output of one step; each call of ``fresh`` returns the new part."""
 
     def __init__(self, folder: PlanFolder, step_id: str, env: CliEnvironment) -> None:
         self.step_id = step_id
@@ -94,7 +94,7 @@ class _StepLog:
         self._offset = 0
 
     def fresh(self) -> Iterator[str]:
-        """New text, safe to print, each piece with a line end."""
+        """Yield new text, safe to print, each piece with a line end."""
         for path in sorted(self._folder.glob(TRANSCRIPTS)):
             yield from self._conversation(path)
         yield from self._output(self._folder / LOG_FILE)
@@ -135,5 +135,5 @@ def _said(message: Message) -> str:
 
 
 def _safe(text: str) -> str:
-    """Without escape sequences and what is invisible; lines that need no look are not looked at."""
+    """Remove escape sequences and invisible characters; most lines have none and are not searched."""
     return "".join(line if line.rstrip("\n").isprintable() else plain(line) for line in text.splitlines(keepends=True))

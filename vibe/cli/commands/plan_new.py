@@ -1,4 +1,4 @@
-"""``vibe plan new GOAL``: have a plan written, and say what it would take to run it; nothing is run."""
+"""``vibe plan new GOAL``: have a plan written, and estimate it; nothing is run."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _goal(words: list[str], env: CliEnvironment) -> str:
 
 
 def _target(name: str | None, env: CliEnvironment) -> Path | None:
-    """Return where the plan goes; seen to before anything is spent on it."""
+    """Return the file of the plan; checked before anything is spent on it."""
     if name is None or name == "-":
         return None
     path = env.cwd / Path(name).expanduser()
@@ -94,7 +94,7 @@ def _target(name: str | None, env: CliEnvironment) -> Path | None:
 
 
 def _person(output: str, env: CliEnvironment) -> UserInput | None:
-    """Return who answers the planner's question: somebody at a terminal, if stdout is theirs, too."""
+    """Return the person at the terminal, who answers the planner's questions, if stdout is a terminal, too."""
     if output != "text" or not (env.stdout.isatty() and env.stdin.isatty()):
         return None
     from vibe.cli.terminal.prompt_queue import PromptQueue

@@ -1,4 +1,4 @@
-"""``vibe plan report`` and ``--report FILE``: what a plan came to, as a document."""
+"""``vibe plan report`` and ``--report FILE``: the report of a plan, as a document."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ SUMMARY_FILE = "GITHUB_STEP_SUMMARY"
 
 
 class ReportNameError(UsageError):
-    """The name of a report's file does not say what it is to hold."""
+    """The name of a report's file has no known suffix."""
 
     def __init__(self, flag: str, name: str) -> None:
         super().__init__(f"{flag} {name}: give the file a name that ends in .md, .html, .json or .xml (JUnit)")
 
 
 class UnwrittenReportError(EnvironmentFailure):
-    """A report can't be written where it was wanted; the plan's folder still has all that is in it."""
+    """A report can't be written to its file; the plan's folder still has all its contents."""
 
     def __init__(self, path: Path, error: OSError, plan_id: str) -> None:
         problem = error.strerror or str(error)
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
 
 
 def format_of(flag: str, name: str) -> ReportFormat:
-    """Return what a file of that name holds.
+    """Return the format of a report file, by its name.
 
     Raises:
         ReportNameError: its name does not say.
@@ -66,7 +66,7 @@ def format_of(flag: str, name: str) -> ReportFormat:
 
 
 def report_path(flag: str, name: str, env: CliEnvironment) -> Path:
-    """Return where a report goes.
+    """Return the path of a report file.
 
     Raises:
         CommandLineError: its folder is not there.

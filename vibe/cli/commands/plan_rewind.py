@@ -6,7 +6,7 @@ import argparse
 
 from vibe.app.plan.commands import Done
 from vibe.app.plan.rewind import PlanRewind, rewind_plan
-from vibe.cli.commands.plan_wishes import write_done
+from vibe.cli.commands.plan_control import write_done
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import one_line
@@ -15,7 +15,7 @@ SHOWN_FILES = 20
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
-    """Take it back, and say what was done to the files."""
+    """Rewind the plan, and print the changes of its files."""
     host = env.host
     rewound = rewind_plan(host, args.plan, args.step)
     files = rewound.files

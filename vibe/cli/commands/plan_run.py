@@ -32,7 +32,8 @@ from vibe.core.errors import EnvironmentFailure
 
 QUICKSTART = "quickstart.json"
 NO_PLAN = (
-    "no plan is named: give its file (`vibe plan run plan.json`), have one written (`vibe plan new GOAL -o plan.json`), "
+    "no plan is named: give its file (`vibe plan run plan.json`), have one written (`vibe plan new GOAL -o "
+    "plan.json`), "
     "or look at the demonstration (`vibe plan run --demo`)"
 )
 
@@ -46,11 +47,11 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     host = env.host
     if env.owns_process:
         allow_open_files()
-    forgive(env.stdout)  # the work goes on when nobody reads of it any more
-    begun = args.plan if args.plan_command == "resume" else _begun(args, options, env)
-    if begun is not None:
+    forgive(env.stdout)  # the work goes on without a reader
+    resumed = args.plan if args.plan_command == "resume" else _run_to_resume(args, options, env)
+    if resumed is not None:
         with _audience(args, env) as audience:
-            ended = anyio.run(resume_plan, begun, options, host, audience)
+            ended = anyio.run(resume_plan, resumed, options, host, audience)
     else:
         loaded = read_plan(args.file, env)
         if args.dry_run:
@@ -70,8 +71,8 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     return ended.record.exit_code
 
 
-def _begun(args: argparse.Namespace, options: PlanRunOptions, env: CliEnvironment) -> str | None:
-    """The plan that ``--resume`` means, by its id; None: there is none, or a new run is wanted."""
+def _run_to_resume(args: argparse.Namespace, options: PlanRunOptions, env: CliEnvironment) -> str | None:
+    """Return the id of the plan that ``--resume`` means; None: there is none, or a new run is wanted."""
     if not args.resume:
         return None
     if args.file == "-" or args.dry_run or args.only or args.reuse:
@@ -91,7 +92,7 @@ def _run_new(
 
 
 def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
-    """Return what writes the report of a plan, by its id, to ``file``.
+    """Return the function that writes the report of a plan, by its id, to ``file``.
 
     Raises:
         ReportNameError: the file's name does not say what it is to hold.
@@ -194,9 +195,9 @@ def _audience(args: argparse.Namespace, env: CliEnvironment) -> Generator[Audien
         and env.stdin.isatty()
         and env.environ.get("TERM", "dumb") != "dumb"
     ):
-        from vibe.cli.terminal.interactive import attended
+        from vibe.cli.terminal.interactive import interactive_audience
 
-        with attended(env) as audience:
+        with interactive_audience(env) as audience:
             yield audience
     else:
         hints = [Hints(env.stdout)] if args.wait else []

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
 
 
 def _person(args: argparse.Namespace, env: CliEnvironment) -> Person | None:
-    """Whoever sits at the terminal; they are asked on standard error, since standard output is the answer alone."""
+    """Return the person at the terminal, if any; asked on standard error, since standard output is the answer alone."""
     if args.output != "text" or not (env.stdin.isatty() and env.stderr.isatty() and _in_foreground(env.stdin)):
         return None
     from vibe.cli.terminal.approver import TerminalApprover  # noqa: PLC0415  most prompts come from scripts
@@ -83,7 +83,7 @@ def _person(args: argparse.Namespace, env: CliEnvironment) -> Person | None:
 
 
 def _in_foreground(terminal: TextIO) -> bool:
-    """Return whether keys reach this process: a job in the background would be stopped where it listens."""
+    """Return whether keys reach this process: a background job that reads them is stopped."""
     try:
         return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
     except OSError:  # not its controlling terminal: there are no jobs

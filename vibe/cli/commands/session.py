@@ -75,7 +75,8 @@ def _shown(saved: SavedSession, messages: list[Message]) -> Iterator[str]:
     commit = f", commit {meta.git_commit[:10]}" if meta.git_commit else ""
     branch = f", branch {one_line(meta.git_branch)}" if meta.git_branch else ""
     cost = "unknown cost" if meta.cost_usd is None else f"${meta.cost_usd:.4f}"
-    yield f"{one_line(meta.agent)} with {one_line(meta.model)}, {meta.usage.total_tokens} tokens, {cost}{branch}{commit}"
+    used = f"{meta.usage.total_tokens} tokens, {cost}"
+    yield f"{one_line(meta.agent)} with {one_line(meta.model)}, {used}{branch}{commit}"
     for index, message in enumerate(messages):
         yield f"{index:>4}  {_who(message)}: {one_line(_summary(message), 120)}"
     yield f"continue with: vibe --resume {meta.session_id[:SHOWN_ID]} -p PROMPT"

@@ -1,4 +1,4 @@
-"""``vibe skills list``: the skills an agent would be offered here, and what is wrong with the others."""
+"""``vibe skills list``: the skills an agent is offered here, and the faults of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``vibe tools``: the tools an agent has, where they come from and what a call of them needs."""
+"""``vibe tools``: the tools an agent has, their origin and their permission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``vibe trust``: which folders may bring settings, instructions, skills, hooks and tools of their own."""
+"""``vibe trust``: the folders that may bring settings, instructions, skills, hooks and tools of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parser of a command line, by its first word; a word that is meant as a command and is none is no prompt."""
+"""The parser of a command line, by its first word; a misspelled command is not taken as a prompt."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ELSEWHERE = {
 
 
 def parser_of(words: Sequence[str]) -> Parser:
-    """Return what reads the words: the parser of the command they begin with, else that of a prompt.
+    """Return the parser of the command that the words begin with, else that of a prompt.
 
     Raises:
         CommandLineError: they begin with what is meant as a command, and is none.
@@ -47,7 +47,7 @@ def parser_of(words: Sequence[str]) -> Parser:
 
 
 def _refusal(words: Sequence[str]) -> str | None:
-    """Return why the words are no prompt, if they begin with one word by itself that looks like a command."""
+    """Return an error's sentence if the words begin with a single word that is meant as a command and is none."""
     if not words or not re.fullmatch(r"[A-Za-z][A-Za-z-]*", words[0]) or any(word in ASKING for word in words):
         return None
     import difflib  # noqa: PLC0415  most lines begin with a command or a flag

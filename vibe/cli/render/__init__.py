@@ -1,3 +1,3 @@
-"""What happens and what came of it, as text and as JSON."""
+"""Events and results as text and as JSON."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``vibe plan run --dry-run`` for people: what a run would be, in plain text."""
+"""``vibe plan run --dry-run`` for people: the run to come, in plain text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def _bounds(found: DryRun) -> Iterator[str]:
         yield "\nTokens at the very most: 0, no step calls a model"
         return
     price = "no price limit" if bounds.max_price is None else f"${bounds.max_price:,.2f} at the very most"
-    yield f"\nTokens at the very most: {bounds.max_tokens:,} in {counted(bounds.model_steps, 'model-driven step')} ({price})"
+    steps = counted(bounds.model_steps, "model-driven step")
+    yield f"\nTokens at the very most: {bounds.max_tokens:,} in {steps} ({price})"
     yield f"Model calls at the very most: {bounds.max_turns:,}, {bounds.critical_turns:,} of them one after another"
     if budget and budget.max_seconds:
         yield f"Time at the very most: {budget.max_seconds:g} s"

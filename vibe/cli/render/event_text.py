@@ -23,7 +23,7 @@ _Session: TypeAlias = (
 
 
 def describe(event: e.Event, limit: int = LINE_LENGTH) -> str:
-    """Return what happened, in one line of at most ``limit`` characters."""
+    """Return the event in one line of at most ``limit`` characters."""
     match event:
         case e.UserMessageEvent() | e.AssistantDeltaEvent() | e.ReasoningDeltaEvent() | e.AssistantEvent():
             text = _conversation(event)

@@ -1,4 +1,4 @@
-"""What a run prints: nothing, lines or JSON while it goes, and its result record at the end."""
+"""Output of a run: nothing, lines or JSON while it runs, and its result record at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OutputFolder: what a run leaves for scripts: its record, its events and its conversation as files."""
+"""OutputFolder: the record, the events and the conversation of a run as files, for scripts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MESSAGES = "messages.jsonl"
 
 
 class OutputFolderError(EnvironmentFailure):
-    """The disk refuses to hold what was asked for."""
+    """The output folder can't be written."""
 
     def __init__(self, folder: Path, error: OSError) -> None:
         super().__init__(
@@ -88,7 +88,7 @@ class OutputFolder:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let go of what is not finished; harmless after ``save``."""
+        """Close the files that are not finished; harmless after ``save``."""
         with suppress(OSError):
             self._events.close()
         with suppress(OSError):

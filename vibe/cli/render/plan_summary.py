@@ -1,4 +1,4 @@
-"""What is said of a plan in plain text when it has ended."""
+"""Summary of a plan that has ended, in plain text."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from vibe.cli.render.revision_text import removed_lines
 WHY_LENGTH = 800
 """Characters of why a step did not complete."""
 OUTPUT_LINES = 6
-"""How many of a command's last lines the summary repeats: where test runners say how it went."""
+"""Last lines of a command that the summary repeats: test runners print their result there."""
 FAILED_LINES = 15
-"""How many lines it shows of what a command or check that failed said."""
+"""Lines of a failed command or check that the summary shows."""
 MAX_INDENT = 12
 
 
 def write_summary(ended: PlanRun, out: TextIO) -> None:
-    """The steps and how they ended, what changed, what it took, and how to go on."""
+    """Write the steps with their results, changed files, usage, and the next commands."""
     record = ended.record
     lines = ["", *_table(record.steps or ()), *removed_lines(record.removed_steps)]
     own = [step for step in record.steps or () if step.reason != REUSED_REASON]
@@ -39,7 +39,7 @@ def write_summary(ended: PlanRun, out: TextIO) -> None:
 
 
 def _table(steps: Sequence[StepRecord]) -> list[str]:
-    """A row for each step; no column is wider than it must be, or there for nothing."""
+    """Return a row for each step; columns are as wide as their cells, and empty ones left out."""
     columns = [
         _column([f"{_mark(step)} {step.id}" for step in steps]),
         _column([step.status for step in steps]),
@@ -67,7 +67,7 @@ def _why(step: StepRecord) -> str:
 
 
 def _command_output(steps: Sequence[StepRecord], plan_id: str) -> list[str]:
-    """Return what failed commands and checks said, and the last lines of the others, where test runners say how it went."""
+    """Return the output of failed commands and checks, and the last lines of the others."""
     lines: list[str] = []
     for step in steps:
         failed = step.printed.splitlines()
@@ -82,7 +82,7 @@ def _command_output(steps: Sequence[StepRecord], plan_id: str) -> list[str]:
 
 
 def _line(text: str) -> str:
-    """A line of output; how it is indented tells something."""
+    """Return a line of output, with its indentation."""
     return " " * min(len(text) - len(text.lstrip(" ")), MAX_INDENT) + one_line(text)
 
 
@@ -108,7 +108,7 @@ def _next_commands(ended: PlanRun) -> list[str]:
 
 
 def _sample(ended: PlanRun) -> list[str]:
-    """A demonstration worked in a folder of its own, which nobody would look for."""
+    """Return a line about the folder of a demonstration, which the user would not find otherwise."""
     if not ended.is_sample or ended.status is PlanStatus.PAUSED:
         return []
     return [f"look at its copy of the project; then `vibe plan clean {ended.record.plan_id}` removes it"]

@@ -1,4 +1,4 @@
-"""A plan's progress as lines: what starts, what it does, how it ends; each line names the step it belongs to."""
+"""A plan's progress as lines, each of which names its step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from vibe.core.plain_text import plain
 
 
 class ProgressLines:
-    """Writes one line for what a person wants to know while a plan runs; the summary says the rest.
+    """Writes a line for each event of interest while a plan runs; the summary has the rest.
 
     ``output``: and what commands print, line by line.
     """
@@ -81,7 +81,7 @@ class ProgressLines:
                 return _trouble(event)
 
     def _step(self, event: PlanStepUpdateEvent) -> str:
-        """Return what a transition means to a person; waiting, which most steps begin with, means nothing."""
+        """Return a transition in words; none for waiting, which most steps begin with."""
         tokens = self._tokens.get(event.step_id, 0)
         spent = f" after {event.duration_s:.1f} s" if event.duration_s is not None else ""
         spent += f", {tokens:,} tokens" if tokens else ""

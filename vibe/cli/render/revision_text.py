@@ -1,4 +1,4 @@
-"""How a plan was changed while it ran, for people and for programs."""
+"""Revisions of a plan, for people and for programs."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def removed_lines(steps: Sequence[RemovedRecord]) -> list[str]:
     """A line for each step that a revision took out of the plan."""
     lines: list[str] = []
     for step in steps:
-        begun = f" after {counted(step.attempts, 'attempt')}" if step.attempts else ""
-        lines.append(f"no longer part of the plan: {step.id}: {one_line(step.title)} ({step.status}{begun})")
+        attempts = f" after {counted(step.attempts, 'attempt')}" if step.attempts else ""
+        lines.append(f"no longer part of the plan: {step.id}: {one_line(step.title)} ({step.status}{attempts})")
     return lines
 
 

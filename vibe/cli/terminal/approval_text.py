@@ -1,4 +1,4 @@
-"""What is said when a call waits for a yes, and how what was typed is understood; pure."""
+"""Text of an approval request, and the meaning of the answer typed; pure."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def question_text(request: ApprovalRequest, step_title: str = "") -> str:
 
 
 def _why(request: ApprovalRequest) -> str:
-    """Return why a person is asked."""
+    """Return the reason for asking."""
     if request.rule == "permission":
         return request.reason
     return f"asked because {request.reason or request.rule}"
 
 
 def prompt_of(request: ApprovalRequest) -> str:
-    """Return what can be answered."""
+    """Return the possible answers, as the prompt."""
     return EDIT_PROMPT if request.is_edit else PROMPT
 
 
@@ -97,7 +97,7 @@ def _shown(char: str) -> str:
 
 
 def _is_repeated(request: ApprovalRequest) -> bool:
-    """Return whether the arguments below say the same again."""
+    """Return whether the arguments only repeat the summary."""
     shown = {value for value in request.arguments.values() if isinstance(value, str)}
     return any(request.summary in {value, f"{request.tool} {value}", f"{request.tool}: {value}"} for value in shown)
 

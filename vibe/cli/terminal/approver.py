@@ -1,4 +1,4 @@
-"""TerminalApprover: shows a person exactly what would run and takes a yes or a no from the keyboard; so for a plan's commands."""
+"""TerminalApprover: a person's yes or no to a tool call, or to the commands of a plan, that they see in full."""
 
 from __future__ import annotations
 

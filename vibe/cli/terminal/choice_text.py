@@ -1,4 +1,4 @@
-"""What a person reads when they are asked to choose, and how what was typed is understood; pure."""
+"""Text of a question with numbered answers, and the meaning of the answer typed; pure."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ class MenuItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choosing:
-    """A question with numbered answers. ``default``: positions that Enter takes; ``own_words``: other text is an answer.
-
-    ``declines`` says what Esc (and, without a default, Enter) does.
-    """
+    """A question with numbered answers."""
 
     options: tuple[MenuItem, ...]
     several: bool = False
+    """More than one answer may be picked."""
     default: tuple[int, ...] = ()
+    """Positions that Enter takes."""
     own_words: bool = False
+    """Other text is an answer, too."""
     declines: str = "rather not say"
+    """The meaning of Esc and, without a default, Enter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +56,10 @@ class OwnWords:
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """What was typed is no answer; ``why`` says so on a line."""
+    """The text typed is no answer."""
 
     why: str
+    """The reason, in a line."""
 
 
 Reading: TypeAlias = Picked | Declined | OwnWords | Unclear
@@ -86,7 +88,7 @@ def prompt_text(choosing: Choosing) -> str:
 
 
 def read_choice(line: str, choosing: Choosing) -> Reading:
-    """Return what a typed line means."""
+    """Return the meaning of a typed line."""
     text = line.strip(" \t\r\n")
     if line == ESCAPE:
         return Declined()

@@ -1,11 +1,11 @@
-"""Somebody at a terminal: the live tree, and whatever a person is asked over it."""
+"""A person at a terminal: the live tree, and the questions over it."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from vibe.app.plan.decision_prompter import DecisionDesk
+from vibe.app.plan.decision_prompter import DecisionPrompter
 from vibe.app.plan.run import Audience
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.terminal.approver import TerminalApprover
@@ -16,11 +16,11 @@ from vibe.cli.terminal.questions import TerminalUserInput
 
 
 @contextmanager
-def attended(env: CliEnvironment) -> Generator[Audience]:
-    """The person who watches the tree on stdout and answers at the keyboard: approvals, questions and decisions."""
+def interactive_audience(env: CliEnvironment) -> Generator[Audience]:
+    """Yield the audience of a person who watches the tree and answers approvals, questions and decisions."""
     with LiveTree(env.stdout, environ=env.environ) as tree:
         queue = PromptQueue(env, tree)
-        decider = DecisionDesk(TerminalDecider(queue))
+        decider = DecisionPrompter(TerminalDecider(queue))
         yield Audience(
             listeners=[tree, decider, queue],
             approver=TerminalApprover(queue, tree.asking_step),

@@ -20,7 +20,7 @@ SEQUENCE_SECONDS = 0.05
 """A key such as an arrow sends escape and more at once; what comes later was typed by itself."""
 _SEQUENCE = re.compile(rb"[\[O][0-9;?]*[A-Za-z~]")
 _LOCAL_FLAGS, _CONTROL_CHARACTERS = 3, 6
-"""Where termios keeps ECHO and the control characters in the list of a terminal's attributes."""
+"""Positions of ECHO and of the control characters in termios's list of a terminal's attributes."""
 
 
 class KeyboardGoneError(OSError):
@@ -103,7 +103,7 @@ class Keyboard:
         return line.decode(errors="replace")
 
     def _read(self) -> bytes | None:
-        """Return what there is to read; None: nothing yet.
+        """Return the text that can be read now; None: there is none yet.
 
         Raises:
             KeyboardGoneError: the terminal has been closed.
@@ -125,7 +125,7 @@ class Keyboard:
         _set(self._fd, changed)
 
     async def _behind_sequence(self) -> bytes | None:
-        """Return what was typed behind the sequence of another key, an arrow for one; None: it was the Esc key itself.
+        """Return the text typed behind the sequence of another key, an arrow for one; None: it was the Esc key itself.
 
         Only a terminal that does not wait for the end of a line hands over what came behind.
         """

@@ -180,7 +180,7 @@ class LiveTree:
 
 @contextmanager
 def _shows_anything(out: TextIO) -> Generator[None]:
-    """What the terminal's encoding lacks becomes a question mark while the block runs, where it would be an error."""
+    """Print a question mark for characters that the terminal's encoding lacks, while the block runs."""
     if not isinstance(out, TextIOWrapper):
         yield
         return

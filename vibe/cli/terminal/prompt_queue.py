@@ -1,4 +1,4 @@
-"""TerminalDesk: where a person is asked, one question at a time, whoever asks it and whatever is shown meanwhile."""
+"""PromptQueue: questions to the person at a terminal, one at a time, from all agents of a run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PAUSING = "pausing"
 """The code of the warning that says so."""
 NOTICE_LENGTH = 400
 NEAR = 8
-"""So many lines above may be changed: on a small screen, those further up are out of sight."""
+"""Lines above that may be changed: on a small screen, those further up are out of sight."""
 
 
 class Picture(Protocol):
-    """What is drawn on the terminal while nobody is asked; ``LiveTree`` is one."""
+    """The picture on the terminal between two questions; ``LiveTree`` is one."""
 
     def pause(self) -> AbstractContextManager[None]:
         """Take it away while the block runs."""
@@ -30,7 +30,7 @@ class Picture(Protocol):
 
 
 class Conversation:
-    """The terminal while somebody is asked; see ``PromptQueue.conversation``. ``lines`` counts those begun so far."""
+    """The terminal during a question; see ``PromptQueue.conversation``. ``lines`` counts those printed so far."""
 
     def __init__(self, env: CliEnvironment, keyboard: Keyboard) -> None:
         self._env = env
@@ -71,7 +71,7 @@ class Conversation:
 class PromptQueue:
     """Holds the terminal for one question after the other; the picture (None: there is none) makes room for each.
 
-    What was typed before a question appeared is thrown away: nobody answers what they have not seen. Ctrl-C stays with
+    Text typed before a question appeared is thrown away: it can't be an answer to it. Ctrl-C stays with
     the run.
     """
 
@@ -83,7 +83,7 @@ class PromptQueue:
 
     @asynccontextmanager
     async def conversation(self, text: str, *, escape: bool = False) -> AsyncGenerator[Conversation]:
-        """Print ``text`` (safe to print, whole lines) and listen, once nobody else is asked.
+        """Print ``text`` (safe to print, whole lines) and listen, once no other question is open.
 
         With ``escape`` the Esc key answers at once. Cancelling gives the terminal back to the picture.
 
@@ -102,7 +102,7 @@ class PromptQueue:
                     await to_thread.run_sync(held.close)
 
     def publish(self, event: Event) -> None:
-        """An EventSink: a pause is said at once while somebody is asked, for the picture is away."""
+        """Print that the run pauses, if a question is open: the picture is away then."""
         if self._is_asking and isinstance(event, WarningEvent) and event.code == PAUSING:
             with suppress(OSError):
                 _write(self._env, f"\n  {one_line(event.message, NOTICE_LENGTH)}\n  > ")

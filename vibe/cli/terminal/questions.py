@@ -44,7 +44,7 @@ class TerminalUserInput:
 
 
 async def ask_choice(conversation: Conversation, choosing: Choosing) -> Picked | None:
-    """Return what the person picked or said; None: they would rather not.
+    """Return the person's answer; None: they decline.
 
     Raises:
         OSError: the terminal is gone.

@@ -90,7 +90,7 @@ def _step(step: StepView, state: RunView, now: float, width: int, *, crowded: bo
 
 
 def _columns(step: StepView, state: RunView, now: float, width: int) -> Text:
-    """Return what stands at the right: the mode, then time, tokens and bar, or what the step waits for."""
+    """Return the columns at the right: the mode, then time, tokens and bar, or what the step waits for."""
     text = Text()
     if width >= MODE_FROM:
         text.append("  " + _fit(_mode(step.mode), MODE), style="blue" if step.status == "in_progress" else "dim")
@@ -111,7 +111,7 @@ def _columns(step: StepView, state: RunView, now: float, width: int) -> Text:
 
 
 def _hint(step: StepView, state: RunView) -> str:
-    """Return why a step does not run: what it waits for, or why it never will."""
+    """Return the reason why a step does not run."""
     if known := _standing(step):
         return known
     if step.status in {"skipped", "cancelled"} and step.duration_s is None:
@@ -126,7 +126,7 @@ def _hint(step: StepView, state: RunView) -> str:
 
 
 def _standing(step: StepView) -> str:
-    """Return what is to be said of a step before anything else."""
+    """Return the most urgent thing to say of a step."""
     if step.status == "needs_decision":
         return "waits for a decision"
     if step.reused:

@@ -1,4 +1,4 @@
-"""Which steps of a run fit on a screen: pure, from a RunView and a number of rows."""
+"""Choice of the steps that fit on a screen: pure, from a RunView and a number of rows."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from vibe.app.view.run_view import RunView
 from vibe.app.view.step_view import FINAL, WAITING, StepView
 
 RECENT = 3
-"""How many steps that ended well stay in sight where not all fit."""
+"""Completed steps that stay in sight if not all fit."""
 NEXT = 4
-"""How many steps that can start next stay in sight where not all fit."""
+"""Steps that can start next that stay in sight if not all fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeLayout:
-    """The steps to show, in plan order; ``roomy``: running ones get a second row. ``hidden`` counts the rest by status."""
+    """The steps to show."""
 
     steps: tuple[StepView, ...]
+    """In plan order."""
     roomy: bool
+    """Running steps get a second row."""
     hidden: dict[str, int]
+    """The number of steps that are not shown, by status."""
 
 
 def lay_out(state: RunView, rows: int) -> TreeLayout:
@@ -62,7 +65,7 @@ def _has_second_row(step: StepView) -> bool:
 
 
 def _by_interest(state: RunView) -> Iterator[StepView]:
-    """Yield what somebody wants to see, most wanted first; a step may come twice."""
+    """Yield the steps by interest, the most interesting first; a step may come twice."""
     yield from state.running.values()
     yield from state.replanning.values()
     yield from reversed(state.failed.values())

@@ -8,7 +8,7 @@ import anyio.lowlevel
 from ipc.commands import Decide, Pause
 from ipc.events import PlanDecisionEvent, PlanStepUpdateEvent
 from planner.run.control import PlanControl, Request
-from vibe.app.plan.decision_prompter import DecisionDesk
+from vibe.app.plan.decision_prompter import DecisionPrompter
 
 
 class Person:
@@ -57,7 +57,7 @@ async def wishes_after(person: Person, *events: PlanDecisionEvent | PlanStepUpda
 
     control = PlanControl()
     control.attach(take)
-    desk = DecisionDesk(person)
+    desk = DecisionPrompter(person)
     async with desk.at_work(control):
         for event in events:
             desk.publish(event)

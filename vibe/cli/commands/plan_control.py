@@ -1,4 +1,4 @@
-"""``vibe plan pause|cancel|decide|approve|retry``: what becomes of a plan that was begun."""
+"""``vibe plan pause|cancel|decide|approve|retry``: commands to a plan that has been started."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import anyio
 
 from ipc.commands import Approve
 from planner.store.folder import find_plan
-from vibe.app.plan import commands as wishes
+from vibe.app.plan import commands as plan_commands
 from vibe.app.plan.commands import Done
 from vibe.app.plan.prepare import RESUMABLE
 from vibe.cli.environment import CliEnvironment
@@ -21,27 +21,27 @@ MESSAGE_LENGTH = 2_000
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
-    """Do it, and print what happened."""
+    """Carry out the command, and print the result."""
     host = env.host
     match args.plan_command:
         case "pause":
-            wish = partial(wishes.pause, host, args.plan, grace_seconds=0.0 if args.now else None)
+            command = partial(plan_commands.pause, host, args.plan, grace_seconds=0.0 if args.now else None)
         case "cancel":
-            wish = partial(wishes.cancel, host, args.plan)
+            command = partial(plan_commands.cancel, host, args.plan)
         case "decide":
-            wish = partial(wishes.decide, host, args.plan, args.decision, args.options)
+            command = partial(plan_commands.decide, host, args.plan, args.decision, args.options)
         case "approve":
             answer = Approve(request_id=args.request, allow=not args.deny, reason=args.reason)
-            wish = partial(wishes.approve, host, args.plan, answer)
+            command = partial(plan_commands.approve, host, args.plan, answer)
         case _:
-            wish = partial(wishes.retry, host, args.plan, args.step)
-    done = anyio.run(wish)
+            command = partial(plan_commands.retry, host, args.plan, args.step)
+    done = anyio.run(command)
     write_done(done, args.output, env)
     return ExitCode.DONE
 
 
 def write_done(done: Done, output: str, env: CliEnvironment, lines: tuple[str, ...] = ()) -> None:
-    """What happened to a plan, and the command that goes on with it if nobody does; ``lines`` come in between."""
+    """Write the result, ``lines`` below it, and the command that continues the plan if it does not run."""
     next_command = _next_command(done, env)
     if output == "json":
         document = {
@@ -59,7 +59,7 @@ def write_done(done: Done, output: str, env: CliEnvironment, lines: tuple[str, .
 
 
 def _next_command(done: Done, env: CliEnvironment) -> str | None:
-    """Return what runs the rest of a plan that nobody runs."""
+    """Return the command that runs the rest of a plan that does not run; None if it runs or has no rest."""
     if done.running:
         return None
     goes_on = find_plan(env.home, done.plan_id).state().status in RESUMABLE

@@ -1,0 +1,60 @@
+"""Docstrings begin with the imperative or the noun: "Return the open decisions", not "What there is to decide"."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.project import ROOT, shown
+
+PLAIN = (
+    "ipc",
+    "vibe/app/chat",
+    "vibe/app/engine",
+    "vibe/app/inspect",
+    "vibe/app/view",
+    "vibe/cli",
+)
+"""Folders of which every docstring is held to it; the others join as they are gone through."""
+INDIRECT = re.compile(r"(?:What|Whether|Who|Whom|Whose|How|Where|Why|When)\b")
+
+
+def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """The docstrings of a module, and the strings that stand under a name, each with its line."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text)), lineno=line):
+                yield line, text
+            case _:
+                pass
+
+
+@pytest.mark.parametrize("folder", PLAIN)
+def test_no_docstring_begins_with_an_indirect_question(folder: str) -> None:
+    files = sorted((ROOT / folder).rglob("*.py"))
+    found = [
+        f"{shown(path)}:{line}: {text.splitlines()[0]}"
+        for path in files
+        for line, text in docstrings(path)
+        if INDIRECT.match(text)
+    ]
+
+    assert files
+    assert found == []
+
+
+def test_every_kind_of_docstring_is_looked_at(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(
+        '"""What it is."""\n\nLIMIT = 1\n"""How much."""\n\n\nclass A:\n    """Who it is."""\n\n    x: int\n    """Where."""\n'
+        '\n    def f(self):\n        """Whether it is."""\n        return "Why"\n\n    async def g(self):\n        """Wholly else."""\n'
+    )
+
+    found = [text for _, text in docstrings(module) if INDIRECT.match(text)]
+
+    assert sorted(found) == ["How much.", "What it is.", "Where.", "Whether it is.", "Who it is."]
