@@ -48,8 +48,8 @@ class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``timeout``, ``blocked``, ``provider`` ...), ``detail`` a sentence for people. ``output`` is what was handed in, if
     the step has a schema for that and completed. ``cost_usd`` is None if unknown. ``provider_refused`` says the key,
     quota or credit was the matter: no other step would fare better. ``usage`` counts the subagents the step's agent
-    started, too; ``agents`` tells them apart, with the step's own agent first. ``printed`` is what a command or check that
-    failed had to say, in part.
+    started, too; ``agents`` tells them apart, with the step's own agent first. ``printed`` is what a command or check
+    that failed had to say, in part.
     """
 
     outcome: Outcome
@@ -74,7 +74,10 @@ ENVIRONMENT_REASON = "environment"
 
 
 def unserved(error: BaseException) -> StepResult | None:
-    """Where an attempt stands that ``error`` ended, if the system had run out of something; None: it is a failure."""
+    """Return where an attempt stands that ``error`` ended, if the system had run out of something.
+
+    None: it is a failure.
+    """
     problem = shortage(error)
     if problem is None:
         return None

@@ -65,7 +65,7 @@ class AgentParts:
 
 
 def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
-    """What the agent works with; reads files.
+    """Return what the agent works with; reads files.
 
     Raises:
         UsageError: the profile's prompt can't be had.

@@ -1,9 +1,9 @@
 """One ledger for a whole tree of agents: room is reserved before each call and settled after it.
 
 Accounts form a tree (plan -> step). A reservation stands on the account it was made on and on all above it. Providers
-count prompts their own way and may answer at more length than they were asked to, so calls under way are expected to take
-twice what they were given: as long as none takes more than that, a limit is passed by no more than one call's reservation,
-whatever the fan-out.
+count prompts their own way and may answer at more length than they were asked to, so calls under way are expected to
+take twice what they were given: as long as none takes more than that, a limit is passed by no more than one call's
+reservation, whatever the fan-out.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class _Purse:
             self.cost_usd = None if cost_usd is None else self.cost_usd + cost_usd
 
     def free_room(self, model: ModelConfig, prompt_tokens: int) -> float:
-        """How many tokens of answer fit beside what is held."""
+        """Return how many tokens of answer fit beside what is held."""
         tokens, price = HELD_WEIGHT * self.held_tokens, HELD_WEIGHT * self.held_price
         return self._room(model, prompt_tokens + tokens, price + _price(model, prompt_tokens))
 
     def room_at_best(self, model: ModelConfig, prompt_tokens: int) -> float:
-        """How many would fit if all that is held were given back."""
+        """Return how many would fit if all that is held were given back."""
         return self._room(model, prompt_tokens, _price(model, prompt_tokens))
 
     def used_share(self) -> float:

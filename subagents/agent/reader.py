@@ -68,7 +68,7 @@ class ReadOnlyAgent:
         return await AgentLoop(kit, max_turns=self._limits.max_turns).act(prompt, stop)
 
     def _kit(self, orders: str, hand_in: HandIn) -> AgentKit:
-        """What it works with; reads files."""
+        """Return what it works with; reads files."""
         context, limits = self._context, self._limits
         place = AgentPlace(
             root=context.workspace.root, sink=context.sink, environ=context.environ, subagent={"id": self._name}

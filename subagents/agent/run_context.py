@@ -81,9 +81,12 @@ class Spawning(Protocol):
     """Lets the agents of one run start subagents."""
 
     def below(self, agent_id: str, context: AgentContext, folder: Path) -> ChildSpawner:
-        """Who starts the subagents of one agent: they get its context, and a folder each in ``folder``; reads files."""
+        """Return who starts the subagents of one agent: they get its context, and a folder each in ``folder``.
+
+        Reads files.
+        """
         ...
 
     def earlier(self, folder: Path) -> tuple[AgentUsage, ...]:
-        """What the subagents in a folder used, in an earlier run; reads files."""
+        """Return what the subagents in a folder used, in an earlier run; reads files."""
         ...

@@ -52,11 +52,11 @@ class SpawnPool:
         self._spawned = spawned
 
     def below(self, agent_id: str, context: AgentContext, folder: Path) -> Spawner:
-        """Who starts subagents for one agent; see ``Spawning``."""
+        """Return who starts subagents for one agent; see ``Spawning``."""
         return Spawner(self, agent_id, context, folder)
 
     def earlier(self, folder: Path) -> tuple[AgentUsage, ...]:
-        """What the subagents in a folder used; reads files."""
+        """Return what the subagents in a folder used; reads files."""
         return tuple(earlier_subagents(folder, ""))
 
     @asynccontextmanager
@@ -195,12 +195,12 @@ class Spawner:
 
 
 def started_subagents(steps: Path) -> int:
-    """How many subagents the steps with folders in ``steps`` have started so far; reads files."""
+    """Return how many subagents the steps with folders in ``steps`` have started so far; reads files."""
     return sum(1 for path in steps.glob("*/subagents*/*") if path.is_dir())
 
 
 def earlier_subagents(folder: Path, parent_id: str) -> Iterable[AgentUsage]:
-    """What the subagents in a folder used; reads files."""
+    """Yield what the subagents in a folder used; reads files."""
     for path in sorted(folder.glob(f"*/{TRANSCRIPT_FILE}")) if folder.is_dir() else ():
         name, _, short_id = path.parent.name.rpartition("-")
         try:

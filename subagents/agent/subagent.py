@@ -144,7 +144,7 @@ class SubAgent:
             self._spawner.stop = stop or NeverStop()
 
     def _choose_tools(self) -> ToolManager:
-        """What it may use: no more than its profile has, and no subagents where it can start none."""
+        """Return what it may use: no more than its profile has, and no subagents where it can start none."""
         config, tools = self.config, self._context.tools
         if config.profile is not None:
             tools = profile_view(tools, config.profile, may_widen=False)
@@ -172,7 +172,7 @@ class SubAgent:
         )
 
     def _spent_before(self) -> tuple[Usage, float | None]:
-        """What an earlier run spent on the conversation so far, subagents included."""
+        """Return what an earlier run spent on the conversation so far, subagents included."""
         context, folder = self._context, self._state.subagents
         earlier = context.spawning.earlier(folder) if context.spawning and folder else ()
         return total_usage((self.conversation, *earlier))

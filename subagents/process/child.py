@@ -316,7 +316,10 @@ class LinkedSpawnPool(SpawnPool):
 
 
 class LinkedNeighbours:
-    """What the steps of the run claimed, asked for when it matters; see ``subagents.step.tamper_guard.NeighbourClaims``."""
+    """What the steps of the run claimed, asked for when it matters.
+
+    See ``subagents.step.tamper_guard.NeighbourClaims``.
+    """
 
     def __init__(self, link: StepLink) -> None:
         self._link = link

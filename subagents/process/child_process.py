@@ -43,8 +43,8 @@ class ProcessStartError(EnvironmentFailure):
 class StepProgram:
     """What processes of steps run: ``argv``, to which the link's descriptor and our pid are added.
 
-    ``environ`` is all they get. ``document`` is the JSON they are sent first, about this run, after a hello with what it
-    can do for them.
+    ``environ`` is all they get. ``document`` is the JSON they are sent first, about this run, after a hello with what
+    it can do for them.
     """
 
     argv: tuple[str, ...]

@@ -91,7 +91,7 @@ class ProcessExecutor:
         return result
 
     async def _unfinished(self, task: StepTask, attempt: _Attempt) -> StepResult:
-        """What an attempt came to that did not say so itself; its calls are counted all the same."""
+        """Return what an attempt came to that did not say so itself; its calls are counted all the same."""
         folder = await anyio.to_thread.run_sync(self._step_folder, task.step_id)
         usage, cost_usd = await anyio.to_thread.run_sync(attempt_spending, folder, task.attempt)
         for lost, lost_usd in attempt.server.lost:
@@ -139,7 +139,7 @@ class _Attempt:
         return self._process.printed
 
     def verdict(self) -> StepResult:
-        """What it came to if it did not say so itself; known once it has ended."""
+        """Return what it came to if it did not say so itself; known once it has ended."""
         if self._late:
             return StepResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
         if self._stopped:

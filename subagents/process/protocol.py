@@ -1,7 +1,7 @@
 """The messages between a run and the process of a step: JSON, one message a line, whatever carries the lines.
 
-Each end says ``Hello`` first, and talks no further to one of another version. Then the run sends ``Prepare`` and, once it
-has the process's hello, ``Begin``.
+Each end says ``Hello`` first, and talks no further to one of another version. Then the run sends ``Prepare`` and, once
+it has the process's hello, ``Begin``.
 
 A step's process asks for what must be one for the whole run: room in the ledger, a provider's slot, the turn to ask a
 person, a place for a subagent. Each is a lease: ``Asked`` opens it, ``Granted`` or ``Refused`` answers, ``Returned``
@@ -78,8 +78,10 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
         """
         if (other.version, other.vibe) != (self.version, self.vibe):
             raise MismatchError(
-                f"the two ends of a step are of different versions, vibe {self.vibe} (protocol {self.version}) here and vibe "
-                f"{other.vibe or 'unknown'} (protocol {other.version}) there: install one version for both, or start the run "
+                f"the two ends of a step are of different versions, vibe {self.vibe} (protocol {self.version}) here "
+                f"and vibe "
+                f"{other.vibe or 'unknown'} (protocol {other.version}) there: install one version for both, or start "
+                f"the run "
                 "again if vibe was updated meanwhile"
             )
         missing = [name for name in needed if name not in other.capabilities]

@@ -38,8 +38,8 @@ class _Finding:
 class AgentStep:
     """One attempt: the subagent's work, the checks, and the repairs between them.
 
-    The checks are the plan's, and so are the files they consist of: if one of those is changed, the step has failed. While
-    one that steers them is not as it was, none is run: that is to be repaired like a check that fails.
+    The checks are the plan's, and so are the files they consist of: if one of those is changed, the step has failed.
+    While one that steers them is not as it was, none is run: that is to be repaired like a check that fails.
     """
 
     def __init__(self, task: StepTask, agent: SubAgent, commands: HostCommands, verification: Verification) -> None:
@@ -121,14 +121,14 @@ class AgentStep:
         return await self._steered()
 
     async def _steered(self) -> _Finding | None:
-        """What became of the files that steer the checks, if they are not as they were."""
+        """Return what became of the files that steer the checks, if they are not as they were."""
         found = await anyio.to_thread.run_sync(self._verification.steered)
         if not found:
             return None
         return _Finding(prompt=steered_message(self._task, found), detail=_steered_detail(found))
 
     async def _tampered(self) -> bool:
-        """Whether the checks are no longer those of the plan; then the step has failed."""
+        """Return whether the checks are no longer those of the plan; then the step has failed."""
         changed = await anyio.to_thread.run_sync(self._verification.tampered)
         if changed:
             detail = (
@@ -139,7 +139,7 @@ class AgentStep:
         return bool(changed)
 
     def _repairs(self) -> int:
-        """How many repairs were asked for; counted in the conversation, so that a resume counts on."""
+        """Return how many repairs were asked for; counted in the conversation, so that a resume counts on."""
         return sum(prompt.content.startswith(REPAIR_HEADINGS) for prompt in self.agent.conversation.prompts)
 
     def _take(self, acted: SubAgentResult) -> None:
@@ -153,8 +153,10 @@ class AgentStep:
 def _steered_detail(found: Sequence[Steered]) -> str:
     is_one = len(found) == 1
     return (
-        f"{_some([f'{one.name} {one.how}' for one in found])} in this step, and {'it steers' if is_one else 'they steer'} "
-        f"its checks: put {'it' if is_one else 'them'} back, or name {'it' if is_one else 'them'} in `writes` if the step is "
+        f"{_some([f'{one.name} {one.how}' for one in found])} in this step, and "
+        f"{'it steers' if is_one else 'they steer'} "
+        f"its checks: put {'it' if is_one else 'them'} back, or name {'it' if is_one else 'them'} in `writes` if the "
+        f"step is "
         "there to write that"
     )
 

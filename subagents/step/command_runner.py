@@ -81,9 +81,8 @@ class HostCommands:
         """Run one command to its end.
 
         A step's own command gets the user's whole environment, as ``make`` would give it, and is confined only where
-        everything must be; a check, which executes what a model wrote, gets no secrets, is confined where that can be and
-        has a time limit.
-        Cancelling kills everything it started before it returns.
+        everything must be; a check, which executes what a model wrote, gets no secrets, is confined where that can be
+        and has a time limit. Cancelling kills everything it started before it returns.
         """
         call_id = uuid4().hex
         own = purpose is Purpose.STEP
@@ -164,5 +163,5 @@ def failure_of(command: str, result: CommandResult, after: str = "") -> str:
 
 
 def ending_of(result: CommandResult) -> str:
-    """How a command ended, as a phrase."""
+    """Return how a command ended, as a phrase."""
     return f"was stopped after {result.duration_s:.0f} s" if result.timed_out else f"exited with {result.exit_code}"

@@ -20,15 +20,15 @@ BREAK = re.compile(r"[();|&]+")
 INNER_COMMAND = re.compile(r"\$\(|`|[<>]\(")
 
 LOOKING = frozenset({
-    ":", "[", "[[", "cat", "cd", "cmp", "comm", "cut", "diff", "echo", "egrep", "exit", "false", "fgrep", "file", "grep",
-    "head", "jq", "ls", "md5sum", "printf", "pwd", "rg", "sha256sum", "sort", "stat", "tail", "test", "tr", "true", "uniq",
-    "wc",
+    ":", "[", "[[", "cat", "cd", "cmp", "comm", "cut", "diff", "echo", "egrep", "exit", "false", "fgrep", "file",
+    "grep", "head", "jq", "ls", "md5sum", "printf", "pwd", "rg", "sha256sum", "sort", "stat", "tail", "test", "tr",
+    "true", "uniq", "wc",
 })  # fmt: skip
 """Programs that look at files and run nothing."""
 
 
 def looks_like_test(name: str) -> bool:
-    """Whether a path is one of a test, by its name or a folder's."""
+    """Return whether a path is one of a test, by its name or a folder's."""
     *folders, last = name.split("/")
     return bool(TEST_NAME.fullmatch(last)) or any(folder.lower() in TEST_FOLDERS for folder in folders)
 
@@ -66,7 +66,7 @@ def words_of(line: str, root: Path) -> tuple[list[CommandWord], list[Path]]:
 
 
 def only_looks(lines: Iterable[str]) -> bool:
-    """Whether all that these lines run are programs of ``LOOKING``."""
+    """Return whether all that these lines run are programs of ``LOOKING``."""
     commands = [command for line in lines for command in line.split("\n")]
     return not any(INNER_COMMAND.search(command) for command in commands) and all(
         program in LOOKING for command in commands for program in _programs(command)
@@ -84,7 +84,7 @@ def _programs(command: str) -> Iterator[str]:
 
 
 def module_folders(lines: Iterable[str], root: Path) -> Iterator[Path]:
-    """Where ``python`` looks for modules first in what these lines run: by the line, or by a script or tests it runs."""
+    """Yield where ``python`` looks for modules first in what these lines run: by the line, or by a script or tests it runs."""
     for line in lines:
         words, folders = words_of(line, root)
         yield from folders
@@ -108,7 +108,7 @@ def _outside_packages(folder: Path, root: Path) -> Path:
 
 
 def _sets_variable(text: str) -> bool:
-    """Whether the first word of a command is a variable for it."""
+    """Return whether the first word of a command is a variable for it."""
     return "=" in text.partition("/")[0]
 
 
@@ -122,7 +122,7 @@ def _split(line: str) -> list[str]:
 
 
 def paths_of(text: str, folders: Iterable[Path]) -> Iterator[Path]:
-    """What a word may name: itself, what follows ``=``, what precedes ``::`` or ``:``, what a pattern stands for."""
+    """Yield what a word may name: itself, what follows ``=``, what precedes ``::`` or ``:``, what a pattern stands for."""
     parts = dict.fromkeys((text, text.partition("=")[2], text.partition("::")[0], text.partition(":")[0]))
     for part in filter(None, parts):
         for folder in folders:

@@ -1,11 +1,11 @@
 """Steering: the files that can turn what a step's checks do without being named by them, and what became of them.
 
-``STEERING_FILES`` is the table. Steering files are looked for anywhere in the workspace but in folders that searches leave
-out, dependencies and what is built among them. A step may add, change or remove one only if its ``writes`` names it by the
-file's own name (``pyproject.toml``, ``**/conftest.py``); a wildcard in the last part of a path names nothing.
+``STEERING_FILES`` is the table. Steering files are looked for anywhere in the workspace but in folders that searches
+leave out, dependencies and what is built among them. A step may add, change or remove one only if its ``writes`` names
+it by the file's own name (``pyproject.toml``, ``**/conftest.py``); a wildcard in the last part of a path names nothing.
 
-Modules that hide those of Python or of a tool for tests (``json.py``) count where ``python`` looks first: in the folder a
-check works in, where a script it runs stands, in its ``PYTHONPATH``, and beside tests. Only new ones do.
+Modules that hide those of Python or of a tool for tests (``json.py``) count where ``python`` looks first: in the folder
+a check works in, where a script it runs stands, in its ``PYTHONPATH``, and beside tests. Only new ones do.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from vibe.core.tools.workspace import matches_any
 
 STEERING_FILES: Mapping[str, tuple[str, ...]] = {
     "Python": (
-        "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "setup.cfg", "setup.py",
-        "tox.ini", "tox.toml", "noxfile.py", ".coveragerc", "sitecustomize.py", "usercustomize.py", "mypy.ini",
-        ".mypy.ini", "ruff.toml", ".ruff.toml", ".flake8", "pylintrc", ".pylintrc", "pyrightconfig.json", "unittest.cfg",
-        "nose2.cfg", "uv.toml", "hatch.toml",
+        "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "setup.cfg",
+        "setup.py", "tox.ini", "tox.toml", "noxfile.py", ".coveragerc", "sitecustomize.py", "usercustomize.py",
+        "mypy.ini", ".mypy.ini", "ruff.toml", ".ruff.toml", ".flake8", "pylintrc", ".pylintrc", "pyrightconfig.json",
+        "unittest.cfg", "nose2.cfg", "uv.toml", "hatch.toml",
     ),
     "JavaScript": (
-        "package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "pnpm-workspace.yaml", "bunfig.toml", "deno.json",
-        "deno.jsonc", "jest.config.*", "jest.setup.*", "vitest.config.*", "vitest.setup.*", "vitest.workspace.*",
-        "vite.config.*", ".mocharc*", "karma.conf.*", "playwright.config.*", "cypress.config.*", "ava.config.*",
-        "babel.config.*", ".babelrc*", ".swcrc", "tsconfig*.json", ".nycrc*", ".c8rc*", ".eslintrc*", "eslint.config.*",
-        ".eslintignore", "biome.json*",
+        "package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "pnpm-workspace.yaml", "bunfig.toml",
+        "deno.json", "deno.jsonc", "jest.config.*", "jest.setup.*", "vitest.config.*", "vitest.setup.*",
+        "vitest.workspace.*", "vite.config.*", ".mocharc*", "karma.conf.*", "playwright.config.*", "cypress.config.*",
+        "ava.config.*", "babel.config.*", ".babelrc*", ".swcrc", "tsconfig*.json", ".nycrc*", ".c8rc*", ".eslintrc*",
+        "eslint.config.*", ".eslintignore", "biome.json*",
     ),
     "Rust": (
         "Cargo.toml", "build.rs", ".cargo/config", ".cargo/config.toml", "rust-toolchain", "rust-toolchain.toml",
@@ -72,8 +72,8 @@ HIDEABLE = (sys.stdlib_module_names | {
 
 MODULE_ENDINGS = frozenset({"py", "pyc", "pyd", "so"})
 LEFT_OUT = (
-    *DEFAULT_IGNORES, "site-packages", "vendor", "_build", "_deps", "cmake-build-*", "bower_components", "__pypackages__",
-    "Pods", ".yarn", ".gradle", ".terraform", ".direnv", ".pixi",
+    *DEFAULT_IGNORES, "site-packages", "vendor", "_build", "_deps", "cmake-build-*", "bower_components",
+    "__pypackages__", "Pods", ".yarn", ".gradle", ".terraform", ".direnv", ".pixi",
 )  # fmt: skip
 """Folders that are not looked into."""
 MOST_ENTRIES = 200_000
@@ -100,17 +100,17 @@ class Steered:
 
 
 def steers(name: str) -> bool:
-    """Whether a path with ``/`` is that of a file in the table."""
+    """Return whether a path with ``/`` is that of a file in the table."""
     return bool(_STEERS.fullmatch(name.lower()))
 
 
 def is_looked_at(name: str) -> bool:
-    """Whether a path with ``/`` is in none of the folders that are left out."""
+    """Return whether a path with ``/`` is in none of the folders that are left out."""
     return not any(_LEFT_OUT.fullmatch(folder) for folder in name.split("/")[:-1])
 
 
 def names_file(name: str, writes: Sequence[str] | None) -> bool:
-    """Whether one of ``writes`` covers a path and ends with the file's own name."""
+    """Return whether one of ``writes`` covers a path and ends with the file's own name."""
     return any(_last(glob) == _last(name) and matches_any(name, [glob]) for glob in writes or ())
 
 
@@ -123,7 +123,7 @@ def steering_files(root: Path, folders: Iterable[Path]) -> Iterator[str]:
 
 
 def hides_module(path: Path, folders: Iterable[Path]) -> bool:
-    """Whether a file stands in for a module where checks in ``folders`` look first."""
+    """Return whether a file stands in for a module where checks in ``folders`` look first."""
     stem, _, ending = path.name.partition(".")
     folder = path.parent
     if stem == "__init__":
@@ -133,7 +133,10 @@ def hides_module(path: Path, folders: Iterable[Path]) -> bool:
 
 
 def differences(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> list[Steered]:
-    """What became of the files; both map paths to digests. Of a module that hides another, only its coming counts."""
+    """Return what became of the files; both map paths to digests.
+
+    Of a module that hides another, only its coming counts.
+    """
     new = [Steered(name, "came into being") for name in now if name not in before]
     gone = [Steered(name, "is gone") for name in before if name not in now and steers(name)]
     changed = [

@@ -151,12 +151,12 @@ class LocalExecutor:
 
 
 def _network(task: StepTask) -> Network | None:
-    """How far the step's confined commands reach; None: as the settings say."""
+    """Return how far the step's confined commands reach; None: as the settings say."""
     return None if task.step.network is None else Network(task.step.network)
 
 
 async def _ended(step: AgentStep, task: StepTask, stop: StopSignal) -> StepResult:
-    """What an agent's step comes to within its time; its end is announced whatever happens."""
+    """Return what an agent's step comes to within its time; its end is announced whatever happens."""
     try:
         with anyio.move_on_after(task.step.timeout_seconds):
             await step.do(stop)
@@ -166,7 +166,7 @@ async def _ended(step: AgentStep, task: StepTask, stop: StopSignal) -> StepResul
 
 
 def subagents_name(attempt: int, conversation: str = "") -> str:
-    """Where the subagents of a conversation have their folders."""
+    """Return where the subagents of a conversation have their folders."""
     return _name("subagents", attempt, conversation)
 
 

@@ -51,8 +51,10 @@ def first_message(task: StepTask) -> str:
         checks = "\n".join(f"- `{command}`" for command in task.step.verify)
         parts.append(
             f"When you are done, the host runs these checks; each must exit with 0:\n{checks}\n"
-            "Leave the files they name as they are, unless you are told to write them. Neither add nor change files that "
-            "steer them (conftest.py, pyproject.toml, package.json, Makefile and the like), unless the files you may write "
+            "Leave the files they name as they are, unless you are told to write them. Neither add nor change files "
+            "that "
+            "steer them (conftest.py, pyproject.toml, package.json, Makefile and the like), unless the files you may "
+            "write "
             "name them."
         )
     parts.append(f"Do this step only. {_ending(task)}")
@@ -74,7 +76,8 @@ def steered_message(task: StepTask, found: Sequence[Steered]) -> str:
     more = f"\n- and {len(found) - SHOWN_STEERED} more" if found[SHOWN_STEERED:] else ""
     return (
         f"{STEERED_HEADING} No check counts until each is as it was when the step first started:\n\n{files}{more}\n\n"
-        "Remove what is new, put back what changed or is gone, and do the work without. If it can't be done without, say so "
+        "Remove what is new, put back what changed or is gone, and do the work without. If it can't be done without, "
+        "say so "
         f"and why: a person has to name the file in the step's `writes`.\n\n{_ending_again(task)}"
     )
 
@@ -88,7 +91,8 @@ def _ending(task: StepTask) -> str:
     if task.step.output_schema is None:
         return "End with a short summary that the steps after you can work from."
     return (
-        f"End by calling `{HAND_IN}` with your result as `value`, which must fit its schema, and with a short `summary`: "
+        f"End by calling `{HAND_IN}` with your result as `value`, which must fit its schema, and with a short "
+        f"`summary`: "
         "the steps after you get both."
     )
 

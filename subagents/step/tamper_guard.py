@@ -1,9 +1,9 @@
 """Verification: the files a step's checks consist of or are steered by, which the step itself may not change.
 
-Checks consist of files that exist when the step first starts and that its ``verify`` lines name. Where ``writes`` is given,
-that is every path they name, but for what ``writes`` covers. Where it is not, a line may well name what the step is to work
-on (``grep -q done README.md``), so only tests and what a line executes count: files that look like tests, folders of tests
-with all that is in them (not in mode ``test``, whose steps are there to write them), scripts.
+Checks consist of files that exist when the step first starts and that its ``verify`` lines name. Where ``writes`` is
+given, that is every path they name, but for what ``writes`` covers. Where it is not, a line may well name what the step
+is to work on (``grep -q done README.md``), so only tests and what a line executes count: files that look like tests,
+folders of tests with all that is in them (not in mode ``test``, whose steps are there to write them), scripts.
 
 They are steered by files that no line names; see ``subagents.step.config_files``. Those may not come into being either.
 """

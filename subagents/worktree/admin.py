@@ -42,7 +42,9 @@ def add_worktree(repository: Repository, path: Path, branch: str, commit: str) -
 
 
 def forget_worktree(repository: Repository, path: Path) -> None:
-    """Have git know nothing of the worktrees at ``path``, from one moment to the next; what it knew goes with the scratch folder.
+    """Have git know nothing of the worktrees at ``path``, from one moment to the next.
+
+    What it knew goes with the scratch folder.
 
     Raises:
         OSError: the disk refuses.

@@ -1,7 +1,7 @@
 """Carries a merge out in the user's working tree, index and branch: in that order, file by file, and again if need be.
 
-Every file is replaced as a whole. What is found must be what the merge was worked out for, or what it leads to: so a merge
-that was cut off is gone on with, and nothing else is ever overwritten.
+Every file is replaced as a whole. What is found must be what the merge was worked out for, or what it leads to: so a
+merge that was cut off is gone on with, and nothing else is ever overwritten.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def apply_merge(repository: Repository, plan: MergePlan) -> None:
 
 
 def is_merged(repository: Repository, plan: MergePlan) -> bool:
-    """Whether a merge was carried out to its end."""
+    """Return whether a merge was carried out to its end."""
     if plan.commit is not None:
         return repository.is_ancestor(plan.commit, "HEAD")
     return Disk(repository).all_done(plan.files)

@@ -94,9 +94,9 @@ class WorktreeFolder:
         self.repository.git("update-ref", "-d", self.ref)
 
     def commit(self, base: Base, message: str) -> tuple[str, tuple[Change, ...]] | None:
-        """Commit all that it holds on its branch, as one commit on ``base``, with what it changes; None if that is nothing.
+        """Commit all that it holds on its branch, as one commit on ``base``, with what it changes.
 
-        Commits that were made in it become part of it.
+        None if that is nothing. Commits that were made in it become part of it.
 
         Raises:
             MergeRefusedError: it holds a repository of its own.
@@ -126,7 +126,7 @@ class WorktreeFolder:
                 self._explain(path, conflict.onto)
 
     def unresolved(self, conflict: MergeConflict) -> str:
-        """What stands against committing the resolution, or nothing."""
+        """Return what stands against committing the resolution, or nothing."""
         if self._merge_head() != conflict.onto and not self._holds(conflict.onto):
             return "the merge was given up in the worktree"
         paths = dict.fromkeys((*conflict.paths, *self._unmerged()))
@@ -146,7 +146,7 @@ class WorktreeFolder:
         return admin_folder(self.repository, self.path)
 
     def written_ns(self) -> int:
-        """When its index was written as it was made, by the clock that dates files; 0 if that is not known."""
+        """Return when its index was written as it was made, by the clock that dates files; 0 if that is not known."""
         admin = self.admin_folder()
         try:
             return int((admin / WRITTEN).read_text()) if admin is not None else 0
@@ -237,7 +237,7 @@ def _files_below(folder: Path | str) -> Generator[os.DirEntry[str]]:
 
 
 def _is_marked(file: Path, onto: str) -> bool:
-    """Whether a file has marks that git, or we, put there for this merge."""
+    """Return whether a file has marks that git, or we, put there for this merge."""
     marks = rb"^(?:<{7,} %s|>{7,} %s)\s*$" % (OUR_LABEL.encode(), onto.encode())
     try:
         return not file.is_symlink() and bool(re.search(marks, file.read_bytes(), re.MULTILINE))
@@ -267,5 +267,5 @@ def remove_if_empty(folder: Path) -> None:
 
 
 def put_away_in(folder: Path) -> list[Path]:
-    """What was put away in a plan's folder for worktrees and is still to be deleted."""
+    """Return what was put away in a plan's folder for worktrees and is still to be deleted."""
     return list(folder.glob(f"{PUT_AWAY}*"))

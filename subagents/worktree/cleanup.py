@@ -1,6 +1,6 @@
-"""What worktree steps left in a repository, of a plan that is known or of one whose folder is gone; given up, or removed.
+"""What worktree steps left in a repository, of a plan that is known or of one whose folder is gone.
 
-Of the latter, what is the user's is told apart by name and by what commits say.
+Given up, or removed. Of the latter, what is the user's is told apart by name and by what commits say.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Leftovers:
 
 
 def find_leftovers(repository: Repository | None, folder: Path, plan_id: str) -> Leftovers:
-    """What there is of a plan whose worktrees are in ``folder``; None: its repository is gone. Blocks.
+    """Return what there is of a plan whose worktrees are in ``folder``; None: its repository is gone. Blocks.
 
     Raises:
         WorktreeError: git refuses.
@@ -121,8 +121,8 @@ def _alone(repository: Repository) -> Generator[Repository]:
 class Orphans:
     """What there is of a plan nobody knows any more.
 
-    Nothing is lost with ``empty``: worktrees whose folders are gone, and branches that are merged. ``unmerged`` are branches
-    with work of the plan's steps.
+    Nothing is lost with ``empty``: worktrees whose folders are gone, and branches that are merged. ``unmerged`` are
+    branches with work of the plan's steps.
     """
 
     plan_id: str
@@ -144,10 +144,10 @@ class _Branch:
 
 
 def find_orphans(repository: Repository, plans: Path, known: Collection[str]) -> list[Orphans]:
-    """What plans left whose folders in ``plans`` are gone; ``known`` are those that have one. Blocks.
+    """Return what plans left whose folders in ``plans`` are gone; ``known`` are those that have one. Blocks.
 
-    What may belong to a plan of another user's, or of another home, is not among it: a worktree that is there, or is to be
-    elsewhere, and a branch that is checked out in one.
+    What may belong to a plan of another user's, or of another home, is not among it: a worktree that is there, or is to
+    be elsewhere, and a branch that is checked out in one.
 
     Raises:
         WorktreeError: git refuses.

@@ -36,7 +36,10 @@ Change nothing else. Do not commit, abort or start the merge again: the host com
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolving:
-    """A conflict to be resolved: the ``round``-th of the step's. ``theirs`` says what came into the project meanwhile."""
+    """A conflict to be resolved: the ``round``-th of the step's.
+
+    ``theirs`` says what came into the project meanwhile.
+    """
 
     conflict: MergeConflict
     round: int
@@ -89,7 +92,7 @@ def check_task(task: StepTask) -> StepTask:
 
 
 def other_side(repository: Repository, base: Base, conflict: MergeConflict) -> tuple[str, ...]:
-    """What came into the project since the step began, in the files that clash, in words."""
+    """Return what came into the project since the step began, in the files that clash, in words."""
     paths = [f":(top,literal){path}" for path in conflict.paths]
     words = ("log", "-z", f"-{MOST_COMMITS}", "--no-merges", "--format=%s (%b)", f"{base.head}..{conflict.head}")
     subjects = [" ".join(item.split()) for item in repository.git(*words, "--", *paths).items]

@@ -42,12 +42,14 @@ MOST_TRIES = 2
 """How often a subagent is set to one conflict: a second time, if marks are left or the step's checks fail."""
 
 LEFT_OUT = (
-    "{files} held changes that were not committed where step {step} changed it: what the step did there is in your working "
+    "{files} held changes that were not committed where step {step} changed it: what the step did there is in your "
+    "working "
     "tree, but in no commit"
 )
 
 OWN_TREE = (
-    "You work in a git worktree of your own: a copy of the project in which nobody else writes. Ignored files are not in it. "
+    "You work in a git worktree of your own: a copy of the project in which nobody else writes. Ignored files are not "
+    "in it. "
     "Do not commit, push or switch branches: when you are done the host commits what the files hold and merges it."
 )
 
@@ -157,7 +159,10 @@ class WorktreeExecutor:
 
     @asynccontextmanager
     async def kept(self, step_id: str) -> AsyncGenerator[KeptWork | None]:
-        """What a step that failed has on its branch, written out to be read; None: nothing, or git or the disk refuses."""
+        """Yield what a step that failed has on its branch, written out to be read.
+
+        None: nothing, or git or the disk refuses.
+        """
         step_folder = await to_thread.run_sync(self._place.step_folder, step_id)
         work: KeptWork | None = None
         try:
@@ -308,14 +313,14 @@ def _in_worktree(task: StepTask, step: StepWorktree) -> StepTask:
 
 
 def _goes_on(result: StepResult) -> bool:
-    """Whether the attempt will be gone on with, in the same worktree."""
+    """Return whether the attempt will be gone on with, in the same worktree."""
     return result.outcome is Outcome.INTERRUPTED or (
         result.provider_refused and result.outcome is not Outcome.COMPLETED
     )
 
 
 def _paused(so_far: StepResult, last: StepResult) -> StepResult:
-    """What stopped in the middle of a merge that will be gone on with."""
+    """Return what stopped in the middle of a merge that will be gone on with."""
     return structs.replace(
         so_far,
         outcome=last.outcome,

@@ -63,12 +63,12 @@ class Attempt:
 
 
 def work_of(step_id: str, plan_id: str) -> str:
-    """What tells a step's own commits from others."""
+    """Return what tells a step's own commits from others."""
     return f"The work of step {step_id!r} of plan {plan_id}."
 
 
 def plan_branches(plan_id: str) -> str:
-    """How the names of a plan's branches begin."""
+    """Return how the names of a plan's branches begin."""
     return f"vibe/{plan_id}/"
 
 
@@ -94,7 +94,10 @@ def _entries(folder: Path) -> list[Path]:
 
 
 class StepWorktree:
-    """Everything here blocks: call it in a thread. What takes a repository needs its lock held and the scratch folder."""
+    """Everything here blocks: call it in a thread.
+
+    What takes a repository needs its lock held and the scratch folder.
+    """
 
     def __init__(self, attempt: Attempt, repository: Repository) -> None:
         self._attempt = attempt
@@ -190,7 +193,10 @@ class StepWorktree:
         return self._write(merged, sync=False)  # whoever still reads "merging" finds that it was done
 
     def recover(self, repository: Repository) -> WorktreeRecord:
-        """Go on with a merge that was cut off; where the user's files are something else by now, it is to be worked out anew."""
+        """Go on with a merge that was cut off.
+
+        Where the user's files are something else by now, it is to be worked out anew.
+        """
         record = self._record()
         plan = record.plan
         if plan is None:
@@ -229,7 +235,7 @@ class StepWorktree:
         return Verification(task, self.folder.workdir, record, tuple)
 
     def unresolved(self, conflict: MergeConflict, checks: Verification) -> str:
-        """What stands against committing the resolution, or nothing."""
+        """Return what stands against committing the resolution, or nothing."""
         clashing = {self._repository.from_workspace(path) for path in conflict.paths}
         changed = [path for path in checks.changed() if path not in clashing]
         tampered = f"{name_some(changed)} belong to the step's checks and were changed" if changed else ""
@@ -249,7 +255,10 @@ class StepWorktree:
         return self._write(resolved)
 
     def clean_up(self, repository: Repository) -> Path:
-        """Remove worktree and branch of what was merged, and the branches of earlier attempts; what is left to be deleted."""
+        """Remove worktree and branch of what was merged, and the branches of earlier attempts.
+
+        What is left to be deleted.
+        """
         rest = self._at(repository).put_away()
         for number in range(1, self._attempt.number + 1):
             earlier = replace(self._attempt, number=number)

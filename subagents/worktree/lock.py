@@ -20,7 +20,9 @@ PATIENCE_SECONDS = 10.0
 
 
 def lock_repository(common_dir: Path, seconds: float = 0) -> FileLock | None:
-    """Take the lock of a repository; None if another process, or another plan in this one, has it all that time. Blocks.
+    """Take the lock of a repository; None if another process, or another plan in this one, has it all that time.
+
+    Blocks.
 
     Raises:
         WorktreeError: the repository can't be written.
@@ -71,7 +73,10 @@ def _linked(draft: Path, path: Path) -> bool:
 
 
 def drop_own_index_lock(git_dir: Path) -> None:
-    """Remove the lock of a process of ours that was killed; whoever holds the repository's lock knows that it is dead."""
+    """Remove the lock of a process of ours that was killed.
+
+    Whoever holds the repository's lock knows that it is dead.
+    """
     path = git_dir / "index.lock"
     with suppress(OSError):
         if path.read_bytes() == OURS:

@@ -1,7 +1,7 @@
 """Works out what merging a step's commit means for the user's branch, index and files; changes none of them.
 
-There are two merges, both from the step's base: one with the files as they are now, which is what the user will see, and
-one with the last commit, which is what is committed. They are the same while the working tree is clean.
+There are two merges, both from the step's base: one with the files as they are now, which is what the user will see,
+and one with the last commit, which is what is committed. They are the same while the working tree is clean.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from subagents.worktree.repository import ABSENT, GITLINK, Base, Change, Reposit
 class MergePlan(Struct, frozen=True, kw_only=True):
     """What a merge will change.
 
-    ``files`` go to the working tree, ``index`` to the index and, with ``commit`` (None: nothing can be committed), to the
-    branch, which is at ``head`` now. ``left_out`` are paths whose change stays uncommitted.
+    ``files`` go to the working tree, ``index`` to the index and, with ``commit`` (None: nothing can be committed), to
+    the branch, which is at ``head`` now. ``left_out`` are paths whose change stays uncommitted.
     """
 
     head: str
@@ -30,7 +30,10 @@ class MergePlan(Struct, frozen=True, kw_only=True):
 
 
 class MergeConflict(Struct, frozen=True, kw_only=True):
-    """The step's work does not fit what is there now: ``onto``, to which ``head`` is the last commit. ``paths`` clash."""
+    """The step's work does not fit what is there now: ``onto``, to which ``head`` is the last commit.
+
+    ``paths`` clash.
+    """
 
     onto: str
     head: str
@@ -69,7 +72,7 @@ class Merged:
 
 
 def plan_merge(repository: Repository, base: Base, step: Work) -> MergePlan | MergeConflict | None:
-    """How to merge a step's work, made on ``base``; None if it changes nothing. With both locks held.
+    """Return how to merge a step's work, made on ``base``; None if it changes nothing. With both locks held.
 
     Raises:
         MergeRefusedError: the repository went elsewhere, is in the middle of something, or a submodule changed.
@@ -177,7 +180,7 @@ def _reversed(change: Change) -> Change:
 
 
 def _meets(changes: Sequence[Change], dirty: Sequence[str]) -> bool:
-    """Whether a change writes where something is not committed: the path itself, or what is above or below it."""
+    """Return whether a change writes where something is not committed: the path itself, or what is above or below it."""
     paths = {change.path for change in changes}
     folders = {parent for path in paths for parent in _parents(path)}
     for path in dirty:

@@ -75,8 +75,8 @@ class Repository:
 
     ``prefix`` is the workspace's path from ``top``, with a ``/`` at its end if it is not the top itself. ``outside``
     are pathspecs of what is no part of the user's work though it lies below ``top``; ``keep`` is
-    where git's settings are (see ``take_shelter``), ``left_out`` are those of the repository's own that would have git run programs, and that it does not go by.
-    ``share`` are paths of the workspace that worktrees get links to.
+    where git's settings are (see ``take_shelter``), ``left_out`` are those of the repository's own that would have git
+    run programs, and that it does not go by. ``share`` are paths of the workspace that worktrees get links to.
     """
 
     git: Git
@@ -101,12 +101,12 @@ class Repository:
         return replace(self, git=self.git.holding(descriptor))
 
     def state(self) -> RepositoryState:
-        """How it stands now."""
+        """Return how it stands now."""
         words = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--no-renames")
         return parse_status(self.git(*words, "--ignore-submodules=all", "--", ":/", *self.outside).items)
 
     def busy_with(self) -> str:
-        """What the user is in the middle of, or nothing."""
+        """Return what the user is in the middle of, or nothing."""
         return next((words for name, words in UNDER_WAY if (self.git_dir / name).exists()), "")
 
     def snapshot(self) -> str:
@@ -147,7 +147,7 @@ class Repository:
         return {item.partition("\t")[2]: item.split(" ", 2)[1] for item in items if item.startswith(GITLINK)}
 
     def changes(self, before: str, after: str) -> tuple[Change, ...]:
-        """What differs between two trees (or commits)."""
+        """Return what differs between two trees (or commits)."""
         words = self.git("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", before, after).items
         return tuple(_change(raw, path) for raw, path in zip(words[0::2], words[1::2], strict=True))
 
@@ -163,7 +163,7 @@ class Repository:
         self.git("update-index", "-z", "--index-info", stdin=b"".join(lines), index=index)
 
     def is_ancestor(self, older: str, newer: str) -> bool:
-        """Whether ``newer`` is ``older`` or came after it."""
+        """Return whether ``newer`` is ``older`` or came after it."""
         return older == newer or self.git.ask("merge-base", "--is-ancestor", older, newer).code == 0
 
     def from_workspace(self, path: str) -> str:
@@ -216,7 +216,7 @@ def open_repository(
 
 
 def find_repository(workspace: Path, environ: Mapping[str, str]) -> Located:
-    """Where a workspace's repository is, if git is of use there.
+    """Return where a workspace's repository is, if git is of use there.
 
     Raises:
         WorktreeRefusedError: no git, no repository, or none with a working tree.
@@ -325,7 +325,7 @@ def _change(raw: str, path: str) -> Change:
 
 
 def _identity(git: Git, common_dir: Path) -> dict[str, str]:
-    """Who commits: the user as git knows them, or else ``vibe``."""
+    """Return who commits: the user as git knows them, or else ``vibe``."""
     answer = git.ask("config", "-z", "--get-regexp", r"^(user\.(name|email)|filter\.lfs\.process)$").items
     known = dict(item.split("\n", 1) for item in answer if "\n" in item)
     if "filter.lfs.process" in known:

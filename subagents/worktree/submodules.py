@@ -19,7 +19,9 @@ INDEX_MARK = b"\0\0\xe0\0"
 
 
 def check_submodules(repository: Repository, git: Git, admin: Path) -> None:
-    """See that a worktree's submodules hold what is committed; ``git`` is that of the worktree, ``admin`` its folder there.
+    """See that a worktree's submodules hold what is committed.
+
+    ``git`` is that of the worktree, ``admin`` its folder there.
 
     Raises:
         MergeRefusedError: one does not.
@@ -31,7 +33,8 @@ def check_submodules(repository: Repository, git: Git, admin: Path) -> None:
         changed = _changed(git.folder / path, commit, repository)
         if changed:
             raise MergeRefusedError(
-                f"the step changed {changed!r} in the submodule {path!r}, which can't be merged: commit it there yourself, or "
+                f"the step changed {changed!r} in the submodule {path!r}, which can't be merged: commit it there "
+                f"yourself, or "
                 "let the step work with workspace 'shared', in the submodule's own folder"
             )
 

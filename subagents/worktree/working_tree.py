@@ -38,7 +38,7 @@ class Disk:
         return [change for change in changes if self._is_before(change, goes)]
 
     def all_done(self, changes: Sequence[Change]) -> bool:
-        """Whether all of them have been made."""
+        """Return whether all of them have been made."""
         self._ask([change.path for change in changes if not self._is_after(change)])
         return all(self._is_after(change) for change in changes)
 
@@ -54,7 +54,7 @@ class Disk:
         return self._is_at(change.path, change.new_mode, change.new, exactly=True)
 
     def _is_reachable(self, path: str, goes: AbstractSet[str]) -> bool:
-        """Whether the folders on the way are folders, or missing, or files that go."""
+        """Return whether the folders on the way are folders, or missing, or files that go."""
         for parent in reversed(Path(path).parents[:-1]):
             found = _stat(self._repository.top / parent)
             if found is None:
@@ -64,7 +64,7 @@ class Disk:
         return True
 
     def _is_emptied(self, path: str, goes: AbstractSet[str]) -> bool:
-        """Whether all that a folder holds goes."""
+        """Return whether all that a folder holds goes."""
         top = self._repository.top
         files = (Path(folder, name) for folder, _, names in os.walk(top / path) for name in names)
         return all(file.relative_to(top).as_posix() in goes for file in files)

@@ -70,7 +70,7 @@ async def running(
     place = ServerPlace(environ=environ or os.environ, cwd=root, log_dir=root / "logs", version="0")
     servers = McpServers(configs, place)
     async with servers.running(on_change):
-        await servers.settled()
+        await servers.wait_ready()
         rig = McpRig(servers, root)
         await rig.hire()
         yield rig

@@ -42,7 +42,7 @@ class ToolServers:
             return self._engine
         self._sink = sink
         try:
-            await self._servers.settled()
+            await self._servers.wait_ready()
         finally:
             self._announce(sink)
         warnings = await self._adopt()

@@ -38,7 +38,7 @@ async def mcp_status(host: Host, workdir: Path, *, trust: bool = False) -> McpSt
     configs = engine.config.mcp_servers
     servers = McpServers(configs, place, taken=engine.tools.known())
     async with servers.running():
-        await servers.settled(strict=False)
+        await servers.wait_ready(strict=False)
         states = {state.name: state for state in servers.states()}
     reports: list[ServerState] = []
     for config in configs:

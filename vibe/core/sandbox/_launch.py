@@ -1,9 +1,10 @@
-"""Started as a program of its own (``python -I -S``): confines itself with Landlock and seccomp, then becomes the command.
+"""A program of its own (``python -I -S``) that confines itself with Landlock and seccomp and becomes the command.
 
-Its first argument is JSON: ``hidden`` (folders and files it may not read; all others it may, and run them), ``read`` (what
-of those it may after all), ``list`` (folders it may only list), ``write`` (folders and files it may change, but for what of the
-hidden lies there), ``network`` (``on`` or not) and ``records``, which is for who watches over it. The rest is the command. It imports nothing of ours, for it runs without our packages. What lies beside
-the hidden is looked up here: there may be more of it than fits into an argument.
+Its first argument is JSON: ``hidden`` (folders and files it may not read; all others it may, and run them), ``read``
+(what of those it may after all), ``list`` (folders it may only list), ``write`` (folders and files it may change, but
+for what of the hidden lies there), ``network`` (``on`` or not) and ``records``, which is for the process that watches
+over it. The rest is the command. It imports nothing of ours, for it runs without our packages. What lies beside the
+hidden is looked up here: there may be more of it than fits into an argument.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def landlock_version() -> int:
 
 
 def own_network() -> bool:
-    """Whether this process got a network of its own, in which only the loopback interface is up."""
+    """Return whether this process got a network of its own, in which only the loopback interface is up."""
     user, group = os.getuid(), os.getgid()
     if _libc.unshare(CLONE_NEWNET) != 0:
         if _libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
@@ -108,7 +109,7 @@ def restrict_files(policy: dict[str, list[str]]) -> None:
 
 
 def restrict_calls(*, inet: bool) -> None:
-    """Refuse sockets by which to reach others (Unix ones, and ``inet`` unless allowed) and ways into other processes."""
+    """Refuse sockets that reach others (Unix ones, and ``inet`` unless allowed) and ways into other processes."""
     machine = ARCHITECTURES.get(os.uname().machine)
     if machine is None:
         raise OSError(errno.ENOSYS, f"no list of system calls for {os.uname().machine}")

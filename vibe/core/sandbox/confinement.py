@@ -29,10 +29,11 @@ from vibe.core.sandbox.temporary import temporary_folder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a command runs: it may write below ``roots`` (the first is its folder) and read ``readable``, hidden or not.
+    """The place a command runs in: it may write below ``roots`` (the first is its folder) and read ``readable``.
 
-    ``network`` None: as the settings say. ``read_only``: it writes nothing, reaches nobody and reads no secrets, whatever the
-    settings say; ``secrets`` are what lies below ``roots`` and ``readable`` and is hidden from it.
+    ``network`` None: as the settings say. ``readable`` is read although it is hidden. ``read_only``: it writes nothing,
+    reaches nothing outside and reads no secrets, whatever the settings say; ``secrets`` lie below ``roots`` and
+    ``readable`` and are hidden from it.
     """
 
     roots: tuple[Path, ...]
@@ -43,7 +44,7 @@ class Place:
 
 
 class Guard:
-    """What a command needs to have put back, or taken away, once it has ended."""
+    """Files to restore, and ones to take away, once a command has ended."""
 
     def __init__(
         self, kept: tuple[Kept, ...] = (), placeholders: Placeholders | None = None, record: Record | None = None
@@ -65,8 +66,8 @@ class Guard:
 class Confinement:
     """Confines commands as the settings say; one for all agents of a run.
 
-    ``keys`` are variables that hold keys, whatever they are called. ``vibe_home`` and what else holds secrets is hidden.
-    Temporary files live in one folder, which goes with this object, at the latest with the process.
+    ``keys`` are variables that hold keys, whatever they are called. ``vibe_home`` and what else holds secrets is
+    hidden. Temporary files live in one folder, which goes with this object, at the latest with the process.
     """
 
     def __init__(
@@ -96,26 +97,26 @@ class Confinement:
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        """What the settings let commands write besides the workspace, resolved."""
+        """The places besides the workspace that settings let commands write, resolved."""
         return tuple(map(_expanded, self._config.writable))
 
     @property
     def readable(self) -> tuple[Path, ...]:
-        """What the settings let commands read although it is hidden, resolved."""
+        """The hidden places that settings let commands read, resolved."""
         return tuple(map(_expanded, self._config.readable))
 
     @cached_property
     def hidden(self) -> tuple[Path, ...]:
-        """What holds secrets, resolved. Reads the file system, once."""
+        """The places that contain secrets, resolved. Reads the file system, once."""
         return hidden_paths(self._environ, [self._vibe_home])
 
     @property
     def required(self) -> bool:
-        """Whether everything must be confined, a plan author's own commands included."""
+        """True if everything must be confined, a plan author's own commands included."""
         return self._config.mode is SandboxMode.REQUIRED
 
     def choice(self) -> SandboxChoice:
-        """Which sandbox there is; found out at the first call. Starts processes, so not on an event loop.
+        """Return the sandbox there is, found out at the first call. Starts processes, so not on an event loop.
 
         Raises:
             SandboxUnavailableError: one is required and none works.
@@ -127,14 +128,20 @@ class Confinement:
 
     @property
     def weakness(self) -> str:
-        """What to say where commands ran without a sandbox although one was wanted; blank if there is nothing to say."""
+        """A warning that commands ran without a sandbox although one was wanted.
+
+        Blank if there is nothing to say.
+        """
         choice = self._choice
         if choice is None or choice.sandbox is not None or self._config.mode is SandboxMode.OFF:
             return ""
         return f"commands ran without a sandbox, for none works here ({choice.reason}): see `vibe doctor`"
 
     def can_read_only(self) -> bool:
-        """Whether a place can be ``read_only``. As ``choice``: not on an event loop, unless that has been called."""
+        """Return whether a place can be ``read_only``.
+
+        As ``choice``: not on an event loop, unless that has been called.
+        """
         sandbox = self.choice().sandbox
         return sandbox is not None and sandbox.can_read_only
 
@@ -157,20 +164,23 @@ class Confinement:
         return sandbox.wrap(argv, environ, self._reading(place) if place.read_only else self.policy(place))
 
     def note(self, output: str, exit_code: int, place: Place) -> str:
-        """What to add to the output of a command confined there that may have been refused something; mostly nothing."""
+        """Return what to add to the output of a command confined there that may have been refused something.
+
+        Mostly nothing.
+        """
         chosen = self._choice
         if chosen is None or chosen.sandbox is None or place.read_only:
             return ""
         return refusal_note(output, exit_code, chosen.sandbox.name, place.network or self._config.network)
 
     def _reading(self, place: Place) -> SandboxPolicy:
-        """What a command there may do that only reads.
+        """Return what a command there may do that only reads.
 
         Raises:
             ReadOnlyUnavailableError: the workspace holds the home.
         """
         shown = tuple(Path(os.path.realpath(path)) for path in (*place.roots, *place.readable))
-        home = Path(os.path.realpath(self._environ.get("HOME") or os.path.expanduser("~")))  # noqa: PTH111  as in secrets
+        home = Path(os.path.realpath(self._environ.get("HOME") or os.path.expanduser("~")))  # noqa: PTH111
         for kept in (home, Path(os.path.realpath(self._vibe_home))):
             if any(kept.is_relative_to(path) for path in shown):
                 raise ReadOnlyUnavailableError(f"the workspace holds {str(kept)!r}")
@@ -188,7 +198,7 @@ class Confinement:
         )
 
     def policy(self, place: Place) -> SandboxPolicy:
-        """What a command there may do. Reads files."""
+        """Return what a command there may do. Reads files."""
         # A worktree that we made for a step is committed by us: what runs in it needs no hand on the user's repository.
         own = Path(os.path.realpath(self._vibe_home))
         theirs = [root for root in place.roots if not Path(os.path.realpath(root)).is_relative_to(own)]
@@ -217,7 +227,10 @@ class Confinement:
         )
 
     def guard(self, place: Place) -> Guard:
-        """See to it that a command there makes and changes nothing that decides what runs later. Reads and writes files."""
+        """See to it that a command there makes and changes nothing that decides what runs later.
+
+        Reads and writes files.
+        """
         sandbox = self.choice().sandbox
         if sandbox is None or place.read_only:
             return Guard()
@@ -247,7 +260,10 @@ class Confinement:
 
 
 def remove_abandoned_placeholders(root: Path) -> None:
-    """Remove what commands of runs that were killed left at a workspace to keep places empty. Reads and writes files."""
+    """Remove what commands of runs that were killed left at a workspace to keep places empty.
+
+    Reads and writes files.
+    """
     remove_abandoned(fillable(root))
     for folder in _repositories_of(root):
         remove_abandoned(fillable_of_repository(folder))

@@ -1,4 +1,7 @@
-"""What decides what is read as settings, or run, outside the sandbox later: no confined program may write or make it."""
+"""Files that decide what is later read as settings, or run, outside the sandbox.
+
+No confined program may write or make them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ FILES = ("AGENTS.md", "AGENTS.override.md")
 OF_GIT = ("config", "config.worktree", "hooks", "info/attributes", "commondir", "gitdir")
 """Of a repository's folder, a worktree's or a module's."""
 MOST_ENTRIES = 50_000
-"""How much is looked through for repositories below the workspace."""
+"""The most entries that are looked through for repositories below the workspace."""
 CONFIG_BYTES = 256 * 1024
 MOST_SETTINGS = 50
 """How many files of settings that name each other are read."""
@@ -48,7 +51,10 @@ def inner_repositories(root: Path) -> tuple[Path, ...]:
 
 
 def control_paths(root: Path, inner: Iterable[Path] = ()) -> Iterator[Path]:
-    """All of it at ``root``, whether it is there or not, and that of the repositories ``inner``. Reads the file system."""
+    """All of it at ``root``, whether it is there or not, and that of the repositories ``inner``.
+
+    Reads the file system.
+    """
     yield from (root / name for name in (*FOLDERS, *FILES))
     for link in (root / ".git", *inner):
         if link.is_file():
@@ -115,7 +121,7 @@ def _parts(folder: Path) -> Iterator[Path]:
 
 
 def fillable(root: Path) -> list[Path]:
-    """What can stand there empty, so as to be frozen, whether it is there or not."""
+    """Return what can stand there empty, so as to be frozen, whether it is there or not."""
     return [root / name for name in FOLDERS]
 
 

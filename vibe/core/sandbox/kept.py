@@ -1,4 +1,4 @@
-"""What a command may neither make nor change, where its sandbox can't keep it from that: put back once it has ended."""
+"""Files a command may neither make nor change, restored after it where its sandbox can't protect them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _File:
 
 
 class Kept:
-    """How some paths below ``root`` were before a command: not there, links, or (``contents``) files and folders.
+    """The state of some paths below ``root`` before a command: absent, links, or (``contents``) files and folders.
 
     Nothing confined may run any more when they are put back. What stands in their place then is renamed, not lost.
     """

@@ -1,4 +1,7 @@
-"""Landlock: the kernel's own file rules, for where no namespaces can be had; a launcher puts them on and steps aside."""
+"""Landlock: the kernel's own file rules, for where no namespaces can be had.
+
+A launcher puts them on and steps aside.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,19 @@ from vibe.core.sandbox.secrets import confined_environ, prepare_temp
 from vibe.core.sandbox.temporary import brief_folder
 
 LAUNCHER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_launch.py")))
-"""What a confined command begins with. Whoever starts many of them need not start an interpreter for each (see ``starter_program``)."""
+"""The words that a confined command begins with. Whoever starts many of them need not start an
+interpreter for each (see ``starter_program``)."""
 PROBE_SECONDS = 10
 LIMITS = (
-    "the modes of files outside can be changed, Unix sockets and terminals can't be opened, and what decides what runs later "
-    "(settings and hooks of git, settings and tools of vibe) can be changed while a command runs and is put back once it has ended, "
-    "so run neither git nor vibe there meanwhile"
+    "the modes of files outside can be changed, Unix sockets and terminals can't be opened, and what decides what runs "
+    "later (settings and hooks of git, settings and tools of vibe) can be changed while a command runs and is put back "
+    "once it has ended, so run neither git nor vibe there meanwhile"
 )
 BEFORE = (
     (3, "files outside that you may write can be emptied (a kernel from 6.2 on prevents that)"),
     (6, "other processes of yours can be signalled (a kernel from 6.12 on prevents that)"),
 )
-"""What the kernel can't confine yet with a version below that."""
+"""Things that the kernel can't confine with a version below that."""
 NO_LOOPBACK = "no network at all, not even localhost, unless it is turned on"
 
 
@@ -49,7 +53,7 @@ class Landlock:
 
     @property
     def limits(self) -> str:
-        """What it can't confine."""
+        """The things it can't confine."""
         lacking = [limit for version, limit in BEFORE if self._version < version]
         return "; ".join([LIMITS, *lacking, *([] if self._loopback else [NO_LOOPBACK])])
 

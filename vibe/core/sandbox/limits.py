@@ -8,22 +8,23 @@ from vibe.core.sandbox.port import ResourceLimits
 
 BASH = frozenset({"/usr/bin/bash", "/bin/bash"})
 """Those of the system: one that is found elsewhere may be anything, and then sets no bounds."""
-STEERING = ("BASH_", "BASHOPTS", "SHELLOPTS", "POSIXLY_CORRECT")
-"""How the variables begin by which bash runs something, or is not itself, before it comes to its line."""
+STARTUP = ("BASH_", "BASHOPTS", "SHELLOPTS", "POSIXLY_CORRECT")
+"""Variables beginning so make bash run something, or behave otherwise, before it comes to its line."""
 POSIX_BLOCK, BASH_BLOCK = 512, 1024
-"""What a shell counts the length of files in."""
+"""The units in which shells count the length of files."""
 
 
 def bounded(argv: Sequence[str], environ: Mapping[str, str], bounds: ResourceLimits) -> tuple[str, ...]:
     """Return the command with its bounds; a bound that is lower already stays.
 
-    A line of bash gets them put before it, where it begins: numbers of lines stay as they are, and no other shell has to start.
+    A line of bash gets them put before it, where it begins: numbers of lines stay as they are, and no other
+    shell has to start.
     """
     if (
         argv[0] in BASH
         and tuple(argv[1:2]) == ("-c",)
         and len(argv) > 2
-        and not any(name.startswith(STEERING) for name in environ)
+        and not any(name.startswith(STARTUP) for name in environ)
     ):
         settings = [*_settings(bounds, "ulimit -u {0}", BASH_BLOCK)]
         return (*argv[:2], f"{_grouped(settings)}{argv[2]}", *argv[3:]) if settings else tuple(argv)

@@ -1,4 +1,4 @@
-"""What a confined program sees of the file system, as options of ``bwrap``: what comes later lies over what came before."""
+"""The file system as a confined program sees it, as options of ``bwrap``: later ones lie over earlier ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUN = Path("/run")
 SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "nix", "gnu")
 """All that a program that only reads sees beside its workspace, of the folders in ``/``."""
 NOTHING = "/dev/null"
-"""What lies over a file that must not be read; a device can't be opened there."""
+"""The device that lies over a file that must not be read; it can't be opened there."""
 
 
 def file_system(policy: SandboxPolicy, *, private_proc: bool) -> Iterator[str]:
@@ -76,13 +76,13 @@ def _working(policy: SandboxPolicy, devices: Iterable[str]) -> Iterator[str]:
 
 
 def holds(folder: Path, path: Path) -> bool:
-    """Whether ``path`` is ``folder`` or lies below it."""
+    """Return whether ``path`` is ``folder`` or lies below it."""
     above, name = str(folder), str(path)
     return name == above or name.startswith(above if above == "/" else f"{above}/")
 
 
 def _goes_with_a_worktree(path: Path) -> bool:
-    """Whether it is of a worktree in a repository's folder: that may be removed before the mounts are made."""
+    """Return whether it is of a worktree in a repository's folder: that may be removed before the mounts are made."""
     return path.name in OF_GIT and path.parent.parent.name == "worktrees"
 
 
@@ -102,7 +102,10 @@ def _bound(how: str, paths: Iterable[Path]) -> Iterator[str]:
 
 
 def _between(folders: Sequence[Path], paths: Iterable[Path]) -> list[Path]:
-    """The folders on the way to ``paths``: as mount points they can't be renamed, which would lead round what is frozen."""
+    """Return the folders on the way to ``paths``.
+
+    As mount points they can't be renamed, which would lead round what is frozen.
+    """
     tops = {str(one) for one in folders if not any(other != one and holds(other, one) for other in folders)}
     way: set[str] = set()
     for path in paths:

@@ -13,16 +13,17 @@ from vibe.core.sandbox.control import FOLDERS
 from vibe.core.system.locks import try_lock, wait_for_lock
 
 LOCK_SECONDS = 5.0
-"""How long to wait for who takes one away: that is done in an instant."""
+"""The time to wait for another process that takes one away: that is done in an instant."""
 
 MARK = stat.S_ISVTX
-"""What tells ours from what a user made: it is set in the instant that they are made, and says nothing about empty ones."""
+"""The mode bit that tells ours from files of a user: set in the instant that they are made, it says nothing about
+empty ones."""
 
 
 class Placeholders:
-    """Some of them, for as long as somebody holds them; where something of the user's stands, there is none.
+    """Placeholders that exist as long as a process uses them; where a file of the user's stands, there is none.
 
-    Each is locked by all who hold it, so that only the last one takes it away, and nobody's is taken for left over.
+    Each is locked by all its users, so that only the last one takes it away, and none in use is taken for abandoned.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
@@ -31,7 +32,7 @@ class Placeholders:
 
 
 def remove_abandoned(paths: Iterable[Path]) -> None:
-    """Remove those of ``paths`` that are placeholders nobody holds: runs that were killed left them."""
+    """Remove those of ``paths`` that are placeholders no process uses: runs that were killed left them."""
     _release((path, lock) for path in paths if (lock := _opened(path)) is not None)
 
 
@@ -54,7 +55,7 @@ def _placed(path: Path) -> int | None:
 
 
 def _made(path: Path) -> bool:
-    """Whether it is there now and was not before."""
+    """Return whether it is there now and was not before."""
     try:
         if path.name in FOLDERS:
             path.mkdir(0o777 | MARK)
@@ -66,7 +67,10 @@ def _made(path: Path) -> bool:
 
 
 def _opened(path: Path, *, anyhow: bool = False) -> int | None:
-    """What stands there, if it is a placeholder; ``anyhow``: it is one, even where the file system keeps no mark."""
+    """Return what stands there, if it is a placeholder.
+
+    ``anyhow``: it is one, even where the file system keeps no mark.
+    """
     try:
         if not anyhow and not _is_ours(path, path.lstat()):
             return None
@@ -99,7 +103,7 @@ def _remove_empty(path: Path, lock: int) -> None:
             path.rmdir()
     elif not found.st_size:
         path.unlink()
-    if _is_at(lock, path):  # somebody put something in there, so it is theirs now
+    if _is_at(lock, path):  # another process put something in there, so it is theirs now
         os.fchmod(lock, stat.S_IMODE(found.st_mode) & ~MARK)
 
 

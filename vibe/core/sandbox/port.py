@@ -24,7 +24,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceLimits:
-    """What a program may use at most; 0: as much as it wants.
+    """The most a program may use; 0: as much as it wants.
 
     ``processes`` are all it starts together, threads included; the others are of each process.
     """
@@ -41,14 +41,14 @@ READING = ResourceLimits(processes=256, memory_mb=2_048, file_mb=64, cpu_seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxPolicy:
-    """What a confined program may do: read as the user but for ``hidden``, write below ``writable`` and ``temp``.
+    """The rights of a confined program: to read all but ``hidden``, to write below ``writable`` and ``temp``.
 
     ``readable`` are files and folders it sees although something ``hidden`` holds them; ``frozen`` what it may not
     write although it is ``writable``. All paths are resolved. ``temp`` is its TMPDIR and holds its caches. ``records`` is where it
     is noted what has to be put back if we are killed.
 
-    ``read_only``: it sees the system's programs and ``readable`` without ``hidden``, nothing else, and writes nothing but
-    temporary files in memory, which go with it.
+    ``read_only``: it sees the system's programs and ``readable`` without ``hidden``, nothing else, and writes nothing
+    but temporary files in memory, which go with it.
     """
 
     writable: tuple[Path, ...]
@@ -75,22 +75,22 @@ class Sandbox(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is, such as ``bubblewrap 0.11.0``."""
+        """Its name and version, such as ``bubblewrap 0.11.0``."""
         ...
 
     @property
     def limits(self) -> str:
-        """What it can't confine here; empty: nothing we know of."""
+        """The things it can't confine here; empty: nothing we know of."""
         ...
 
     @property
     def can_read_only(self) -> bool:
-        """Whether it can keep a program from everything but reading."""
+        """True if it can keep a program from everything but reading."""
         ...
 
     @property
     def freezes(self) -> bool:
-        """Whether ``frozen`` can't be written while the command runs; else it has to be put back."""
+        """True if ``frozen`` can't be written while the command runs; else it has to be restored."""
         ...
 
     def wrap(self, argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy) -> Confined:

@@ -22,7 +22,8 @@ UNREACHABLE = _pattern(
     "ENETUNREACH|EAI_AGAIN|ENOTFOUND|getaddrinfo|NameResolutionError|NewConnectionError",
 )
 FILES = (
-    "only the workspace (but for .vibe, .agents, AGENTS.md and git's own settings and hooks) and temporary files can be written; "
+    "only the workspace (but for .vibe, .agents, AGENTS.md and git's own settings and hooks) and temporary files can "
+    "be written; "
     "a folder named in [sandbox] writable of config.toml could be, too"
 )
 OWN_LOCALHOST = (
@@ -34,7 +35,10 @@ NETWORK = 'only localhost can be reached; [sandbox] network = "on" in config.tom
 
 
 def refusal_note(output: str, exit_code: int, name: str, network: Network) -> str:
-    """What to tell about a command that was confined by the sandbox ``name``; empty if nothing points to a refusal."""
+    """Return what to tell about a command that was confined by the sandbox ``name``.
+
+    Empty if nothing points to a refusal.
+    """
     reasons: list[str] = []
     if READ_ONLY.search(output):
         reasons.append(FILES)
@@ -50,7 +54,7 @@ def refusal_note(output: str, exit_code: int, name: str, network: Network) -> st
 
 
 def lacking(stdout: str, stderr: str, exit_code: int) -> str:
-    """What a command lacked that was confined to reading, as a phrase; empty if nothing points to it."""
+    """Return what a command lacked that was confined to reading, as a phrase; empty if nothing points to it."""
     said = f"{stdout}\n{stderr}" if exit_code else stderr
     if READ_ONLY.search(said):
         return "it could not write"

@@ -1,4 +1,4 @@
-"""What a confined program does not get to see: the user's keys and credentials, as files, sockets and variables."""
+"""Secrets hidden from confined programs: the user's keys and credentials, as files, sockets and variables."""
 
 from __future__ import annotations
 
@@ -10,28 +10,31 @@ from pathlib import Path, PurePath
 IN_HOME = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".gcloud", ".config/gcloud", ".config/gh", ".config/hub", ".config/op",
     ".config/rclone", ".config/sops", ".docker/config.json", ".docker/run", ".netrc", "_netrc", ".git-credentials",
-    ".config/git/credentials", ".cache/git", ".git-credential-cache", ".pgpass", ".my.cnf", ".pypirc", ".npmrc", ".yarnrc.yml",
-    ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".m2/settings-security.xml",
-    ".gradle/gradle.properties", ".terraform.d/credentials.tfrc.json", ".terraformrc", ".vault-token", ".password-store",
-    ".local/share/keyrings", ".mozilla", ".config/google-chrome", ".config/chromium", ".thunderbird", ".bash_history",
-    ".zsh_history", ".python_history", ".node_repl_history", ".psql_history", ".env", ".huggingface", ".cache/huggingface/token",
-    ".colima", ".lima", ".rd", ".orbstack", ".minikube", ".1password", ".config/1Password", ".config/Bitwarden", ".config/keybase",
-    ".bitwarden-ssh-agent.sock", ".local/share/containers/podman", ".local/share/docker", ".cache/keyring", ".config/fly", ".fly", ".heroku", ".s3cfg", ".boto", ".oci", ".config/doctl", ".claude", ".codex", ".config/anthropic",
+    ".config/git/credentials", ".cache/git", ".git-credential-cache", ".pgpass", ".my.cnf", ".pypirc", ".npmrc",
+    ".yarnrc.yml", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml",
+    ".m2/settings-security.xml", ".gradle/gradle.properties", ".terraform.d/credentials.tfrc.json", ".terraformrc",
+    ".vault-token", ".password-store", ".local/share/keyrings", ".mozilla", ".config/google-chrome",
+    ".config/chromium", ".thunderbird", ".bash_history", ".zsh_history", ".python_history", ".node_repl_history",
+    ".psql_history", ".env", ".huggingface", ".cache/huggingface/token", ".colima", ".lima", ".rd", ".orbstack",
+    ".minikube", ".1password", ".config/1Password", ".config/Bitwarden", ".config/keybase",
+    ".bitwarden-ssh-agent.sock", ".local/share/containers/podman", ".local/share/docker", ".cache/keyring",
+    ".config/fly", ".fly", ".heroku", ".s3cfg", ".boto", ".oci", ".config/doctl", ".claude", ".codex",
+    ".config/anthropic",
 )  # fmt: skip
 """Below the user's home."""
 
-AGENT_SOCKETS = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "DOCKER_CONTEXT", "XAUTHORITY",
-                 "DISPLAY", "WAYLAND_DISPLAY", "KUBECONFIG", "GNOME_KEYRING_CONTROL", "SSH_ASKPASS", "GIT_ASKPASS", "CDPATH",
-                 "VSCODE_GIT_IPC_HANDLE", "XDG_RUNTIME_DIR")  # fmt: skip
-"""Variables that lead to somebody who acts for the user."""
+AGENT_SOCKETS = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "DOCKER_CONTEXT",
+                 "XAUTHORITY", "DISPLAY", "WAYLAND_DISPLAY", "KUBECONFIG", "GNOME_KEYRING_CONTROL", "SSH_ASKPASS",
+                 "GIT_ASKPASS", "CDPATH", "VSCODE_GIT_IPC_HANDLE", "XDG_RUNTIME_DIR")  # fmt: skip
+"""Variables that lead to a program which acts for the user."""
 
 PRIVATE_TEMP = "/tmp"  # noqa: S108  of what only reads, in memory
 SETTINGS_OF_THE_SYSTEM = Path("/etc")
 SOCKETS = Path("/proc/net/unix")
 MOST_ENTRIES = 100_000
-"""How much is looked through for secrets."""
+"""The most entries that are looked through for secrets."""
 MOST_SECRETS = 2_000
-"""How many can be hidden one by one."""
+"""The most secrets that can be hidden one by one."""
 
 EMPTY = ".empty"
 """A file in ``temp`` that stands where a file is hidden: programs take an empty file better than an unreadable one."""
@@ -71,17 +74,23 @@ def sockets_of_others(listed: Path = SOCKETS) -> Iterator[Path]:
         return
     for line in lines:
         fields = line.split(None, 7)
-        if len(fields) > 7 and fields[7].startswith("/") and os.path.exists(fields[7]):  # noqa: PTH110  any bytes may be a name
+        if len(fields) > 7 and fields[7].startswith("/") and os.path.exists(fields[7]):  # noqa: PTH110
             yield Path(os.path.realpath(fields[7]))
 
 
 def not_for_everybody(folder: Path = SETTINGS_OF_THE_SYSTEM) -> tuple[Path, ...]:
-    """The files and folders below ``folder`` that not everybody may read, such as ``/etc/shadow``. Reads the file system."""
+    """The files and folders below ``folder`` that not everybody may read, such as ``/etc/shadow``.
+
+    Reads the file system.
+    """
     return tuple(_matching(folder, lambda entry: not _is_public(entry)) or ())
 
 
 def secrets_below(folders: Iterable[Path], is_secret: Callable[[PurePath], bool]) -> tuple[Path, ...] | None:
-    """What ``is_secret`` below ``folders``, links resolved; None: too much is there to look through. Reads the file system."""
+    """Return what ``is_secret`` below ``folders``, links resolved; None: too much is there to look through.
+
+    Reads the file system.
+    """
     found: list[Path] = []
     for folder in folders:
         below = _matching(folder, lambda entry: is_secret(PurePath(entry.path)))
@@ -94,7 +103,7 @@ def secrets_below(folders: Iterable[Path], is_secret: Callable[[PurePath], bool]
 
 
 def _matching(folder: Path, matches: Callable[[os.DirEntry[str]], bool]) -> list[Path] | None:
-    """What matches, without what lies below it; None: too much to look through."""
+    """Return what matches, without what lies below it; None: too much to look through."""
     found: list[Path] = []
     folders, seen = [str(folder)], 0
     while folders:

@@ -20,7 +20,8 @@ _NEW = "vibe-new-"
 def temporary_folder(base: str | None, owner: object) -> Path:
     """Make one, below ``base`` or where the system wants it, and remove those of processes that were killed.
 
-    It goes with ``owner``, at the latest with the process. A process holds a lock on its own folder for as long as it lives, so that nobody else's is ever taken for dead.
+    It goes with ``owner``, at the latest with the process. A process holds a lock on its own folder for as long as it
+    lives, so that no live process's is ever taken for dead.
     """
     folder, held = _make(base)
     weakref.finalize(owner, _end, folder, held)
@@ -58,7 +59,7 @@ def _make(base: str | None) -> tuple[Path, int | None]:
         held = _lock(new)
         try:
             return new.rename(new.with_name(new.name.replace(prefix, PREFIX, 1))), held
-        except FileNotFoundError:  # somebody who can't see this process, as out of a container, took it for dead
+        except FileNotFoundError:  # a process that can't see this one, as out of a container, took it for dead
             if held is not None:
                 os.close(held)
 
@@ -83,7 +84,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _lock(folder: Path) -> int | None:
-    """The descriptor that holds the lock; None if somebody else has it, or the file system knows no locks."""
+    """Return the descriptor of the lock; None if another process has it, or the file system knows no locks."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""What a call changes in a text file, as a unified diff of bounded length, made in bounded time."""
+"""The change a call makes to a text file: a unified diff of bounded length, made in bounded time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def diff_of(name: str, before: str, after: str) -> str:
 
 
 def _same(one: list[str], other: list[str]) -> int:
-    """How many lines both begin with."""
+    """Return how many lines both begin with."""
     shorter = min(len(one), len(other))
     return next((index for index in range(shorter) if one[index] != other[index]), shorter)
 

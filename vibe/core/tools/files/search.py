@@ -33,7 +33,7 @@ UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-
 
 PATIENCE_SECONDS = 2.0
 PATTERN_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
-"""What ripgrep reads patterns from."""
+"""The files that ripgrep reads patterns from."""
 
 FLAGS = (
     "--no-config",
@@ -126,12 +126,12 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
 
 
 def _place(match: Match) -> tuple[list[str], int]:
-    """Where a match stands in ripgrep's own order of paths: name by name, then line by line."""
+    """Return where a match stands in ripgrep's own order of paths: name by name, then line by line."""
     return match.path.split("/"), match.number
 
 
 async def _run(argv: list[str], query: Query) -> Found:
-    """What one ``rg`` finds; it is stopped as soon as there is enough."""
+    """Return what one ``rg`` finds; it is stopped as soon as there is enough."""
     process = await _start(argv, query)
     found = Found(matches=(), more=False)
     try:
@@ -165,7 +165,7 @@ def _open_pipes(query: Query) -> None:
     above = map(str, (query.start, *query.start.parents))
     below = (folder for folder, _, _ in os.walk(query.start))
     for path in (f"{folder}/{name}" for folder in (*above, *below) for name in PATTERN_FILES):
-        with suppress(OSError):  # there is none, or nobody waits for it
+        with suppress(OSError):  # there is none, or the caller does not wait for it
             if stat.S_ISFIFO(os.lstat(path).st_mode):
                 os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
 
@@ -226,7 +226,7 @@ def _match(record: re.Match[bytes]) -> Match:
 
 
 async def search_in_python(query: Query) -> Found:
-    """Search in a process of our own, so that a slow expression holds up nobody and can be stopped.
+    """Search in a process of our own, so that a slow expression delays nothing else and can be stopped.
 
     Raises:
         BadPatternError: the pattern is no regular expression.
@@ -268,5 +268,5 @@ def _lines(file: Path) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """Text on one line, with escapes for what would break it or steer a terminal."""
+    """Return text on one line, with escapes for what would break it or control a terminal."""
     return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)

@@ -26,7 +26,7 @@ READ_SECONDS = 300.0
 
 @dataclass(slots=True)
 class Exchange:
-    """What the last request to a server came to. ``refused`` is its HTTP status if that was an error."""
+    """The outcome of the last request to a server. ``refused`` is its HTTP status if that was an error."""
 
     refused: int | None = None
 
@@ -59,7 +59,7 @@ HANDLER_CHECKPOINTS = 5
 
 
 def load_library() -> None:
-    """Import it, and keep its log off stderr where nobody set up logging; takes long, so not on an event loop."""
+    """Import it, and keep its log off stderr unless logging is set up; takes long, so not on an event loop."""
     importlib.import_module("mcp.client.streamable_http")
     for name in NOISY_LOGGERS:
         noisy = logging.getLogger(name)
@@ -68,7 +68,7 @@ def load_library() -> None:
 
 
 def protocol_error() -> type[MCPError]:
-    """What it raises for a request that was refused, cut off or not answered in time."""
+    """Return what it raises for a request that was refused, cut off or not answered in time."""
     from mcp import MCPError
 
     return MCPError

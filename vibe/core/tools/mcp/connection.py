@@ -55,17 +55,19 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 RESTARTS = 1
-"""How often in a row, with no answered call between, a lost session is brought back; and how often that is tried again."""
+"""The most times in a row, with no answered call between, that a lost session is restarted.
+
+A failed restart is tried again as often."""
 BACKOFF_SECONDS = 0.5
 RELIST_SECONDS = 2.0
-"""How long the answer to a call waits for the new list of tools that its server announced before."""
+"""The longest the answer to a call waits for the new list of tools that its server announced before."""
 SESSION_UNKNOWN = 404
 
 logger = logging.getLogger(__name__)
 
 
 class ServerStatus(StrEnum):
-    """How a server stands."""
+    """The state of a connection."""
 
     STARTING = "starting"
     READY = "ready"
@@ -75,7 +77,7 @@ class ServerStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPlace:
-    """What a server is started in: the user's variables, the workspace, where logs go, and who we say we are."""
+    """The setting a server is started in: the user's variables, the workspace, log folder, and our name and version."""
 
     environ: Mapping[str, str]
     cwd: Path
@@ -106,7 +108,7 @@ class ServerConnection:
         self._place = place
         self._choice = ToolChoice(config)
         self._client: Client | None = None
-        self._settled = Event()
+        self._ready = Event()
         self._news = Event()
         self._closing = False
         self._lost = False
@@ -120,13 +122,16 @@ class ServerConnection:
 
     @property
     def name(self) -> str:
-        """What users call the server."""
+        """The user's name for the server."""
         return self.config.name
 
     # --- the session's life ---
 
     async def run(self) -> None:
-        """Keep the session until ``close``; what goes wrong ends in ``status`` and ``problem``, never in an exception."""
+        """Keep the session until ``close``.
+
+        What goes wrong ends in ``status`` and ``problem``, never in an exception.
+        """
         try:
             await self._keep_up()
         finally:
@@ -177,10 +182,10 @@ class ServerConnection:
             self._patience.cancel()
         self._news.set()
 
-    async def settled(self) -> None:
+    async def wait_ready(self) -> None:
         """Wait until it is ready or has failed."""
         while self.status is ServerStatus.STARTING:
-            await self._settled.wait()
+            await self._ready.wait()
 
     @asynccontextmanager
     async def _session(self, mode: str) -> AsyncGenerator[None]:
@@ -274,7 +279,7 @@ class ServerConnection:
         return await self._call(tool.name, arguments, on_progress)
 
     async def _call(self, tool: str, arguments: dict[str, Any], on_progress: OnProgress) -> CallToolResult:
-        await self.settled()
+        await self.wait_ready()
         client = self._client
         if client is None:
             raise ServerCallError(self.name, f"{self.problem or 'has been closed'}; go on without it")
@@ -328,11 +333,11 @@ class ServerConnection:
 
     def _begin_again(self) -> None:
         if self.status is not ServerStatus.STARTING:
-            self.status, self._settled = ServerStatus.STARTING, Event()
+            self.status, self._ready = ServerStatus.STARTING, Event()
 
     def _settle(self, status: ServerStatus, problem: str = "") -> None:
         self.status, self.problem = status, problem
-        self._settled.set()
+        self._ready.set()
 
     def _fail(self, problem: str) -> None:
         logged = f"; its output is in {self.log.path}" if self.log.last_line else ""

@@ -47,9 +47,9 @@ class RequiredServerError(EnvironmentFailure):
 TIMEOUT_CODE = -32001
 CLOSED_CODE = -32000
 MODERN_ONLY_CODES = frozenset({-32022, -32601})
-"""How a server refuses ``initialize`` that speaks only revisions of the protocol which know none."""
+"""Codes with which a server refuses ``initialize`` that only speaks revisions of the protocol without it."""
 STATUS_MESSAGES = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
-"""What the client library says in place of a refused request's HTTP status."""
+"""Texts of the client library that stand for a refused request's HTTP status."""
 
 _STATUS = {
     401: "refused the credentials (HTTP 401): check api_key_env and headers",
@@ -67,7 +67,10 @@ def code_of(error: BaseException) -> int | None:
 
 
 def phrase(error: BaseException, where: str, status: int | None = None) -> str:
-    """Why a session or a call failed. ``where`` is the server's address or command, ``status`` a refused request's."""
+    """Return why a session or a call failed.
+
+    ``where`` is the server's address or command, ``status`` a refused request's.
+    """
     if status is not None and status >= 400:
         return _STATUS.get(status, f"answered HTTP {status} at {{where}}: see the server's own log").format(where=where)
     if isinstance(error, ValidationError):

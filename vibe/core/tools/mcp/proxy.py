@@ -31,7 +31,7 @@ PROGRESS_WAITING = 64
 """Progress notes that wait to be shown; what comes when that many wait is dropped."""
 MOST_PROGRESS = 1_000
 CANCEL_SECONDS = 1.0
-"""How long a cancelled call may take to tell its server so."""
+"""The time a cancelled call may take to tell its server so."""
 
 
 class McpArguments(RootModel[dict[str, Any]]):
@@ -103,13 +103,13 @@ class RunningCall:
         try:
             self._to_notes.send_nowait(f"{share} {message}" if message else share)
         except (WouldBlock, ClosedResourceError):
-            return  # nobody keeps up, or nobody listens any more
+            return  # the reader does not keep up, or is gone
 
 
 class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolState]):
-    """What all proxies have in common; ``proxy_class`` makes one of it for each remote tool."""
+    """The base of all proxies; ``proxy_class`` makes a class of it for each remote tool."""
 
-    uses_network = True  # what a server does nobody here can know, so agents that may only look do without
+    uses_network = True  # a server's doings can't be known here, so agents that may only look do without
 
     proxy_name: ClassVar[str]
     remote: ClassVar[RemoteTool]

@@ -1,4 +1,4 @@
-"""What a server offers, made fit for a model: names, descriptions and argument schemas within bounds."""
+"""A server's tools, made fit for a model: names, descriptions and argument schemas within bounds."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class ToolChoice:
         self._disabled = NamePatterns(config.disabled_tools, where=where, key="disabled_tools")
 
     def allows(self, tool: str) -> bool:
-        """Whether a tool is not disabled, under its own name or the one it is offered under."""
+        """Return whether a tool is not disabled, under its own name or the one it is offered under."""
         return not any(self._disabled.matches(name) for name in (tool, *proxy_names([(self._server, tool)]).values()))
 
     def of(self, tools: Iterable[RemoteTool], refused: list[str]) -> tuple[RemoteTool, ...]:

@@ -1,4 +1,4 @@
-"""What a server answered, as a model can read it: text stays, data goes into files."""
+"""A server's answer, as a model can read it: text stays, data goes into files."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _same(text: str, structured: Any) -> bool:
-    """Whether ``text`` says the structured answer already: as JSON, as the protocol asks, or as its only value."""
+    """Return whether ``text`` already says the structured answer: as JSON, as the protocol asks, or its only value."""
     if isinstance(structured, dict):
         values = list(cast("dict[str, Any]", structured).values())
         if values == [text]:

@@ -1,4 +1,4 @@
-"""What a server prints where nobody reads it: kept in a file of bounded size, never on the terminal."""
+"""The log of what a server prints: a file of bounded size, never the terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from anyio import to_thread
 
 FILE_BYTES = 1_000_000
-"""When a file is this long it becomes ``<name>.1``, and the one before is dropped."""
+"""The length at which a file becomes ``<name>.1``, and the one before is dropped."""
 LINE_LENGTH = 300
 WINDOW_SECONDS = 10.0
 WINDOW_BYTES = 1_000_000

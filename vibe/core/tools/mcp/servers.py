@@ -17,15 +17,15 @@ from vibe.core.tools.mcp.proxy import RunningCall, proxy_class
 from vibe.core.tools.mcp.remote import RemoteTool, proxy_names
 
 CLOSE_SECONDS = 6.0
-"""How long all servers together may take to end; who is still there then is killed with its session."""
+"""The time all servers together may take to end; one that still runs then is killed with its session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
-    """How a server stands. ``tools`` are the names its tools are offered under; ``problem`` says why it failed.
+    """The state of one server. ``tools`` are the names its tools are offered under; ``problem`` says why it failed.
 
-    ``unusable`` are tools it lists that can't be offered, each with the reason; ``origin`` says where it is configured, if that
-    was asked.
+    ``unusable`` are tools it lists that can't be offered, each with the reason; ``origin`` says where it is configured,
+    if that was asked.
     """
 
     name: str
@@ -68,20 +68,20 @@ class McpServers:
             # What the block itself raised: connections raise nothing.
             raise errors.exceptions[0] from None
 
-    async def settled(self, *, strict: bool = True) -> None:
+    async def wait_ready(self, *, strict: bool = True) -> None:
         """Wait until each server is ready or has failed: as long as the slowest may take to start.
 
         Raises:
             RequiredServerError: one that has failed is required, and ``strict`` is set.
         """
         for connection in self._connections:
-            await connection.settled()
+            await connection.wait_ready()
         for connection in self._connections:
             if strict and connection.config.required and connection.status is ServerStatus.FAILED:
                 raise RequiredServerError(connection.name, connection.problem)
 
     def states(self) -> tuple[ServerState, ...]:
-        """How each stands, in the order they are configured."""
+        """Return how each stands, in the order they are configured."""
         names = self._names()
         return tuple(
             ServerState(

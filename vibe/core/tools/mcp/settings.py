@@ -38,7 +38,7 @@ class Endpoint:
 
 
 def launch_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) -> Launch:
-    """How a stdio server is started; looks the program up.
+    """Return how a stdio server is started; looks the program up.
 
     Raises:
         ServerSettingError: there is no such program, or a variable is not set.
@@ -55,7 +55,7 @@ def launch_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) ->
 
 
 def endpoint_of(config: McpServerConfig, environ: Mapping[str, str]) -> Endpoint:
-    """How a server on the network is called.
+    """Return how a server on the network is called.
 
     Raises:
         ServerSettingError: a variable it names is not set.

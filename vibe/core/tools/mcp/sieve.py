@@ -25,7 +25,7 @@ class SievedTransport:
 
 
 class _SievedStream:
-    """What the client reads from."""
+    """The stream that the client reads from."""
 
     def __init__(self, inner: Any, refuse: Callable[[str], None]) -> None:
         self._inner = inner

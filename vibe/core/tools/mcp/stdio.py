@@ -40,9 +40,9 @@ RUBBISH_SHOWN = 400
 
 EXIT_CODE_SECONDS = 0.5
 FLUSH_SECONDS = 0.5
-"""How long messages already on their way may take to leave when a session ends."""
+"""The time messages already on their way may take to leave when a session ends."""
 GOODBYE_SECONDS = 1.0
-"""How long a server has to end by itself once its standard input is closed."""
+"""The time a server has to end by itself once its standard input is closed."""
 LAST_EXIT_SECONDS = 2.0
 
 # The guard is a grandchild in the server's session. It reads a pipe whose other end only we hold: when we die, however
@@ -54,9 +54,9 @@ _GUARDED = (
 
 
 class ServerProcess:
-    """A running server. ``flaw`` says what was wrong with what it printed; ``rubbish`` counts lines that are no message.
+    """A running server. ``flaw`` says what was wrong with what it printed.
 
-    ``on_end`` is called when nothing more will come from it.
+    ``rubbish`` counts lines that are no message. ``on_end`` is called when nothing more will come from it.
     """
 
     def __init__(self, process: Process, pipes: tuple[int, int, int, int], log: ServerLog) -> None:
@@ -75,7 +75,7 @@ class ServerProcess:
         return self._process.returncode
 
     async def receive(self, into: MemoryObjectSendStream[Inbound]) -> None:
-        """Hand on its messages until it closes its output; goes on reading, into the void, once nobody listens."""
+        """Pass on its messages until it closes its output; go on reading when the receiver is closed."""
         pending = bytearray()
         async with into:
             await to_thread.run_sync(load_library)
@@ -217,7 +217,7 @@ async def _start(launch: Launch, log: ServerLog) -> ServerProcess:
 
 
 async def _read(descriptor: int) -> bytes:
-    """What is there to read; empty at the end of the file."""
+    """Return what is there to read; empty at the end of the file."""
     while True:
         await wait_readable(descriptor)
         try:

@@ -1,4 +1,4 @@
-"""What a lasting yes to a shell line covers."""
+"""The scope of a lasting approval of a shell line."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from vibe.core.tools.shell.wrappers import runs_others
 def covered_commands(line: str) -> tuple[str, ...] | None:
     """Every command of a line as a lasting yes covers it; None if running it may do more than its words say.
 
-    A runner of a project's own tests and checks (``npm test``, ``cargo test``) stands for itself with whatever options and
-    words only choose what is tested, written ``npm test *``; everything else for its exact words.
-    Commands that read nothing but what is piped into them need no yes and are left out.
+    A runner of a project's own tests and checks (``npm test``, ``cargo test``) stands for itself with whatever options
+    and words only choose what is tested, written ``npm test *``; everything else for its exact words. Commands that
+    read nothing but what is piped into them need no yes and are left out.
     """
     parsed = parse_line(line)
     commands = parsed.commands

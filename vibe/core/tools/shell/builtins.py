@@ -42,7 +42,7 @@ SHELL_WORDS: Mapping[str, Callable[[tuple[str, ...]], bool]] = MappingProxyType(
 
 
 def is_shell_word(command: ShellCommand) -> bool:
-    """Whether a command only steers the line it stands in."""
+    """Return whether a command only controls the flow of the line it stands in."""
     argv = command.argv
     check = SHELL_WORDS.get(argv[0]) if argv else None
     known = len(argv) == len(command.words) and not any(word.pattern for word in command.words)
@@ -53,7 +53,10 @@ FOLDER_BELOW = re.compile(r"(?!(?:.*/)?\.\.(?:/|$))[\w.][\w./-]*")
 
 
 def bare(command: ShellCommand) -> ShellCommand:
-    """The command that ``time`` measures, git without options about paging, and in the folder of ``-C``; any other as it is."""
+    """The command that ``time`` measures, git without options about paging, and in the folder of ``-C``.
+
+    Any other as it is.
+    """
     words = command.words
     while len(words) > 1 and words[0] == Word(text="time") and _is_measured(words[1].text):
         words = words[1:]
@@ -70,7 +73,10 @@ def bare(command: ShellCommand) -> ShellCommand:
 
 
 def _is_measured(name: str | None) -> bool:
-    """Whether ``time`` stands before a program; what would change how the line goes on is followed only without it."""
+    """Return whether ``time`` stands before a program.
+
+    What would change how the line goes on is followed only without it.
+    """
     return name is not None and not name.startswith("-") and name != "cd" and name not in SHELL_WORDS
 
 
@@ -92,7 +98,7 @@ def with_stand_ins(command: ShellCommand) -> ShellCommand:
 
 
 def _compares(words: list[Word]) -> bool:
-    """Whether ``test`` only compares texts or numbers."""
+    """Return whether ``test`` only compares texts or numbers."""
     if len(words) == 2 and words[0].text in {"-n", "-z"}:
         return True
     if len(words) != 3:

@@ -147,7 +147,7 @@ def _git_text(words: Sequence[str]) -> Iterator[str]:
 
 
 def _given_to_parallel(words: Words, starts: Sequence[int]) -> Iterator[str]:
-    """What follows ``:::``, where it is the command or takes its place."""
+    """Yield what follows ``:::``, where it is the command or takes its place."""
     given = next((index for index, word in enumerate(words) if word and re.fullmatch(r":::\+?", word)), len(words))
     if not starts or any(start >= given or (words[start] or "").startswith("{") for start in starts):
         yield from (word for word in words[given:] if word is not None)
@@ -161,7 +161,7 @@ def _git_setting(words: Sequence[str]) -> Iterator[str]:
 
 
 def likely_texts(words: Words) -> Iterator[str]:
-    """What may be shell text or a program in the options and settings that any command is given."""
+    """Yield what may be shell text or a program in the options and settings that any command is given."""
     program = name_of(words[0])
     if program in {"echo", "grep", "egrep", "fgrep"}:
         return
@@ -179,7 +179,7 @@ def likely_texts(words: Words) -> Iterator[str]:
 
 
 def setting_texts(name: str, value: str) -> Iterator[str]:
-    """What a setting or variable makes others run."""
+    """Yield what a setting or variable makes others run."""
     if RUNNING_SETTING.fullmatch(name):
         yield value.lstrip("|-! ")
     elif OPTION_VARIABLE.fullmatch(name):
@@ -187,14 +187,14 @@ def setting_texts(name: str, value: str) -> Iterator[str]:
 
 
 def evaluated_texts(words: Words) -> Iterator[str]:
-    """What the shell runs where a name may have a subscript."""
+    """Yield what the shell runs where a name may have a subscript."""
     if name_of(words[0]) in EVALUATING:
         for word in words[1:]:
             yield from substitutions(word or "")
 
 
 def _values(words: Sequence[str], option: str) -> Iterator[str]:
-    """What may be the value of an option: the next word, or what is attached to it."""
+    """Yield what may be the value of an option: the next word, or what is attached to it."""
     for index, word in enumerate(words):
         if option.startswith("--"):
             name, equals, value = word.partition("=")

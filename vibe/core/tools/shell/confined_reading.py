@@ -35,14 +35,14 @@ OF_THE_SHELL = frozenset({
 })
 MAX_PATH = 4_096
 READ_WHEN_CONFINED = frozenset({
-    "awk", "bat", "batcat", "bc", "bzcat", "cal", "cloc", "egrep", "fd", "fdfind", "fgrep", "gawk", "getconf", "iconv", "jq", "ldd", "mawk",
-    "nm", "numfmt", "objdump", "pr", "readelf", "scc", "sdiff", "shuf", "size", "tar", "tokei", "tput", "unzip", "xmllint", "xzcat", "yq",
-    "zcat", "zgrep", "zipinfo", "zstdcat",
+    "awk", "bat", "batcat", "bc", "bzcat", "cal", "cloc", "egrep", "fd", "fdfind", "fgrep", "gawk", "getconf", "iconv",
+    "jq", "ldd", "mawk", "nm", "numfmt", "objdump", "pr", "readelf", "scc", "sdiff", "shuf", "size", "tar", "tokei",
+    "tput", "unzip", "xmllint", "xzcat", "yq", "zcat", "zgrep", "zipinfo", "zstdcat",
 })  # fmt: skip
 """Programs whose everyday use is reading, though they can write or run others when nothing stops them."""
 GIT_WHEN_CONFINED = frozenset({
-    "check-attr", "check-mailmap", "cherry", "diff-files", "diff-index", "diff-tree", "fsck", "name-rev", "range-diff", "submodule",
-    "symbolic-ref", "var", "verify-commit", "verify-tag", "whatchanged",
+    "check-attr", "check-mailmap", "cherry", "diff-files", "diff-index", "diff-tree", "fsck", "name-rev", "range-diff",
+    "submodule", "symbolic-ref", "var", "verify-commit", "verify-tag", "whatchanged",
 })  # fmt: skip
 BEGINNINGS_WHEN_CONFINED = frozenset(
     tuple(row.split())
@@ -58,7 +58,7 @@ SINGLE = frozenset(row for row in READERS if " " not in row)
 
 
 def may_read_confined(line: ShellLine, workspace: Workspace, start: Place = (), *, any_program: bool) -> bool:
-    """Whether a line that would be asked about may run in a read-only sandbox instead.
+    """Return whether a line that would be asked about may run in a read-only sandbox instead.
 
     It does where all its programs are known to read, though not all their words are understood; with ``any_program``
     whatever they are. What names a secret or a place outside is asked about all the same: it would not be there.
@@ -95,7 +95,7 @@ def _is_reader(words: Words) -> bool:
 
 
 def _leads_away(word: Word, folder: Path, workspace: Workspace) -> bool:
-    """Whether a word names a secret, or something that is there and outside the workspace."""
+    """Return whether a word names a secret, or something that is there and outside the workspace."""
     if word.text is None:
         return False
     for part in path_parts(word.text):

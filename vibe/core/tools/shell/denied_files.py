@@ -15,11 +15,14 @@ from vibe.core.tools.workspace import Workspace
 
 MOST_FOLDERS = 64
 MOST_ENTRIES = 20_000
-"""How many entries of the workspace are looked at for files to hide."""
+"""The most entries of the workspace that are looked at for files to hide."""
 
 
 def named_unread(line: str, workspace: Workspace, start: Place = ()) -> str:
-    """The first word of a line that begins in ``start`` and names such a file, wherever a ``cd`` in it may lead; or nothing. Reads the file system."""
+    """The first word of a line that begins in ``start`` and names such a file, wherever a ``cd`` in it may lead.
+
+    Or nothing. Reads the file system.
+    """
     if not workspace.bounds.unread:
         return ""
     parsed = parse_line(line)

@@ -1,4 +1,4 @@
-"""What a shell line must never run, and what it runs in the name of another: seen through every wrapper and script."""
+"""Programs that a shell line must never run, and those that act as another user: seen through wrappers and scripts."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from vibe.core.tools.shell.parser import ShellCommand, ShellLine, parse_line
 from vibe.core.tools.shell.wrappers import MAX_POSITIONS, Words, name_of, positions, unversioned, without_git_options
 
 MAX_DEPTH = 5
-"""How many scripts within scripts are read."""
+"""The depth to which scripts within scripts are read."""
 MAX_GROWTH = 5
 SPARE_TEXT = 4_000
-"""How much of such scripts is read: so many times the length of the line, and some characters more."""
+"""The length of such scripts that is read: so many times the length of the line, and some characters more."""
 MAX_BRACES = 64
 
 TOO_DEEP = "it holds more scripts within scripts than are looked through"
 
 BECOMES_ANOTHER = frozenset({
-    "calife", "capsh", "chpst", "doas", "gksu", "gksudo", "gosu", "kdesu", "kdesudo", "machinectl", "newgrp", "newuidmap",
-    "pkexec", "run0", "runuser", "s6-setuidgid", "setuidgid", "sg", "su", "su-exec", "sudo", "sudo-rs", "sudoedit", "sux",
+    "calife", "capsh", "chpst", "doas", "gksu", "gksudo", "gosu", "kdesu", "kdesudo", "machinectl", "newgrp",
+    "newuidmap", "pkexec", "run0", "runuser", "s6-setuidgid", "setuidgid", "sg", "su", "su-exec", "sudo", "sudo-rs",
+    "sudoedit", "sux",
 })  # fmt: skip
 BECOMES_ANOTHER_WITH = {
     "setpriv": re.compile(r"--(?:re?[ug]|ru|rg|eu|eg|gr|init-g|cl|k).*"),
@@ -53,7 +54,12 @@ Entries: TypeAlias = "frozenset[tuple[str, ...]]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """Why a line must never run, which of its programs acts as another user, and why neither can be said; or nothing."""
+    """The reasons not to run a line; each is blank where there is none.
+
+    It must never run; one of its programs acts as another user; neither can be told.
+
+    Or nothing.
+    """
 
     denied: str = ""
     other: str = ""
@@ -90,7 +96,7 @@ class _Looker:
         self.opaque = ""
 
     def unread(self, line: str, why: str, *, each_time: bool = False) -> Inspection:
-        """What the bare words of a line say that is too much to be read."""
+        """Return what the bare words of a line say that is too much to be read."""
         words = {name_of(word) for word in re.findall(r"[\w./+-]+", line)}
         other = next(iter(sorted(words & BECOMES_ANOTHER)), "")
         listed = next(iter(sorted(words & self._entries.keys())), "")
@@ -127,7 +133,7 @@ class _Looker:
                 yield from ((text, sure) for text in texts(inner))
                 yield from ((text, False) for text in guessed_texts(inner, line))
         yield from ((text, sure) for text in line.nested)
-        yield from ((text, sure) for name, value in line.held for text in setting_texts(name, value))
+        yield from ((text, sure) for name, value in line.assigned for text in setting_texts(name, value))
         for feed in feeds:
             yield from ((text, sure and feed is Feed.SHELL) for text in fed_texts(line, feed))
 
@@ -209,7 +215,7 @@ def _known(words: Words) -> tuple[str, ...]:
 
 
 def _is_entry(words: Words, entry: tuple[str, ...]) -> bool:
-    """Whether a command is what an entry of the deny list names, however its options are written."""
+    """Return whether a command is what an entry of the deny list names, however its options are written."""
     if name_of(words[0]) == "git":
         words = without_git_options(words)
     known = _known(words)
@@ -227,7 +233,7 @@ def _is_entry(words: Words, entry: tuple[str, ...]) -> bool:
 
 
 def _leads_with(words: Sequence[str], operands: Sequence[str]) -> bool:
-    """Whether the first operands among the words are these; an option may have taken the word after it."""
+    """Return whether the first operands among the words are these; an option may have taken the word after it."""
     at = {0}
     for operand in operands:
         reached: set[int] = set()
@@ -245,7 +251,7 @@ def _leads_with(words: Sequence[str], operands: Sequence[str]) -> bool:
 
 
 def _has_option(words: Sequence[str], option: str) -> bool:
-    """Whether all letters of an option, or its long name or a beginning of it, are among the words."""
+    """Return whether all letters of an option, or its long name or a beginning of it, are among the words."""
     if option.startswith("--"):
         short = SAME_OPTION.get(option)
         return any(
@@ -271,7 +277,7 @@ def _has_value(words: Sequence[str], option: str, value: str) -> bool:
 
 
 def _may_be_another(name: str) -> bool:
-    """Whether a pattern may stand for such a program."""
+    """Return whether a pattern may stand for such a program."""
     if not re.search(r"[*?\[]", name) or not re.search(r"\w", name):
         return False
     return any(fnmatchcase(program, name) for program in BECOMES_ANOTHER)

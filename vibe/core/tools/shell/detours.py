@@ -1,4 +1,4 @@
-"""How a program may be run by a detour: fed to a shell, in a text of another language, by a wrapper nobody knows."""
+"""Detours by which a program may run: fed to a shell, in a text of another language, by an unknown wrapper."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vibe.core.tools.shell.wrappers import SHELLS, Words, name_of, positions, ru
 
 
 class Feed(Enum):
-    """What a program takes its input for."""
+    """The use that a program makes of its input."""
 
     SHELL = "shell text"
     TABLE = "a table of jobs"
@@ -32,7 +32,7 @@ JOB_TIME = re.compile(r"^\s*(?:@\w+|(?:[\d*,/-]+\s+){5})\s*", re.MULTILINE)
 
 
 def taken_from_input(words: Words, *, fed: bool) -> Iterator[Feed]:
-    """What the program may take what it is fed for."""
+    """Yield what the program may take what it is fed for."""
     program = _plain_name(words[0])
     rest = [word or "" for word in words[1:]]
     operands = [word for word in rest if not word.startswith(("-", "+")) or word == "-"]
@@ -56,7 +56,7 @@ def taken_from_input(words: Words, *, fed: bool) -> Iterator[Feed]:
 
 
 def _runs_what_it_reads(words: Words) -> bool:
-    """Whether ``xargs`` takes the name of a program, or a script, from what it reads."""
+    """Return whether ``xargs`` takes the name of a program, or a script, from what it reads."""
     starts = positions(words)
     last = starts[-1]
     inner = words[last:]
@@ -67,7 +67,7 @@ def _runs_what_it_reads(words: Words) -> bool:
 
 
 def fed_texts(line: ShellLine, feed: Feed) -> Iterator[str]:
-    """What a line may feed to such a program, as shell text."""
+    """Yield what a line may feed to such a program, as shell text."""
     if feed is Feed.VALUES and not _runs_unknown(line):
         return
     for text in _inputs(line):
@@ -90,7 +90,7 @@ def _inputs(line: ShellLine) -> Iterator[str]:
 
 
 def guessed_texts(words: Words, line: ShellLine) -> Iterator[str]:
-    """What the command that ``words`` begin with may run, for all that is known of it."""
+    """Yield what the command that ``words`` begin with may run, for all that is known of it."""
     program = name_of(words[0])
     yield from evaluated_texts(words)
     yield from likely_texts(words)
@@ -123,7 +123,7 @@ def _of_another_language(program: str, words: Sequence[str]) -> Iterator[str]:
 
 
 def _is_unknown_wrapper(first: str | None) -> bool:
-    """Whether it may be a wrapper that nobody here knows: a plain name in no table."""
+    """Return whether it may be an unknown wrapper: a plain name in no table."""
     program = name_of(first)
     if not first or "/" in first or not re.fullmatch(r"[a-z][\w.+-]*", program):
         return False
@@ -148,7 +148,7 @@ MOST_WORDS = 24
 
 
 def _evaluates_unknown(program: str, words: Words) -> bool:
-    """Whether text that only running tells is run as a script."""
+    """Return whether text that only running tells is run as a script."""
     unknown = any(word is None for word in words)
     return (unknown and program in {"eval", "source", ".", *SHELLS}) or any(
         word is not None and word.startswith("--config-env") for word in words
@@ -160,8 +160,8 @@ def _runs_unknown(line: ShellLine) -> bool:
 
 
 def _values_run(line: ShellLine) -> Iterator[str]:
-    """What variables and positional parameters of the line hold."""
-    yield from (value for _, value in line.held)
+    """Yield what variables and positional parameters of the line hold."""
+    yield from (value for _, value in line.assigned)
     yield from _inputs(line)
     for command in line.commands:
         if command.argv[:1] == ("set",) or command.argv[:2] == ("printf", "-v"):

@@ -1,4 +1,4 @@
-"""What the words of a shell line may be, with the variables and substitutions in them."""
+"""Values that the words of a shell line may have, with the variables and substitutions in them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PLAIN_OUTPUT = frozenset({
     "git rev-parse HEAD", "git rev-parse --short HEAD", "git rev-parse --abbrev-ref HEAD", "git branch --show-current",
     "whoami", "nproc", "id -u", "id -un", "id -g", "uname", "uname -s", "uname -m", "uname -r",
 })  # fmt: skip
-"""What they print is one word that stands for itself."""
+"""Each prints one word that stands for itself."""
 
 
 class Expansions(ABC):
@@ -56,7 +56,7 @@ class Expansions(ABC):
         self.surprises: list[str] = []
         self.inputs: list[str] = []
         self.nested: list[str] = []
-        self.held: list[tuple[str, str]] = []
+        self.assigned: list[tuple[str, str]] = []
         self.passing: set[str] = set()
         self.functions: set[str] = set()
         self.fed_texts: list[str] = []
@@ -66,8 +66,8 @@ class Expansions(ABC):
         self.set_variables: set[str] = set()
 
     @property
-    def reads_surroundings(self) -> bool:
-        """Whether it names variables that it does not set and that not anybody may see."""
+    def reads_environment(self) -> bool:
+        """True if it names variables that it does not set and that are not public."""
         return bool(self.named_variables - self.set_variables - SHOWN_VARIABLES)
 
     def surprise(self, why: str, *, barred: bool = False) -> None:
@@ -86,7 +86,7 @@ class Expansions(ABC):
         elements = [literal(part) for part in array.named_children] if array is not None else []
         known += [word.text or word.guess for word in elements if word is not None]
         for text in filter(None, known):
-            self.held.append(("".join(names), text))
+            self.assigned.append(("".join(names), text))
             self.nested += substitutions(text)
 
     def note_steering(self, node: Node) -> None:
@@ -100,7 +100,7 @@ class Expansions(ABC):
             self.nested += substitutions(text)
 
     def values(self, node: Node, state: KnownState, *, quoted: bool = False) -> Values:
-        """What a word may be."""
+        """Return what a word may be."""
         found = literal(node)
         if found is not None:
             return (found,)
@@ -186,7 +186,7 @@ class Expansions(ABC):
 
     @staticmethod
     def _printed(commands: Sequence[ShellCommand]) -> str:
-        """What a substitution probably stands for, if it only prints or looks up its words."""
+        """Return what a substitution probably stands for, if it only prints or looks up its words."""
         if len(commands) != 1 or commands[0].argv[:1] not in REPEATING:
             return ""
         words = [word.guess if word.text is None else word.text for word in commands[0].words[1:]]

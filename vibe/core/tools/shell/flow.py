@@ -1,4 +1,4 @@
-"""A shell line from its beginning to its end: which commands run, where, and with which values of the variables it sets.
+"""The commands of a shell line from its beginning to its end: where they run, with which values of its variables.
 
 What is not understood is a surprise, and the commands in it are noted all the same.
 """
@@ -36,11 +36,11 @@ IN_ORDER = frozenset({
     "program", "compound_statement", "do_group", "negated_command", "else_clause", "variable_assignments", "ERROR",
 })  # fmt: skip
 APART = frozenset({"subshell", "command_substitution", "process_substitution"})
-"""What is set in them, or changed to, ends with them."""
+"""A variable set in one of them, or a folder changed to, ends with it."""
 PLAIN_TOKENS = frozenset({
-    "&&", "||", ";", "|", "|&", "\n", "(", ")", "{", "}", "!", '"', ">", ">>", ">&", "&>", "&>>", "<", "$(", "<(", "[", "]",
-    "[[", "]]", ";;", "=", "in", "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "for", "case", "esac",
-})  # fmt: skip
+    "&&", "||", ";", "|", "|&", "\n", "(", ")", "{", "}", "!", '"', ">", ">>", ">&", "&>", "&>>", "<", "$(", "<(", "[",
+    "]", "[[", "]]", ";;", "=", "in", "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "for", "case",
+    "esac"})  # fmt: skip
 STEERING_NODES = frozenset({"function_definition", "declaration_command", "unset_command"})
 INPUT_REDIRECTS = frozenset({"heredoc_redirect", "herestring_redirect"})
 READ_REDIRECT = re.compile(r"0?<\s*(?P<word>[^\s<>&|;()$`*?\[\]{}~\\'\"]+)")
@@ -211,10 +211,10 @@ class Flow(Expansions):
             self.commands.append(ShellCommand(words=tuple(reading), fed=fed, places=state.places))
 
     def _note_split(self, node: Node, state: KnownState) -> None:
-        """What a variable without quotes makes of a command whose words it holds: ``c='rm x'; $c``."""
+        """Note the command in a variable that stands without quotes: ``c='rm x'; $c``."""
         named = [child.children[0] if child.type == "command_name" else child for child in node.children]
-        steered = text_of(named[0]) == "eval" if named else False
-        for child in named if steered else named[:1]:
+        is_eval = text_of(named[0]) == "eval" if named else False
+        for child in named if is_eval else named[:1]:
             name = text_of(child).strip("${}")
             known = state.scope.get(name, ()) if child.type in {"simple_expansion", "expansion"} else ()
             texts = [word.text for word in known if word.text and " " in word.text]
@@ -224,7 +224,7 @@ class Flow(Expansions):
                 self.commands.append(ShellCommand(words=tuple(Word(text=part) for part in text.split())))
 
     def _after(self, commands: Sequence[ShellCommand], state: KnownState) -> KnownState:
-        """What ``cd``, ``read`` and ``exit`` make of the state."""
+        """Return what ``cd``, ``read`` and ``exit`` make of the state."""
         program = {command.argv[:1] for command in commands}
         if program == {("cd",)}:
             places = frozenset((*place, *command.argv[1:2]) for command in commands for place in command.places)
@@ -345,7 +345,7 @@ class Flow(Expansions):
         return self.in_order(node.children, state, fed=fed)
 
     def _other(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
-        """What has no meaning of its own here, or none that is known."""
+        """Return what has no meaning of its own here, or none that is known."""
         kind = node.type
         if kind in EXPANSION_NODES or kind in LITERAL_NODES:
             self._harmless(self.values(node, state))

@@ -62,7 +62,8 @@ GIT_READERS: Mapping[str, Reader] = MappingProxyType({
     ),
     "git rev-list": whole_words(GIT_LOG + " --count --objects --parents --children --timestamp", Operands.REVISIONS),
     "git blame": reader(
-        "-bceflnstw -M? -C? -L= --root --show-stats --show-name --show-number --show-email --porcelain --line-porcelain "
+        "-bceflnstw -M? -C? -L= --root --show-stats --show-name --show-number --show-email --porcelain "
+        "--line-porcelain "
         "--incremental --since= --date= --abbrev? --first-parent --color-lines --color-by-age",
         Operands.REVISIONS,
     ),
@@ -90,7 +91,8 @@ GIT_READERS: Mapping[str, Reader] = MappingProxyType({
     "git check-ignore": reader("-qvn --quiet --verbose --non-matching --no-index", Operands.PATHS),
     "git grep": Reader(
         options=options_in(
-            "-# -iIvwanlLcEFGPhHqpWz -e= -A= -B= -C= -m= --cached --untracked --ignore-case --invert-match --word-regexp "
+            "-# -iIvwanlLcEFGPhHqpWz -e= -A= -B= -C= -m= --cached --untracked --ignore-case --invert-match "
+            "--word-regexp "
             "--text --line-number --column --files-with-matches --name-only --files-without-match --count --color? "
             "--no-color --break --heading --extended-regexp --fixed-strings --perl-regexp --basic-regexp --full-name "
             "--max-depth= --and --or --not --all-match --show-function --function-context --only-matching"

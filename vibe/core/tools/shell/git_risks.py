@@ -1,4 +1,4 @@
-"""Whether git may run programs that a repository chose: read from its files as git would, without starting git."""
+"""Programs of a repository's choice that git may run: read from its files as git would, without starting git."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ CONFIG_BYTES = 256 * 1024
 MAX_NAME = 4096
 MAX_CONFIGS = 100
 MAX_REPOSITORIES = 100
-"""How many repositories within a repository are looked at before it is asked about."""
+"""The most repositories within a repository that are looked at before it is asked about."""
 
 PROGRAM_KEYS = frozenset({
     "alternaterefscommand", "askpass", "browser", "cccmd", "clean", "cmd", "command", "defaultkeycommand", "difffilter",
-    "driver", "editor", "external", "fsmonitor", "gitproxy", "headercmd", "helper", "hookspath", "httpd", "ignorerevsfile",
-    "packobjectshook",
-    "pager", "process", "program", "receivepack", "recentobjectshook", "sendmailcmd", "smtpserver", "smudge", "sshcommand",
-    "submodulesummary", "textconv", "tocmd", "tunnel", "uploadpack", "vcs", "worktree", "worktreeconfig",
+    "driver", "editor", "external", "fsmonitor", "gitproxy", "headercmd", "helper", "hookspath", "httpd",
+    "ignorerevsfile", "packobjectshook", "pager", "process", "program", "receivepack", "recentobjectshook",
+    "sendmailcmd", "smtpserver", "smudge", "sshcommand", "submodulesummary", "textconv", "tocmd", "tunnel",
+    "uploadpack", "vcs", "worktree", "worktreeconfig",
 })  # fmt: skip
 """Last parts of settings that say what git runs, or where it looks for files."""
 
@@ -44,7 +44,7 @@ NAME_AFTER_MODE = (38, 40, 50, 52)
 
 
 def repository_doubt(folder: Path) -> str:
-    """Why git in ``folder`` may run programs that the repository chose; or nothing. Reads the file system."""
+    """Return why git in ``folder`` may run programs that the repository chose; or nothing. Reads the file system."""
     try:
         located = locate(folder)
         return "" if located is None else _tree_doubt(located)

@@ -92,7 +92,7 @@ def _as_shell(argv: list[str]) -> Iterator[str]:
 
 
 def commands_in_sed(script: str) -> Iterator[str]:
-    """What ``e`` and the flag ``e`` of a replacement run."""
+    """Yield what ``e`` and the flag ``e`` of a replacement run."""
     replaced = [found["text"] for found in SED_REPLACED.finditer(script)]
     yield from replaced
     if not re.match(r"\s*[^\w\s]?s[^\w\s]", script):
@@ -100,7 +100,7 @@ def commands_in_sed(script: str) -> Iterator[str]:
 
 
 def commands_in_recipes(text: str) -> Iterator[str]:
-    """What the rules of a makefile run."""
+    """Yield what the rules of a makefile run."""
     yield from (found["rest"] for found in MAKE_SHELL.finditer(text))
     for line in text.splitlines():
         rule, colon, rest = line.partition(":")

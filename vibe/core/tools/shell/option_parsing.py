@@ -1,4 +1,4 @@
-"""How a program that only reads takes its words: which are options, which their values, and what the others name."""
+"""The words of a program that only reads, told apart: options, their values, and what the others name."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from vibe.core.tools.shell.paths import NamedPath
 from vibe.core.tools.shell.read_only_commands import PATTERN_SAFE
 
 PUBLIC = frozenset({
-    "-", "/etc/debian_version", "/etc/lsb-release", "/etc/os-release", "/etc/timezone", "/proc/cpuinfo", "/proc/loadavg",
-    "/proc/meminfo", "/proc/uptime", "/proc/version", "/usr/lib/os-release",
+    "-", "/etc/debian_version", "/etc/lsb-release", "/etc/os-release", "/etc/timezone", "/proc/cpuinfo",
+    "/proc/loadavg", "/proc/meminfo", "/proc/uptime", "/proc/version", "/usr/lib/os-release",
 })  # fmt: skip
-"""What may be read outside the workspace: it says what system this is, and nothing of who uses it."""
+"""Files that may be read outside the workspace: they say what system this is, and nothing of who uses it."""
 
 
 HEEDS_NAMES = frozenset({"[", "bat", "batcat", "git", "less", "more", "seq", "shuf", "strings", "test", "xxd", "zcat"})
@@ -25,7 +25,7 @@ HEEDS_NAMES = frozenset({"[", "bat", "batcat", "git", "less", "more", "seq", "sh
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is wrong with a command, or nothing; the paths it names, and whether it is git."""
+    """The judgement of a command: what is wrong with it, or nothing; the paths it names; whether it is git."""
 
     doubt: str = ""
     paths: tuple[NamedPath, ...] = ()
@@ -33,7 +33,7 @@ class Judged:
 
 
 def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
-    """Whether all words after the first ``length`` are options it may have and operands of its kind."""
+    """Return whether all words after the first ``length`` are options it may have and operands of its kind."""
     argv = command.argv
     if len(argv) < len(command.words):
         return Judged(f"an argument of {argv[0]!r} is only known by running it")
@@ -65,13 +65,13 @@ def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
 
 
 def begins_with_pattern(command: ShellCommand) -> bool:
-    """Whether only a look at the files can tell that no word of it becomes an option."""
+    """Return whether only a look at the files can tell that no word of it becomes an option."""
     open_words = (word for word in command.words if word.pattern and (word.text or "")[:1] in {"*", "?"})
     return command.argv[:1] != () and command.argv[0] not in PATTERN_SAFE and any(open_words)
 
 
 def _may_become_option(word: Word, program: str, reader: Reader) -> bool:
-    """Whether a file named like an option could stand where the pattern stood, and that would matter.
+    """Return whether a file named like an option could stand where the pattern stood, and that would matter.
 
     Where a program takes plain paths, the names that the pattern stands for are looked at instead.
     """
@@ -136,7 +136,7 @@ OPTION_LIKE = re.compile(r"-(?!$|[0-9]+$)")
 
 
 def _values(glued: str, following: Sequence[str]) -> list[str] | None:
-    """What an option takes; None if that looks like another option."""
+    """Return what an option takes; None if that looks like another option."""
     if glued:
         return [glued]
     return None if any(OPTION_LIKE.match(value) for value in following) else list(following)
@@ -182,7 +182,7 @@ def _doubt_operands(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> st
 
 
 def _doubt_patterns(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> str:
-    """Whether a name that a pattern stands for may stand where the script does, or make another word stand there."""
+    """Return whether a name that a pattern stands for may take the script's place, or make another word take it."""
     if reader.script is None:
         return ""
     files = parsed.operands if parsed.given & reader.patterns else parsed.operands[1:]

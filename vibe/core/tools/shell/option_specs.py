@@ -1,9 +1,9 @@
-"""How a program that only reads is described: its options, what its other words name, and what to check besides.
+"""Descriptions of programs that only read: options, what other words name, and what to check besides.
 
 How a row is read: ``-ab`` are the options ``-a`` and ``-b``; ``-n=`` takes a value, attached or as the next word;
-``--long`` takes none, ``--long=`` takes one, ``--long?`` takes one only after ``=``; ``-n:`` takes the next word, and what
-is glued to it are further options; ``-#`` is a number such as ``-20``. Abbreviations of long options are not known, and so
-asked about. A test asks every program in the tables whether that is so.
+``--long`` takes none, ``--long=`` takes one, ``--long?`` takes one only after ``=``; ``-n:`` takes the next word, and
+what is glued to it are further options; ``-#`` is a number such as ``-20``. Abbreviations of long options are not
+known, and so asked about. A test asks every program in the tables whether that is so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 
 class Operands(Enum):
-    """What the words of a command that are no options name."""
+    """The kind of things named by those words of a command that are no options."""
 
     NONE = "none"
     TEXT = "text"
@@ -32,12 +32,12 @@ class Operands(Enum):
 class Reader:
     """A program (or subcommand) that only reads when it is given nothing but ``options``.
 
-    ``patterns``: options that give the pattern, so that all operands are paths. ``recursive``: options that make it read
-    the files below a folder (``*``: always), ``visible``: hidden ones only if asked to, ``follows``: also where links lead
-    (``*``: always).
-    ``listing``: options without which an operand would create something. ``clusters``: ``-ab`` is ``-a -b``.
-    ``stops``: the first operand ends them. ``fixed_first``: the first word may be no pattern. ``check`` says what is wrong with all the words, or nothing; ``script`` what is
-    wrong with a pattern; ``own`` is for words that are no options and operands: what is wrong, and the paths they name.
+    ``patterns``: options that give the pattern, so that all operands are paths. ``recursive``: options that make it
+    read the files below a folder (``*``: always), ``visible``: hidden ones only if asked to, ``follows``: also where
+    links lead (``*``: always). ``listing``: options without which an operand would create something. ``clusters``:
+    ``-ab`` is ``-a -b``. ``stops``: the first operand ends them. ``fixed_first``: the first word may be no pattern.
+    ``check`` says what is wrong with all the words, or nothing; ``script`` what is wrong with a pattern; ``own`` is for
+    words that are no options and operands: what is wrong, and the paths they name.
     """
 
     options: Mapping[str, str]
@@ -196,7 +196,7 @@ TEST_OPERATORS = frozenset([
 
 
 def find_paths(words: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """What is wrong with the words of ``find``, or nothing, and the folders it starts from."""
+    """Return what is wrong with the words of ``find``, or nothing, and the folders it starts from."""
     starts: list[str] = []
     index = 0
     while index < len(words) and not words[index].startswith(("-", "(", "!", ",")):
@@ -227,7 +227,7 @@ def check_printf(words: Sequence[str]) -> str:
 
 
 def check_counting(words: Sequence[str]) -> str:
-    """Numbers that nobody waits for, and steps of nothing."""
+    """Return what is wrong with numbers too large to wait for, and steps of nothing."""
     huge = next((word for word in words if HUGE.fullmatch(word)), None)
     if huge is None and len(words) > 2 and re.fullmatch(r"[+-]?0*\.?0*", words[-2]):
         huge = words[-2]

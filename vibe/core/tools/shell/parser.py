@@ -27,7 +27,7 @@ HERE_DOCUMENT = re.compile(r"<<-?[ \t]*['\"\\]?(?P<end>\w+)")
 MAX_LINE = 32_768
 MAX_NODES = 16_000
 MAX_NESTING = 100
-"""Beyond these a line is not read: what nobody could read at a glance is asked about."""
+"""Nested deeper, a line is not read: what can't be understood at a glance is asked about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +35,12 @@ class ShellLine:
     """All commands of a line, and in words why it may do more than they say.
 
     ``inputs`` are files it reads by ``<``; ``fed_texts`` what here-documents and here-strings hold, which a shell would
-    run. ``opaque`` says why not all of it was read, or nothing. ``barred``: not even where nothing can be written does it
-    only read, or nobody can say what it would run. ``plain``: it has no variables, substitutions, loops or conditions.
+    run. ``opaque`` says why not all of it was read, or nothing. ``barred``: not even where nothing can be written does
+    it only read, or what it would run can't be told. ``plain``: it has no variables, substitutions, loops or
+    conditions.
 
     Of what it may run by a detour: ``nested`` is text of substitutions that another word or a variable carries,
-    ``held`` what variables are set to, ``passing`` those of its ``functions`` that run their words.
+    ``assigned`` what variables are set to, ``passing`` those of its ``functions`` that run their words.
     """
 
     commands: tuple[ShellCommand, ...]
@@ -50,7 +51,7 @@ class ShellLine:
     barred: bool = False
     plain: bool = True
     nested: tuple[str, ...] = ()
-    held: tuple[tuple[str, str], ...] = ()
+    assigned: tuple[tuple[str, str], ...] = ()
     passing: frozenset[str] = frozenset()
     functions: frozenset[str] = frozenset()
 
@@ -76,10 +77,10 @@ def parse_line(line: str, start: Place = ()) -> ShellLine:
         surprises=tuple(dict.fromkeys(flow.surprises)),
         inputs=tuple(flow.inputs),
         fed_texts=tuple(dict.fromkeys((*flow.fed_texts, *_here_documents(line)))),
-        barred=flow.barred or flow.reads_surroundings,
+        barred=flow.barred or flow.reads_environment,
         plain=flow.plain,
         nested=tuple(flow.nested),
-        held=tuple(flow.held),
+        assigned=tuple(flow.assigned),
         passing=frozenset(flow.passing),
         functions=frozenset(flow.functions),
     )
@@ -129,7 +130,7 @@ def _nests_deeply(tree: Tree) -> bool:
 
 
 def _has_invisible(line: str) -> bool:
-    """Whether a character that nobody sees, or that turns the text around, is in it."""
+    """Return whether an invisible character, or one that turns the text around, is in it."""
     if line.isascii():
         return False
     return any(unicodedata.category(char) in INVISIBLE for char in line if not char.isascii())

@@ -1,4 +1,4 @@
-"""Where the paths that a shell line names lead: out of the workspace, or to secrets."""
+"""The places to which paths in a shell line lead: out of the workspace, or to secrets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vibe.core.tools.permissions import SENSITIVE_NAMES, is_control, is_sensitiv
 from vibe.core.tools.workspace import Workspace
 
 MAX_EXPANSION = 500
-"""How many names a pattern may stand for, or a folder hold, before it is asked about."""
+"""The most names that a pattern may stand for, or a folder contain, before it is asked about."""
 
 MAX_BELOW = 20_000
 SKIPPED_FOLDERS = frozenset({".git", "node_modules"})
@@ -26,7 +26,7 @@ SKIPPED_FOLDERS = frozenset({".git", "node_modules"})
 IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 IGNORE_BYTES = 64 * 1024
 UNCERTAIN = re.compile(r"[\[{\\]|[@+!*?]\(")
-"""What bash and others read differently, or by settings of the shell: sets of characters, braces, extended patterns."""
+"""Patterns that shells, or settings of one, read differently: sets of characters, braces, extended patterns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class NamedPath:
 
 
 def lexical_doubt(path: NamedPath) -> str:
-    """Why a word may name something it should not, judged by its letters alone; or nothing."""
+    """Return why a word may name something it should not, judged by its letters alone; or nothing."""
     for part in path_parts(path.text):
         if _leads_out(part):
             return f"{path.text!r} may lead outside the workspace"
@@ -59,21 +59,25 @@ def lexical_doubt(path: NamedPath) -> str:
 
 
 class PathDoubt(NamedTuple):
-    """Why a word names something it should not. ``harmless``: where nothing outside and no secret can be read."""
+    """The reason to doubt a word. ``harmless``: nothing outside, and no secret, can be read there."""
 
     why: str
     harmless: bool = False
 
 
 def resolved_doubt(path: NamedPath, workspace: Workspace, folders: Sequence[Path]) -> PathDoubt | None:
-    """Why a word names something it should not, seen from each of ``folders``; or nothing. Reads the file system."""
+    """Return why a word names something it should not, seen from each of ``folders``; or nothing.
+
+    Reads the file system.
+    """
     words = ((part, folder) for part in path_parts(path.text) for folder in folders)
     for part, folder in words:
         for candidate in candidates(part, folder, pattern=path.pattern):
             if candidate is None:
                 return PathDoubt(f"{path.text!r} stands for files that are only known by running it", harmless=True)
             if path.pattern and not part.startswith("-") and os.path.relpath(candidate, folder).startswith("-"):
-                return PathDoubt(f"{path.text!r} may become an option: {os.path.basename(candidate)!r}", harmless=True)  # noqa: PTH119
+                name = os.path.basename(candidate)  # noqa: PTH119
+                return PathDoubt(f"{path.text!r} may become an option: {name!r}", harmless=True)
             doubt = _doubt(candidate, path, workspace)
             if doubt is not None:
                 return doubt
@@ -81,7 +85,7 @@ def resolved_doubt(path: NamedPath, workspace: Workspace, folders: Sequence[Path
 
 
 def path_parts(text: str) -> list[str]:
-    """What of a word may be a path: the whole, and what stands after ``=``, ``:`` or ``,``."""
+    """Return what of a word may be a path: the whole, and what stands after ``=``, ``:`` or ``,``."""
     stripped = re.sub(r"^-\w(?=[/~.])", "", text)
     parts = [part for part in re.split(r"[=:,]", stripped) if part]
     return [part for part in dict.fromkeys((stripped, *parts)) if part and part != "/dev/null"]
@@ -107,7 +111,7 @@ def candidates(part: str, folder: Path, *, pattern: bool) -> Iterator[str | None
 
 
 def _expanded(part: str, folder: Path) -> Iterator[str | None]:
-    """What a pattern of ``*`` and ``?`` may stand for: no less than any version of bash would find in any locale."""
+    """Yield what a pattern of ``*`` and ``?`` may stand for: no less than any bash would find in any locale."""
     found = ["/" if part.startswith("/") else str(folder)]
     for step in part.split("/"):
         reached: list[str] = []
@@ -140,7 +144,7 @@ def _matching(step: str, parent: str) -> list[str] | None:
 
 
 def _stands_for(step: str, name: str) -> bool:
-    """Whether ``*`` and ``?`` in ``step`` can make it ``name``; at most as many comparisons as both are long."""
+    """Return whether ``*`` and ``?`` in ``step`` can make it ``name``; at most as many comparisons as both are long."""
     at = place = 0
     star, taken = -1, 0
     while place < len(name):
@@ -177,7 +181,7 @@ def _doubt(candidate: str, path: NamedPath, workspace: Workspace) -> PathDoubt |
 
 
 def _secret_below(folder: Path, path: NamedPath) -> str:
-    """Whether a folder that is read as a whole holds secrets; a very large one is asked about."""
+    """Return whether a folder that is read as a whole holds secrets; a very large one is asked about."""
     seen = 0
     secret = _secret_name()
     shown = [glob for parent in folder.parents for glob in _shown_in(parent)] if path.visible else []

@@ -69,7 +69,7 @@ MAX_WORDS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BashVerdict:
-    """What may happen to a line without asking; ``permission`` None leaves it to the configured level.
+    """The policy's answer for a line; ``permission`` None leaves it to the configured level.
 
     ``read_only``: it may run unasked where it can only read. ``each_time``: why a person must say yes to it each time.
     """
@@ -125,7 +125,7 @@ def classify(  # noqa: PLR0913  all but the lists by keyword
 
 
 def acts_as_another(line: str, denylist: Sequence[str] = (), standalone: Sequence[str] = ()) -> str:
-    """Why a person must say yes to a line each time, whatever else was approved; or nothing."""
+    """Return why a person must say yes to a line each time, whatever else was approved; or nothing."""
     return _each_time(inspect(line, _prefixes(denylist), frozenset(standalone)))
 
 
@@ -151,7 +151,7 @@ Places: TypeAlias = "frozenset[Place]"
 
 
 class _Doubt(NamedTuple):
-    """Why a line may not run unasked. ``closed``: nor where it can only read."""
+    """The reason to ask about a line. ``closed``: it holds even where the line could only read."""
 
     why: str
     closed: bool = False
@@ -190,7 +190,7 @@ def _only_reads(command: ShellCommand) -> bool:
 def _doubt_places(
     named: Sequence[tuple[NamedPath, Places]], git: Sequence[Places], workspace: Workspace
 ) -> _Doubt | None:
-    """Why what the line names may lead out, or make git run something."""
+    """Return why what the line names may lead out, or make git run something."""
     folders: dict[Place, Path] = {}
     for place in {place for _, places in named for place in places} | {place for places in git for place in places}:
         folder = _folder(place, workspace)
@@ -276,7 +276,7 @@ def _judge_cd(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Jud
 
 
 def reads_only_its_input(command: ShellCommand) -> bool:
-    """Whether it reads nothing but what is piped into it."""
+    """Return whether it reads nothing but what is piped into it."""
     if not command.fed:
         return False
     judged = _judge(bare(command), _prefixes(DEFAULT_ALLOWED))

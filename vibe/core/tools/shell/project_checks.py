@@ -1,4 +1,4 @@
-"""Programs that run a project's own tests and checks, with the options that only choose what is run or how it is told."""
+"""Programs that run a project's own tests and checks, with the options that only choose what to run and to show."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTING = re.compile(r"\w+\+?=")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What may follow a check's name: options, other words (all that are plain, or only ``words``), and options after ``--``.
+    """The words that may follow a check's name: options, others (any plain ones, or ``words``), options after ``--``.
 
     ``one_dash``: long options may have a single dash.
     """
@@ -44,20 +44,24 @@ def _check(row: str, *, words: str | None = None, after: str | None = None, one_
 NPM = _check("-s --silent --if-present --workspaces", after="")
 SCRIPT = _check("", after="")
 PYTEST = _check(
-    "-qvxsl -k= -m= -r= -n= --lf --ff --nf --sw --last-failed --failed-first --new-first --stepwise --exitfirst --maxfail= "
+    "-qvxsl -k= -m= -r= -n= --lf --ff --nf --sw --last-failed --failed-first --new-first --stepwise --exitfirst "
+    "--maxfail= "
     "--tb= --durations= --durations-min= --co --collect-only --no-header --no-summary --strict-markers --strict-config "
-    "--color= --timeout= --deselect= --ignore= --ignore-glob= --showlocals --verbose --quiet --disable-warnings --runxfail "
+    "--color= --timeout= --deselect= --ignore= --ignore-glob= --showlocals --verbose --quiet --disable-warnings "
+    "--runxfail "
     "--capture= --no-cov --version --markers --fixtures --setup-plan --full-trace"
 )
 UNITTEST = _check("-vqfb -k= -s= -p= --verbose --quiet --failfast --buffer --locals")
 CARGO = (
-    "-rqv -p= -j= -F= --package= --lib --bins --bin= --tests --test= --examples --example= --benches --bench= --all-targets "
+    "-rqv -p= -j= -F= --package= --lib --bins --bin= --tests --test= --examples --example= --benches --bench= "
+    "--all-targets "
     "--workspace --all --exclude= --features= --all-features --no-default-features --release --profile= --jobs= "
     "--keep-going --quiet --verbose --color= --message-format= --locked --offline --frozen"
 )
 LIBTEST = "-q --nocapture --ignored --include-ignored --exact --skip= --show-output --test-threads= --quiet --list"
 GO = (
-    "-v -a -n -x -p= --v --a --n --x --p= --run= --count= --short --race --cover --timeout= --failfast --parallel= --cpu= "
+    "-v -a -n -x -p= --v --a --n --x --p= --run= --count= --short --race --cover --timeout= --failfast --parallel= "
+    "--cpu= "
     "--bench= --benchtime= --benchmem --json --list= --skip= --shuffle= --fullpath --tags="
 )
 
@@ -80,18 +84,23 @@ CHECKS: Mapping[tuple[str, ...], Check] = MappingProxyType({
     ("python", "-m", "unittest"): UNITTEST,
     ("python3", "-m", "unittest"): UNITTEST,
     ("ruff", "check"): _check(
-        "-qvsne --select= --ignore= --extend-select= --extend-ignore= --output-format= --statistics --no-cache --preview "
+        "-qvsne --select= --ignore= --extend-select= --extend-ignore= --output-format= --statistics --no-cache "
+        "--preview "
         "--diff --no-fix --show-files --show-settings --exit-zero --target-version= --line-length= --exclude= --quiet "
         "--verbose --silent"
     ),
     ("mypy",): _check(
         "-v -p= -m= --strict --ignore-missing-imports --show-error-codes --hide-error-codes --pretty --no-pretty "
-        "--no-error-summary --no-incremental --python-version= --platform= --namespace-packages --explicit-package-bases "
-        "--follow-imports= --check-untyped-defs --disallow-untyped-defs --disallow-incomplete-defs --warn-unused-ignores "
+        "--no-error-summary --no-incremental --python-version= --platform= --namespace-packages "
+        "--explicit-package-bases "
+        "--follow-imports= --check-untyped-defs --disallow-untyped-defs --disallow-incomplete-defs "
+        "--warn-unused-ignores "
         "--warn-return-any --warn-unreachable --show-column-numbers --show-error-context --show-error-end "
         "--no-color-output --exclude= --package= --module= --verbose --version"
     ),
-    ("pyright",): _check("--stats --outputjson --warnings --level= --pythonversion= --pythonplatform= --verbose --version"),
+    ("pyright",): _check(
+        "--stats --outputjson --warnings --level= --pythonversion= --pythonplatform= --verbose --version"
+    ),
     ("tsc",): _check("-v --noEmit --pretty --strict --skipLibCheck --listFiles --showConfig --version", words=""),
     ("jest",): _check(
         "-bioef -t= -w= --testNamePattern= --testPathPattern= --testPathPatterns= --verbose --silent --bail? --ci "
@@ -100,7 +109,8 @@ CHECKS: Mapping[tuple[str, ...], Check] = MappingProxyType({
         "--runTestsByPath --lastCommit --showSeed"
     ),
     ("vitest", "run"): _check(
-        "-t= --testNamePattern= --no-color --bail= --silent --coverage --passWithNoTests --hideSkippedTests --allowOnly "
+        "-t= --testNamePattern= --no-color --bail= --silent --coverage --passWithNoTests --hideSkippedTests "
+        "--allowOnly "
         "--maxWorkers= --minWorkers= --retry= --testTimeout="
     ),
     ("eslint",): _check(
@@ -113,11 +123,12 @@ CHECKS: Mapping[tuple[str, ...], Check] = MappingProxyType({
         "--reuse-existing-virtualenvs --no-install --stop-on-first-error"
     ),
 })  # fmt: skip
-"""By the words they begin with. An option that is not here may run, read or write something else: a yes to it covers itself."""
+"""By the words they begin with. An option that is not here may run, read or write something else: a yes to it covers
+itself."""
 
 
 def only_chooses(words: Sequence[str], check: Check) -> bool:
-    """Whether what follows a check's name neither changes what runs nor leads elsewhere."""
+    """Return whether what follows a check's name neither changes what runs nor leads elsewhere."""
     if any(word.startswith("@") or SETTING.match(word) for word in words):
         return False
     cut = words.index("--") if "--" in words else len(words)

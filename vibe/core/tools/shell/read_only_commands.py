@@ -36,7 +36,8 @@ from vibe.core.tools.shell.script_rules import check_awk, check_repeats, check_s
 
 HASH_OPTIONS = "-bt --binary --text --tag --zero"
 GREP_OPTIONS = (
-    "-# -iyvwxcLloqsbHhnTZarzUR -e= -m= -A= -B= -C= --regexp= --ignore-case --no-ignore-case --invert-match --word-regexp "
+    "-# -iyvwxcLloqsbHhnTZarzUR -e= -m= -A= -B= -C= --regexp= --ignore-case --no-ignore-case --invert-match "
+    "--word-regexp "
     "--line-regexp --count --color? --colour? --files-without-match --files-with-matches --max-count= --only-matching "
     "--quiet --silent --no-messages --with-filename --no-filename --line-number --after-context= --before-context= "
     "--context= --text --binary --binary-files= --exclude= --include= --exclude-dir= --recursive "
@@ -63,7 +64,8 @@ NPM_LIST = Reader(
 AWK = Reader(options=options_in("-F= -v="), operands=Operands.PATTERN, stops=True, script=check_awk)
 FD = Reader(
     options=options_in(
-        "-HIsigFpa0q1 -e= -t= -d= -E= -c= -S= --hidden --no-ignore --case-sensitive --ignore-case --glob --fixed-strings "
+        "-HIsigFpa0q1 -e= -t= -d= -E= -c= -S= --hidden --no-ignore --case-sensitive --ignore-case --glob "
+        "--fixed-strings "
         "--full-path --absolute-path --print0 --quiet --extension= --type= --max-depth= --min-depth= --exact-depth= "
         "--exclude= --color= --size= --max-results= --no-ignore-vcs"
     ),
@@ -88,7 +90,8 @@ VERSIONED = (
 READERS: Mapping[str, Reader] = MappingProxyType({
     # looking at files
     "ls": reader(
-        "-aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ1 -I= -w= -T= --all --almost-all --author --block-size= --classify? --color? "
+        "-aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ1 -I= -w= -T= --all --almost-all --author --block-size= --classify? "
+        "--color? "
         "--directory --full-time --group-directories-first --human-readable --hide= --ignore= --inode --no-group "
         "--numeric-uid-gid --recursive --reverse --si --size --sort= --time= --time-style="
     ),
@@ -123,7 +126,8 @@ READERS: Mapping[str, Reader] = MappingProxyType({
     "cmp": reader("-bls -n= -i= --print-bytes --silent --quiet --verbose"),
     "diff": Reader(
         options=options_in(
-            "-abBcdeEiHNnqrsTtuwy -U= -C= -W= -I= -x= --brief --unified? --context? --recursive --new-file --ignore-case "
+            "-abBcdeEiHNnqrsTtuwy -U= -C= -W= -I= -x= --brief --unified? --context? --recursive --new-file "
+            "--ignore-case "
             "--ignore-all-space --ignore-blank-lines --ignore-space-change --side-by-side --width= --color? --exclude= "
             "--report-identical-files --suppress-common-lines --text --strip-trailing-cr"
         ),
@@ -156,8 +160,10 @@ READERS: Mapping[str, Reader] = MappingProxyType({
             "--type-not= --after-context= --before-context= --context= --max-count= --max-depth= --max-columns= "
             "--ignore-case --smart-case --case-sensitive --word-regexp --line-regexp --invert-match --count "
             "--count-matches --files-with-matches --files-without-match --line-number --no-line-number --only-matching "
-            "--fixed-strings --pcre2 --multiline --with-filename --no-filename --heading --no-heading --color= --column "
-            "--json --files --type-list --stats --sort= --sortr= --trim --vimgrep --no-messages --null --quiet --replace= "
+            "--fixed-strings --pcre2 --multiline --with-filename --no-filename --heading --no-heading --color= "
+            "--column "
+            "--json --files --type-list --stats --sort= --sortr= --trim --vimgrep --no-messages --null --quiet "
+            "--replace= "
             "-. --hidden --no-ignore --no-ignore-vcs --passthru --sort-files --crlf --block-buffered --line-buffered"
         ),
         operands=Operands.PATTERN,
@@ -270,7 +276,8 @@ READERS: Mapping[str, Reader] = MappingProxyType({
         options={},
         operands=Operands.WORDS,
         check=matching(
-            r"auxf?|faux|axf?|-ef?|-eaf|-A|-[aA]?f|-efl|-u|-aux|-p|\d+(?:,\d+)*|--sort=[-+]?%?[a-z]+|--forest|--no-headers"
+            r"auxf?|faux|axf?|-ef?|-eaf|-A|-[aA]?f|-efl|-u|-aux|-p|\d+(?:,\d+)*"
+            r"|--sort=[-+]?%?[a-z]+|--forest|--no-headers"
         ),
     ),
     # versions and packages
@@ -297,8 +304,8 @@ READERS: Mapping[str, Reader] = MappingProxyType({
 })
 """By the words they begin with."""
 
-PATTERN_SAFE = frozenset({"ls", "cat", "head", "tail", "wc", "stat", "du", "md5sum", "sha1sum", "sha256sum", "sha512sum",
-                          "echo", "basename", "dirname", "nl", "tac"})  # fmt: skip
+PATTERN_SAFE = frozenset({"ls", "cat", "head", "tail", "wc", "stat", "du", "md5sum", "sha1sum", "sha256sum",
+                          "sha512sum", "echo", "basename", "dirname", "nl", "tac"})  # fmt: skip
 """Programs without any option that writes or runs something: a file named like an option can do no harm there."""
 
 

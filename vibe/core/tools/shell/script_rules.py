@@ -23,7 +23,7 @@ MOST_REPEATED = 10_000
 
 
 def check_repeats(words: Sequence[str]) -> str:
-    """Whether a pattern repeats so much that a program takes all memory to read it."""
+    """Return whether a pattern repeats so much that a program takes all memory to read it."""
     for word in words:
         times = 1
         for count in REPEATED.findall(word):
@@ -34,7 +34,7 @@ def check_repeats(words: Sequence[str]) -> str:
 
 
 def check_sed(script: str) -> str:
-    """What is wrong with a sed script: anything but printing, replacing, deleting, branching and quitting."""
+    """Return what is wrong with a sed script: anything but printing, replacing, deleting, branching and quitting."""
     return "" if _SedScript(script).only_prints() and not check_repeats([script]) else NO_SED
 
 
@@ -83,7 +83,7 @@ class _SedScript:
         return True
 
     def _regex_address(self) -> bool | None:
-        """Whether an address is well formed; None if there is none."""
+        """Return whether an address is well formed; None if there is none."""
         if self._skip(SED_NUMBER) is not None:
             return True
         if self._text.startswith("\\", self._at):
@@ -129,7 +129,7 @@ class _SedScript:
         return command == "y" and self._delimited(2, regex=False) and self._ends()
 
     def _ends(self) -> bool:
-        """Whether the command ends here."""
+        """Return whether the command ends here."""
         self._skip(re.compile(r"[ \t]*"))
         return self._at == len(self._text) or self._text[self._at] in ";\n}"
 
@@ -166,7 +166,10 @@ AWK_COUNTED = re.compile(
 
 
 def check_awk(program: str) -> str:
-    """What is wrong with an awk program: it may not write to files, pipe, run or read anything else than its input."""
+    """Return what is wrong with an awk program.
+
+    It may not write to files, pipe, run or read anything else than its input.
+    """
     if AWK_REACHES.search(program) or AWK_LOOPS.search(program) or check_repeats([program]):
         return NO_AWK
     if len(AWK_FOR.findall(program)) != len(AWK_COUNTED.findall(program)):
@@ -191,5 +194,5 @@ def check_awk(program: str) -> str:
 
 
 def _divides(before: str) -> bool:
-    """Whether a slash after this is a division in every awk."""
+    """Return whether a slash after this is a division in every awk."""
     return (before[:1].isalnum() or before[:1] in {"_", ".", "]"}) and before not in AWK_WORDS

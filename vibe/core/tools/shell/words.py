@@ -18,25 +18,25 @@ EXPANSION_NODES = frozenset({
 })  # fmt: skip
 PATTERN = re.compile(r"(?<!\\)(?:\\\\)*(?:[*?\[]|\{(?=.*(?:,|\.\.).*\}))|^~|[=:]~", re.DOTALL)
 SPLITS = re.compile(r"[\s*?\[\\]|^$")
-"""What the shell would take apart, or for a pattern, where a variable stands without quotes."""
+"""Text that the shell splits, or takes for a pattern, where a variable stands without quotes."""
 LOCAL_NAME = re.compile(r"(?!.*_proxy$|npm_|auto_resume$|histchars$)[a-z][a-z0-9_]{0,30}|_")
 """Variables that a line may set: none that a program or the shell heeds."""
 SHOWN_VARIABLES = frozenset({
     "BASH_VERSION", "EUID", "HOME", "HOSTNAME", "LANG", "LINENO", "LOGNAME", "OLDPWD", "PATH", "PPID", "PWD", "RANDOM",
     "SECONDS", "SHELL", "TERM", "UID", "USER", "VIRTUAL_ENV",
 })  # fmt: skip
-"""Variables of the surroundings that anybody may see."""
+"""Variables of the environment that anybody may see."""
 NUMBERS = frozenset({"?", "#", "$", "!"})
 MAX_CHARACTER = 0x10FFFF
 MAX_READINGS = 32
-"""How many ways to read one command, by the values its variables may have, are looked at."""
+"""The most readings of one command, by the values its variables may have, that are looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
     """A word: its text after quotes are removed, None if only running tells. ``pattern``: the shell may expand it.
 
-    Of what only running tells: ``harmless`` is one word, whatever it holds, and no secret of the surroundings;
+    Of what only running tells: ``harmless`` is one word, whatever it holds, and no secret of the environment;
     ``plain`` is so without quotes, too; ``number`` is a number. ``guess`` is what it may well be,
     and only ever a reason to deny.
     """
@@ -55,9 +55,9 @@ SOME_WORD = Word(text=None, harmless=True, plain=True)
 SOME_NUMBER = Word(text=None, harmless=True, plain=True, number=True)
 
 Values: TypeAlias = "tuple[Word, ...]"
-"""What a word or a variable may be: one of these."""
+"""The readings of a word or a variable: it is one of these."""
 Place: TypeAlias = "tuple[str, ...]"
-"""Where a command runs: the folders changed to one after the other."""
+"""The folder a command runs in: the folders changed to, one after the other."""
 HERE: frozenset[Place] = frozenset({()})
 
 
@@ -82,7 +82,7 @@ class ShellCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownState:
-    """What is known where a command stands: the variables that the line has set, and the places."""
+    """Knowledge at one point of a line: the variables that the line has set, and the places."""
 
     scope: Mapping[str, Values] = field(default_factory=dict[str, Values])
     places: frozenset[Place] = HERE
@@ -101,7 +101,7 @@ class KnownState:
 
 
 def merged(states: Sequence[KnownState]) -> KnownState:
-    """What is known after one of several ways; a way without a place was never gone."""
+    """Return what is known after one of several ways; a way without a place was never gone."""
     gone = [state for state in states if state.places] or list(states)
     common = [name for name in gone[0].scope if all(name in state.scope for state in gone)]
     scope: dict[str, Values] = {}
@@ -112,7 +112,7 @@ def merged(states: Sequence[KnownState]) -> KnownState:
 
 
 def is_number(word: Word) -> bool:
-    """Whether a word is a number, known or not."""
+    """Return whether a word is a number, known or not."""
     return word.number or (word.text is not None and re.fullmatch(r"-?\d+", word.text) is not None)
 
 
@@ -137,7 +137,7 @@ def literal(node: Node) -> Word | None:
 
 
 def unquoted(body: str) -> str:
-    """What stands between double quotes, as the shell takes it."""
+    """Return what stands between double quotes, as the shell takes it."""
     return re.sub(r'\\([\\"$`])', r"\1", body.replace("\\\n", ""))
 
 
@@ -150,7 +150,7 @@ ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "", "e": "", "E": "", "c": ""}
 
 
 def decoded(text: str) -> str:
-    r"""What escapes such as ``\x76`` stand for, in ``$'...'`` and for ``printf``; good enough for a guess."""
+    r"""Return what escapes such as ``\x76`` stand for, in ``$'...'`` and for ``printf``; good enough for a guess."""
 
     def one(found: re.Match[str]) -> str:
         *hexadecimal, octal, letter = found.groups()
@@ -163,7 +163,7 @@ def decoded(text: str) -> str:
 
 
 def substitutions(text: str) -> Iterator[str]:
-    """What stands in ``$(...)`` and between backticks, whatever is around it, each with what is within it."""
+    """Yield what stands in ``$(...)`` and between backticks, whatever is around it, each with what is within it."""
     start, depth = -1, 0
     for found in re.finditer(r"\$?\(|\)", text) if "$(" in text else ():
         if start < 0:
@@ -195,7 +195,7 @@ def joined(parts: Sequence[Values], bare: str = "") -> Values:
 
 
 def value_of(name: str, state: KnownState, *, quoted: bool) -> Values:
-    """What ``$name`` stands for."""
+    """Return what ``$name`` stands for."""
     if name in NUMBERS:
         return (SOME_NUMBER,)
     if name in state.scope and name != "_":  # which the shell sets itself

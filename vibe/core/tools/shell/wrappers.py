@@ -1,6 +1,7 @@
-"""The programs that run what they are given: where among their words a command may start, and which words are shell text.
+"""The programs that run what they are given: at which words a command may start, and which are shell text.
 
-A position counts if the program could run what stands there. Of an option whose value is not known, both readings count.
+A position counts if the program could run what stands there. Of an option whose value is not known, both readings
+count.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType({
         assigns=True,
     ),
     "flock": _runner(
-        "-w= -E= -c= -senouxFv --timeout= --wait= --conflict-exit-code= --command= --shared --exclusive --nonblock --nb "
+        "-w= -E= -c= -senouxFv --timeout= --wait= --conflict-exit-code= --command= --shared --exclusive --nonblock "
+        "--nb "
         "--unlock --close --no-fork --fcntl --verbose",
         1,
     ),
@@ -85,11 +87,15 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType({
     "nice": _runner("-n= --adjustment="),
     "nohup": PLAIN,
     "nsenter": _runner(
-        "-t= -S= -G= -N= -W= -mFauinpUCTrweZ --target= --setuid= --setgid= --net-socket= --all --no-fork --follow-context "
-        "--preserve-credentials --keep-caps --mount? --uts? --ipc? --net? --pid? --cgroup? --user? --time? --root? --wd? "
+        "-t= -S= -G= -N= -W= -mFauinpUCTrweZ --target= --setuid= --setgid= --net-socket= --all --no-fork "
+        "--follow-context "
+        "--preserve-credentials --keep-caps --mount? --uts? --ipc? --net? --pid? --cgroup? --user? --time? --root? "
+        "--wd? "
         "--wdns= --env --join-cgroup --user-parent"
     ),
-    "numactl": _runner("-i= -p= -P= -w= -m= -N= -C= -l --interleave= --preferred= --membind= --cpunodebind= --physcpubind="),
+    "numactl": _runner(
+        "-i= -p= -P= -w= -m= -N= -C= -l --interleave= --preferred= --membind= --cpunodebind= --physcpubind="
+    ),
     "pkexec": _runner("--user= --disable-internal-agent --keep-cwd"),
     "prlimit": _runner("-p= -o= -cdefilmnqrstuvxy --pid= --output= --noheadings --raw --verbose"),
     "setpriv": _runner(
@@ -101,7 +107,8 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType({
     "stdbuf": _runner("-i= -o= -e= --input= --output= --error="),
     "sudo": _runner(
         "-C= -D= -R= -T= -U= -a= -c= -g= -h= -p= -r= -t= -u= -AbBEeHiKklNnPSsVv --close-from= --chdir= --chroot= "
-        "--command-timeout= --other-user= --auth-type= --login-class= --group= --host= --prompt= --role= --type= --user= "
+        "--command-timeout= --other-user= --auth-type= --login-class= --group= --host= --prompt= --role= --type= "
+        "--user= "
         "--askpass --background --bell --edit --set-home --login --remove-timestamp --reset-timestamp --list "
         "--non-interactive --preserve-groups --stdin --shell --validate --no-update --preserve-env?",
         assigns=True,
@@ -110,14 +117,16 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType({
     "timeout": _runner("-s= -k= -fpv --signal= --kill-after= --foreground --preserve-status --verbose", 1),
     "unshare": _runner(
         "-S= -G= -R= -w= -l= -mufinpUCTrc --setuid= --setgid= --root= --wd= --propagation= --setgroups= --map-user= "
-        "--map-group= --map-users= --map-groups= --monotonic= --boottime= --load-interp= --owner= --fork --mount? --uts? "
+        "--map-group= --map-users= --map-groups= --monotonic= --boottime= --load-interp= --owner= --fork --mount? "
+        "--uts? "
         "--ipc? --net? --pid? --user? --cgroup? --time? --map-root-user --map-current-user --map-auto --keep-caps "
         "--forward-signals --kill-child? --mount-proc? --mount-binfmt?"
     ),
     **dict.fromkeys(("arch", "setarch"), _runner(SETARCH, perhaps=1)),
     **dict.fromkeys(("i386", "linux32", "linux64", "uname26", "x86_64"), _runner(SETARCH)),
     **dict.fromkeys(("gosu", "su-exec", "setuidgid", "s6-setuidgid"), _runner(before=1)),
-    **dict.fromkeys(("cgexec", "chpst", "cpulimit", "run0", "runuser", "s6-softlimit", "softlimit", "systemd-run"), PLAIN),
+    **dict.fromkeys(("cgexec", "chpst", "cpulimit", "run0", "runuser", "s6-softlimit", "softlimit"), PLAIN),
+    "systemd-run": PLAIN,
     **dict.fromkeys(("capsh", "machinectl", "start-stop-daemon", "daemonize", "daemon"), ANYWHERE),
     **dict.fromkeys(("bwrap", "firejail", "minijail0", "nsjail", "proot", "systemd-nspawn"), ANYWHERE),
     # with what around it
@@ -125,15 +134,19 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType({
     "toybox": PLAIN,
     "find": _runner(after="-exec -execdir -ok -okdir"),
     **dict.fromkeys(("fd", "fdfind"), _runner(after="-x -X --exec --exec-batch")),
-    "parallel": _runner("-j= -n= -N= -L= -I= -S= -a= -d= -E= -l= -s= -P= -0kmquvXtp --jobs= --max-args= --colsep= --joblog="),
+    "parallel": _runner(
+        "-j= -n= -N= -L= -I= -S= -a= -d= -E= -l= -s= -P= -0kmquvXtp --jobs= --max-args= --colsep= --joblog="
+    ),
     "script": _runner("-c= -E= -I= -O= -B= -T= -m= -o= -aefq --command= --log-io=", perhaps=1),
     "strace": _runner(
         "-o= -e= -p= -P= -s= -a= -b= -E= -I= -O= -S= -u= -U= -X= -cCdDfFhiknNqrtTvVwxyYzZ --output= --trace= --attach= "
         "--user= --env= --string-limit= --columns= --follow-forks --seccomp-bpf --summary-only --summary"
     ),
     "ltrace": _runner("-o= -e= -p= -s= -a= -A= -D= -l= -n= -u= -w= -x= -F= -bcCfiLrStTV"),
-    "watch": _runner("-n= -q= -s= -bcCdegprtwx --interval= --equexit= --differences? --beep --color --errexit --chgexit "
-                     "--precise --no-title --no-wrap --exec"),
+    "watch": _runner(
+        "-n= -q= -s= -bcCdegprtwx --interval= --equexit= --differences? --beep --color --errexit --chgexit "
+        "--precise --no-title --no-wrap --exec"
+    ),
     "xargs": _runner(
         "-a= -d= -E= -I= -L= -n= -P= -s= -e? -i? -l? -0oprtx --arg-file= --delimiter= --eof? --replace? --max-lines? "
         "--max-args= --max-procs= --max-chars= --process-slot-var= --null --open-tty --interactive --no-run-if-empty "
@@ -144,16 +157,20 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType({
     "entr": _runner("-acdnprsz"),
     "faketime": _runner("-fm --exclude-monotonic", 1),
     "fakeroot": _runner("-l= -s= -i= -b= -uhv --lib= --faked= --unknown-is-real"),
-    **dict.fromkeys(("chronic", "dbus-run-session", "eatmydata", "proxychains", "proxychains4", "rlwrap", "setlock"), PLAIN),
+    **dict.fromkeys(("chronic", "dbus-run-session", "eatmydata", "proxychains", "proxychains4", "rlwrap"), PLAIN),
+    "setlock": PLAIN,
     **dict.fromkeys(("systemd-inhibit", "torsocks", "unbuffer", "winpty", "xvfb-run", "catchsegv", "hyperfine"), PLAIN),
     # tools that run within an environment of a project
     **dict.fromkeys(("bunx", "npx", "uvx", "nocorrect", "noglob"), PLAIN),
     **dict.fromkeys(("conda", "hatch", "mamba", "pdm", "pipenv", "pixi", "poetry", "rye", "uv"), _runner(after="run")),
     **dict.fromkeys(("asdf", "bundle", "mise", "npm", "pnpm", "yarn"), _runner(after="exec x dlx")),
     "direnv": _runner(before=1, after="exec"),
-    **dict.fromkeys(("dotenv", "doppler", "micromamba", "op", "pipx", "pyenv", "rbenv", "rr"), _runner(after="run exec record")),
+    **dict.fromkeys(
+        ("dotenv", "doppler", "micromamba", "op", "pipx", "pyenv", "rbenv", "rr"), _runner(after="run exec record")
+    ),
     "aws-vault": _runner(before=1, after="exec"),
-    **dict.fromkeys(("aa-exec", "bear", "caffeinate", "catatonit", "ccache", "choom", "distcc", "dumb-init", "heaptrack"), PLAIN),
+    **dict.fromkeys(("aa-exec", "bear", "caffeinate", "catatonit", "ccache", "choom", "distcc", "dumb-init"), PLAIN),
+    "heaptrack": PLAIN,
     **dict.fromkeys(("ifne", "nq", "retry", "sem", "timelimit", "tini", "torify", "tsp", "uclampset"), PLAIN),
     **dict.fromkeys(("envdir", "runcon", "s6-envdir"), _runner(before=1)),
     "nix": _runner(after="-c --command"),
@@ -177,16 +194,16 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType({
 """By name. What only looks something up (``command -v``) is left out by ``positions``."""
 
 OTHER_RUNNERS = frozenset({
-    ".", "alias", "bind", "complete", "enable", "eval", "fc", "hash", "let", "mapfile", "read", "readarray", "set", "shopt",
-    "source", "ssh", "su", "sudoedit", "sg", "newgrp", "trap", "unalias", *SHELLS,
+    ".", "alias", "bind", "complete", "enable", "eval", "fc", "hash", "let", "mapfile", "read", "readarray", "set",
+    "shopt", "source", "ssh", "su", "sudoedit", "sg", "newgrp", "trap", "unalias", *SHELLS,
 })  # fmt: skip
-"""What else runs its words, or changes what later words mean."""
+"""Builtins that run their words, or change what later words mean."""
 
 MAX_POSITIONS = 40
-"""Among the words of one command; nobody nests that many wrappers."""
+"""The most positions in one command; no honest line nests that many wrappers."""
 
 RESERVED = frozenset({"{", "(", "!", "if", "then", "elif", "else", "while", "until", "do", "time"})
-"""Where a line is no shell the parser knows, commands may follow these."""
+"""Words that commands may follow where a line is no shell the parser knows."""
 
 GIT_VALUED = options_in("-C= -c= --git-dir= --work-tree= --namespace= --exec-path? --config-env= --super-prefix= "
                         "--attr-source= --list-cmds=")  # fmt: skip
@@ -203,12 +220,12 @@ def unversioned(program: str) -> str:
 
 
 def runner_of(program: str) -> Runner | None:
-    """How a program takes the command it runs; a loader of programs by any of its names."""
+    """Return how a program takes the command it runs; a loader of programs by any of its names."""
     return LOADER if re.fullmatch(r"ld(?:-[\w.-]+)?\.so[\d.]*", program) else RUNNERS.get(program)
 
 
 def positions(words: Words) -> list[int]:
-    """Where a command may start among the words of one, the first word included: ``sudo env vim`` gives 0, 1 and 2.
+    """Return at which words of a command one may start, the first included: 0, 1, 2 for ``sudo env vim``.
 
     More than ``MAX_POSITIONS`` are not counted.
     """
@@ -229,7 +246,10 @@ def positions(words: Words) -> list[int]:
 
 
 def within(words: Words, start: int, runner: Runner, seen: set[tuple[str, int, int]]) -> Iterator[int]:
-    """Where a command of the runner at ``start`` may start. ``seen`` spares what another reading has come by already."""
+    """Yield at which words a command of the runner at ``start`` may start.
+
+    ``seen`` saves work that another reading has done already.
+    """
     name = name_of(words[start])
     if name == "command" and _looks_up(words[start + 1 :]):
         return
@@ -257,7 +277,7 @@ def within(words: Words, start: int, runner: Runner, seen: set[tuple[str, int, i
 
 
 def _looks_up(words: Words) -> bool:
-    """Whether ``command`` only says what a name stands for."""
+    """Return whether ``command`` only says what a name stands for."""
     for word in words:
         if word is None or not word.startswith("-") or word == "--":
             return False
@@ -267,7 +287,7 @@ def _looks_up(words: Words) -> bool:
 
 
 def _takes_next(word: str, options: Mapping[str, str]) -> bool | None:
-    """Whether the word after an option is its value; None if that is not known."""
+    """Return whether the word after an option is its value; None if that is not known."""
     if word.startswith("--"):
         if "=" in word:
             return False
@@ -293,7 +313,7 @@ def without_git_options(words: Words) -> Words:
 
 
 def runs_others(words: Sequence[str]) -> bool:
-    """Whether a command runs its words, or changes what later words mean.
+    """Return whether a command runs its words, or changes what later words mean.
 
     Those that run something only by a subcommand or an option are told from their words, like any program.
     """

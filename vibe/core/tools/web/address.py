@@ -29,7 +29,10 @@ class UrlError(ToolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebUrl:
-    """A checked URL. ``host`` is in lower case and ASCII, without brackets; ``target`` is what the server is asked for."""
+    """A checked URL. ``host`` is in lower case and ASCII, without brackets.
+
+    ``target`` is what the server is asked for.
+    """
 
     scheme: str
     host: str
@@ -42,7 +45,7 @@ class WebUrl:
         return f"{self.scheme}://{host}{port}{self.target}"
 
     def join(self, location: str) -> WebUrl:
-        """Where a redirect from here leads.
+        """Return where a redirect from here leads.
 
         Raises:
             UrlError: to something that is not fetched.
@@ -77,7 +80,7 @@ def parse_url(text: str) -> WebUrl:
 
 
 def refusal(address: str) -> str | None:
-    """Why an IP address is not connected to, as a phrase; None if it is public."""
+    """Return why an IP address is not connected to, as a phrase; None if it is public."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -69,7 +69,7 @@ class SystemNetwork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What a server answered. ``elsewhere`` is where it sends to, if that is another site; then there is no body."""
+    """A server's answer. ``elsewhere`` is the other site it redirects to, if it does; then there is no body."""
 
     url: WebUrl
     status: int
@@ -92,7 +92,7 @@ async def fetch(url: WebUrl, network: NetworkAccess, *, max_bytes: int) -> Respo
 
     Raises:
         UrlError: an address on the way is not public.
-        FetchError: nobody answers, or not as HTTP.
+        FetchError: there is no answer, or none in HTTP.
     """
     import httpcore
 
@@ -157,7 +157,7 @@ def _authority(url: WebUrl) -> str:
 
 
 def _checked_backend(network: NetworkAccess) -> Any:
-    """What opens httpcore's connections."""
+    """Return what opens httpcore's connections."""
     import httpcore
 
     class CheckedBackend(httpcore.AsyncNetworkBackend):

@@ -1,4 +1,4 @@
-"""What a model reads of a page: decoded, and HTML as Markdown."""
+"""The text of a page for a model: decoded, and HTML as Markdown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def media_type(content_type: str) -> str:
 
 
 def is_text(content_type: str, body: bytes) -> bool:
-    """Whether a body can be read as text; without a type, a NUL byte says no."""
+    """Return whether a body can be read as text; without a type, a NUL byte says no."""
     kind = media_type(content_type)
     return bool(TEXT_TYPES.fullmatch(kind)) if kind else b"\0" not in body
 
