@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
 from ipc.errors import JournalError
-from vibe.core.system.files import append_all
+from vibe.core.system.files import append_all, sync_data
 from vibe.core.system.locks import try_lock, wait_for_lock
 
 FsyncPolicy: TypeAlias = Literal["interval", "explicit", "never"]
@@ -28,8 +28,6 @@ MAX_UNWRITTEN_BYTES = 32 << 20
 
 _LOCK_SECONDS = 0.2
 """A reader that asks whether anybody writes holds the lock for an instant."""
-
-_datasync = getattr(os, "fdatasync", os.fsync)
 
 
 class Journal:
@@ -122,7 +120,7 @@ class Journal:
         if self._policy == "never":
             return
         try:
-            _datasync(self._fd)
+            sync_data(self._fd)
         except OSError as error:
             self.error = self.error or error
 

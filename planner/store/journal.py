@@ -13,6 +13,7 @@ import msgspec
 from ipc.errors import INVALID_JSON
 from ipc.events import Fact
 from planner.store.errors import BrokenPlanError, EarlierJournalError, StoreWriteError
+from vibe.core.system.files import append_all, sync_data
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Fact] = msgspec.json.Decoder(Fact)
@@ -148,7 +149,7 @@ class PlanJournal:
             self._length = self._synced = content.length
             if content.unfinished:
                 self._write(b"\n")
-            os.fdatasync(self._fd)
+            sync_data(self._fd)
         except OSError as error:
             raise self._fail(error) from error
 
@@ -179,7 +180,7 @@ class PlanJournal:
         if self._policy is SyncPolicy.NEVER or self._synced >= reached:
             return
         try:
-            os.fdatasync(self._fd)
+            sync_data(self._fd)
         except OSError as error:
             raise self._fail(error) from error
         self._synced = max(self._synced, reached)
@@ -191,15 +192,9 @@ class PlanJournal:
             os.close(fd)
 
     def _write(self, line: bytes) -> None:
-        written = os.write(self._fd, line)
-        while written < len(line):
-            written += os.write(self._fd, line[written:])
-        self._length += written
+        append_all(self._fd, line, self._length)
+        self._length += len(line)
 
     def _fail(self, error: OSError) -> StoreWriteError:
         self._failure = StoreWriteError(self.path, error)
-        try:
-            os.ftruncate(self._fd, self._length)
-        except OSError:
-            return self._failure  # the torn line is dropped when the journal is next read
         return self._failure

@@ -132,8 +132,18 @@ def append_all(descriptor: int, data: bytes, end: int) -> None:
     try:
         write_all(descriptor, data)
     except OSError:
-        os.ftruncate(descriptor, end)  # half a line would spoil the next one
+        with suppress(OSError):  # what is told is why it could not be written
+            os.ftruncate(descriptor, end)  # half a line would spoil the next one
         raise
+
+
+def sync_data(descriptor: int) -> None:
+    """Have what was written to a file on disk, without its times where the system tells them apart.
+
+    Raises:
+        OSError: the disk refuses.
+    """
+    getattr(os, "fdatasync", os.fsync)(descriptor)
 
 
 def sync_folder(path: Path) -> None:

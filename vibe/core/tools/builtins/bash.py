@@ -25,7 +25,7 @@ from vibe.core.tools.base import (
     ToolStreamLine,
 )
 from vibe.core.tools.errors import ReadOnlyRefusedError
-from vibe.core.tools.process.confined import ShellCommand, shell_command
+from vibe.core.tools.process.confined import ConfinedCommand, shell_command
 from vibe.core.tools.process.kept_state import (
     ShellState,
     Surroundings,
@@ -125,7 +125,7 @@ class BashConfig(BaseToolConfig):
 class _Line:
     """A line ready to run. It ``tells`` its folder and variables as it ends, which are compared with what it was given."""
 
-    shell: ShellCommand
+    shell: ConfinedCommand
     folder: Path
     limit: OutputLimit
     around: Surroundings

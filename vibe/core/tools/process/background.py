@@ -16,18 +16,18 @@ from vibe.core.tools.process.runner import RunningCommand
 
 MOST_AT_ONCE = 8
 KEPT_CHARACTERS = 16_000
-"""How much of what nobody has read yet is kept: its end."""
+"""So much of what nobody has read yet is kept: its end."""
 BATCH_SECONDS = 0.5
 """After the first new output: how long to wait for what comes right behind it."""
 
 
 class BackgroundError(ToolError):
-    """A background command that can't be had."""
+    """A background command that is unknown, or one too many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundReport:
-    """How a command stands.
+    """State of a background command.
 
     ``exit_code`` None: it runs. ``output`` is what nobody has read yet, ``dropped`` how many characters before it are
     gone; ``output_files`` hold the whole of what is long. ``seconds`` since its start.
@@ -114,7 +114,7 @@ class BackgroundCommands:
         return handle
 
     async def report(self, handle: str, *, wait_seconds: float = 0.0) -> BackgroundReport:
-        """How a command stands, once it has said something new or ended, or after ``wait_seconds``.
+        """Return how a command stands, once it has said something new or ended, or after ``wait_seconds``.
 
         Raises:
             BackgroundError: nothing has that handle.

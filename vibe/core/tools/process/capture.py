@@ -18,15 +18,15 @@ from vibe.core.tools.redaction import LONGEST, safe_cut
 
 LIVE_BYTES = 8_000
 PIECE_BYTES = 256 * 1024
-"""What waits to be written together, and is masked together."""
+"""As much waits to be written, and masked, together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputLimit:
-    """How much of a stream to show: ``shown`` bytes, half from its start and half from its end.
+    """Limit of what is shown of a stream: ``shown`` bytes, half from its start and half from its end.
 
-    Where there is more, up to ``kept`` bytes go to ``<name>-<stream>.txt`` in ``keep_in``, if that is given. ``log`` gets
-    all of it, both streams as they come. ``masked`` takes secrets out of what is kept and shown, before it is cut.
+    Where there is more, up to ``kept`` bytes go to ``<name>-<stream>.txt`` in ``keep_in``, if that is given. ``log``
+    gets all of it, both streams as they come. ``masked`` takes secrets out of what is kept and shown, before it is cut.
     """
 
     shown: int = 16_000
@@ -83,7 +83,7 @@ class Capture:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether ``keep`` should be called now."""
+        """True when ``keep`` should be called now."""
         return self._room > 0 and len(self.to_keep) >= PIECE_BYTES
 
     def keep(self, *, final: bool = False) -> None:
@@ -154,7 +154,7 @@ class Capture:
         return head, tail[line_start:].lstrip(b"" if line_start else bytes(range(0x80, 0xC0)))
 
     def _ends(self) -> tuple[bytes, bytes]:
-        """What is in memory of start and end, without the secrets that may be cut in two where something is missing."""
+        """Return start and end as held in memory, without secrets that may be cut in two where some is missing."""
         masked = self._limit.masked
         if masked is None:
             return bytes(self._head), bytes(self._tail)
@@ -168,7 +168,7 @@ class Capture:
         return self._limit.masked(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
     def take_live(self, *, final: bool) -> str:
-        """What came since the last call, up to the end of the last line (or to the end, if ``final``)."""
+        """Return what came since the last call, up to the end of the last line (or to the end, if ``final``)."""
         end = len(self._live) if final else max(self._live.rfind(b"\n"), self._live.rfind(b"\r")) + 1
         if self._limit.masked is not None and not final:
             key = self._live.rfind(b"-----BEGIN ", max(end - LONGEST, 0), end)
@@ -185,7 +185,7 @@ class Capture:
         return note + taken.decode(errors="replace")
 
     def _live_start(self, least: int) -> int:
-        """Where to begin with what is shown live, after the first ``least`` bytes or, to cut no secret in two, before."""
+        """Return where to begin to show live: after the first ``least`` bytes or, to cut no secret in two, before."""
         if self._limit.masked is None:
             return least
         text = self._live[: least + LONGEST].decode(errors="surrogateescape")

@@ -18,10 +18,11 @@ from vibe.core.tools.process.runner import CommandResult, shell_argv
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShellCommand:
-    """What to start for a line, and with which variables. ``confined_by`` None: it runs as the user would run it.
+class ConfinedCommand:
+    """A shell line as it is started, and its variables. ``confined_by`` None: it runs as the user would run it.
 
-    ``guard`` keeps what decides what runs later as it is. Whoever runs the line calls ``put_aside`` once it has ended, however it did.
+    ``guard`` keeps what decides what runs later as it is. Whoever runs the line calls ``put_aside`` once it has ended,
+    however it did.
     """
 
     argv: tuple[str, ...]
@@ -37,7 +38,7 @@ class ShellCommand:
         return await shielded(partial(to_thread.run_sync, self.guard.end))
 
     def note(self, result: CommandResult) -> str:
-        """What to tell where the sandbox may have refused something; mostly nothing."""
+        """Return what to tell where the sandbox may have refused something; mostly nothing."""
         if self.confined_by is None or self.place is None:
             return ""
         return self.confined_by.note(f"{result.stdout}\n{result.stderr}", result.exit_code, self.place)
@@ -50,7 +51,7 @@ class ShellCommand:
 
 async def shell_command(
     line: str, environ: Mapping[str, str], confinement: Confinement | None, place: Place, *, stateful: bool = False
-) -> ShellCommand:
+) -> ConfinedCommand:
     """Make a line ready; a ``stateful`` one tells its folder and variables as it ends (see ``shell_state``).
 
     Raises:
@@ -63,12 +64,14 @@ async def shell_command(
     if confinement is None:
         if place.read_only:
             raise ReadOnlyUnavailableError("there is no sandbox")
-        return ShellCommand(argv=argv, environ=environ)
+        return ConfinedCommand(argv=argv, environ=environ)
     environ = confinement.without_keys(environ)
     guard, confined = await to_thread.run_sync(_confined, confinement, argv, environ, place)
     if confined is None:
-        return ShellCommand(argv=argv, environ=environ)
-    return ShellCommand(argv=confined.argv, environ=confined.environ, confined_by=confinement, place=place, guard=guard)
+        return ConfinedCommand(argv=argv, environ=environ)
+    return ConfinedCommand(
+        argv=confined.argv, environ=confined.environ, confined_by=confinement, place=place, guard=guard
+    )
 
 
 def _confined(

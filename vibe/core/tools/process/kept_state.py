@@ -1,7 +1,7 @@
-"""What a stateful shell keeps from one call to the next: its folder, and the variables it exports.
+"""State a shell keeps from one call to the next: its folder, and the variables it exports.
 
-A shell tells both as it ends, on a descriptor that what it starts does not get. What it tells is believed no more than a line is:
-the folder must lie in the workspace, and of the variables those are kept that a command would be given.
+A shell tells both as it ends, on a descriptor that what it starts does not get. What it tells is believed no more than
+a line is: the folder must lie in the workspace, and of the variables those are kept that a command would be given.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from vibe.core.tools.shell.words import Place
 from vibe.core.tools.workspace import Workspace
 
 SCRIPT = (
-    "trap '__vibe=$?; trap - EXIT; { command pwd -P; printf \"\\0\"; /usr/bin/env -0; } >&9 2>/dev/null; exit $__vibe' EXIT; "
+    "trap '__vibe=$?; trap - EXIT; "
+    '{ command pwd -P; printf "\\0"; /usr/bin/env -0; } >&9 2>/dev/null; '
+    "exit $__vibe' EXIT; "
     '__vibe=$1; shift; eval "$__vibe" 9>&-'
 )
 """A line is evaluated without the descriptor; at its end, however it comes to it, the shell tells."""
@@ -34,7 +36,7 @@ SHOWN_NAMES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellState:
-    """Where the next line runs, seen from the workspace's root, and how its variables differ; None: there is none."""
+    """Folder of the next line, seen from the workspace's root, and how its variables differ; None: there is none."""
 
     folder: str = ""
     variables: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
@@ -50,14 +52,14 @@ class ShellState:
         return (self.folder,) if self.folder else ()
 
     def described(self, *, variables: bool = True) -> str:
-        """What is to be known of it beside a line: ``in src, with PATH``; empty for a fresh one."""
+        """Return what is to be known of it beside a line: ``in src, with PATH``; empty for a fresh one."""
         names = self.heeded if variables else ()
         shown = [*names[:SHOWN_NAMES], *([f"{len(names) - SHOWN_NAMES} more"] if len(names) > SHOWN_NAMES else [])]
         parts = [f"in {self.folder}" if self.folder else "", f"with {', '.join(shown)}" if shown else ""]
         return ", ".join(filter(None, parts))
 
     def key(self) -> str:
-        """What a lasting yes that is given here is bound to; empty for a fresh one."""
+        """Return what a lasting yes that is given here is bound to; empty for a fresh one."""
         values = "\0".join(f"{name}={self.variables[name]!r}" for name in self.heeded)
         digest = f"variables {hashlib.blake2b(os.fsencode(values), digest_size=8).hexdigest()}" if values else ""
         return ", ".join(filter(None, (f"in {self.folder}" if self.folder else "", digest)))
@@ -70,7 +72,7 @@ class ShellState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a line was given: variables without the kept ones, with them, and all it had in the end; and what may pass."""
+    """Variables of a line: without the kept ones, with them, all it had in the end; ``passing`` says which may pass."""
 
     base: Mapping[str, str]
     wanted: Mapping[str, str]
@@ -103,7 +105,7 @@ def next_state(
 
 
 def folder_problem(folder: str, workspace: Workspace) -> str:
-    """Why no line may begin in a folder; or nothing. Reads the file system."""
+    """Return why no line may begin in a folder; or nothing. Reads the file system."""
     path = workspace.root / folder
     if os.path.realpath(path) != str(path) or not path.is_dir():
         return f"{folder} is gone"
@@ -126,7 +128,7 @@ def _folder(told: str, before: ShellState, workspace: Workspace) -> tuple[str, s
 def _variables(
     before: ShellState, entries: list[bytes], around: Surroundings
 ) -> tuple[dict[str, str | None], list[str]]:
-    """What is kept, and the names of what is not."""
+    """Return what is kept, and the names of what is not."""
     now = dict(_told(entries))
     changed: dict[str, str | None] = {name: value for name, value in now.items() if around.had.get(name) != value}
     changed |= {name: None for name in around.had if name not in now}
@@ -143,7 +145,7 @@ def _told(entries: list[bytes]) -> Iterator[tuple[str, str]]:
 
 
 def _passes(name: str, value: str | None, around: Surroundings) -> bool:
-    """Whether a command would be given it: what the sandbox sets, or keeps away, it would not."""
+    """Return whether a command would be given it: what the sandbox sets, or keeps away, it would not."""
     if not NAME.fullmatch(name) or STEERING.fullmatch(name) or name in AGENT_SOCKETS:
         return False
     if name in around.had and around.had[name] != around.wanted.get(name):

@@ -15,7 +15,7 @@ MAX_TAIL = 256 * 1024
 MAX_LINE = 16 * 1024
 """A longer line is written in pieces; what is to be masked is looked for in each."""
 ROOM = 512 * 1024
-"""What may wait to be written before whoever reads the command's pipes has to wait for the disk."""
+"""So much may wait to be written before whoever reads the command's pipes has to wait for the disk."""
 
 logger = logging.getLogger(__name__)
 

@@ -42,7 +42,7 @@ NOT_INTERACTIVE = {
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
 }
-"""What tells programs that nobody is there to answer."""
+"""Variables that tell programs that nobody is there to answer."""
 
 SECRET_NAMES = (
     "*API_KEY*", "*APIKEY*", "*_KEY", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*",
@@ -81,11 +81,11 @@ class CommandStartError(ToolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """What a command came to.
+    """Result of a command.
 
     ``exit_code`` is the shell's: 128 plus the signal when one ended it. ``stdout`` and ``stderr`` are text, with a
-    note where ``*_dropped`` bytes are missing; ``output_files`` hold the whole of what was cut. ``report`` is what it told by
-    its descriptor 9, if it had one.
+    note where ``*_dropped`` bytes are missing; ``output_files`` hold the whole of what was cut. ``report`` is what it
+    told by its descriptor 9, if it had one.
     """
 
     exit_code: int
@@ -100,7 +100,7 @@ class CommandResult:
 
     @property
     def is_success(self) -> bool:
-        """Whether it came to its end in time, and that with exit code 0."""
+        """True if it came to its end in time, and that with exit code 0."""
         return self.exit_code == 0 and not self.timed_out
 
 
@@ -180,7 +180,9 @@ class RunningCommand:
         limit: OutputLimit | None = None,
         reports: bool = False,
     ) -> RunningCommand:
-        """Start it; the caller must ``stop`` it, whatever happens. One that ``reports`` gets a file to do so as its descriptor 9.
+        """Start it; the caller must ``stop`` it, whatever happens.
+
+        One that ``reports`` gets a file to do so as its descriptor 9.
 
         Raises:
             CommandStartError: there is no such folder, or the system refuses a process.
@@ -202,7 +204,7 @@ class RunningCommand:
         return cls(process, ours, (limit or OutputLimit(), timeout), report)
 
     async def next_output(self) -> str | None:
-        """What it printed since the last call, in whole lines, after about 0.1 s; None once it has ended."""
+        """Return what it printed since the last call, in whole lines, after about 0.1 s; None once it has ended."""
         if self._stopped:
             return None
         wait = TICK_SECONDS if self._deadline is None else min(TICK_SECONDS, self._deadline - time.monotonic())
@@ -232,7 +234,7 @@ class RunningCommand:
                 self._told = await to_thread.run_sync(_read_report, self._report)
 
     def result(self) -> CommandResult:
-        """What it came to, once ``stop`` has returned."""
+        """Return the result, once ``stop`` has returned."""
         code = KILLED if self._process.code is None else self._process.code
         out, err = self._streams
         return CommandResult(

@@ -1,4 +1,4 @@
-"""Starting commands by a small process of our own: it forks faster than we could, and sees that nothing outlives a command."""
+"""Starting commands by a small process of our own, which forks faster and sees that nothing outlives a command."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ HERE = str(Path(__file__).parents[4])
 LENGTH = struct.Struct("!I")
 LEAVE_SECONDS = 2.0
 AT_ONCE_BYTES = 32 * 1024
-"""What a socket takes without waiting for whoever reads it."""
+"""A socket takes so much without waiting for whoever reads it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class StartRequest:
     """A command to start, as ``starter_program`` takes it."""
 
     data: bytes
@@ -51,7 +51,7 @@ class Starter:
         self._link: socket.socket | None = None
         atexit.register(self._leave)
 
-    def start_at_once(self, wanted: Wanted) -> bool:
+    def start_at_once(self, wanted: StartRequest) -> bool:
         """Have a command started, if that takes no waiting; else False, and nothing has happened."""
         if len(wanted.data) > AT_ONCE_BYTES or not self._lock.acquire(blocking=False):
             return False
@@ -65,7 +65,7 @@ class Starter:
             self._lock.release()
         return True
 
-    def start(self, wanted: Wanted) -> None:
+    def start(self, wanted: StartRequest) -> None:
         """Have a command started. Blocks for a moment.
 
         Raises:
@@ -120,11 +120,11 @@ class Started(Protocol):
     is_gone: bool
 
     async def ended(self) -> None:
-        """Until it has ended, though what it started may not have."""
+        """Wait until it has ended, though what it started may not have."""
         ...
 
     async def gone(self) -> None:
-        """End all of it, if it has not ended: TERM, and KILL after 2 s. Until nothing is left of it."""
+        """End all of it, if it has not ended: TERM, and KILL after 2 s. Returns when nothing is left of it."""
         ...
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class Started(Protocol):
 
 
 class WatchedCommand:
-    """What a command's watcher says of it.
+    """A command as its watcher tells of it.
 
     ``line`` and ``status`` are our ends of the watcher's line and of the pipe it tells on.
     """
@@ -148,7 +148,7 @@ class WatchedCommand:
         self._said = b""
 
     async def begun(self) -> None:
-        """Until it is known whether it could be started: ``pid`` or ``problem`` is set, or its watcher is gone."""
+        """Wait until it is known whether it could be started: ``pid`` or ``problem`` is set, or its watcher is gone."""
         await self._until(lambda: bool(self.pid or self.problem or self.code is not None))
 
     def check(self) -> None:
@@ -162,11 +162,11 @@ class WatchedCommand:
             raise OSError(number, os.strerror(number))
 
     async def ended(self) -> None:
-        """Until it has ended, though what it started may not have."""
+        """Wait until it has ended, though what it started may not have."""
         await self._until(lambda: self.code is not None)
 
     async def gone(self) -> None:
-        """End all of it; until nothing is left."""
+        """End all of it; returns when nothing is left."""
         if not self.is_gone:
             with suppress(BrokenPipeError, BlockingIOError):
                 os.write(self.line, b"t")
@@ -222,7 +222,7 @@ async def start(
     try:
         try:
             data = json.dumps({"argv": [*argv], "environ": {**environ}, "cwd": str(cwd)}).encode()
-            wanted = Wanted(data, (*output, told, watched, *(() if report is None else (report,))))
+            wanted = StartRequest(data, (*output, told, watched, *(() if report is None else (report,))))
             if not starter().start_at_once(wanted):
                 await to_thread.run_sync(starter().start, wanted)
         finally:
@@ -236,7 +236,7 @@ async def start(
     return started
 
 
-def _send(link: socket.socket, wanted: Wanted, flags: int = 0) -> None:
+def _send(link: socket.socket, wanted: StartRequest, flags: int = 0) -> None:
     data = LENGTH.pack(len(wanted.data)) + wanted.data
     sent = socket.send_fds(link, [data], wanted.descriptors, flags)
     if sent < len(data):

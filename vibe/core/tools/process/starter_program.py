@@ -1,17 +1,17 @@
-"""Started as a program of its own (``python -I -S``): starts commands for the process at the other end of a socket, and watches them.
+"""Program of its own (``python -I -S``) that starts commands for the process at the end of a socket, and watches them.
 
-Whatever of a command loses its parent falls to this program, in whatever session that is. So it knows that all has ended without
-looking at processes that are not its own, and ends all when it is told to, when the command has ended, or when nobody holds the
-command's line, or the socket, any more, because the process that wanted the command is gone. That way none outlives a process that
-is killed, at whatever instant. What is confined with Landlock may leave its session, and has no namespace that ends with it: a fork
-of this program watches over each of those.
+Whatever of a command loses its parent falls to this program, in whatever session that is. So it knows that all has
+ended without looking at processes that are not its own, and ends all when it is told to, when the command has ended, or
+when nobody holds the command's line, or the socket, any more, because the process that wanted the command is gone. That
+way none outlives a process that is killed, at whatever instant. What is confined with Landlock may leave its session,
+and has no namespace that ends with it: a fork of this program watches over each of those.
 
-A request is its length, then JSON (``argv``, ``environ``, ``cwd``), with four descriptors: standard output and error, where is
-told how it goes (``pid N``, ``code N``, ``gone 0`` or ``error N``, a line each), and its line: a byte there means end it politely. A
-fifth, if there is one, is the command's ``REPORT``.
+A request is its length, then JSON (``argv``, ``environ``, ``cwd``), with four descriptors: standard output and error,
+where is told how it goes (``pid N``, ``code N``, ``gone 0`` or ``error N``, a line each), and its line: a byte there
+means end it politely. A fifth, if there is one, is the command's ``REPORT``.
 
-It imports next to nothing: it has to be there soon, and to be small. What confines with Landlock is run in it, once a command begins
-with that, rather than in an interpreter that is started for it.
+It imports next to nothing: it has to be there soon, and to be small. What confines with Landlock is run in it, once a
+command begins with that, rather than in an interpreter that is started for it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 RESTORED = tuple(getattr(signal, name) for name in ("SIGPIPE", "SIGXFSZ", "SIGCHLD") if hasattr(signal, name))
 
 
-class Wanted(NamedTuple):
+class CommandSpec(NamedTuple):
     """A command: what to start, with which variables, where."""
 
     argv: list[str]
@@ -65,7 +65,7 @@ class Service:
         self.watch = Watch((link.fileno(), self._serve))
 
     def _serve(self) -> bool:
-        """Start what is wanted; whether there was somebody who wanted something."""
+        """Start what is wanted; False if nobody asks any more."""
         request = _receive(self._link)
         if request is None:
             return False
@@ -81,8 +81,8 @@ class Service:
                     os.close(one)
         return True
 
-    def _start(self, wanted: Wanted, descriptors: list[int]) -> list[int]:
-        """Start a command; the descriptors that are needed further on."""
+    def _start(self, wanted: CommandSpec, descriptors: list[int]) -> list[int]:
+        """Start a command and return the descriptors that are needed further on."""
         status, line = descriptors[2:4]
         os.chdir(wanted.cwd)  # noqa: TID251  it is where the command begins, whoever of us becomes it
         try:
@@ -108,7 +108,7 @@ class Service:
         tell(status, "code 127\ngone 0")
         return []
 
-    def _fork(self, wanted: Wanted, descriptors: list[int]) -> int:
+    def _fork(self, wanted: CommandSpec, descriptors: list[int]) -> int:
         """Start a command as the child of a process of its own: if it kills its parent, it harms no other."""
         parent = os.fork()
         if parent:
@@ -126,7 +126,7 @@ class Service:
         finally:
             os._exit(code if code >= 0 else 128 - code)
 
-    def _launch(self, wanted: Wanted, descriptors: list[int]) -> None:
+    def _launch(self, wanted: CommandSpec, descriptors: list[int]) -> None:
         """Have a fork of this process watch over a command that confines itself in another."""
         from vibe.core.sandbox import _launch
         from vibe.core.sandbox.records import UnderWay  # noqa: PLC0415  only where Landlock confines
@@ -162,7 +162,7 @@ class Service:
         self.watch.let_go()
 
 
-def _receive(link: socket.socket) -> tuple[Wanted, list[int]] | None:
+def _receive(link: socket.socket) -> tuple[CommandSpec, list[int]] | None:
     head, descriptors, _, _ = socket.recv_fds(link, LENGTH.size, 5, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
     if not head:
         return None
@@ -175,10 +175,10 @@ def _receive(link: socket.socket) -> tuple[Wanted, list[int]] | None:
         if not piece:
             return None
         data += piece
-    return Wanted(**json.loads(data)), descriptors
+    return CommandSpec(**json.loads(data)), descriptors
 
 
-def _spawn(wanted: Wanted, descriptors: list[int], **where: Any) -> int:
+def _spawn(wanted: CommandSpec, descriptors: list[int], **where: Any) -> int:
     """Start a command without a copy of this process."""
     stdout, stderr, _, _, *report = descriptors
     actions = [
@@ -193,15 +193,16 @@ def _spawn(wanted: Wanted, descriptors: list[int], **where: Any) -> int:
     )
 
 
-def _program(wanted: Wanted) -> str:
+def _program(wanted: CommandSpec) -> str:
     name = wanted.argv[0]
     if "/" in name:
         return name
     found = (f"{folder or '.'}/{name}" for folder in wanted.environ.get("PATH", os.defpath).split(":"))
-    return next((path for path in found if os.access(path, os.X_OK) and os.path.isfile(path)), name)  # noqa: PTH113  no pathlib here
+    runnable = (one for one in found if os.access(one, os.X_OK) and os.path.isfile(one))  # noqa: PTH113  no pathlib here
+    return next(runnable, name)
 
 
-def _become(wanted: Wanted, descriptors: list[int], launch: Callable[[], int]) -> None:
+def _become(wanted: CommandSpec, descriptors: list[int], launch: Callable[[], int]) -> None:
     """Be the command, in a process that was forked for it; ``launch`` confines it and becomes it."""
     stdout, stderr, status, _, *report = descriptors
     try:
@@ -231,6 +232,6 @@ def _become(wanted: Wanted, descriptors: list[int], launch: Callable[[], int]) -
         os._exit(127)
 
 
-def _complain(stderr: int, wanted: Wanted, error: OSError) -> None:
+def _complain(stderr: int, wanted: CommandSpec, error: OSError) -> None:
     with suppress(OSError):
         os.write(stderr, f"vibe: {wanted.argv[0]}: {error.strerror}\n".encode())

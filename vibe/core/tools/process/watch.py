@@ -44,7 +44,7 @@ class Command:
         self._is_told = False
 
     def end(self, patience: float | None = None) -> None:
-        """From now on it is ended: TERM to all that is left, KILL to who stays longer than ``patience`` seconds."""
+        """End it from now on: TERM to all that is left, KILL to who stays longer than ``patience`` seconds."""
         self.patience = self.patience if patience is None else patience
         self.ending_since = time.monotonic() if self.ending_since is None else self.ending_since
         self.look_at = 0.0
@@ -69,7 +69,7 @@ class Command:
 
 
 class Watch:
-    """Over commands; while there may be ``requests``, which start more of them, in a process that is not theirs alone."""
+    """Watch over commands; with ``requests``, which start more of them, in a process that is not theirs alone."""
 
     def __init__(self, requests: Requests | None = None) -> None:
         _adopt()
@@ -87,7 +87,7 @@ class Watch:
             self._poll.register(requests[0], select.POLLIN)
 
     def keep(self) -> None:
-        """Until nobody can want a command any more, and nothing is left of those that were."""
+        """Watch until nobody can want a command any more, and nothing is left of those that were."""
         while self._requests is not None or self._commands:
             self._wait()
             self._reap()
@@ -177,7 +177,7 @@ class Watch:
         command.tell_gone()
 
     def _left(self, command: Command) -> list[int]:
-        """Who is to end. A daemon that somebody may start who is not confined has a session of its own, and stays."""
+        """Return the processes to end. A daemon of a command that is not confined has its own session, and stays."""
         if not ON_LINUX:
             return [] if command.code is not None else [-command.leader]
         if not self._has_children:
@@ -217,7 +217,7 @@ def _wake_on_children() -> int:
 
 
 def _is_group(leader: int) -> bool:
-    """Whether anybody is in that group. The first process of a namespace is, and goes last of all in there."""
+    """Return whether anybody is in that group. The first process of a namespace is, and goes last of all in there."""
     try:
         os.killpg(leader, 0)
     except ProcessLookupError:
@@ -228,7 +228,7 @@ def _is_group(leader: int) -> bool:
 
 
 def _descendants(root: int) -> list[int]:
-    """All below ``root``."""
+    """Return all below ``root``."""
     found: list[int] = []
     waiting = [root]
     while waiting:
@@ -249,7 +249,7 @@ def _children(parent: int) -> Iterator[int]:
 
 
 def _children_by_walk(parent: int) -> Iterator[int]:
-    """Where the kernel keeps no list of them."""
+    """Yield the children of a process where the kernel keeps no list of them."""
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208  as above
         with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123  as above
             stat = file.read()
@@ -270,7 +270,7 @@ def _session_of(pid: int) -> int:
 
 
 def _is_spared(pid: int) -> bool:
-    """Whether it is not told to end, since it is one of the processes of a sandbox itself, or all of a group with them."""
+    """Return whether it is not told to end: it is a process of the sandbox itself, or a whole group with one."""
     if pid < 0:
         return ON_LINUX
     try:
