@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 from planner.plan.model import Step
-from vibe.core.config.patterns import NamePatterns
-from vibe.core.modes import MODE_CATALOG, WRITE_TOOLS, ExecutionMode
+from vibe.core.config.patterns import REGEX_PREFIX, NamePatterns
+from vibe.core.config.tool_names import canonical_tool_name, tool_spellings
+from vibe.core.modes import MODE_CATALOG, ONLY_READING, ExecutionMode
 
 Glob: TypeAlias = tuple[str, ...]
 """The names of a path, each a literal or a pattern, in one case."""
@@ -25,7 +27,6 @@ ANYWHERE: Glob = ("**",)
 NOTHING: Claim = ()
 ANYTHING: Claim = (ANYWHERE,)
 
-_CHANGES_FILES = (*WRITE_TOOLS, "bash", "write", "edit")
 _WILD = re.compile(r"[*?\[]")
 _UNCERTAIN = re.compile(r"^[/~!#]|^[A-Za-z]:|[\\{}]|(^|/)\.\.(/|$)")
 
@@ -47,12 +48,25 @@ def claim_of(step: Step) -> Claim:
 
 
 def may_write(step: Step) -> bool:
-    """Whether the step's tools, its mode's or its own, include one that changes files."""
+    """Return whether the step's tools, its mode's or its own, may include one that changes files.
+
+    What a tool of the user's or of a server does is not known here, nor which of them a pattern matches: it may.
+    """
     if step.allowed_tools is None and not step.denied_tools:
         return _MODE_WRITES[step.mode]
     allowed = MODE_CATALOG[step.mode].default_tools if step.allowed_tools is None else step.allowed_tools
-    may, may_not = NamePatterns(allowed), NamePatterns(step.denied_tools)
-    return any(may.matches(tool) and not may_not.matches(tool) for tool in _CHANGES_FILES)
+    return any(not _only_reads(tool) and not _is_denied(tool, step.denied_tools) for tool in allowed)
+
+
+def _only_reads(tool: str) -> bool:
+    return canonical_tool_name(tool) in ONLY_READING
+
+
+def _is_denied(tool: str, denied: Sequence[str]) -> bool:
+    """Return whether a name, or all that a pattern could match, is denied for certain."""
+    if _WILD.search(tool) or tool.startswith(REGEX_PREFIX):
+        return tool in denied or "*" in denied
+    return any(map(NamePatterns(denied).matches, tool_spellings(tool)))
 
 
 def parse_glob(text: str) -> Glob:
@@ -106,6 +120,4 @@ def _tail(name: str) -> str:
     return "" if end < 0 else name[end + 1 :]
 
 
-_MODE_WRITES = {
-    mode: any(map(NamePatterns(MODE_CATALOG[mode].default_tools).matches, _CHANGES_FILES)) for mode in ExecutionMode
-}
+_MODE_WRITES = {mode: not all(map(_only_reads, MODE_CATALOG[mode].default_tools)) for mode in ExecutionMode}

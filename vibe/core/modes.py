@@ -21,6 +21,8 @@ class ExecutionMode(StrEnum):
 
 READ_TOOLS = ("read_file", "grep", "glob", "list_dir", "todo", "task", "skill")
 WRITE_TOOLS = ("write_file", "search_replace")
+ONLY_READING = frozenset({*READ_TOOLS, "ask_user_question", "web_fetch"})
+"""The built-in tools that say ``read_only``, for those who plan and have no tools at hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

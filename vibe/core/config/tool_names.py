@@ -18,6 +18,12 @@ def canonical_tool_name(name: str) -> str:
     return TOOL_ALIASES.get(name, name)
 
 
+def tool_spellings(name: str) -> tuple[str, ...]:
+    """Return every name of the tool, ours first."""
+    ours = canonical_tool_name(name)
+    return (ours, *(alias for alias, named in TOOL_ALIASES.items() if named == ours))
+
+
 FOREIGN_NAMES = MappingProxyType({
     "askuserquestion": "ask_user_question",
     "bash": "bash",

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from vibe.core.config.models import SandboxMode, VibeConfig
 from vibe.core.config.patterns import NamePatterns
-from vibe.core.config.tool_names import TOOL_ALIASES, canonical_tool_name
+from vibe.core.config.tool_names import canonical_tool_name, tool_spellings
 from vibe.core.llm.port import ToolSchema
 from vibe.core.tools.base import BaseTool, BaseToolConfig, ToolPermission
 from vibe.core.tools.errors import NoSuchToolError, ToolConfigError
@@ -274,14 +274,10 @@ class _Selection:
         self._patterns = NamePatterns(patterns, key=key)
 
     def matches(self, name: str) -> bool:
-        return any(self._patterns.matches(spelling) for spelling in _spellings(name))
+        return any(self._patterns.matches(spelling) for spelling in tool_spellings(name))
 
     def unmatched(self, names: Iterable[str]) -> tuple[str, ...]:
-        return self._patterns.unmatched(spelling for name in names for spelling in _spellings(name))
-
-
-def _spellings(name: str) -> tuple[str, ...]:
-    return (name, *(alias for alias, ours in TOOL_ALIASES.items() if ours == name))
+        return self._patterns.unmatched(spelling for name in names for spelling in tool_spellings(name))
 
 
 def _choose(names: Iterable[str], allowed: Sequence[str] | None, denied: Sequence[str]) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.plan.write_claims import ANYWHERE, globs_overlap, parse_glob
+from vibe.core.modes import ONLY_READING
+from vibe.core.tools.loading import builtin_tools
 
 APART = [
     ("src/a.py", "src/b.py"),
@@ -81,3 +83,7 @@ def test_globs_that_cover_one_file_overlap(one: str, other: str, path: list[str]
     is_file_below_a_file = any("." in name for name in path[:-1])
     if not is_file_below_a_file and fits(tuple(path), first) and fits(tuple(path), second):
         assert globs_overlap(first, second)
+
+
+def test_the_tools_a_plan_takes_for_readers_are_those_that_say_so() -> None:
+    assert {tool.get_name() for tool in builtin_tools() if tool.read_only} == ONLY_READING

@@ -440,6 +440,60 @@ WRITERS_CASES = [
         together=True,
     ),
     WritersCase(
+        name="a tool of the user's",
+        one={"mode": "code"},
+        other={"allowed_tools": ["read_file", "my_writer"]},
+        together=False,
+    ),
+    WritersCase(
+        name="two tools of the user's",
+        one={"allowed_tools": ["my_writer"]},
+        other={"allowed_tools": ["my_writer"]},
+        together=False,
+    ),
+    WritersCase(
+        name="a server's tools",
+        one={"mode": "code"},
+        other={"mode": "research", "allowed_tools": ["files_*"]},
+        together=False,
+    ),
+    WritersCase(
+        name="a tool of the user's that is denied",
+        one={"mode": "code"},
+        other={"allowed_tools": ["read", "my_writer"], "denied_tools": ["my_*"]},
+        together=True,
+    ),
+    WritersCase(
+        name="a pattern that is not denied for all it matches",
+        one={"mode": "code"},
+        other={"allowed_tools": ["w*"], "denied_tools": ["w?*"]},
+        together=False,
+    ),
+    WritersCase(
+        name="a pattern that is denied",
+        one={"mode": "code"},
+        other={"allowed_tools": ["grep", "w*"], "denied_tools": ["w*"]},
+        together=True,
+    ),
+    WritersCase(
+        name="a tool of the user's that writes nothing",
+        one={"mode": "code"},
+        other={"allowed_tools": ["my_reader"], "writes": []},
+        together=True,
+    ),
+    WritersCase(
+        name="all tools but the built-in writers",
+        one={"mode": "code"},
+        other={"mode": "code", "denied_tools": ["write_file", "search_replace", "bash"]},
+        together=False,
+    ),
+    WritersCase(
+        name="a writer by its other name, denied by its own",
+        one={"mode": "code"},
+        other={"allowed_tools": ["grep", "write"], "denied_tools": ["write_file"]},
+        together=True,
+    ),
+    WritersCase(
         name="commands", one={"mode": "run", "command": "x"}, other={"mode": "run", "command": "y"}, together=True
     ),
     WritersCase(
