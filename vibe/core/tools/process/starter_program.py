@@ -198,7 +198,7 @@ def _program(wanted: CommandSpec) -> str:
     if "/" in name:
         return name
     found = (f"{folder or '.'}/{name}" for folder in wanted.environ.get("PATH", os.defpath).split(":"))
-    runnable = (one for one in found if os.access(one, os.X_OK) and os.path.isfile(one))  # noqa: PTH113  no pathlib here
+    runnable = (one for one in found if os.access(one, os.X_OK) and os.path.isfile(one))  # noqa: PTH113  no pathlib
     return next(runnable, name)
 
 
