@@ -31,7 +31,7 @@ VERIFY_SECONDS = 600.0
 
 
 class AgentUsage(Struct, frozen=True, kw_only=True):
-    """What one agent used by itself. ``agent`` is its profile; ``cost_usd`` None: unknown."""
+    """The usage of one agent by itself. ``agent`` is its profile; ``cost_usd`` None: unknown."""
 
     agent_id: str
     parent_id: str | None = None
@@ -41,7 +41,7 @@ class AgentUsage(Struct, frozen=True, kw_only=True):
 
 
 class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one attempt at a step came to.
+    """The result of one attempt at a step.
 
     ``outcome`` COMPLETED, FAILED, BLOCKED or LIMIT is final for the attempt; INTERRUPTED means the step stopped at a
     turn's end and goes on from there. ``reason`` is a stable word (``budget``, ``verify``, ``output``, ``exit_code``,
@@ -107,7 +107,7 @@ class StepTask:
     context: str
     """The whole plan's."""
     max_tokens: int = 50_000
-    """What this attempt may use: what the step says, or the usual."""
+    """The most tokens this attempt may use: what the step says, or the default."""
     max_turns: int = 10
     """As ``max_tokens``."""
     attempt: int = 1
@@ -127,7 +127,7 @@ class StepTask:
 
     @property
     def has_agent(self) -> bool:
-        """Whether an agent does it, not only commands."""
+        """True if an agent does it, not only commands."""
         return self.step.command is None and not self.only_checks
 
     def with_step(self, **changes: Any) -> StepTask:
@@ -147,7 +147,7 @@ class StepExecutor(Protocol):
 
 
 class Spent(Protocol):
-    """What took tokens and money; ``cost_usd`` None: unknown."""
+    """Anything that took tokens and money; ``cost_usd`` None: unknown."""
 
     @property
     def usage(self) -> Usage:

@@ -27,7 +27,7 @@ def _with_one_line_descriptions(schema: dict[str, Any]) -> None:
 
 
 class PlanModel(BaseModel):
-    """What every part of a plan document shares: immutable, no unknown fields, and the words of the published schema."""
+    """The base of every part of a plan document: immutable, no unknown fields, and the words of the schema."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -131,7 +131,7 @@ class Step(StepSettings):
 
     @property
     def instructions(self) -> str:
-        """What its agent is told to do."""
+        """The task of its agent."""
         return self.prompt or self.title
 
     @cached_property
@@ -145,7 +145,7 @@ class Step(StepSettings):
         return self.model_copy(update=missing) if missing else self
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with some fields changed; what is worked out from them is worked out anew."""
+        """Return a copy with some fields changed; what is worked out from them is worked out again."""
         copy = super().model_copy(update=update, deep=deep)
         vars(copy).pop("dependencies", None)
         return copy

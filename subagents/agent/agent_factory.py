@@ -28,7 +28,7 @@ TASK_TOOL = "task"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentState:
-    """What one agent keeps: its conversation, and what it leaves on disk and in the background."""
+    """One agent's state: its conversation, and what it leaves on disk and in the background."""
 
     agent_id: str = ""
     """By this its provider may know the conversation."""
@@ -43,7 +43,7 @@ class AgentState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
-    """What an agent is made of beside its context; see ``AgentKit`` for what is not explained here."""
+    """The parts of an agent beside its context; see ``AgentKit`` for what is not explained here."""
 
     state: AgentState
     model: ModelConfig
@@ -51,9 +51,9 @@ class AgentParts:
     taught: AgentGuidance
     caller: str = "main"
     base_prompt: str | None = None
-    """What its system prompt begins with; None: as its profile or the run says."""
+    """The beginning of its system prompt; None: as its profile or the run says."""
     role: str = ""
-    """What its prompt says of its kind of work."""
+    """The part of its prompt about its kind of work."""
     lean: bool = False
     """Its prompt tells nothing of files and git."""
     subagents: SubagentSpawner | None = None

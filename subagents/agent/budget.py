@@ -1,4 +1,4 @@
-"""One ledger for a whole tree of agents: room is reserved before each call and settled after it.
+"""One ledger for a whole tree of agents: room is reserved before each call and booked after it.
 
 Accounts form a tree (plan -> step). A reservation stands on the account it was made on and on all above it. Providers
 count prompts their own way and may answer at more length than they were asked to, so calls under way are expected to
@@ -22,7 +22,7 @@ SMALLEST_ANSWER = 64
 FAIR_ANSWER = 1_024
 """With less room than this, a call waits for what others hold and may give back."""
 HELD_WEIGHT = 2
-"""What a call under way may take, as a multiple of what was set aside for it."""
+"""The most a call under way may take, as a multiple of what was reserved for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Limits:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Purse:
-    """The figures of one account: what is spent, and what is held for calls under way."""
+    """The figures of one account: what is spent, and what is reserved for calls under way."""
 
     name: str
     limits: Limits
@@ -50,12 +50,12 @@ class _Purse:
             self.cost_usd = None if cost_usd is None else self.cost_usd + cost_usd
 
     def free_room(self, model: ModelConfig, prompt_tokens: int) -> float:
-        """Return how many tokens of answer fit beside what is held."""
+        """Return how many tokens of answer fit beside what is reserved."""
         tokens, price = HELD_WEIGHT * self.held_tokens, HELD_WEIGHT * self.held_price
         return self._room(model, prompt_tokens + tokens, price + _price(model, prompt_tokens))
 
     def room_at_best(self, model: ModelConfig, prompt_tokens: int) -> float:
-        """Return how many would fit if all that is held were given back."""
+        """Return how many would fit if all reservations were given back."""
         return self._room(model, prompt_tokens, _price(model, prompt_tokens))
 
     def used_share(self) -> float:
@@ -94,7 +94,7 @@ class Upstream(Protocol):
 
 
 class _Tree:
-    """What all accounts of a tree share: what is above them, and the signal that something was given back."""
+    """The state all accounts of a tree share: what is above them, and the signal that a reservation was given back."""
 
     def __init__(self, upstream: Upstream | None = None) -> None:
         self.upstream = upstream
@@ -109,7 +109,7 @@ class _Tree:
 
 
 class Account:
-    """What one part of the tree has spent and set aside.
+    """The account of one part of the tree: what is spent and reserved.
 
     ``upstream`` says that this one mirrors an account of another process, where each call needs room, too.
     """
@@ -128,7 +128,7 @@ class Account:
 
     @property
     def usage(self) -> Usage:
-        """What was spent on this account and those below it."""
+        """The tokens spent on this account and those below it."""
         return self._purses[0].usage
 
     @property
@@ -138,7 +138,7 @@ class Account:
 
     @property
     def has_price_limit(self) -> bool:
-        """Whether this account or one above it limits the price."""
+        """True if this account or one above it limits the price."""
         return any(purse.limits.max_price is not None for purse in self._purses)
 
     def used_share(self) -> float:

@@ -28,7 +28,7 @@ _BUILTINS = "vibe.core.tools.builtins."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderLimits:
-    """How far a reader may go. Tokens are prompt plus completion, the price is USD (None: no limit).
+    """The limits of a reader. Tokens are prompt plus completion, the price is USD (None: no limit).
 
     ``max_context_tokens``: a conversation that is longer is summarised.
     """
@@ -109,7 +109,7 @@ def reading_tools(tools: ToolManager, *, attended: bool) -> ToolManager:
 
 
 class _Once:
-    """Asks the person the first time, and from then on nobody."""
+    """Asks the person the first time only."""
 
     def __init__(self, ask: UserInput) -> None:
         self._ask: UserInput | None = ask

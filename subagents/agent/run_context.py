@@ -1,4 +1,4 @@
-"""What the agents of a run share, what one of them has, and how it starts others: the ports of the spawner."""
+"""The context all agents of a run share, that of one of them, and the ports by which it starts others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from vibe.core.tools.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What is the same for all agents of a run."""
+    """The context that is the same for all agents of a run."""
 
     base_prompt: str
     confinement: Confinement | None = None
@@ -34,13 +34,13 @@ class RunContext:
     accepted_writes: frozenset[str] = frozenset()
     """Globs of files that steps which claim to write them may edit unasked."""
     verify_seconds: float = VERIFY_SECONDS
-    """How long a check may take."""
+    """The time a check may take."""
     clock: Callable[[], float] = time.monotonic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentContext:
-    """What one agent has of the run, and the most that an agent which it starts can have."""
+    """The context of one agent, and the most that an agent which it starts can have."""
 
     run: RunContext
     models: ModelCatalog
@@ -50,18 +50,18 @@ class AgentContext:
     agents: AgentManager | None = None
     """The profiles there are."""
     guidance: Guidance = field(default_factory=Guidance)
-    """What the user and the project teach it."""
+    """The instructions of the user and the project."""
     workspace: Workspace
     approvals: Approvals
     user_input: UserInput | None = None
-    """Asks a person; None: nobody is there."""
+    """Asks a person; None: there is no one to ask."""
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
     """For the processes it starts."""
     network: Network | None = None
-    """How far its confined commands reach; None: as the settings let them."""
+    """The reach of its confined commands; None: as the settings let them."""
     sink: EventSink
     account: Account
-    """What pays for it."""
+    """The account it is charged to."""
     spawning: Spawning | None = None
     """None: it may not start others."""
 
@@ -73,7 +73,7 @@ class ChildSpawner(SubagentSpawner, Protocol):
 
     @property
     def agents(self) -> tuple[AgentUsage, ...]:
-        """What each subagent has used."""
+        """The usage of each subagent."""
         ...
 
 

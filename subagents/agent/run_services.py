@@ -1,4 +1,4 @@
-"""What is one for all agents of a run, in whatever process they work."""
+"""The services that all agents of a run share, in whatever process they work."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ class RunServices:
     sink: EventSink
     spawning: SpawnPool
     limiter_of: Callable[[str], CallLimiter]
-    """What lets the calls to a provider begin, by the provider's name."""
+    """The limiter that lets calls to a provider begin, by the provider's name."""
     user_input: UserInput | None = None
-    """None: nobody is there to answer agents."""
+    """None: there is no one to answer agents."""

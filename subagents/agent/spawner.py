@@ -40,7 +40,7 @@ class SpawnError(ToolError):
 
 
 class SpawnPool:
-    """What all agents of one run share: how many subagents they have started, and how many may work at once.
+    """The pool all agents of a run share: how many subagents they have started, and how many may work at once.
 
     ``spawned`` is how many of them earlier runs of the same plan started.
     """
@@ -101,7 +101,7 @@ class Spawner:
 
     @property
     def agents(self) -> tuple[AgentUsage, ...]:
-        """What each subagent has used."""
+        """The usage of each subagent."""
         return (*self._earlier, *self.started)
 
     @property
@@ -206,7 +206,7 @@ def earlier_subagents(folder: Path, parent_id: str) -> Iterable[AgentUsage]:
         try:
             yield _usage(short_id, Transcript.peek(path), parent_id, name)
         except TranscriptError:
-            continue  # nobody goes on with it
+            continue  # it is not continued
 
 
 def _usage(agent_id: str, conversation: Transcript, parent_id: str, agent: str) -> AgentUsage:

@@ -49,13 +49,13 @@ class SubAgentConfig:
 
 
 SubAgentResult = ActResult
-"""What a subagent came to: an ``ActResult`` over its whole conversation."""
+"""The result of a subagent: an ``ActResult`` over its whole conversation."""
 
 
 class SubAgent:
     """Does one step in isolation.
 
-    ``conversation`` grows as it works; one that has begun already is gone on with.
+    ``conversation`` grows as it works; one that has begun already is continued.
     """
 
     def __init__(self, config: SubAgentConfig, context: AgentContext, state: AgentState) -> None:
@@ -117,7 +117,7 @@ class SubAgent:
 
     @property
     def agents(self) -> tuple[AgentUsage, ...]:
-        """What it and each agent it started used, itself first."""
+        """The usage of it and of each agent it started, itself first."""
         own = AgentUsage(
             agent_id=self.subagent_id,
             parent_id=self.config.parent_id,
@@ -129,7 +129,7 @@ class SubAgent:
 
     @property
     def spent(self) -> tuple[Usage, float | None]:
-        """What it and the agents it started used, added up."""
+        """The usage and cost of it and the agents it started, added up."""
         return total_usage(self.agents)
 
     def last_words(self) -> str:

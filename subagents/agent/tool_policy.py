@@ -1,4 +1,4 @@
-"""What a step may use: pure rules from its mode and its own lists to tool name patterns."""
+"""The tools a step may use: pure rules from its mode and its own lists to tool name patterns."""
 
 from __future__ import annotations
 

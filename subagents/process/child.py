@@ -227,7 +227,7 @@ class LinkedReservation:
 
 
 class LinkedTurn:
-    """The turn to ask a person, as a lock; lasting yeses come and go with it."""
+    """The turn to ask a person, as a lock; lasting approvals come and go with it."""
 
     def __init__(self, link: StepLink, approvals: Approvals) -> None:
         self._link = link
@@ -316,7 +316,7 @@ class LinkedSpawnPool(SpawnPool):
 
 
 class LinkedNeighbours:
-    """What the steps of the run claimed, asked for when it matters.
+    """The write claims of the run's steps, asked for when needed.
 
     See ``subagents.step.tamper_guard.NeighbourClaims``.
     """
@@ -325,7 +325,7 @@ class LinkedNeighbours:
         self._link = link
 
     @contextmanager
-    def beside(self, task: StepTask) -> Generator[Callable[[], Sequence[str]]]:  # noqa: ARG002  the run knows whose link this is
+    def beside(self, task: StepTask) -> Generator[Callable[[], Sequence[str]]]:  # noqa: ARG002
         """Yields what asks the run, in a thread."""
         yield lambda: from_thread.run(self._claims)
 
@@ -336,5 +336,5 @@ class LinkedNeighbours:
 
 
 def ask_in_turn(link: StepLink, approvals: Approvals) -> None:
-    """Have questions asked in turn with those of the run's other steps, whose lasting yeses hold here too."""
+    """Have questions asked in turn with those of the run's other steps, whose lasting approvals hold here too."""
     approvals.queue = LinkedTurn(link, approvals)

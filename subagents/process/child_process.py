@@ -41,7 +41,7 @@ class ProcessStartError(EnvironmentFailure):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepProgram:
-    """What processes of steps run: ``argv``, to which the link's descriptor and our pid are added.
+    """The program that processes of steps run: ``argv``, to which the link's descriptor and our pid are added.
 
     ``environ`` is all they get. ``document`` is the JSON they are sent first, about this run, after a hello with what
     it can do for them.

@@ -99,5 +99,5 @@ class EventCloser:
 
 
 def _of(begun: Event, ended: Event) -> Event:
-    """The end of what somebody began, as theirs."""
+    """Return the end of what an event began, of the same agent."""
     return structs.replace(ended, subagent_id=begun.subagent_id, subagent_step_id=begun.subagent_step_id)

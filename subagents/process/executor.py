@@ -1,4 +1,4 @@
-"""ProcessExecutor: each attempt of an agent in a process of its own, which may crash or hang without harm to the run."""
+"""ProcessExecutor: each attempt of an agent in its own process, which may crash or hang without harm to the run."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ logger = logging.getLogger(__name__)
 
 CRASHED = "crashed"
 LEAVE_SECONDS = 0.7
-"""How long a process that is told to leave has for it: what is cancelled is gone within a second."""
+"""The time a process has to leave when told to: what is cancelled is gone within a second."""
 EXIT_SECONDS = 1.0
 LATE_SECONDS = 3.0
-"""How much longer than its step may take a process has, before it is not believed to watch the clock any more."""
+"""The time a process may take beyond its step's limit before it is no longer trusted to watch the clock."""
 STOP_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSettings:
-    """How processes are had. ``spares`` wait ready, ``expected`` is how many steps will need one."""
+    """The settings of the pool. ``spares`` wait ready, ``expected`` is how many steps will need one."""
 
     program: StepProgram
     spares: int = 2

@@ -56,7 +56,7 @@ class NotLentError(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Lease:
-    """What a step's process has asked for and not given back."""
+    """A lease that a step's process has asked for and not given back."""
 
     scope: CancelScope
     room: CallReservation | None = None
@@ -67,8 +67,8 @@ class _Lease:
 class StepServer:
     """Serves one step's process. ``result`` is what the attempt came to, None while it has not said.
 
-    ``lost`` is what the calls may have taken that were under way when the process died: nobody knows, so they are
-    booked with all the room they had. ``others`` tells what the step's neighbours claimed to write.
+    ``lost`` is what the calls may have taken that were under way when the process died: that is unknown, so
+    they are booked with all the room they had. ``others`` tells what steps beside this one claimed to write.
     """
 
     def __init__(self, services: RunServices, transport: Transport, others: Callable[[], Sequence[str]]) -> None:

@@ -36,7 +36,7 @@ class ProcessPool:
         return process
 
     async def fill(self) -> None:
-        """Have spares again. That none can be started is for those who need one to say."""
+        """Fill up with idle processes. A failure to start one is reported to the caller that needs one."""
         while self._expected > 0 and len(self._spares) + self._starting < self._size:
             self._expected -= 1
             self._starting += 1
@@ -48,7 +48,7 @@ class ProcessPool:
                 self._starting -= 1
 
     async def close(self) -> None:
-        """End the spares."""
+        """End the idle processes."""
         self._expected = 0
         while self._spares:
             await self._spares.popleft().end()
@@ -58,6 +58,6 @@ class ProcessPool:
             spare = self._spares.popleft()
             if spare.exit_code is None:
                 return spare
-            await spare.end()  # it did not survive its own start, or somebody killed it
+            await spare.end()  # it did not survive its own start, or was killed
         self._expected -= 1
         return await StepProcess.start(self._program)

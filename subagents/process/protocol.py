@@ -5,7 +5,7 @@ it has the process's hello, ``Begin``.
 
 A step's process asks for what must be one for the whole run: room in the ledger, a provider's slot, the turn to ask a
 person, a place for a subagent. Each is a lease: ``Asked`` opens it, ``Granted`` or ``Refused`` answers, ``Returned``
-ends it. Whatever a process still holds when it is gone goes back by itself.
+ends it. Whatever a process has leased when it ends goes back by itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ M = TypeVar("M")
 
 
 class LinkError(Exception):
-    """What came over the link is no message."""
+    """A line that came over the link is no message."""
 
 
 class MismatchError(LinkError):
@@ -50,7 +50,7 @@ class MismatchError(LinkError):
 
 
 class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
-    """Who an end is, and what it can do for the other: its first message."""
+    """The identity of an end, and what it can do for the other: its first message."""
 
     version: int
     """``PROTOCOL_VERSION``."""
@@ -133,7 +133,7 @@ class SubagentPlace(Struct, frozen=True, kw_only=True, tag="subagent"):
 
 
 class ClaimsBeside(Struct, frozen=True, kw_only=True, tag="beside"):
-    """What steps have claimed to write that worked beside this one."""
+    """The write claims of steps that worked beside this one."""
 
 
 Want: TypeAlias = LedgerRoom | ProviderSlot | TurnToAsk | PersonsAnswer | PersonsReplies | SubagentPlace | ClaimsBeside
@@ -158,7 +158,7 @@ class Asked(Struct, frozen=True, tag="asked"):
 class Returned(Struct, frozen=True, omit_defaults=True, tag="returned"):
     """A lease is over, granted or not. ``usage``: what the call took for which there was room (None: nothing).
 
-    ``yeses`` are lasting yeses that were given in the turn to ask.
+    ``yeses`` are lasting approvals that were given in the turn to ask.
     """
 
     lease: int
@@ -187,7 +187,7 @@ FromStep: TypeAlias = Hello | Announced | Asked | Returned | Paused | Ended
 
 
 class Prepare(Struct, frozen=True, tag="prepare"):
-    """What steps of this run need to know; only the two ends understand it."""
+    """The document that steps of this run need; only the two ends understand it."""
 
     document: Raw
 
@@ -204,8 +204,9 @@ class Granted(Struct, frozen=True, omit_defaults=True, tag="granted"):
     """A lease begins.
 
     ``tokens`` is the longest answer there is room for; ``usage`` and ``cost_usd`` are what the plan has spent by now.
-    ``yeses`` are all lasting yeses of the run. ``answer`` and ``answers`` are the person's (None: would rather not).
-    ``writes`` is what the neighbours claimed.
+    ``yeses`` are all lasting approvals of the run. ``answer`` and ``answers`` are the person's (None: no
+    answer).
+    ``writes`` is what steps beside this one claimed.
     """
 
     lease: int

@@ -1,4 +1,4 @@
-"""What carries the lines of a link: a port, and a socket to a process of this machine."""
+"""The transport of a link's lines: a port, and a socket to a process of this machine."""
 
 from __future__ import annotations
 

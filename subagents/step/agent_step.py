@@ -25,7 +25,7 @@ OUT_OF_TIME = SubAgentResult(outcome=Outcome.LIMIT, reason="timeout", detail="th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Finding:
-    """What stands against the step: ``prompt`` asks its agent for a repair, ``detail`` says it for people.
+    """An objection to the step: ``prompt`` asks its agent for a repair, ``detail`` says it for people.
 
     ``printed`` is what the check that failed had to say.
     """
@@ -79,7 +79,7 @@ class AgentStep:
 
     @property
     def result(self) -> StepResult:
-        """Where the step stands; before ``do`` has ended, what running out of time comes to, whatever the agent says."""
+        """The result so far; before ``do`` has ended, that of running out of time, whatever the agent says."""
         acted, conversation = self._acted, self.agent.conversation
         if not self._ended:
             acted = replace(acted, outcome=OUT_OF_TIME.outcome, reason=OUT_OF_TIME.reason, detail=OUT_OF_TIME.detail)
@@ -102,7 +102,10 @@ class AgentStep:
         )
 
     async def _finding(self) -> _Finding | None:
-        """The first check that fails; none is run once a file they consist of, or are steered by, was changed."""
+        """Return the first check that fails.
+
+        None is run once a file they consist of, or that configures them, was changed.
+        """
         for command in self._task.step.verify:
             if await self._tampered():
                 return None
@@ -121,7 +124,7 @@ class AgentStep:
         return await self._steered()
 
     async def _steered(self) -> _Finding | None:
-        """Return what became of the files that steer the checks, if they are not as they were."""
+        """Return what became of the files that configure the checks, if they are not as they were."""
         found = await anyio.to_thread.run_sync(self._verification.steered)
         if not found:
             return None

@@ -30,7 +30,7 @@ LOG_FILE = "output.log"
 
 
 class Purpose(StrEnum):
-    """Why a command runs: it is the step's work, or a check of it."""
+    """The purpose of a command: the step's work, or a check of it."""
 
     STEP = "step"
     VERIFY = "verify"
@@ -38,7 +38,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptOutput:
-    """Where what an attempt's commands print is kept; ``file`` blocks."""
+    """The file of what an attempt's commands print; ``file`` blocks."""
 
     file: Callable[[], Path]
     attempt: int = 1

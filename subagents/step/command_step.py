@@ -10,7 +10,7 @@ from subagents.step.failing_lines import failing_part
 from vibe.core.outcome import Outcome
 
 SUMMARY_CHARACTERS = 2_000
-"""How much of the output dependants are told: its end, where results stand."""
+"""The length of the output that dependants are told: its end, where results stand."""
 
 
 class CommandStep:

@@ -84,7 +84,10 @@ def _programs(command: str) -> Iterator[str]:
 
 
 def module_folders(lines: Iterable[str], root: Path) -> Iterator[Path]:
-    """Yield where ``python`` looks for modules first in what these lines run: by the line, or by a script or tests it runs."""
+    """Yield the folders where ``python`` looks first for modules that these lines run.
+
+    They are those of the line itself, or of a script or tests it runs.
+    """
     for line in lines:
         words, folders = words_of(line, root)
         yield from folders
@@ -122,7 +125,10 @@ def _split(line: str) -> list[str]:
 
 
 def paths_of(text: str, folders: Iterable[Path]) -> Iterator[Path]:
-    """Yield what a word may name: itself, what follows ``=``, what precedes ``::`` or ``:``, what a pattern stands for."""
+    """Yield the files a word may name.
+
+    They are the word itself, what follows ``=``, what precedes ``::`` or ``:``, and what a pattern stands for.
+    """
     parts = dict.fromkeys((text, text.partition("=")[2], text.partition("::")[0], text.partition(":")[0]))
     for part in filter(None, parts):
         for folder in folders:

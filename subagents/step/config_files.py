@@ -59,7 +59,7 @@ STEERING_FILES: Mapping[str, tuple[str, ...]] = {
         ".tool-versions", "mise.toml", ".mise.toml",
     ),
 }  # fmt: skip
-"""What steers checks, by language: names, patterns, or the end of a path. Upper and lower case make no difference."""
+"""The files that configure checks, by language: names, patterns, or the end of a path; case makes no difference."""
 
 BUILT_FILES = frozenset({"makefile", "gnumakefile"})
 """Steering files that build systems write: where a check itself makes one, it is not the step's doing."""
@@ -88,14 +88,14 @@ _LEFT_OUT = re.compile("|".join(map(translate, LEFT_OUT)))
 
 @dataclass(frozen=True, slots=True)
 class Steered:
-    """A steering file that is not as it was; ``how`` is what came of it, as a verb."""
+    """A configuration file of checks that is not as it was; ``how`` is what came of it, as a verb."""
 
     name: str
     how: Literal["came into being", "changed", "is gone"]
 
     @property
     def is_new(self) -> bool:
-        """Whether it was not there before."""
+        """True if it was not there before."""
         return self.how == "came into being"
 
 
@@ -115,7 +115,7 @@ def names_file(name: str, writes: Sequence[str] | None) -> bool:
 
 
 def steering_files(root: Path, folders: Iterable[Path]) -> Iterator[str]:
-    """The paths of all steering files below ``root``; ``folders`` are where checks look for modules first. Blocks."""
+    """Yield all paths below ``root`` that may configure checks; they look for modules in ``folders`` first. Blocks."""
     yield from _listed(root)
     for folder in dict.fromkeys(folders):
         if folder.is_relative_to(root):

@@ -1,4 +1,4 @@
-"""What a step's subagent is told: goal, context, its own prompt, what the steps before it found, and failed checks.
+"""The prompts of a step's subagent: goal, context, its own prompt, earlier results, and failed checks.
 
 All but the step's own prompt is bounded, by a share of the step's tokens and by a number of characters. What is cut is
 said, and is whole in the result file of the step it comes from.
@@ -31,7 +31,7 @@ NAMES_SHARE = 0.2
 REPAIR_HEADING = "The host ran this step's checks and one failed."
 STEERED_HEADING = "The host found files changed that steer this step's checks."
 REPAIR_HEADINGS = (REPAIR_HEADING, STEERED_HEADING)
-"""How every prompt begins that asks for a repair."""
+"""The headings of prompts that ask for a repair."""
 SHOWN_STEERED = 20
 MAX_CHECK_OUTPUT = 6_000
 

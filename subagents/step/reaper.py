@@ -13,7 +13,7 @@ ATTEMPT_MARK = "_VIBE_ATTEMPT"
 """The variable of what an attempt at a step starts, in whatever process the attempt is made."""
 
 GRACE_SECONDS = 0.5
-"""How long commands have to end by themselves once their step is cancelled."""
+"""The time commands have to end by themselves once their step is cancelled."""
 KILL_SECONDS = 5.0
 
 T = TypeVar("T")

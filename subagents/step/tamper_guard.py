@@ -1,11 +1,12 @@
-"""Verification: the files a step's checks consist of or are steered by, which the step itself may not change.
+"""Verification: the files a step's checks consist of or are configured by, which the step itself may not change.
 
 Checks consist of files that exist when the step first starts and that its ``verify`` lines name. Where ``writes`` is
 given, that is every path they name, but for what ``writes`` covers. Where it is not, a line may well name what the step
 is to work on (``grep -q done README.md``), so only tests and what a line executes count: files that look like tests,
 folders of tests with all that is in them (not in mode ``test``, whose steps are there to write them), scripts.
 
-They are steered by files that no line names; see ``subagents.step.config_files``. Those may not come into being either.
+They are configured by files that no line names; see ``subagents.step.config_files``. Those may not be
+made either.
 """
 
 from __future__ import annotations
@@ -50,16 +51,16 @@ from vibe.core.system.ignore import walk_files
 from vibe.core.tools.workspace import matches_any
 
 RECORD_FILES = "verification*.json"
-"""Where steps keep, in their folders, how these files were."""
+"""The names of the files, in the folders of steps, that record how these files were."""
 MAX_FILES = 20_000
 """Of one step; what is beyond is not looked after."""
 
 Digests: TypeAlias = dict[str, str | None]
-"""What files held, by their paths below the root."""
+"""The digests of files, by their paths below the root."""
 
 
 class _Record(Struct, kw_only=True):
-    """How the files were that checks consist of, and those that steer them (None: nothing steers these checks)."""
+    """The state of files that checks consist of, and of those that configure them (None: there are none)."""
 
     files: Digests
     steering: Digests | None = None
@@ -87,7 +88,7 @@ class Verification:
 
     @property
     def steering(self) -> Container[Path]:
-        """The resolved paths, of files or not, that the step must leave as they are because they steer its checks."""
+        """The resolved paths, of files or not, that the step must leave alone because they configure its checks."""
         return _SteeringPaths(self._task, self._root) if self._known.steering is not None else ()
 
     def changed(self) -> tuple[str, ...]:
@@ -110,7 +111,7 @@ class Verification:
         return tuple(name for name in differing if name not in theirs)
 
     def steered(self) -> tuple[Steered, ...]:
-        """Those that steer the checks and are no longer what they were, or are new. Blocks; neighbours as above."""
+        """Return the files that configure the checks and are not what they were, or new. Blocks; see above."""
         return self._steered(self._theirs)
 
     def checked(self) -> None:
@@ -177,7 +178,10 @@ class _SteeringPaths:
 
 
 def record_name(task: StepTask) -> str:
-    """The file a step in the shared workspace keeps over its attempts; a worktree is made anew for each."""
+    """Return the name of a step's record.
+
+    In the shared workspace it is kept over its attempts; a worktree gets a new one each.
+    """
     return "verification.json" if task.workdir is None else f"verification.{task.attempt}.json"
 
 
@@ -263,7 +267,7 @@ class Neighbours:
 
     @contextmanager
     def beside(self, task: StepTask) -> Generator[Callable[[], Sequence[str]]]:
-        """See ``NeighbourClaims``; nobody is the neighbour of a step in a worktree."""
+        """See ``NeighbourClaims``; a step in a worktree has no other beside it."""
         own = _Claim(task.step_id, task.workdir, _claimed(task))
         first, already = self._first.setdefault(task.step_id, (len(self._begun), tuple(self._active)))
 

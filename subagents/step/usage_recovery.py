@@ -1,4 +1,4 @@
-"""What an attempt at a step has spent so far, as its conversations on disk tell it."""
+"""The usage of an attempt at a step so far, as its conversations on disk tell it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Carries a merge out in the user's working tree, index and branch: in that order, file by file, and again if need be.
+"""The carrying out of a merge in the user's working tree, index and branch: in that order, file by file.
 
 Every file is replaced as a whole. What is found must be what the merge was worked out for, or what it leads to: so a
-merge that was cut off is gone on with, and nothing else is ever overwritten.
+merge that was cut off is continued, and nothing else is ever overwritten.
 """
 
 from __future__ import annotations

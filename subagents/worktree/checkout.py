@@ -22,7 +22,7 @@ from vibe.core.system.process import kill_in_folder
 
 SEPARATOR = "======="
 OUR_LABEL = "HEAD"
-"""What git calls the step's side of a conflict; the other side is called by its commit."""
+"""Git's name for the step's side of a conflict; the other side is called by its commit."""
 
 
 AHEAD_NS = 2_000_000_000
@@ -30,7 +30,7 @@ WRITTEN = "vibe-written"
 """In git's folder of the worktree: when its index was written, in nanoseconds."""
 
 PUT_AWAY = ".removed-"
-"""How the names of folders begin that are only still to be deleted."""
+"""The prefix of folders that are only still to be deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +53,12 @@ class WorktreeFolder:
 
     @property
     def is_there(self) -> bool:
-        """Whether it can be worked in."""
+        """True if it can be worked in."""
         folder = self.admin_folder()
         return folder is not None and folder.is_dir() and self.workdir.is_dir()
 
     def create(self, base: Base) -> None:
-        """Make it anew, from ``base``; what was in its place goes.
+        """Make it from ``base``; what was in its place goes.
 
         Raises:
             WorktreeError: git or the disk refuses.
@@ -80,7 +80,7 @@ class WorktreeFolder:
         remove_folder(self.put_away())
 
     def put_away(self) -> Path:
-        """As ``remove``, but that the files are left for ``remove_folder``, under a name nobody knows."""
+        """As ``remove``, but the files are left for ``remove_folder``, under a new name."""
         kill_in_folder(str(self.path))  # what a step started is gone by now, if it did not hide
         rest = self.path.with_name(f"{PUT_AWAY}{self.path.name}.{secrets.token_hex(4)}")
         with suppress(OSError):
@@ -209,7 +209,7 @@ class WorktreeFolder:
         return list(dict.fromkeys(item.partition("\t")[2] for item in items))
 
     def _explain(self, path: str, onto: str) -> None:
-        """Where git leaves no marks in a file (binary, deleted, another kind), put some that say what to choose from."""
+        """Put marks in a file that git leaves none in (binary, deleted, another kind): they say what to choose from."""
         items = self._git("ls-files", "-u", "-z", "--", f":(top,literal){path}").items
         sides = {item.split(" ", 2)[2][0]: item.split(" ", 2)[1] for item in items}
         ours, theirs = _side(sides.get("2")), _side(sides.get("3"))
@@ -250,7 +250,10 @@ def _side(oid: str | None) -> str:
 
 
 def remove_folder(rest: Path) -> None:
-    """Delete what is left of a worktree, and the plan's folder for them with the last one: not beside one being made there."""
+    """Delete the rest of a worktree, and the plan's folder for them with the last one.
+
+    Not beside one that is being made there.
+    """
     delete_files(rest)
     remove_if_empty(rest.parent)
 

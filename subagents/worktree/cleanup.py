@@ -1,4 +1,4 @@
-"""What worktree steps left in a repository, of a plan that is known or of one whose folder is gone.
+"""The remains of worktree steps in a repository, of a plan that is known or of one whose folder is gone.
 
 Given up, or removed. Of the latter, what is the user's is told apart by name and by what commits say.
 """
@@ -58,7 +58,7 @@ def find_leftovers(repository: Repository | None, folder: Path, plan_id: str) ->
 
 
 def give_up_worktrees(repository: Repository, folder: Path, plan_id: str, step_folder: Callable[[str], Path]) -> None:
-    """Remove the worktrees in ``folder`` of a plan that will not be gone on with. Blocks.
+    """Remove the worktrees in ``folder`` of a plan that will not be continued. Blocks.
 
     What was not merged is kept on its branch; a merge that was cut off is carried to its end first.
 
@@ -119,7 +119,7 @@ def _alone(repository: Repository) -> Generator[Repository]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphans:
-    """What there is of a plan nobody knows any more.
+    """The remains of a plan whose folder is gone.
 
     Nothing is lost with ``empty``: worktrees whose folders are gone, and branches that are merged. ``unmerged`` are
     branches with work of the plan's steps.
@@ -177,7 +177,7 @@ def find_orphans(repository: Repository, plans: Path, known: Collection[str]) ->
 
 
 def _worktrees(repository: Repository) -> Iterator[Path]:
-    """Those that git knows and nobody locked, but for the user's main one."""
+    """The worktrees that git knows and that are not locked, but for the user's main one."""
     listed = repository.git("worktree", "list", "--porcelain", "-z").out.split(b"\0\0")
     for block in listed[1:]:
         lines = [os.fsdecode(line) for line in block.split(b"\0") if line]
@@ -193,7 +193,7 @@ def _plan_of(path: Path, plans: Path) -> str:
 
 
 def _branches(repository: Repository) -> Iterator[_Branch]:
-    """Branches that are ours beyond doubt: by their names, and by what their last commit says unless it is the user's, too."""
+    """Yield branches that are ours beyond doubt: by name, and by their last commit unless that is the user's, too."""
     fields = "%(refname)%00%(worktreepath)%00%(contents:body)%00%00"
     found = repository.git("for-each-ref", f"--format={fields}", "refs/heads/vibe/").out.split(b"\0\0\n")
     merged = set(

@@ -28,9 +28,10 @@ The side called {label} is this step's:
 The side called {onto} is what is in the project now:
 {theirs}
 
-Resolve every conflict so that what both sides meant is kept, and remove every line of marks ({marks}). Where a file cannot
-be marked (it is binary, or one side deleted it) it says what to choose from: put the right content in its place or delete it.
-Change nothing else. Do not commit, abort or start the merge again: the host commits what the files hold when you are done.
+Resolve every conflict so that what both sides meant is kept, and remove every line of marks ({marks}). Where a file
+cannot be marked (it is binary, or one side deleted it) it says what to choose from: put the right content in its place
+or delete it. Change nothing else. Do not commit, abort or start the merge again: the host commits what the files hold
+when you are done.
 """
 
 

@@ -1,4 +1,4 @@
-"""What can be the matter with worktrees.
+"""Errors of worktrees.
 
 VibeError
 ├── UsageError

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 LOCK_POLL_SECONDS = 0.005
 
 MOST_TRIES = 2
-"""How often a subagent is set to one conflict: a second time, if marks are left or the step's checks fail."""
+"""The most times a subagent is set to one conflict: again if marks are left or the step's checks fail."""
 
 LEFT_OUT = (
     "{files} held changes that were not committed where step {step} changed it: what the step did there is in your "
@@ -72,7 +72,7 @@ class WorktreeExecutor:
     """Has ``inner`` do the steps; see ``StepExecutor``. It runs in the process that has the plan.
 
     What changes the user's repository is done by one step at a time, also among several plans. A step whose process was
-    killed is gone on with where it was: at work, being merged, or merged.
+    killed is continued where it was: at work, being merged, or merged.
     """
 
     def __init__(self, inner: StepExecutor, place: WorktreePlace, sink: EventSink) -> None:
@@ -147,7 +147,7 @@ class WorktreeExecutor:
                 await self._alone((await self._worktree(step_id, record.attempt)).recover)
 
     async def clear(self, step_ids: Collection[str]) -> None:
-        """Remove the worktrees of steps that will not be gone on with; what was not merged is kept on their branches.
+        """Remove the worktrees of steps that will not be continued; what was not merged is kept on their branches.
 
         Raises:
             WorktreeError, WorktreeRefusedError: git or the disk refuses.
@@ -266,7 +266,7 @@ class WorktreeExecutor:
         return self._opened
 
     async def _alone(self, act: Callable[[Repository], T]) -> T:
-        """Do something in a thread while nobody else, in this process or another, changes the repository."""
+        """Do something in a thread with the repository locked against other steps and processes."""
         repository = await self._repository()
         async with self._lock:
             while True:
@@ -313,14 +313,14 @@ def _in_worktree(task: StepTask, step: StepWorktree) -> StepTask:
 
 
 def _goes_on(result: StepResult) -> bool:
-    """Return whether the attempt will be gone on with, in the same worktree."""
+    """Return whether the attempt will be continued, in the same worktree."""
     return result.outcome is Outcome.INTERRUPTED or (
         result.provider_refused and result.outcome is not Outcome.COMPLETED
     )
 
 
 def _paused(so_far: StepResult, last: StepResult) -> StepResult:
-    """Return what stopped in the middle of a merge that will be gone on with."""
+    """Return what stopped in the middle of a merge that will be continued."""
     return structs.replace(
         so_far,
         outcome=last.outcome,

@@ -1,4 +1,4 @@
-"""What a step that failed did in its worktree, which is gone: written out again from its branch, to be looked at."""
+"""The work of a step that failed, whose worktree is gone: written out again from its branch, to be looked at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""StepWorktree: one attempt's way from a fresh worktree to merged files, each phase written down before the next begins."""
+"""StepWorktree: one attempt's way from a fresh worktree to merged files, each phase recorded before the next begins."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ ENDED = frozenset({Phase.MERGED, Phase.DROPPED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """Whose worktree it is: ``folder`` holds the plan's worktrees, ``step_folder`` the step's conversation and record."""
+    """The owner of a worktree.
+
+    ``folder`` has the plan's worktrees, ``step_folder`` the step's conversation and record.
+    """
 
     plan_id: str
     step_id: str
@@ -41,12 +44,12 @@ class Attempt:
 
     @property
     def name(self) -> str:
-        """What tells it from other steps and attempts; no step's id has a dot."""
+        """The name that tells it from other steps and attempts; no step's id has a dot."""
         return self.step_id if self.number == 1 else f"{self.step_id}.{self.number}"
 
     @property
     def path(self) -> Path:
-        """Where its worktree is."""
+        """The path of its worktree."""
         return self.folder / self.name
 
     @property
@@ -56,7 +59,7 @@ class Attempt:
 
     @property
     def words(self) -> Words:
-        """What its commits say."""
+        """The messages of its commits."""
         title = " ".join(self.title.split()) or self.step_id
         whose = f"step {self.step_id!r} of plan {self.plan_id}"
         return Words(work=f"{title}\n\n{work_of(self.step_id, self.plan_id)}\n", merge=f"Merge {whose}\n\n{title}\n")
@@ -128,7 +131,7 @@ class StepWorktree:
         if record is None or record.phase is Phase.CREATING:
             return self._create(repository)
         if record.phase is Phase.WORKING and not self.folder.is_there:
-            self._at(repository).create(record.base)  # somebody removed it
+            self._at(repository).create(record.base)  # it was removed
             return self._write(structs.replace(record, set_up=False))
         return record
 
@@ -137,7 +140,7 @@ class StepWorktree:
         return self._write(structs.replace(self._record(), set_up=True), sync=False)
 
     def finish(self, result: StepResult) -> WorktreeRecord:
-        """Commit the work; nobody else is disturbed.
+        """Commit the work, in the worktree alone.
 
         Raises:
             WorktreeError: it can't be committed.
@@ -193,9 +196,9 @@ class StepWorktree:
         return self._write(merged, sync=False)  # whoever still reads "merging" finds that it was done
 
     def recover(self, repository: Repository) -> WorktreeRecord:
-        """Go on with a merge that was cut off.
+        """Continue a merge that was cut off.
 
-        Where the user's files are something else by now, it is to be worked out anew.
+        Where the user's files are something else by now, it is to be worked out again.
         """
         record = self._record()
         plan = record.plan
@@ -209,7 +212,7 @@ class StepWorktree:
                 with index_lock(repository.git_dir, repository.scratch):
                     apply_merge(repository, plan)
             except StaleTreeError:
-                pass  # worked out anew below
+                pass  # worked out again below
             else:
                 return self._write(merged)
         return self._write(structs.replace(record, phase=Phase.FINISHED, plan=None))
@@ -266,7 +269,7 @@ class StepWorktree:
         return rest
 
     def clear(self, repository: Repository) -> None:
-        """Leave no worktree of an attempt that will not be gone on with; what was not merged is kept on its branch."""
+        """Leave no worktree of an attempt that will not be continued; what was not merged is kept on its branch."""
         record = self._record()
         if record.phase is Phase.MERGED:
             remove_folder(self.clean_up(repository))

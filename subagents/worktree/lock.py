@@ -13,10 +13,10 @@ from vibe.core.system.locks import POLL_SECONDS, FileLock
 
 LOCK_NAME = "vibe.lock"
 OURS = b"vibe plan run\n"
-"""What our ``index.lock`` holds: git's own are empty or hold an index."""
+"""The content of our ``index.lock``: git's own are empty or contain an index."""
 
 PATIENCE_SECONDS = 10.0
-"""How long we wait for a git command of the user's to let go of the index."""
+"""The time we wait for a git command of the user's to release the index."""
 
 
 def lock_repository(common_dir: Path, seconds: float = 0) -> FileLock | None:

@@ -16,7 +16,7 @@ from subagents.worktree.repository import ABSENT, GITLINK, Base, Change, Reposit
 
 
 class MergePlan(Struct, frozen=True, kw_only=True):
-    """What a merge will change.
+    """The changes a merge will make.
 
     ``files`` go to the working tree, ``index`` to the index and, with ``commit`` (None: nothing can be committed), to
     the branch, which is at ``head`` now. ``left_out`` are paths whose change stays uncommitted.
@@ -42,7 +42,7 @@ class MergeConflict(Struct, frozen=True, kw_only=True):
 
     @property
     def base(self) -> Base:
-        """What the step's work has been put on once the conflict is resolved."""
+        """The commit the step's work is put on once the conflict is resolved."""
         return Base(commit=self.onto, head=self.head, ref=self.ref)
 
 
@@ -127,7 +127,7 @@ def _plan_clean(
 def _plan_dirty(
     repository: Repository, state: RepositoryState, base: Base, step: Work, *, is_real: bool
 ) -> MergePlan | MergeConflict:
-    """The two merges, where the user's files are not as committed, or the step did not start from a commit of theirs."""
+    """The two merges, where the user's files differ from their commit, or the step did not start from one of theirs."""
     head = state.head
     now = repository.snapshot()
     onto = repository.commit(now, [base.commit], "What the working tree held when a step of a plan was merged\n")
@@ -180,7 +180,7 @@ def _reversed(change: Change) -> Change:
 
 
 def _meets(changes: Sequence[Change], dirty: Sequence[str]) -> bool:
-    """Return whether a change writes where something is not committed: the path itself, or what is above or below it."""
+    """Return whether a change writes where something is not committed: the path, or one above or below it."""
     paths = {change.path for change in changes}
     folders = {parent for path in paths for parent in _parents(path)}
     for path in dirty:

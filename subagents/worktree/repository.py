@@ -1,4 +1,4 @@
-"""Repository: the user's repository as worktree steps see it: where it is, how it stands, and what its files come to."""
+"""Repository: the user's repository for worktree steps: where it is, its state, and what its files come to."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GITLINK = "160000"
 
 
 class Base(Struct, frozen=True, kw_only=True):
-    """What a step started from: ``commit``, made on the commit ``head`` that ``ref`` (blank: a detached HEAD) was at.
+    """A step's start: ``commit``, made on the commit ``head`` that ``ref`` (blank: a detached HEAD) was at.
 
     They are the same commit unless the working tree held what was not committed.
     """
@@ -57,7 +57,7 @@ class Change(Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepositoryState:
-    """Where HEAD is, and which paths differ from it: in the index (``staged``), and anywhere (``dirty``).
+    """HEAD, and the paths that differ from it: in the index (``staged``), and anywhere (``dirty``).
 
     A folder of which git knows nothing stands for what is in it, with a ``/`` at its end.
     """
@@ -266,7 +266,7 @@ def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: S
     """See that a plan with worktree steps may start; ``not_counted`` are files whose being new is no matter.
 
     Raises:
-        WorktreeRefusedError: something is under way, or there are changes that nobody said may be carried along.
+        WorktreeRefusedError: something is under way, or there are changes that were not allowed to be carried along.
     """
     workspace, busy = repository.workspace, repository.busy_with()
     if busy:

@@ -1,4 +1,4 @@
-"""What the user wants in every worktree before a step begins: folders of their own shared, and commands that were run."""
+"""Preparation of every worktree before a step begins: the user's shared folders, and commands that were run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def link_shared(share: Sequence[str], workspace: Path, workdir: Path) -> None:
 
 
 def shared_links(share: Sequence[str], workspace: Path, workdir: Path) -> list[Path]:
-    """The links that are still there: they are nobody's work."""
+    """Return the links that are still there: they are no part of the work."""
     return [workdir / name for name in share if _leads_to(workdir / name, workspace / name)]
 
 

@@ -1,4 +1,4 @@
-"""What is known of a step's worktree, kept beside its conversation so that a process that was killed can be followed."""
+"""The record of a step's worktree, kept beside its conversation so that a killed process can be followed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECORD_FILE = "worktree.json"
 
 
 class Phase(StrEnum):
-    """How far an attempt has come."""
+    """The phase an attempt has reached."""
 
     CREATING = "creating"
     WORKING = "working"
