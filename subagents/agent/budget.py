@@ -21,7 +21,7 @@ SMALLEST_ANSWER = 64
 """An answer with less room than this many tokens is not worth its prompt."""
 FAIR_ANSWER = 1_024
 """With less room than this, a call waits for what others hold and may give back."""
-HELD_WEIGHT = 2
+RESERVED_WEIGHT = 2
 """The most a call under way may take, as a multiple of what was reserved for it."""
 
 
@@ -34,15 +34,15 @@ class Limits:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Purse:
+class _Entry:
     """The figures of one account: what is spent, and what is reserved for calls under way."""
 
     name: str
     limits: Limits
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
-    held_tokens: int = 0
-    held_price: float = 0.0
+    reserved_tokens: int = 0
+    reserved_price: float = 0.0
 
     def book(self, usage: Usage, cost_usd: float | None) -> None:
         self.usage += usage
@@ -51,7 +51,7 @@ class _Purse:
 
     def free_room(self, model: ModelConfig, prompt_tokens: int) -> float:
         """Return how many tokens of answer fit beside what is reserved."""
-        tokens, price = HELD_WEIGHT * self.held_tokens, HELD_WEIGHT * self.held_price
+        tokens, price = RESERVED_WEIGHT * self.reserved_tokens, RESERVED_WEIGHT * self.reserved_price
         return self._room(model, prompt_tokens + tokens, price + _price(model, prompt_tokens))
 
     def room_at_best(self, model: ModelConfig, prompt_tokens: int) -> float:
@@ -115,77 +115,77 @@ class Account:
     """
 
     def __init__(self, name: str, limits: Limits, upstream: Upstream | None = None) -> None:
-        self._purses = (_Purse(name=name, limits=limits),)
+        self._entries = (_Entry(name=name, limits=limits),)
         self._tree = _Tree(upstream)
 
     def open(self, name: str, limits: Limits, *, spent: Usage | None = None, cost_usd: float | None = 0.0) -> Account:
         """A new account below this one; ``spent`` was booked above it in an earlier run."""
         account = Account(name, limits)
-        own = _Purse(name=name, limits=limits, usage=spent or Usage(), cost_usd=cost_usd)
-        account._purses = (own, *self._purses)
+        own = _Entry(name=name, limits=limits, usage=spent or Usage(), cost_usd=cost_usd)
+        account._entries = (own, *self._entries)
         account._tree = self._tree
         return account
 
     @property
     def usage(self) -> Usage:
         """The tokens spent on this account and those below it."""
-        return self._purses[0].usage
+        return self._entries[0].usage
 
     @property
     def cost_usd(self) -> float | None:
         """The same in USD; None once a call of unknown price was booked."""
-        return self._purses[0].cost_usd
+        return self._entries[0].cost_usd
 
     @property
     def has_price_limit(self) -> bool:
         """True if this account or one above it limits the price."""
-        return any(purse.limits.max_price is not None for purse in self._purses)
+        return any(entry.limits.max_price is not None for entry in self._entries)
 
     def used_share(self) -> float:
         """The largest used share of any limit of this account or one above it."""
-        return max(purse.used_share() for purse in self._purses)
+        return max(entry.used_share() for entry in self._entries)
 
     def book(self, usage: Usage, cost_usd: float | None) -> None:
         """Add what was spent, here and above."""
-        for purse in self._purses:
-            purse.book(usage, cost_usd)
+        for entry in self._entries:
+            entry.book(usage, cost_usd)
 
     def show(self, usage: Usage, cost_usd: float | None) -> None:
         """Have the account at the root say what the one it mirrors says."""
-        self._purses[-1].usage, self._purses[-1].cost_usd = usage, cost_usd
+        self._entries[-1].usage, self._entries[-1].cost_usd = usage, cost_usd
 
     async def reserve(self, model: ModelConfig, prompt_tokens: int, wanted_tokens: int) -> CallReservation:
         """Set room aside for a prompt and an answer; see ``vibe.core.budget.Budget``."""
         needed = min(wanted_tokens, SMALLEST_ANSWER)
         while True:
             best = float("inf")
-            for purse in self._purses:
-                best = min(best, purse.room_at_best(model, prompt_tokens))
+            for entry in self._entries:
+                best = min(best, entry.room_at_best(model, prompt_tokens))
                 if best < needed:
-                    raise purse.exhausted(prompt_tokens)
-            room = min(purse.free_room(model, prompt_tokens) for purse in self._purses)
+                    raise entry.exhausted(prompt_tokens)
+            room = min(entry.free_room(model, prompt_tokens) for entry in self._entries)
             if room >= min(wanted_tokens, FAIR_ANSWER, best):
-                held = CallReservation(self, model, prompt_tokens, int(min(room, wanted_tokens)))
-                return await self._covered(held, model, prompt_tokens)
+                reserved = CallReservation(self, model, prompt_tokens, int(min(room, wanted_tokens)))
+                return await self._covered(reserved, model, prompt_tokens)
             await self._tree.something_freed()
 
-    async def _covered(self, held: CallReservation, model: ModelConfig, prompt_tokens: int) -> CallReservation:
+    async def _covered(self, reserved: CallReservation, model: ModelConfig, prompt_tokens: int) -> CallReservation:
         """The same room on what is above the tree, too; where that gives less, it is less."""
         upstream = self._tree.upstream
         if upstream is None:
-            return held
+            return reserved
         try:
-            held.extend(await upstream.reserve(model, prompt_tokens, held.max_completion_tokens))
+            reserved.extend(await upstream.reserve(model, prompt_tokens, reserved.max_completion_tokens))
         except BaseException:
-            held.release()
+            reserved.release()
             raise
-        return held
+        return reserved
 
     def hold(self, tokens: int, price: float) -> None:
         """Set aside (or, below 0, give back) on this account and all above it."""
-        for purse in self._purses:
-            purse.held_tokens += tokens
-            purse.held_price += price
+        for entry in self._entries:
+            entry.reserved_tokens += tokens
+            entry.reserved_price += price
         if tokens < 0:
             self._tree.announce()
 
