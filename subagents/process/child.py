@@ -315,10 +315,10 @@ class LinkedSpawnPool(SpawnPool):
             self._link.give_back(Returned(granted.lease))
 
 
-class LinkedNeighbours:
+class LinkedClaims:
     """The write claims of the run's steps, asked for when needed.
 
-    See ``subagents.step.tamper_guard.NeighbourClaims``.
+    See ``subagents.step.tamper_guard.ConcurrentClaims``.
     """
 
     def __init__(self, link: StepLink) -> None:

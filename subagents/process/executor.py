@@ -22,7 +22,7 @@ from subagents.process.event_closer import EventCloser
 from subagents.process.parent import StepServer
 from subagents.process.pool import ProcessPool
 from subagents.process.protocol import Begin, CancelAttempt, LinkError, MismatchError, StopAtTurnEnd
-from subagents.step.tamper_guard import Neighbours
+from subagents.step.tamper_guard import RunClaims
 from subagents.step.usage_recovery import attempt_spending
 from vibe.core.outcome import Outcome
 
@@ -56,13 +56,13 @@ class ProcessExecutor:
         self,
         pool: ProcessPool,
         services: RunServices,
-        neighbours: Neighbours,
+        claims: RunClaims,
         commands: StepExecutor,
         step_folder: Callable[[str], Path],
     ) -> None:
         self._pool = pool
         self._services = services
-        self._neighbours = neighbours
+        self._claims = claims
         self._commands = commands
         self._step_folder = step_folder
 
@@ -71,7 +71,7 @@ class ProcessExecutor:
         if not task.has_agent:
             return await self._commands.run(task, stop)
         started = time.monotonic()
-        with self._neighbours.beside(task) as others:
+        with self._claims.beside(task) as others:
             result = await self._run_agent(task, stop, others)
         return structs.replace(result, duration_s=time.monotonic() - started)
 
@@ -197,7 +197,7 @@ class _Attempt:
 async def process_executor(
     settings: ProcessSettings,
     services: RunServices,
-    neighbours: Neighbours,
+    claims: RunClaims,
     commands: StepExecutor,
     step_folder: Callable[[str], Path],
 ) -> AsyncGenerator[ProcessExecutor]:
@@ -205,7 +205,7 @@ async def process_executor(
     pool = ProcessPool(settings.program, spares=settings.spares, expected=settings.expected)
     try:
         await pool.fill()
-        yield ProcessExecutor(pool, services, neighbours, commands, step_folder)
+        yield ProcessExecutor(pool, services, claims, commands, step_folder)
     finally:
         await pool.close()
 

@@ -22,7 +22,7 @@ from subagents.step.command_runner import LOG_FILE, HostCommands, KeptOutput
 from subagents.step.command_step import CommandStep
 from subagents.step.prompts import result_files
 from subagents.step.reaper import ATTEMPT_MARK, ended_soon
-from subagents.step.tamper_guard import NeighbourClaims, Neighbours, Verification, record_name
+from subagents.step.tamper_guard import ConcurrentClaims, RunClaims, Verification, record_name
 from vibe.core.agents.errors import UnknownAgentError
 from vibe.core.agents.profiles import AgentProfile
 from vibe.core.config.models import Network
@@ -37,18 +37,18 @@ HAND_IN_TEXT = "Hand in the result of your step. This ends it: call it once all 
 class LocalExecutor:
     """Does steps in this process. ``step_folder`` says where a step keeps its conversation.
 
-    ``neighbours`` knows the steps of the run that other executors do (None: there are none).
+    ``claims`` knows the steps of the run that other executors do (None: there are none).
     """
 
     def __init__(
         self,
         context: AgentContext,
         step_folder: Callable[[str], Path],
-        neighbours: NeighbourClaims | None = None,
+        claims: ConcurrentClaims | None = None,
     ) -> None:
         self._context = context
         self._step_folder = step_folder
-        self._neighbours = neighbours or Neighbours()
+        self._claims = claims or RunClaims()
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do one attempt at a step within its time; see ``StepExecutor``."""
@@ -56,7 +56,7 @@ class LocalExecutor:
         mark = uuid4().hex
         context = replace(self._context, environ={**self._context.environ, ATTEMPT_MARK: mark})
         try:
-            with self._neighbours.beside(task) as others:
+            with self._claims.beside(task) as others:
                 if task.has_agent:
                     ended = await ended_soon(partial(self._run_agent, context, task, stop, others), mark)
                 else:

@@ -243,7 +243,7 @@ class _Claim:
     writes: tuple[str, ...]
 
 
-class NeighbourClaims(Protocol):
+class ConcurrentClaims(Protocol):
     """Knows what steps claimed to write that worked beside another."""
 
     def beside(self, task: StepTask) -> AbstractContextManager[Callable[[], Sequence[str]]]:
@@ -254,7 +254,7 @@ class NeighbourClaims(Protocol):
         ...
 
 
-class Neighbours:
+class RunClaims:
     """Which steps have worked beside which: what one claimed to write, others must not hold against their own agents.
 
     What a step does in a worktree comes into the shared workspace with its merge: all it claimed, or anything.
@@ -267,7 +267,7 @@ class Neighbours:
 
     @contextmanager
     def beside(self, task: StepTask) -> Generator[Callable[[], Sequence[str]]]:
-        """See ``NeighbourClaims``; a step in a worktree has no other beside it."""
+        """See ``ConcurrentClaims``; a step in a worktree has no other beside it."""
         own = _Claim(task.step_id, task.workdir, _claimed(task))
         first, already = self._first.setdefault(task.step_id, (len(self._begun), tuple(self._active)))
 

@@ -16,10 +16,10 @@ from subagents.executor import StepResult
 from subagents.process.child import (
     LeaseRefusedError,
     LinkedApprover,
+    LinkedClaims,
     LinkedInput,
     LinkedLedger,
     LinkedLimiter,
-    LinkedNeighbours,
     LinkedSpawnPool,
     StepLink,
     ask_in_turn,
@@ -261,7 +261,7 @@ async def test_subagents_are_counted_over_all_steps() -> None:
 
 async def test_what_neighbours_claimed_is_asked_for_from_a_thread() -> None:
     async with linked_step(shared_of_a_run(), "tests/**", "docs/a.md") as step:
-        with LinkedNeighbours(step.link).beside(task_of()) as others, anyio.fail_after(60):
+        with LinkedClaims(step.link).beside(task_of()) as others, anyio.fail_after(60):
             claimed = await anyio.to_thread.run_sync(others)
 
     assert tuple(claimed) == ("tests/**", "docs/a.md")

@@ -26,10 +26,10 @@ from subagents.agent.run_services import RunServices
 from subagents.executor import ENVIRONMENT_REASON, StepResult, unserved
 from subagents.process.child import (
     LinkedApprover,
+    LinkedClaims,
     LinkedInput,
     LinkedLedger,
     LinkedLimiter,
-    LinkedNeighbours,
     LinkedSpawnPool,
     StepLink,
     ask_in_turn,
@@ -167,7 +167,7 @@ async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: Beg
             user_input=LinkedInput(link) if link.can(QUESTIONS) else None,
         )
         local = LocalExecutor(
-            step_context(engine, place, services), lambda step_id: _folder(document, step_id), LinkedNeighbours(link)
+            step_context(engine, place, services), lambda step_id: _folder(document, step_id), LinkedClaims(link)
         )
         return await local.run(begin.task, link)
 

@@ -14,7 +14,7 @@ from subagents.agent.budget import Limits
 from subagents.agent.run_services import RunServices
 from subagents.executor import StepExecutor
 from subagents.step.local_executor import LocalExecutor
-from subagents.step.tamper_guard import Neighbours
+from subagents.step.tamper_guard import RunClaims
 from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
 from vibe.app.plan.step_context import StepPlace, step_context
@@ -56,22 +56,22 @@ def check_executor(name: str) -> None:
 @asynccontextmanager
 async def step_executor(steps: PlanSteps) -> AsyncGenerator[StepExecutor]:
     """Yield the executor that the run's settings ask for; what it started is gone when the block ends."""
-    async with EXECUTORS[steps.store.settings.executor](steps, Neighbours()) as executor:
+    async with EXECUTORS[steps.store.settings.executor](steps, RunClaims()) as executor:
         yield executor
 
 
-def _local(steps: PlanSteps, neighbours: Neighbours) -> LocalExecutor:
+def _local(steps: PlanSteps, claims: RunClaims) -> LocalExecutor:
     context = step_context(steps.engine, steps.place, steps.services)
-    return LocalExecutor(context, steps.store.step_folder, neighbours)
+    return LocalExecutor(context, steps.store.step_folder, claims)
 
 
 @asynccontextmanager
-async def _in_this_process(steps: PlanSteps, neighbours: Neighbours) -> AsyncGenerator[StepExecutor]:
-    yield _local(steps, neighbours)
+async def _in_this_process(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[StepExecutor]:
+    yield _local(steps, claims)
 
 
 @asynccontextmanager
-async def _in_processes(steps: PlanSteps, neighbours: Neighbours) -> AsyncGenerator[StepExecutor]:
+async def _in_processes(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[StepExecutor]:
     from subagents.process.child_process import StepProgram
     from subagents.process.executor import ProcessSettings, process_executor
 
@@ -87,12 +87,12 @@ async def _in_processes(steps: PlanSteps, neighbours: Neighbours) -> AsyncGenera
         spares=min(MOST_SPARES, store.settings.max_parallel),
         expected=_agents_to_come(steps.plan, store),
     )
-    local = _local(steps, neighbours)
-    async with process_executor(settings, steps.services, neighbours, local, store.step_folder) as executor:
+    local = _local(steps, claims)
+    async with process_executor(settings, steps.services, claims, local, store.step_folder) as executor:
         yield executor
 
 
-EXECUTORS: Mapping[str, Callable[[PlanSteps, Neighbours], AbstractAsyncContextManager[StepExecutor]]] = {
+EXECUTORS: Mapping[str, Callable[[PlanSteps, RunClaims], AbstractAsyncContextManager[StepExecutor]]] = {
     "local": _in_this_process,
     "process": _in_processes,
 }

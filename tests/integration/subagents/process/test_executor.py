@@ -20,7 +20,7 @@ from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.process import executor as module
 from subagents.process.child_process import StepProgram
 from subagents.process.executor import ProcessExecutor, ProcessSettings, process_executor
-from subagents.step.tamper_guard import Neighbours
+from subagents.step.tamper_guard import RunClaims
 from tests.fakes.executor import ScriptedExecutor
 from tests.fakes.step_links import shared_of_a_run, until
 from tests.fakes.tasks import task_of
@@ -50,7 +50,7 @@ async def executor(
 ) -> AsyncGenerator[ProcessExecutor]:
     used = settings or ProcessSettings(program=program(), spares=0)
     async with process_executor(
-        used, shared, Neighbours(), ScriptedExecutor(), lambda step_id: folder / step_id
+        used, shared, RunClaims(), ScriptedExecutor(), lambda step_id: folder / step_id
     ) as made:
         yield made
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ipc.events import ToolResultEvent
-from subagents.step.tamper_guard import Neighbours, Verification, checked_files, record_name
+from subagents.step.tamper_guard import RunClaims, Verification, checked_files, record_name
 from tests.fakes.models import answer, calling
 from tests.fakes.steps import StepBench
 from tests.fakes.tasks import task_of
@@ -142,10 +142,10 @@ def test_what_a_neighbour_claimed_is_its_to_change(root: Path) -> None:
 
 
 def test_neighbours_are_those_that_ran_beside_a_step() -> None:
-    neighbours = Neighbours()
+    claims = RunClaims()
 
     def at_work(step_id: str, *writes: str, workdir: str | None = None) -> Any:
-        return neighbours.beside(task_of(step_id, writes=writes, workdir=workdir))
+        return claims.beside(task_of(step_id, writes=writes, workdir=workdir))
 
     with at_work("before", "b"):
         pass
@@ -160,11 +160,11 @@ def test_neighbours_are_those_that_ran_beside_a_step() -> None:
 
 
 def test_what_is_done_in_a_worktree_comes_to_others_with_its_merge_and_never_the_other_way() -> None:
-    neighbours = Neighbours()
-    unknown = neighbours.beside(task_of("tree", writes=None, workdir="tree"))
-    claimed = neighbours.beside(task_of("other", writes=("a",), workdir="other"))
+    claims = RunClaims()
+    unknown = claims.beside(task_of("tree", writes=None, workdir="tree"))
+    claimed = claims.beside(task_of("other", writes=("a",), workdir="other"))
 
-    with neighbours.beside(task_of("shared", writes=("s",))) as beside_shared, unknown as beside_tree, claimed:
+    with claims.beside(task_of("shared", writes=("s",))) as beside_shared, unknown as beside_tree, claimed:
         assert sorted(beside_shared()) == ["**", "a"]
         assert beside_tree() == []
 
