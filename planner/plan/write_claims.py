@@ -1,4 +1,4 @@
-"""What a step claims to write, and whether two claims can meet.
+"""Claims of steps on what they write, and whether two of them can meet.
 
 A glob is relative to the workspace's root: ``*`` and ``?`` stay within one name, ``**`` spans any number of them, and
 what names a directory covers everything below it. Where it is not certain that two globs are apart, they overlap.
@@ -32,7 +32,7 @@ _UNCERTAIN = re.compile(r"^[/~!#]|^[A-Za-z]:|[\\{}]|(^|/)\.\.(/|$)")
 
 
 def claim_of(step: Step) -> Claim:
-    """What this step holds while it runs, as far as its neighbours are concerned.
+    """Return what this step holds while it runs, as far as its neighbours are concerned.
 
     A step in its own worktree disturbs nobody; a command that names no files is taken at its author's word; a
     model-driven step that names none may write anything, if it has a tool for it.
@@ -79,12 +79,12 @@ def parse_glob(text: str) -> Glob:
 
 
 def claims_overlap(one: Claim, other: Claim) -> bool:
-    """Whether some file may belong to both."""
+    """Return whether some file may belong to both."""
     return any(globs_overlap(a, b) for a in one for b in other)
 
 
 def globs_overlap(one: Glob, other: Glob) -> bool:
-    """Whether some file may match both; True if that is not certain."""
+    """Return whether some file may match both; True if that is not certain."""
     for a, b in zip(one, other, strict=False):
         if a == "**" or b == "**":
             return _endings_meet(one[-1], other[-1])

@@ -19,7 +19,7 @@ ALL_EDITS = "all edits"
 
 @dataclass(slots=True, kw_only=True)
 class _Tree:
-    """What all views of one tree share."""
+    """State that all views of one tree share."""
 
     approver: Approver | None
     yeses: set[str]
@@ -28,7 +28,7 @@ class _Tree:
 
 
 class Approvals:
-    """How questions about tool calls are answered.
+    """Answers to questions about tool calls.
 
     ``approver`` None: nobody is there, so what would be asked is denied. Views of one tree share the approver, the
     lasting yeses and ``queue``, which is held while a question is open: one at a time. ``remembered`` are the yeses of
@@ -49,12 +49,12 @@ class Approvals:
 
     @property
     def approver(self) -> Approver | None:
-        """Who is asked."""
+        """The one who is asked."""
         return self._tree.approver
 
     @property
     def queue(self) -> AbstractAsyncContextManager[object]:
-        """What is held while a question is open."""
+        """The lock that is held while a question is open."""
         return self._tree.queue
 
     @queue.setter
@@ -63,7 +63,7 @@ class Approvals:
 
     @property
     def mode(self) -> ApprovalMode:
-        """How much passes unasked, a person's yes to all edits included."""
+        """The mode in force, a person's yes to all edits included."""
         return self._mode if ALL_EDITS not in self._tree.yeses else max(self._mode, ApprovalMode.EDITS, key=MODES.index)
 
     def at_least(self, mode: ApprovalMode) -> Approvals:
@@ -71,7 +71,7 @@ class Approvals:
         return Approvals(max(self._mode, mode, key=MODES.index), tree=self._tree)
 
     def remembers(self, keys: Iterable[str]) -> bool:
-        """Whether lasting yeses cover all of ``keys`` (and there are any)."""
+        """Return whether lasting yeses cover all of ``keys`` (and there are any)."""
         wanted = set(keys)
         return bool(wanted) and wanted <= self._tree.yeses
 

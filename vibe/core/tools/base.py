@@ -4,7 +4,8 @@ A tool's ``run`` has one of three shapes:
 
 - ``async def run(self, args: Args, ctx: InvokeContext)`` that yields ``ToolStreamLine``s and one result;
 - ``async def run(self, args: Args) -> Result``, with ``ctx`` as a second parameter or not;
-- in a ``BaseTool[Config]``, ``async def run(self, option: str, depth: int = 3) -> str``: the parameters are the arguments.
+- in a ``BaseTool[Config]``, ``async def run(self, option: str, depth: int = 3) -> str``: the parameters are the
+  arguments.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class BaseToolConfig(BaseModel):
 
     @property
     def effective_workdir(self) -> Path:
-        """Where the call that is running works: the agent's root, or the table's ``workdir``, seen from there.
+        """The folder of the call that is running: the agent's root, or the table's ``workdir``, seen from there.
 
         Raises:
             ToolError: no call is running.
@@ -84,7 +85,7 @@ class BaseToolConfig(BaseModel):
 
 
 class BaseToolState(BaseModel):
-    """What a tool remembers between calls; one a tool and agent."""
+    """Memory of a tool between its calls; one a tool and agent."""
 
 
 class ToolStreamLine(BaseModel):
@@ -107,13 +108,14 @@ class TextResult(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvokeContext:
-    """What a tool gets to work with in one call.
+    """Surroundings of one call of a tool.
 
     ``workspace`` is the agent's own root (the process has no directory to rely on), ``reads`` which version of which
     file it has seen, ``output_dir`` where a truncated output is kept whole, ``environ`` what child processes get.
-    ``skills`` and ``memory`` are None where the agent has none. ``user_input_callback`` None: nobody is there to ask; ``subagents`` None: none can be started; ``background`` None:
-    no command can run on after its call. ``confinement`` None: commands run as the user would run them. ``network`` None: they
-    reach what the settings let them. ``sees_images``: the model takes pictures. ``read_only``: nobody was asked, as it only reads.
+    ``skills`` and ``memory`` are None where the agent has none. ``user_input_callback`` None: nobody is there to ask;
+    ``subagents`` None: none can be started; ``background`` None: no command can run on after its call. ``confinement``
+    None: commands run as the user would run them. ``network`` None: they reach what the settings let them.
+    ``sees_images``: the model takes pictures. ``read_only``: nobody was asked, as it only reads.
     """
 
     tool_call_id: str
@@ -143,7 +145,7 @@ Config = TypeVar("Config", bound=BaseToolConfig)
 State = TypeVar("State", bound=BaseToolState)
 
 
-class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  one interface for tools of any origin
+class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  the interface
     """A tool. ``BaseTool[Config]`` is short for arguments from the signature, a text result and no state."""
 
     description: ClassVar[str] = ""
@@ -192,7 +194,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
 
     @classmethod
     def get_description(cls) -> str:
-        """What the model reads about it: ``description``, else the docstring of the class, else that of ``run``."""
+        """Return its text for the model: ``description``, else the docstring of the class, else that of ``run``."""
         for text in (cls.description, cls.__doc__, cls.__dict__.get("run").__doc__):
             if text and text.strip():
                 return inspect.cleandoc(text)
@@ -205,7 +207,10 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
 
     @classmethod
     def get_tool_prompt(cls) -> str | None:
-        """The text of ``prompts/<name>.md`` (or ``<file>.md``) beside the tool's module; None without one. Reads disk."""
+        """The text of ``prompts/<name>.md`` (or ``<file>.md``) beside the tool's module; None without one.
+
+        Reads disk.
+        """
         try:
             module = Path(inspect.getfile(cls))
         except (TypeError, OSError):
@@ -217,7 +222,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         return None
 
     @classmethod
-    def prompt_with(cls, config: BaseToolConfig) -> str | None:  # noqa: ARG003  overridden by tools that work differently by it
+    def prompt_with(cls, config: BaseToolConfig) -> str | None:  # noqa: ARG003  the interface
         """The same for a tool with these settings. Reads disk."""
         return cls.get_tool_prompt()
 
@@ -257,17 +262,17 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         return line if len(line) <= SUMMARY_LENGTH else line[: SUMMARY_LENGTH - 1] + "…"
 
     def format_result(self, result: Result) -> str:
-        """What the model reads of a result: text as it is, a model as ``field: value`` lines."""
+        """Return what the model reads of a result: text as it is, a model as ``field: value`` lines."""
         if isinstance(result, TextResult):
             return result.text
         return "\n".join(f"{name}: {_as_text(value)}" for name, value in result.model_dump(mode="json").items())
 
     def preview(self, args: Args, workspace: Workspace) -> str:  # noqa: ARG002  overridden by writing tools
-        """What the call would change, as a diff for the person who is asked. Reads files."""
+        """Return what the call would change, as a diff for the person who is asked. Reads files."""
         return ""
 
     def diff(self, result: Result) -> str:  # noqa: ARG002  overridden by writing tools
-        """What the call has changed, as a diff."""
+        """Return what the call has changed, as a diff."""
         return ""
 
     def files_changed(self, result: Result) -> tuple[str, ...]:  # noqa: ARG002  overridden by writing tools
@@ -279,7 +284,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         return ()
 
     def denials(self, result: Result) -> tuple[Denial, ...]:  # noqa: ARG002  overridden by tools that start agents
-        """What others that worked for this call were not allowed."""
+        """Return what others that worked for this call were not allowed."""
         return ()
 
     # --- calling it ---

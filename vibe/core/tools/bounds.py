@@ -17,15 +17,17 @@ KEYS_FILE = ".env"
 """In vibe's own folder: the keys of the model's provider."""
 
 STEERING_IN_HOME = (
-    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".bash_completion", ".profile", ".zshrc",
-    ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".inputrc", ".envrc",
-    ".pam_environment", ".xinitrc", ".xprofile", ".xsession", ".xsessionrc", ".xserverrc", ".gitconfig", ".gitattributes",
-    ".vimrc", ".vim", ".gvimrc", ".emacs", ".emacs.d", ".nanorc", ".tmux.conf", ".screenrc", ".gdbinit", ".pdbrc", ".lldbinit",
-    ".curlrc", ".wgetrc", ".irbrc", ".perldb", ".Rprofile", ".condarc", ".hushlogin", ".forward", ".procmailrc", ".crontab",
-    ".cargo/config", ".cargo/config.toml", ".gradle/init.gradle", ".gradle/init.d", ".config/autostart", ".config/systemd",
-    ".config/environment.d", ".config/fish", ".config/git", ".config/nvim", ".config/direnv", ".config/pip", ".pip",
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".bash_completion", ".profile",
+    ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".logout",
+    ".inputrc", ".envrc", ".pam_environment", ".xinitrc", ".xprofile", ".xsession", ".xsessionrc", ".xserverrc",
+    ".gitconfig", ".gitattributes", ".vimrc", ".vim", ".gvimrc", ".emacs", ".emacs.d", ".nanorc", ".tmux.conf",
+    ".screenrc", ".gdbinit", ".pdbrc", ".lldbinit", ".curlrc", ".wgetrc", ".irbrc", ".perldb", ".Rprofile",
+    ".condarc", ".hushlogin", ".forward", ".procmailrc", ".crontab", ".cargo/config", ".cargo/config.toml",
+    ".gradle/init.gradle", ".gradle/init.d", ".config/autostart", ".config/systemd", ".config/environment.d",
+    ".config/fish", ".config/git", ".config/nvim", ".config/direnv", ".config/pip", ".pip",
     ".config/plasma-workspace", ".config/Code", ".config/containers", ".local/bin", ".local/share/applications",
-    ".local/share/systemd", ".local/lib", ".oh-my-zsh", "bin", "Library/LaunchAgents", ".cursor", ".gemini", ".mozilla",
+    ".local/share/systemd", ".local/lib", ".oh-my-zsh", "bin", "Library/LaunchAgents", ".cursor", ".gemini",
+    ".mozilla",
 )  # fmt: skip
 """Below the user's home: what the user's own programs start, or heed when they start."""
 
@@ -34,11 +36,10 @@ STEERING_IN_HOME = (
 class Bounds:
     """All paths are resolved.
 
-    ``hidden`` holds keys and credentials, and ``sealed`` is read by nobody's yes. What the user has opened is ``readable``,
-    secrets included, or ``writable``.
-    ``unread`` are globs of files that no tool reads, for ``read_file`` may not. ``steering`` decides what the user's programs do
-    later. A workspace inside such a place was chosen by the user, who
-    knows where it lies: within it only names count.
+    ``hidden`` holds keys and credentials, and ``sealed`` is read by nobody's yes. What the user has opened is
+    ``readable``, secrets included, or ``writable``. ``unread`` are globs of files that no tool reads, for ``read_file``
+    may not. ``steering`` decides what the user's programs do later. A workspace inside such a place was chosen by the
+    user, who knows where it lies: within it only names count.
     """
 
     hidden: tuple[Path, ...] = ()
@@ -49,22 +50,25 @@ class Bounds:
     unread: tuple[str, ...] = ()
 
     def is_sealed(self, path: Path) -> bool:
-        """Whether a resolved path is sealed, under its own name or, as a hard link, under another. Reads the file system."""
+        """Return whether a resolved path is sealed, under its own name or, as a hard link, under another.
+
+        Reads the file system.
+        """
         return any(path == sealed or _is_same(path, sealed) for sealed in self.sealed)
 
     def opens(self, path: Path, *, write: bool = False) -> bool:
-        """Whether the user has opened a resolved path."""
+        """Return whether the user has opened a resolved path."""
         return any(_holds(place, path) for place in (self.writable if write else (*self.writable, *self.readable)))
 
     def is_secret(self, path: Path, roots: Sequence[Path], *, write: bool = False) -> bool:
-        """Whether a resolved path holds secrets, or looks like it, seen from a workspace of ``roots``."""
+        """Return whether a resolved path holds secrets, or looks like it, seen from a workspace of ``roots``."""
         if not write and any(_holds(place, path) for place in self.readable):
             return False
         root = _innermost(path, (*roots, *self.writable))
         return is_sensitive(_below(path, root)) or _lies_in(self.hidden, path, root)
 
     def steers(self, path: Path, roots: Sequence[Path]) -> bool:
-        """Whether what is written at a resolved path decides what runs later. Reads the file system."""
+        """Return whether what is written at a resolved path decides what runs later. Reads the file system."""
         root = _innermost(path, (*roots, *self.writable))
         if is_control(_below(path, root)) or _lies_in(self.steering, path, root):
             return True
@@ -73,13 +77,13 @@ class Bounds:
 
 
 def glob_matches(name: str, glob: str) -> bool:
-    """Whether ``glob`` matches a path, or names a folder above it."""
+    """Return whether ``glob`` matches a path, or names a folder above it."""
     pattern = os.path.expanduser(glob).removesuffix("/")  # noqa: PTH111  a glob is no path
     return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*")
 
 
 def any_matches(names: Iterable[str], globs: Iterable[str]) -> bool:
-    """Whether a glob matches one of the names of a path, in any case of letters."""
+    """Return whether a glob matches one of the names of a path, in any case of letters."""
     return any(glob_matches(name.casefold(), glob.casefold()) for name in names for glob in globs)
 
 
@@ -100,7 +104,7 @@ def _resolved(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _linked_control(root: Path) -> Iterator[Path]:
-    """Where the control folders of a workspace really are, if not in it under their own names."""
+    """Yield where the control folders of a workspace really are, if not in it under their own names."""
     for name in CONTROL_FOLDERS:
         place = root / name
         if place.is_symlink():
@@ -110,7 +114,7 @@ def _linked_control(root: Path) -> Iterator[Path]:
 
 
 def _git_folder(link: Path) -> Iterator[Path]:
-    """What a ``.git`` file points to."""
+    """Yield what a ``.git`` file points to."""
     try:
         text = link.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -129,7 +133,7 @@ def _below(path: Path, root: Path | None) -> Path:
 
 
 def _lies_in(places: Iterable[Path], path: Path, root: Path | None) -> bool:
-    """Whether one of ``places`` holds ``path`` without holding the whole workspace."""
+    """Return whether one of ``places`` holds ``path`` without holding the whole workspace."""
     return any(_holds(place, path) and not (root and _holds(place, root)) for place in places)
 
 

@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolBatch:
-    """What the calls of one answer came to: messages in call order, what was not allowed, files changed (relative)."""
+    """Results of the calls of one answer: messages in call order, what was not allowed, files changed (relative)."""
 
     messages: tuple[ToolMessage, ...]
     denied: tuple[Denial, ...] = ()
@@ -57,7 +57,7 @@ class ToolBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """What tools may reach above them, handed through in their context; None: nobody is there for that."""
+    """Services above the tools, handed through in their context; None: nobody is there for that."""
 
     approval: Callable[..., Any] | None = None
     user_input: UserInput | None = None
@@ -96,7 +96,7 @@ class _Pending:
 
     @property
     def read_only(self) -> bool:
-        """Whether it may run beside others; what can't be run disturbs nobody."""
+        """Return whether it may run beside others; what can't be run disturbs nobody."""
         return self.tool is None or bool(self.problem) or self.tool.read_only
 
 
@@ -148,9 +148,10 @@ class ToolExecutor:
         self._reads = ReadTracker()
 
     async def run_all(self, calls: Sequence[ToolCall], record: Callable[[ToolMessage], None]) -> ToolBatch:
-        """Run the calls of one answer; ``record`` gets each message in call order, as soon as those before it are known.
+        """Run the calls of one answer.
 
-        When this is cancelled every call that has no message yet gets one with status ``cancelled`` first.
+        ``record`` gets each message in call order, as soon as those before it are known. When this is cancelled every
+        call that has no message yet gets one with status ``cancelled`` first.
         """
         pending = [self._prepare(call) for call in calls]
         log = _Log(pending, record)
@@ -320,7 +321,10 @@ class ToolExecutor:
         """Note a denial, without the secrets a command line may hold; the text is for the model."""
         summary, reason = redact(item.summary, self._environ), redact(refusal.reason, self._environ)
         item.denial = Denial(tool=item.name, summary=summary, reason=reason, by=refusal.by)
-        return f"Denied: {reason}. The call was not run; do not try to get round this: go on without it, or say what you would need."
+        return (
+            f"Denied: {reason}. The call was not run; do not try to get round this: go on without it, or say what you "
+            "would need."
+        )
 
     def _cancel(self, item: _Pending) -> None:
         """Answer what has no answer."""
@@ -351,7 +355,7 @@ class ToolExecutor:
 
 
 def closed_to_reading(tools: ToolManager) -> list[str]:
-    """What ``read_file`` may not read, whether or not this agent has it."""
+    """Return what ``read_file`` may not read, whether or not this agent has it."""
     config = tools.held.catalogue.configs.get("read_file")
     return [] if config is None else config.denylist
 
@@ -381,14 +385,14 @@ def _summarize(item: _Pending, tool: AnyTool, args: BaseModel) -> None:
 
 
 def _note(item: _Pending, answer: HookAnswer) -> str:
-    """What the model must know of a call that hooks have changed."""
+    """Return what the model must know of a call that hooks have changed."""
     if not answer.changed:
         return ""
     return f"\n\n(The hook {answer.changed} changed the call; this was run: {item.summary})"
 
 
 def _failure(tool: str, error: Exception) -> str:
-    """What the model reads of an error; one that is no ToolError is a defect of the tool and logged in full."""
+    """Return what the model reads of an error; one that is no ToolError is a defect of the tool and logged in full."""
     if isinstance(error, ToolError):
         return str(error)
     logger.error("tool %s failed", tool, exc_info=error)

@@ -37,7 +37,7 @@ class ResolvedAccess:
 
     @property
     def closed(self) -> bool:
-        """Whether only a person opens it, each time."""
+        """Return whether only a person opens it, each time."""
         return self.secret or self.steers or self.outside
 
 
@@ -122,7 +122,7 @@ def gather(
 
 
 def _impossible(accesses: Sequence[ResolvedAccess], workspace: Workspace) -> str:
-    """Why the call can't be, whoever says yes; or nothing."""
+    """Return why the call can't be, whoever says yes; or nothing."""
     for access in accesses:
         if workspace.bounds.is_sealed(access.path):
             return str(PathSealedError(access.written))
@@ -133,7 +133,7 @@ def _impossible(accesses: Sequence[ResolvedAccess], workspace: Workspace) -> str
 
 
 def _listed(subject: CallSubject, own: ToolPermission | None, unread: tuple[str, ...]) -> ToolPermission | None:
-    """What the lists say: the tool's own comparison, and the resolved paths against the globs."""
+    """Return what the lists say: the tool's own comparison, and the resolved paths against the globs."""
     config = subject.tool.config
     denied = any(_denies(a, config.denylist if a.write else (*config.denylist, *unread)) for a in subject.accesses)
     if denied or own is ToolPermission.NEVER:
@@ -148,12 +148,12 @@ def _listed(subject: CallSubject, own: ToolPermission | None, unread: tuple[str,
 
 
 def _denies(access: ResolvedAccess, globs: Sequence[str]) -> bool:
-    """Whether a glob matches the path as written or where it leads, in any case of letters."""
+    """Return whether a glob matches the path as written or where it leads, in any case of letters."""
     return any_matches((access.written.removeprefix("./"), access.shown, access.path.as_posix()), globs)
 
 
 def _covers(access: ResolvedAccess, globs: Sequence[str]) -> bool:
-    """Whether a glob matches where the path leads; how it was written proves nothing.
+    """Return whether a glob matches where the path leads; how it was written proves nothing.
 
     What is closed is covered only by a glob that names such a place itself: ``*`` does not open ``~/.bashrc``.
     """
@@ -162,7 +162,7 @@ def _covers(access: ResolvedAccess, globs: Sequence[str]) -> bool:
 
 
 def _names_closed(access: ResolvedAccess, glob: str) -> bool:
-    """Whether a glob's own words say what is closed about a path."""
+    """Return whether a glob's own words say what is closed about a path."""
     words = PurePath(os.path.expanduser(glob))  # noqa: PTH111  a glob is no path
     literal = words in {PurePath(access.shown), access.path}
     return (
@@ -175,7 +175,7 @@ def _names_closed(access: ResolvedAccess, glob: str) -> bool:
 def _keys(
     name: str, args: BaseModel, own: Assessment, accesses: Sequence[ResolvedAccess], workspace: Workspace
 ) -> tuple[str, ...]:
-    """What a lasting yes covers: what the tool says, else its resolved paths, else exactly these arguments.
+    """Return what a lasting yes covers: what the tool says, else its resolved paths, else exactly these arguments.
 
     Nothing where a person must be asked each time.
     """

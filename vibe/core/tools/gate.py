@@ -26,7 +26,10 @@ JUDGING_SECONDS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalQuestion:
-    """A call as a person is asked about it; ``preview`` makes a diff of what it would change, and reads files for that."""
+    """A call as a person is asked about it.
+
+    ``preview`` makes a diff of what it would change, and reads files for that.
+    """
 
     tool_call_id: str
     arguments: dict[str, Any]
@@ -36,7 +39,7 @@ class ApprovalQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a call may not be. ``by``: ``rule``, ``headless`` or ``user``."""
+    """Reason why a call may not be. ``by``: ``rule``, ``headless`` or ``user``."""
 
     by: str
     reason: str

@@ -35,7 +35,7 @@ class ToolWarning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSources:
-    """Where tools may come from besides the built-in ones.
+    """Places of tools besides the built-in ones.
 
     ``root`` is what relative ``tool_paths`` start from; ``project_tools`` is None where the folder is not trusted.
     ``extra`` are classes made elsewhere (proxies of servers): they take no name that is taken.
@@ -49,7 +49,7 @@ class ToolSources:
 
 @dataclass(slots=True)
 class Discovery:
-    """What was found: tools by name, where each comes from, and what was wrong on the way.
+    """Tools found by name, with where each comes from and what was wrong on the way.
 
     A user's file replaces a built-in tool of the same name, with a warning. Among users' files the first found stays:
     ``tool_paths``, then the project's, then the user's own.

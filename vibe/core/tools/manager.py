@@ -25,7 +25,7 @@ __all__ = ["ToolManager", "ToolSources", "ToolSurvey", "ToolWarning", "unknown_t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Catalogue:
-    """What every view of one configuration shares; nothing in it changes."""
+    """Tools that every view of one configuration shares; nothing in it changes."""
 
     classes: Mapping[str, ToolClass]
     configs: Mapping[str, BaseToolConfig]
@@ -35,7 +35,7 @@ class _Catalogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Holding:
-    """What one view has."""
+    """Tools of one view."""
 
     catalogue: _Catalogue
     names: tuple[str, ...]
@@ -51,7 +51,7 @@ class ToolSurvey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """What a view is made of: ``derive`` makes what it has of what its ``parent`` has."""
+    """Origin of a view: ``derive`` makes its tools of those of its ``parent``."""
 
     parent: ToolManager
     derive: Callable[[_Holding], _Holding]
@@ -84,7 +84,9 @@ class ToolManager:
             self._holding = view_of.derive(self._seen)
 
     def survey(self, extra: Iterable[ToolClass]) -> ToolSurvey:
-        """What there is to be had with ``extra`` in place of the tools made elsewhere; reads files, changes nothing.
+        """Return what there is to be had with ``extra`` in place of the tools made elsewhere.
+
+        Reads files, changes nothing.
 
         Raises:
             ToolConfigError: a ``[tools.*]`` table does not fit its tool.
@@ -113,7 +115,7 @@ class ToolManager:
 
     @property
     def held(self) -> _Holding:
-        """What the view has now, which is derived anew when what it was made of has changed."""
+        """The tools of the view, derived again when those of its parent have changed."""
         if self._view_of is not None:
             base = self._view_of.parent.held
             if base is not self._seen:
@@ -175,7 +177,7 @@ class ToolManager:
         return view
 
     def only(self, keep: Callable[[ToolClass], bool]) -> ToolManager:
-        """A new view with the tools ``keep`` says yes to, those that are adopted later included, with fresh instances."""
+        """Return a view with the tools ``keep`` says yes to, those adopted later included, with fresh instances."""
 
         def derive(base: _Holding) -> _Holding:
             classes = base.catalogue.classes
@@ -218,7 +220,7 @@ class ToolManager:
         return tuple(sorted(self._catalogue.classes))
 
     def origin(self, name: str) -> str:
-        """Where a tool of this view comes from: a file, or what else it is part of.
+        """Return where a tool of this view comes from: a file, or what else it is part of.
 
         Raises:
             NoSuchToolError: this view has no such tool.
@@ -249,7 +251,10 @@ class ToolManager:
 
 
 def unknown_tools(tools: ToolManager, patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Names among ``patterns`` that no tool has, in this view or not, each with a hint; a server's tools may still come."""
+    """Names among ``patterns`` that no tool has, in this view or not, each with a hint.
+
+    A server's tools may still come.
+    """
     known = tools.known()
     servers = tuple(f"{server.name}_" for server in tools.config.mcp_servers)
     for name in patterns:
@@ -304,7 +309,10 @@ def _unsandboxed(cls: ToolClass) -> ToolClass:
 
 
 def _catalogue(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> _Catalogue:
-    """The tools with their settings; a tool that can't do without a table it has not got is left out, with a warning."""
+    """The tools with their settings.
+
+    A tool that can't do without a table it has not got is left out, with a warning.
+    """
     configs: dict[str, BaseToolConfig] = {}
     prompts: dict[str, str] = {}
     for name, cls in found.tools.items():

@@ -10,7 +10,7 @@ from vibe.core.tools.schema import keyword_values
 
 
 class MistralHooks:
-    """Hooks a tool may define. Each answers with a permission, or something that has one and a reason; None: no opinion."""
+    """Hooks a tool may define. Each answers with a permission or with something that has one; None: no opinion."""
 
     def check_allowlist_denylist(self, args: Any) -> Any:
         """Compare the text arguments with the lists of the tool."""
@@ -24,7 +24,7 @@ class MistralHooks:
 
 
 def assess_by_hooks(tool: MistralHooks, args: Any) -> Assessment:
-    """Return what the hooks of a tool make of a call: what a list denies is denied, else ``resolve_permission`` counts."""
+    """Return what the hooks make of a call: what a list denies is denied, else ``resolve_permission`` counts."""
     by_lists, by_rules = tool.check_allowlist_denylist(args), tool.resolve_permission(args)
     answer = by_lists if by_rules is None or _permission(by_lists) is ToolPermission.NEVER else by_rules
     return Assessment(listed=_permission(answer), reason=str(getattr(answer, "reason", None) or ""))

@@ -1,8 +1,9 @@
-"""What a tool call may do: one decision from facts gathered beforehand, no I/O.
+"""Decisions about tool calls, each from facts gathered beforehand: no I/O.
 
-The first rule that speaks decides, in this order: hard denials, deny rules, ``never``, what is asked each time, allow rules (configured, then
-remembered yeses), sensitive paths, outside the workspace, the configured level, the approval mode. The mode turns *ask*
-into *allow*, but for what is closed (secrets, what steers later runs, outside), and nothing else: no mode moves a denial.
+The first rule that speaks decides, in this order: hard denials, deny rules, ``never``, what is asked each time, allow
+rules (configured, then remembered yeses), sensitive paths, outside the workspace, the configured level, the approval
+mode. The mode turns *ask* into *allow*, but for what is closed (secrets, what steers later runs, outside), and nothing
+else: no mode moves a denial.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from msgspec import Struct
 
 
 class ToolPermission(StrEnum):
-    """What may happen without asking."""
+    """Level of a tool: its calls run, are refused or are asked about."""
 
     ALWAYS = "always"
     NEVER = "never"
@@ -156,8 +157,8 @@ SENSITIVE_NAMES = (
 SENSITIVE_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".gcloud", ".password-store", ".oci"})
 SENSITIVE_TAILS = (
     (".docker", "config.json"), (".config", "gcloud"), (".config", "gh"), (".config", "hub"), (".config", "op"),
-    (".config", "rclone"), (".config", "sops"), (".config", "doctl"), (".cargo", "credentials.toml"), (".m2", "settings.xml"),
-    (".m2", "settings-security.xml"), (".gradle", "gradle.properties"), ("run", "secrets"),
+    (".config", "rclone"), (".config", "sops"), (".config", "doctl"), (".cargo", "credentials.toml"),
+    (".m2", "settings.xml"), (".m2", "settings-security.xml"), (".gradle", "gradle.properties"), ("run", "secrets"),
 )  # fmt: skip
 CLOSED_RULES = frozenset({"sensitive", "control", "outside"})
 """What a person opens, each time, and no mode."""
@@ -171,7 +172,7 @@ READ_ONLY_RULE = "read_only"
 
 
 class ApprovalMode(StrEnum):
-    """How far *ask* is answered without a person."""
+    """Reach of the answers to *ask* that need no person."""
 
     ASK = "ask"
     EDITS = "edits"
@@ -179,7 +180,7 @@ class ApprovalMode(StrEnum):
 
 
 class Ruling(StrEnum):
-    """What becomes of a call."""
+    """Outcome of a decision about a call."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -222,13 +223,13 @@ class PermissionDecision:
 
 
 def decide(facts: CallFacts) -> PermissionDecision:
-    """Whether the call may be."""
+    """Decide whether the call may be."""
     spoken = _denied(facts) or _asked_each_time(facts) or _allowed_by_rule(facts)
     return spoken or _only_reading(_by_mode(_by_default(facts), facts), facts)
 
 
 def is_sensitive(path: PurePath) -> bool:
-    """Whether a resolved path looks like it holds secrets, whatever the case of its letters."""
+    """Return whether a resolved path looks like it holds secrets, whatever the case of its letters."""
     parts = tuple(part.casefold() for part in path.parts)
     if not parts:
         return False
@@ -240,13 +241,13 @@ def is_sensitive(path: PurePath) -> bool:
 
 
 def is_control(path: PurePath) -> bool:
-    """Whether what is written at a workspace-relative path decides what runs later."""
+    """Return whether what is written at a workspace-relative path decides what runs later."""
     parts = [part.casefold() for part in path.parts]
     return any(part in CONTROL_FOLDERS or part.endswith(".git") for part in parts)
 
 
 def _denied(facts: CallFacts) -> PermissionDecision | None:
-    """What no mode and no person moves."""
+    """Return the denials that no mode and no person moves."""
     if facts.hard_denial:
         return PermissionDecision(ruling=Ruling.DENY, rule="hard", reason=facts.hard_denial)
     if facts.listed is ToolPermission.NEVER:
@@ -259,7 +260,7 @@ def _denied(facts: CallFacts) -> PermissionDecision | None:
 
 
 def _asked_each_time(facts: CallFacts) -> PermissionDecision | None:
-    """What no rule, no remembered yes and no mode allows: only a person does, each time."""
+    """Ask for what no rule, no remembered yes and no mode allows: only a person does, each time."""
     return PermissionDecision(ruling=Ruling.ASK, rule="each_time", reason=facts.must_ask) if facts.must_ask else None
 
 
@@ -273,7 +274,7 @@ def _allowed_by_rule(facts: CallFacts) -> PermissionDecision | None:
 
 
 def _by_default(facts: CallFacts) -> PermissionDecision:
-    """What holds without any mode."""
+    """Return the decision without any mode."""
     questions = (
         ("sensitive", facts.sensitive, "may hold secrets"),
         ("control", facts.control, "decides what runs later"),
@@ -294,7 +295,7 @@ def _detail(facts: CallFacts) -> str:
 
 
 def _only_reading(decision: PermissionDecision, facts: CallFacts) -> PermissionDecision:
-    """What can't do harm need not be asked about."""
+    """Let pass what can do no harm."""
     if decision.ruling is not Ruling.ASK or decision.rule != "permission" or not facts.read_only:
         return decision
     reason = f"it runs in a read-only sandbox{_detail(facts)}"

@@ -1,4 +1,4 @@
-"""What tools need from above: somebody who can say yes, and somebody who starts subagents."""
+"""Needs of tools from above: somebody who can say yes, and somebody who starts subagents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe.core.tools.permissions import Denial
 
 
 class ApprovalScope(StrEnum):
-    """How far a yes reaches."""
+    """Reach of a yes."""
 
     ONCE = "once"
     SESSION = "session"
@@ -42,7 +42,7 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalAnswer:
-    """Yes or no; ``reason`` is what the person wants the model to know, ``by`` who it was (see ``approval.decided``)."""
+    """Yes or no; ``reason`` is for the model, ``by`` says who it was (see ``approval.decided``)."""
 
     allow: bool
     scope: ApprovalScope = ApprovalScope.ONCE
@@ -60,7 +60,7 @@ class Approver(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubagentOrder:
-    """What a call wants a subagent of the profile ``agent`` to do."""
+    """Work that a call has for a subagent of the profile ``agent``."""
 
     task: str
     agent: str
@@ -69,10 +69,10 @@ class SubagentOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubagentReport:
-    """What a subagent came to.
+    """Report on a subagent's work.
 
-    ``reason`` is a stable word and ``detail`` a sentence for why it did not complete; ``denied`` are the calls it was not
-    allowed, ``transcript`` is where its conversation is kept.
+    ``reason`` is a stable word and ``detail`` a sentence for why it did not complete; ``denied`` are the calls it was
+    not allowed, ``transcript`` is where its conversation is kept.
     """
 
     agent: str

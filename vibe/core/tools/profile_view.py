@@ -84,7 +84,7 @@ def _overlaid(config: BaseToolConfig, table: Mapping[str, Any], *, may_widen: bo
 
 
 def _problems(tools: ToolManager, profile: AgentProfile) -> list[ConfigError]:
-    """What stands in a profile's tables and would have no effect, or the wrong one."""
+    """Return what stands in a profile's tables and would have no effect, or the wrong one."""
     known, problems = tools.known(), list[ConfigError]()
     for tool, table in profile.tool_tables.items():
         if tool not in known:

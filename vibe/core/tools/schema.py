@@ -92,7 +92,10 @@ def keyword_values(args: BaseModel) -> dict[str, Any]:
 
 @lru_cache(maxsize=512)
 def generic_arguments(cls: type, generic: type) -> tuple[Any, ...] | None:
-    """What ``cls`` puts for the type variables of ``generic``, through any classes between; None if it names none."""
+    """Return what ``cls`` puts for the type variables of ``generic``, through any classes between.
+
+    None if it names none.
+    """
     for base in cast("tuple[Any, ...]", cls.__dict__.get("__orig_bases__", ())):
         origin: Any = get_origin(base)
         if origin is generic:
@@ -137,7 +140,7 @@ Kind = TypeVar("Kind", bound=BaseModel)
 
 
 def type_argument(cls: type, origin: type, position: int, kind: type[Kind]) -> type[Kind]:
-    """What ``cls`` puts for one of the type variables of ``origin``.
+    """Return what ``cls`` puts for one of the type variables of ``origin``.
 
     Raises:
         TypeError: it names none, or something else than ``kind``.

@@ -1,4 +1,4 @@
-"""Whether a tool can be called at all: what would only fail at the first call is found when the tool is loaded."""
+"""Check of a tool's signature: what would only fail at the first call is found when the tool is loaded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNHEARD_HOOKS = (
 
 
 def check_signature(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
-    """Why a call of the tool would fail whatever its arguments; None if nothing is wrong with it."""
+    """Return why a call of the tool would fail whatever its arguments; None if nothing is wrong with it."""
     try:
         cls.config_class()
         cls.state_class()
@@ -70,7 +70,7 @@ def _run_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
 
 
 def _positional_problem(parameters: list[inspect.Parameter]) -> str | None:
-    """What keeps ``run(args)`` or ``run(args, ctx)`` from working."""
+    """Return what keeps ``run(args)`` or ``run(args, ctx)`` from working."""
     kinds = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
     shape = "run takes ({}), but a tool with an argument model is called as run(args) or run(args, ctx)"
     written = ", ".join(str(p.replace(annotation=p.empty)) for p in parameters)
@@ -90,7 +90,7 @@ def _must_be_given(parameter: inspect.Parameter) -> bool:
 
 
 def _schema_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
-    """What keeps the arguments from having a JSON Schema, or from being an object."""
+    """Return what keeps the arguments from having a JSON Schema, or from being an object."""
     model: type[BaseModel] = cls.args_model()
     try:
         schema = cls.get_parameters()

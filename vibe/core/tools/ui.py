@@ -1,4 +1,4 @@
-"""How a tool looks to people: the hooks a tool may offer, and what is shown without them."""
+"""Display of tools to people: the hooks a tool may offer, and what is shown without them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ToolCallDisplay:
 
 @dataclass(frozen=True, slots=True)
 class ToolResultDisplay:
-    """How a call ended, on one line; ``warnings`` stand below it."""
+    """End of a call, on one line; ``warnings`` stand below it."""
 
     success: bool
     message: str
@@ -62,12 +62,12 @@ class ToolUIData(Protocol[Args_co, Result_co]):
 
     @classmethod
     def get_result_display(cls, event: ToolResultView) -> ToolResultDisplay:
-        """How it ended."""
+        """Return how it ended."""
         ...
 
     @classmethod
     def get_status_text(cls) -> str:
-        """What is happening while it runs."""
+        """Return what is happening while it runs."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What the tools that look into folders share: finding the folder, and showing what is in it."""
+"""Parts of the tools that look into folders: finding the folder, and showing what is in it."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ AFRESH = "Each call starts afresh in the workspace root: no terminal, no input, 
 FRESH_NOTE = "a fresh shell, begun in the workspace root: nothing is kept from before"
 READ_ONLY_NOTE = "[nobody was asked: it ran in a read-only sandbox, without network and without secrets]"
 SEEN_BY_READERS = frozenset({
-    "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER",
-    "VIRTUAL_ENV", *NOT_INTERACTIVE,
+    "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LOGNAME", "PATH", "SHELL", "TERM", "TZ",
+    "USER", "VIRTUAL_ENV", *NOT_INTERACTIVE,
 })  # fmt: skip
 """All that a line in a read-only sandbox gets to see of the variables: a value may be a secret whatever its name."""
 
@@ -77,7 +77,7 @@ class UnsandboxedBashArgs(BashArgs):
 
 
 class BashResult(BaseModel):
-    """What the line came to; a ``returncode`` other than 0 is a result like any other.
+    """Result of a line; a ``returncode`` other than 0 is a result like any other.
 
     ``note`` tells where the sandbox may have refused something.
     """
@@ -92,7 +92,10 @@ class BashResult(BaseModel):
 
 
 class BashState(BaseToolState):
-    """What a stateful shell keeps. ``begun``: it has run a line; ``lost`` says why it is no longer in the folder it was in."""
+    """State of a stateful shell. ``begun``: it has run a line.
+
+    ``lost`` says why it is no longer in the folder it was in.
+    """
 
     shell: ShellState = ShellState()
     begun: bool = False
@@ -102,12 +105,12 @@ class BashState(BaseToolState):
 class BashConfig(BaseToolConfig):
     """Limits, and the argv prefixes that run without asking (``allowlist``) or never (``denylist``).
 
-    ``read_only_sandbox``: which lines run without asking where they can't write, reach the network or see secrets: those
-    of programs that read (``readers``), all that need no yes each time (``all``), or none (``off``). ``reads_only``: lines
-    that are not known to read and nothing else are denied.
+    ``read_only_sandbox``: which lines run without asking where they can't write, reach the network or see secrets:
+    those of programs that read (``readers``), all that need no yes each time (``all``), or none (``off``).
+    ``reads_only``: lines that are not known to read and nothing else are denied.
 
-    Programs of ``denylist_standalone`` never run without arguments of their own, unless something is piped in. ``stateful``:
-    folder and exported variables are kept from one call to the next.
+    Programs of ``denylist_standalone`` never run without arguments of their own, unless something is piped in.
+    ``stateful``: folder and exported variables are kept from one call to the next.
     """
 
     allowlist: list[str] = Field(default_factory=lambda: list(DEFAULT_ALLOWED))
@@ -123,7 +126,7 @@ class BashConfig(BaseToolConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """A line ready to run. It ``tells`` its folder and variables as it ends, which are compared with what it was given."""
+    """A line ready to run. It ``tells`` its folder and variables as it ends, to be compared with those it was given."""
 
     shell: ConfinedCommand
     folder: Path
@@ -150,7 +153,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
 
     @classmethod
     def prompt_with(cls, config: BaseToolConfig) -> str | None:
-        """What the model is told of a stateful shell, or of one that begins each line afresh."""
+        """Return what the model is told of a stateful shell, or of one that begins each line afresh."""
         prompt = super().get_tool_prompt()
         if prompt is None or not (isinstance(config, BashConfig) and config.stateful):
             return prompt
@@ -324,7 +327,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return f"bash ({kept}) {shown}" if kept else f"bash {shown}"
 
     def format_result(self, result: BashResult) -> str:
-        """What it printed, then the exit code unless it is 0."""
+        """Return what it printed, then the exit code unless it is 0."""
         parts = [_printed(result)]
         if result.returncode:
             parts.append(f"[exit code {result.returncode}]")

@@ -67,7 +67,7 @@ class Glob(BaseTool[GlobArgs, GlobResult, GlobConfig, BaseToolState]):
         paths, finished = await to_thread.run_sync(_find, ctx.workspace, start, args, most, abandon_on_cancel=True)
         return GlobResult(paths=paths[:most], was_truncated=len(paths) > most or not finished)
 
-    def assess(self, args: GlobArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+    def assess(self, args: GlobArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
         """Name where it looks."""
         return Assessment(paths=(PathAccess(path=args.path),))
 

@@ -46,8 +46,8 @@ class GrepResult(BaseModel):
 class GrepConfig(BaseToolConfig):
     """Limits. ``use_ripgrep`` false takes the search written in Python.
 
-    ``exclude_patterns`` are names that are passed over, whatever the ignore files say; ``codeignore_file`` is the name of the
-    workspace's own file of patterns.
+    ``exclude_patterns`` are names that are passed over, whatever the ignore files say; ``codeignore_file`` is the name
+    of the workspace's own file of patterns.
     """
 
     permission: Permission = Permission.ALWAYS
@@ -92,12 +92,13 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
                 found = await (search_with_ripgrep(ripgrep, query) if ripgrep else search_in_python(query))
         except TimeoutError:
             raise ToolError(
-                f"the search took longer than {self.config.default_timeout:g} s; name a narrower path or a simpler pattern"
+                f"the search took longer than {self.config.default_timeout:g} s; name a narrower path or a simpler "
+                "pattern"
             ) from None
         shown = _readable(found.matches, ctx.workspace, secrets=ctx.workspace.is_secret(start))
         return _bounded(Found(matches=tuple(shown), more=found.more), query)
 
-    def assess(self, args: GrepArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+    def assess(self, args: GrepArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
         """Name where it looks."""
         return Assessment(paths=(PathAccess(path=args.path),))
 

@@ -63,7 +63,7 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, ListDirConfig, BaseToolState]
         most = self.config.max_entries
         return ListDirResult(entries=lines[:most], total=len(lines), was_truncated=len(lines) > most)
 
-    def assess(self, args: ListDirArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+    def assess(self, args: ListDirArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
         """Name where it looks."""
         return Assessment(paths=(PathAccess(path=args.path),))
 

@@ -62,7 +62,10 @@ class ReadFileResult(BaseModel):
 
 
 class ReadFileConfig(BaseToolConfig):
-    """``max_read_bytes``: the most one call returns. ``max_state_history``: how many of the files read last are remembered."""
+    """``max_read_bytes``: the most one call returns.
+
+    ``max_state_history``: how many of the files read last are remembered.
+    """
 
     permission: ToolPermission = ToolPermission.ALWAYS
     max_read_bytes: Annotated[int, Field(ge=1_000)] = 64_000
@@ -88,7 +91,7 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, ReadFileSt
         self.state.recently_read_files = recent[max(0, len(recent) - self.config.max_state_history) :]
         yield result
 
-    def assess(self, args: ReadFileArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+    def assess(self, args: ReadFileArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
         """Name the file."""
         return Assessment(paths=(PathAccess(path=args.path),))
 

@@ -43,7 +43,10 @@ class Edit(BaseModel):
 
 
 class SearchReplaceArgs(BaseModel):
-    """The file, and the blocks; in their place ``old_string`` and ``new_string``, or a list of such ``edits``, are taken."""
+    """The file, and the blocks.
+
+    In their place ``old_string`` and ``new_string``, or a list of such ``edits``, are taken.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -98,7 +101,7 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, SearchRepla
         """Apply all blocks, or none; encoding, byte order mark, line ends and mode stay as they are."""
         yield await to_thread.run_sync(partial(_edit, args, ctx, self.config))
 
-    def assess(self, args: SearchReplaceArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+    def assess(self, args: SearchReplaceArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
         """Name the file, written, and the backup beside it, if there will be one."""
         names = (args.file_path, f"{args.file_path}.bak") if self.config.create_backup else (args.file_path,)
         return Assessment(paths=tuple(PathAccess(path=name, write=True) for name in names))
@@ -191,7 +194,7 @@ def _warnings(path: Path, before: str, after: str) -> list[str]:
 
 
 def _format_problem(suffix: str, text: str) -> str:
-    """What keeps a text from being read as what its name says it is, JSON or YAML; or nothing."""
+    """Return what keeps a text from being read as what its name says it is, JSON or YAML; or nothing."""
     try:
         if suffix == ".json":
             json.loads(text)

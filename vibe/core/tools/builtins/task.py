@@ -62,13 +62,13 @@ class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, BaseToolState]):
         order = SubagentOrder(task=args.task, agent=args.agent, tool_call_id=ctx.tool_call_id)
         return _as_result(await ctx.subagents.spawn(order))
 
-    def assess(self, args: TaskArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+    def assess(self, args: TaskArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
         """Compare the subagent's name with the lists; a lasting yes covers other work for it."""
         by_lists = listed([args.agent], self.config.allowlist, self.config.denylist)
         return Assessment(listed=by_lists, reason=f"it starts the subagent {args.agent}", covers=(args.agent,))
 
     def summarize(self, args: TaskArgs) -> str:
-        """Who does what: ``task explore: find the callers of run``."""
+        """Return who does what: ``task explore: find the callers of run``."""
         line = f"task {args.agent}: {' '.join(args.task.split())}"
         return line if len(line) <= SUMMARY_LENGTH else line[: SUMMARY_LENGTH - 1] + "…"
 
@@ -81,11 +81,11 @@ class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, BaseToolState]):
         return f"{said}[{result.agent} did not complete ({turns}): {result.problem}]"
 
     def files_changed(self, result: TaskResult) -> tuple[str, ...]:
-        """What the subagent changed."""
+        """Return what the subagent changed."""
         return tuple(result.files_changed)
 
     def denials(self, result: TaskResult) -> tuple[Denial, ...]:
-        """What the subagent was not allowed."""
+        """Return what the subagent was not allowed."""
         return tuple(Denial(*denial) for denial in result.denials)
 
 

@@ -38,7 +38,10 @@ class WebFetchResult(BaseModel):
 
 
 class WebFetchConfig(BaseToolConfig):
-    """Limits. ``allowlist`` and ``denylist`` are globs over host names; a denied domain takes its subdomains with it."""
+    """Limits. ``allowlist`` and ``denylist`` are globs over host names.
+
+    A denied domain takes its subdomains with it.
+    """
 
     permission: ToolPermission = ToolPermission.ASK
     max_bytes: Annotated[int, Field(ge=1_000, le=5_000_000)] = 120_000
@@ -73,7 +76,7 @@ class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, BaseToolSt
             raise FetchError(url, f"took longer than {seconds} s; give a larger timeout, or go on without it") from None
         return await _as_result(response)
 
-    def assess(self, args: WebFetchArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+    def assess(self, args: WebFetchArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
         """Compare the host with the lists; a lasting yes covers the other pages of the domain."""
         host = parse_url(args.url).host
         denied = [glob for name in map(str.lower, self.config.denylist) for glob in (name, f"*.{name}")]

@@ -28,7 +28,7 @@ LARGEST_REPLACED_BYTES = 10 * 1024 * 1024
 
 
 class WriteFileArgs(BaseModel):
-    """What to write; ``overwrite`` allows replacing a file, ``append`` adds to its end (and makes it if there is none)."""
+    """What to write; ``overwrite`` allows replacing a file, ``append`` adds to its end and makes it if need be."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -66,7 +66,7 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, WriteFileConfig, BaseTo
         """Write it in one go: a reader sees the old content or the new."""
         yield await to_thread.run_sync(partial(_write, args, ctx, self.config))
 
-    def assess(self, args: WriteFileArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+    def assess(self, args: WriteFileArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
         """Name the file, written."""
         return Assessment(paths=(PathAccess(path=args.path, write=True),))
 
@@ -83,7 +83,7 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, WriteFileConfig, BaseTo
         return f"{'replaced' if result.file_existed else 'created'} {result.path} ({result.bytes_written} bytes)"
 
     def preview(self, args: WriteFileArgs, workspace: Workspace) -> str:
-        """What would become of a file that exists; fails where that can't be shown."""
+        """Return what would become of a file that exists; fails where that can't be shown."""
         path = workspace.writable(args.path)
         name = workspace.relative(path)
         if not path.exists():
@@ -92,7 +92,7 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, WriteFileConfig, BaseTo
         return diff_of(name, before, before + args.content if args.append else args.content)
 
     def diff(self, result: WriteFileResult) -> str:
-        """What became of a file that existed; nothing of one that may hold secrets."""
+        """Return what became of a file that existed; nothing of one that may hold secrets."""
         return result.diff
 
     def files_changed(self, result: WriteFileResult) -> tuple[str, ...]:
@@ -165,7 +165,8 @@ def _encoded(content: str, name: str, most: int) -> bytes:
         data = content.encode()
     except UnicodeEncodeError as error:
         raise ToolError(
-            f"the content for {name!r} holds half a surrogate pair at character {error.start}; write the character itself"
+            f"the content for {name!r} holds half a surrogate pair at character {error.start}; write the character "
+            "itself"
         ) from error
     if len(data) > most:
         raise ToolError(

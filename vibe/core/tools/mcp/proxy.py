@@ -160,7 +160,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
 
     # --- what a call of it means ---
 
-    def assess(self, args: McpArguments, workspace: Workspace) -> Assessment:  # noqa: ARG002  the shape of every tool
+    def assess(self, args: McpArguments, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
         """Compare the arguments that are text with the lists, as for any tool."""
         texts = (value for value in args.root.values() if isinstance(value, str))
         return Assessment(listed=listed(texts, self.config.allowlist, self.config.denylist))
