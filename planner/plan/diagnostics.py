@@ -11,12 +11,12 @@ VibeError
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from vibe.core.errors import UsageError, VibeError
+from vibe.core.suggestion import closest, did_you_mean
 
 SHOWN_PROBLEMS = 50
 _COMPARISONS = 6_000
@@ -148,8 +148,7 @@ class Suggester:
         if len(candidates) > self._comparisons:
             return otherwise
         self._comparisons -= len(candidates)
-        close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
-        return f"did you mean {close[0]!r}?" if close else otherwise
+        return did_you_mean(closest(name, candidates), otherwise)
 
 
 def quoted(value: object, limit: int = 60) -> str:

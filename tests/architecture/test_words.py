@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.project import ROOT, shown
+from tests.architecture.project import ROOT, shown, source_files
 
 PLAIN = (
     "ipc",
@@ -58,3 +58,9 @@ def test_every_kind_of_docstring_is_looked_at(tmp_path: Path) -> None:
     found = [text for _, text in docstrings(module) if INDIRECT.match(text)]
 
     assert sorted(found) == ["How much.", "What it is.", "Where.", "Whether it is.", "Who it is."]
+
+
+def test_did_you_mean_is_worded_in_one_place() -> None:
+    asking = [shown(path) for path in source_files() if "did you mean {" in path.read_text(encoding="utf-8")]
+
+    assert asking == ["vibe/core/suggestion.py"]

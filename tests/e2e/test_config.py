@@ -61,11 +61,11 @@ def test_set_changes_one_line_and_keeps_the_rest(vibe: VibeCommand) -> None:
         ("planner.max_parallel_steps", "0", "must be at least 1, not 0"),
         ("tools.bash.permission", "sometimes", "'always', 'ask' or 'never'"),
         ("tools.bash.default_timeout", "soon", "default_timeout"),
-        ("activ_model", "local", "unknown setting 'activ_model': did you mean active_model?"),
+        ("activ_model", "local", "unknown setting 'activ_model': did you mean 'active_model'?"),
         ("planner", "{}", "unknown setting 'planner'"),
-        ("api_key", "s", "unknown setting 'api_key': did you mean api_key_env_var of [[providers]]?"),
-        ("providers[mistral].api_key", "s", "did you mean providers[mistral].api_key_env_var?"),
-        ("base_url", "s", "did you mean api_base of [[providers]]?"),
+        ("api_key", "s", "unknown setting 'api_key': did you mean 'providers[NAME].api_key_env_var'?"),
+        ("providers[mistral].api_key", "s", "did you mean 'providers[mistral].api_key_env_var'?"),
+        ("base_url", "s", "did you mean 'providers[NAME].api_base'?"),
     ],
 )
 def test_set_refuses_what_the_loader_would_refuse(vibe: VibeCommand, key: str, value: str, sentence: str) -> None:
@@ -186,7 +186,7 @@ def test_a_table_is_printed_as_show_has_it(vibe: VibeCommand) -> None:
 
     assert table.startswith("planner.")
     assert table in vibe("config", "show").out
-    assert vibe("config", "get", "plannr").err == "vibe: unknown setting 'plannr': did you mean planner?\n"
+    assert vibe("config", "get", "plannr").err == "vibe: unknown setting 'plannr': did you mean 'planner'?\n"
 
 
 def test_a_key_in_the_settings_is_told_where_it_belongs(vibe: VibeCommand) -> None:
@@ -194,4 +194,6 @@ def test_a_key_in_the_settings_is_told_where_it_belongs(vibe: VibeCommand) -> No
 
     ended = vibe("doctor")
 
-    assert "unknown setting providers[0].api_key has no effect, did you mean providers[p].api_key_env_var?" in ended.out
+    assert (
+        "unknown setting providers[0].api_key has no effect, did you mean 'providers[p].api_key_env_var'?" in ended.out
+    )

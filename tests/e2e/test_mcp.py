@@ -132,7 +132,7 @@ def test_a_table_for_a_servers_tool_is_a_table_like_any_other(vibe: VibeCommand)
 
     assert (ended.code, ended.document["denied"]) == (0, [])
     assert len(ended.document["warnings"]) == 1
-    assert "did you mean srv_look" in ended.document["warnings"][0]
+    assert "did you mean 'srv_look'" in ended.document["warnings"][0]
 
 
 def test_servers_that_fail_are_told_and_the_run_goes_on(vibe: VibeCommand) -> None:

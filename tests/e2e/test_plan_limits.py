@@ -37,7 +37,7 @@ def test_a_tool_that_is_none_is_refused_before_anything_runs(
     ended = vibe("plan", "run", write_plan({**MODEL_STEP, field: ["read_file", "serach_replace"]}))
 
     assert ended.code == 2
-    assert f"step 'w': {field} names 'serach_replace', which is no tool; did you mean search_replace" in ended.err
+    assert f"step 'w': {field} names 'serach_replace', which is no tool; did you mean 'search_replace'" in ended.err
     assert vibe.plan_ids() == []
 
 

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, cast
 
 from vibe import __version__
 from vibe.core.errors import UsageError
+from vibe.core.suggestion import closest, did_you_mean
 
 OUTPUTS = ("text", "json", "streaming")
 FEW = 5
@@ -131,9 +132,5 @@ def _with_hint(message: str, options: Sequence[str]) -> str:
 
 def _closest(sentence: str, word: str, known: Sequence[str], *, most: int = 0) -> str:
     """With what was probably meant, else with all that is known if that is no more than ``most``."""
-    import difflib  # noqa: PLC0415  most words are right
-
-    close = difflib.get_close_matches(word, known, n=1)
-    if close:
-        return f"{sentence}: did you mean {close[0]!r}?"
-    return f"{sentence}: choose from {', '.join(known)}" if len(known) <= most else sentence
+    hint = did_you_mean(closest(word, known), f"choose from {', '.join(known)}" if len(known) <= most else "")
+    return f"{sentence}: {hint}" if hint else sentence

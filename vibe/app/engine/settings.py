@@ -18,6 +18,7 @@ from vibe.core.config.paths import CONFIG_FILE, PROJECT_DIRECTORY, VibePaths, fi
 from vibe.core.config.schema import Key, annotation_at, entry_of, leaves, parse_word, section_of, suggestion, written
 from vibe.core.config.writer import ConfigWriter, parse_key
 from vibe.core.errors import ConfigError, UsageError
+from vibe.core.suggestion import did_you_mean
 from vibe.core.tools.errors import ToolConfigError
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.redaction import MASK, redact
@@ -43,7 +44,7 @@ class UnknownSettingError(UsageError):
 
     def __init__(self, key: Key) -> None:
         near = suggestion(key[-1], _section(key[:-1]), key[:-1])
-        hint = f"did you mean {near}?" if near else "`vibe config show` lists them"
+        hint = did_you_mean(near, "`vibe config show` lists them")
         super().__init__(f"unknown setting {written(key)!r}: {hint}")
 
 

@@ -9,6 +9,7 @@ from vibe.cli.command_table import COMMANDS
 from vibe.cli.commands.command_words import WORDS
 from vibe.cli.commands.prompt_words import add_arguments as add_prompt_words
 from vibe.cli.parser import CommandLineError, Parser
+from vibe.core.suggestion import closest, did_you_mean
 
 ASKING = ("-p", "--prompt", "--prompt-file")
 NO_MORE_WORDS = 2
@@ -41,7 +42,7 @@ def parser_of(words: Sequence[str]) -> Parser:
         return parser
     refusal = _refusal(words)
     if refusal:
-        raise CommandLineError(f"{refusal}; a prompt is given with `vibe -p PROMPT`; see `vibe --help`")
+        raise CommandLineError(f"{refusal} (a prompt is given with `vibe -p PROMPT`; see `vibe --help`)")
     add_prompt_words(parser)
     return parser
 
@@ -50,12 +51,10 @@ def _refusal(words: Sequence[str]) -> str | None:
     """Return an error's sentence if the words begin with a single word that is meant as a command and is none."""
     if not words or not re.fullmatch(r"[A-Za-z][A-Za-z-]*", words[0]) or any(word in ASKING for word in words):
         return None
-    import difflib  # noqa: PLC0415  most lines begin with a command or a flag
-
     word = words[0].lower()
-    near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=NEAR)
+    near = closest(word, COMMANDS, cutoff=NEAR)
     if near:
-        return f"unknown command {words[0]!r}: did you mean {near[0]!r}"
+        return f"unknown command {words[0]!r}: {did_you_mean(near)}"
     if word in ELSEWHERE and len([given for given in words if not given.startswith("-")]) <= NO_MORE_WORDS:
         return f"there is no command {words[0]!r}: {ELSEWHERE[word]}"
     return None

@@ -11,10 +11,10 @@ UsageError
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 from vibe.core.errors import ConfigError, UsageError
+from vibe.core.suggestion import closest, did_you_mean
 
 
 class AgentError(UsageError):
@@ -30,8 +30,7 @@ class UnknownAgentError(AgentError):
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        close = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
+        hint = did_you_mean(closest(name, names), f"there are {', '.join(names)}")
         super().__init__(name, f"is unknown: {hint}")
 
 

@@ -16,11 +16,11 @@ from vibe.core.config.foreign_keys import is_foreign
 from vibe.core.config.layers import default_layer, merge, read_layer
 from vibe.core.config.models import ToolTable, VibeConfig
 from vibe.core.config.patterns import NamePatterns
-from vibe.core.config.schema import closest
 from vibe.core.config.toml_source import RawPath, TomlSource, dotted, read_toml
 from vibe.core.config.tool_names import canonical_tool_name
 from vibe.core.config.wording import wording
 from vibe.core.errors import ConfigError
+from vibe.core.suggestion import closest, did_you_mean
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 Word = Annotated[str, Field(min_length=1)]
@@ -140,7 +140,7 @@ def _unknown(name: str, value: Any) -> str:
         return "is no table of an agent file, write its keys at the top level and tools as [tools.<name>]"
     near = closest(name, {**AgentFile.model_fields, **VibeConfig.model_fields})
     known = ", ".join(AgentFile.model_fields)
-    hint = f"did you mean {near}?" if near else f"there are {known} and those of config.toml"
+    hint = did_you_mean(near, f"there are {known} and those of config.toml")
     return f"is no key of an agent file, {hint}"
 
 
@@ -181,5 +181,5 @@ def _misspelled(parsed: AgentFile, source: TomlSource) -> list[ConfigError]:
             near = closest(key, ToolTable.model_fields, cutoff=0.8)
             if near:
                 path = ("tools", name, key)
-                problems.append(ConfigError(source.where(path), dotted(path), f"did you mean {near}?"))
+                problems.append(ConfigError(source.where(path), dotted(path), did_you_mean(near)))
     return problems

@@ -14,9 +14,10 @@ from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, nested
 from vibe.core.config.mcp_models import McpTransport
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, ToolTable, VibeConfig
 from vibe.core.config.patterns import NamePatterns
-from vibe.core.config.schema import TOOLS, Key, closest, written
+from vibe.core.config.schema import TOOLS, Key, written
 from vibe.core.config.wording import shown_value, wording
 from vibe.core.errors import ConfigError
+from vibe.core.suggestion import closest, did_you_mean
 
 STDIO_FIELDS = ("command", "args", "env")
 PATTERN_KEYS = tuple(f"{which}_{kind}" for kind in ("tools", "agents", "skills") for which in ("enabled", "disabled"))
@@ -122,9 +123,7 @@ def _unknown_provider(model: ModelConfig, config: VibeConfig, merged: Layer) -> 
 
 
 def _choice(name: str, known: list[str]) -> str:
-    near = closest(name, known)
-    hint = f"did you mean {near!r}? " if near else ""
-    return f"{hint}(known: {', '.join(known)})"
+    return f"{did_you_mean(closest(name, known))} (known: {', '.join(known)})".lstrip()
 
 
 def _provider_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:

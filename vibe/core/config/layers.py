@@ -14,7 +14,6 @@ from vibe.core.config.paths import absolute
 from vibe.core.config.schema import (
     TOOLS,
     Key,
-    closest,
     entry_of,
     section_of,
     suggestion,
@@ -23,6 +22,7 @@ from vibe.core.config.schema import (
 from vibe.core.config.toml_source import RawPath, dotted
 from vibe.core.config.tool_names import canonical_tool_name
 from vibe.core.errors import ConfigError
+from vibe.core.suggestion import closest, did_you_mean
 
 DEFAULT_ORIGIN = "default"
 OriginOf: TypeAlias = Callable[[RawPath], str]
@@ -151,15 +151,15 @@ class _LayerReader:
             self.layer.foreign.append(foreign_note(where, dotted(raw)))
             return
         near = suggestion(name, section, table)
-        hint = f"did you mean {near}?" if near else "remove it"
+        hint = did_you_mean(near, "remove it")
         self.layer.warnings.append(f"{where}: unknown setting {dotted(raw)} has no effect, {hint}")
 
     def _warn_misspelled(self, table: dict[str, Any], raw: RawPath) -> None:
         for name in table:
-            near = closest(name, ToolTable.model_fields, cutoff=0.8) if name not in ToolTable.model_fields else None
+            near = closest(name, ToolTable.model_fields, cutoff=0.8) if name not in ToolTable.model_fields else []
             if near:
                 path = (*raw, name)
-                self.layer.warnings.append(f"{self._origin_of(path)}: {dotted(path)}: did you mean {near}?")
+                self.layer.warnings.append(f"{self._origin_of(path)}: {dotted(path)}: {did_you_mean(near)}")
 
 
 def default_layer() -> Layer:

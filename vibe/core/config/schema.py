@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import Enum
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 from pydantic import BaseModel
 
 from vibe.core.config.models import Section, VibeConfig
+from vibe.core.suggestion import closest
 
 Key: TypeAlias = tuple[str, ...]
 """A setting: field names, and ``[name]`` for an entry of a list of tables."""
@@ -37,14 +38,6 @@ def entry_of(annotation: Any) -> type[Section] | None:
     return section_of(get_args(annotation)[0]) if get_origin(annotation) is tuple else None
 
 
-def closest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The known name most like ``name``."""
-    import difflib  # noqa: PLC0415  only for a misspelling
-
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
-    return found[0] if found else None
-
-
 def leaves(section: type[BaseModel] = VibeConfig, prefix: Key = ()) -> Iterator[Key]:
     """Every setting that stands alone or in a table; lists of tables and tools are left out."""
     for name, field in section.model_fields.items():
@@ -56,17 +49,17 @@ def leaves(section: type[BaseModel] = VibeConfig, prefix: Key = ()) -> Iterator[
             yield key
 
 
-def suggestion(name: str, section: type[BaseModel], table: Key) -> str | None:
-    """The setting somebody most likely meant by ``name`` in ``table``, written in full."""
+def suggestion(name: str, section: type[BaseModel], table: Key) -> list[str]:
+    """Return the setting most likely meant by ``name`` in ``table``, written in full; empty: none is like it."""
     elsewhere = [written(key) for key in leaves() if key[-1] == name]
     if elsewhere:
-        return elsewhere[0]
+        return elsewhere[:1]
     near = _meant(name, section) or closest(name, section.model_fields)
     if near:
-        return written((*table, near))
+        return [written((*table, near[0]))]
     groups = () if table else ("providers", "models")
     entries = ((group, entry_of(VibeConfig.model_fields[group].annotation)) for group in groups)
-    return next((f"{near} of [[{group}]]" for group, entry in entries if entry and (near := _meant(name, entry))), None)
+    return [f"{group}[NAME].{near}" for group, entry in entries if entry for near in _meant(name, entry)][:1]
 
 
 CALLED_OTHERWISE = {
@@ -78,10 +71,10 @@ CALLED_OTHERWISE = {
 """What other programs call settings of ours."""
 
 
-def _meant(name: str, section: type[BaseModel]) -> str | None:
+def _meant(name: str, section: type[BaseModel]) -> list[str]:
     """The setting of that name, or whose name begins so: who writes ``api_key`` does not mean ``api_base``."""
     wanted = CALLED_OTHERWISE.get(name, name)
-    return next((known for known in section.model_fields if known == wanted or known.startswith(f"{wanted}_")), None)
+    return [known for known in section.model_fields if known == wanted or known.startswith(f"{wanted}_")][:1]
 
 
 def annotation_at(key: Key) -> Any:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from vibe.core.llm.limiter import CallLimiter, LimitedBackend, ProviderLimiter
 from vibe.core.llm.port import ModelBackend
 from vibe.core.llm.pricing import PricedBackend, rates
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
+from vibe.core.suggestion import closest, did_you_mean
 
 CONFIG_FILE = "config.toml"
 STYLE = "openai"
@@ -61,10 +61,10 @@ class ModelCatalog:
         if wanted in by_key:
             return self._with_threshold(by_key[wanted])
         keys = [model.key for model in self._config.models]
-        close = get_close_matches(wanted, list(by_key), n=3, cutoff=0.5)
-        hint = f"did you mean {_quoted(close)}" if close else f"configured are {_quoted(keys) or 'none'}"
+        close = closest(wanted, by_key, most=3, cutoff=0.5)
+        hint = did_you_mean(close, f"configured are {_quoted(keys) or 'none'}")
         where = "active_model" if alias is None else "the model asked for"
-        raise UsageError(f"no model {wanted!r} ({where}): {hint}; models are the [[models]] tables of {CONFIG_FILE}")
+        raise UsageError(f"no model {wanted!r} ({where}): {hint} (models are the [[models]] tables of {CONFIG_FILE})")
 
     def _with_threshold(self, model: ModelConfig) -> ModelConfig:
         """Return the model, with the setting of all models where it has none of its own."""

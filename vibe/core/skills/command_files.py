@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 from vibe.core.errors import UsageError
+from vibe.core.suggestion import closest, did_you_mean
 
 MAX_BYTES = 200_000
 _CALL = re.compile(r"/(?P<name>[A-Za-z0-9][\w:.-]*)(?:\s+(?P<rest>.*))?", re.DOTALL)
@@ -19,10 +19,9 @@ class NoSuchCommandError(UsageError):
     """A prompt begins like a slash command, and there is none of that name."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
-        close = get_close_matches(name, known, n=1)
         listed = f"there are {', '.join(f'/{word}' for word in sorted(known))}" if known else "there are none here"
-        hint = f"did you mean '/{close[0]}'?" if close else listed
-        super().__init__(f"there is no command '/{name}': {hint}; to send it to the model, begin with another word")
+        hint = did_you_mean([f"/{near}" for near in closest(name, known)], listed)
+        super().__init__(f"there is no command '/{name}': {hint} (to send it to the model, begin with another word)")
 
 
 class CommandFileError(UsageError):

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 
 from vibe.core.errors import UsageError
+from vibe.core.suggestion import closest, did_you_mean
 
 SKILL_FILE = "SKILL.md"
 
@@ -50,8 +50,7 @@ class NoSuchSkillError(UsageError):
     """No skill of that name."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
-        close = get_close_matches(name, known, n=2)
-        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are: {', '.join(known) or 'none'}"
+        hint = did_you_mean(closest(name, known, most=2), f"there are: {', '.join(known) or 'none'}")
         super().__init__(f"there is no skill {name!r}; {hint}")
         self.name = name
 

@@ -17,10 +17,10 @@ VibeError
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 from vibe.core.errors import UsageError, VibeError
+from vibe.core.suggestion import closest, did_you_mean
 
 
 class ToolError(VibeError):
@@ -41,8 +41,8 @@ class NoSuchToolError(ToolError):
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         self.name = name
-        self.closest = tuple(get_close_matches(name, known, n=3, cutoff=0.5))
-        hint = f"did you mean {' or '.join(self.closest)}?" if self.closest else f"there are: {', '.join(known)}"
+        self.closest = tuple(closest(name, known, most=3, cutoff=0.5))
+        hint = did_you_mean(self.closest, f"there are: {', '.join(known)}")
         super().__init__(f"there is no tool {name!r}; {hint if known else 'no tools are offered'}")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -15,6 +14,7 @@ from vibe.core.config.models import SandboxMode, VibeConfig
 from vibe.core.config.patterns import NamePatterns
 from vibe.core.config.tool_names import canonical_tool_name, tool_spellings
 from vibe.core.llm.port import ToolSchema
+from vibe.core.suggestion import closest, did_you_mean
 from vibe.core.tools.base import BaseTool, BaseToolConfig, ToolPermission
 from vibe.core.tools.errors import NoSuchToolError, ToolConfigError
 from vibe.core.tools.loading import BUILTIN, Discovery, ToolClass, ToolSources, ToolWarning, discover
@@ -342,13 +342,12 @@ def _warn_unknown_keys(found: Discovery, name: str, table: Mapping[str, Any]) ->
     """A key its tool does not know; a user's own tool may read it all the same, unless it looks misspelled."""
     fields = found.tools[name].config_class().model_fields
     for key in table:
-        close = get_close_matches(key, fields, n=1)
+        close = closest(key, fields)
         if key not in fields and (close or found.origins[name] == BUILTIN):
-            hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(fields)}"
+            hint = did_you_mean(close, f"there are: {', '.join(fields)}")
             found.warn("tool_config", f"[tools.{name}]: {key!r} is unknown and ignored; {hint}")
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    close = get_close_matches(name, names, n=2, cutoff=0.5)
-    return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(names)}"
+    return did_you_mean(closest(name, names, most=2, cutoff=0.5), f"there are: {', '.join(names)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,6 +11,7 @@ from vibe.core.agents.errors import BrokenAgentError
 from vibe.core.agents.profiles import AgentProfile, AgentSafety
 from vibe.core.config.tool_names import TOOL_ALIASES
 from vibe.core.errors import ConfigError
+from vibe.core.suggestion import closest, did_you_mean
 from vibe.core.tools.base import BaseToolConfig, ToolPermission
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.manager import ToolManager
@@ -88,18 +88,16 @@ def _problems(tools: ToolManager, profile: AgentProfile) -> list[ConfigError]:
     known, problems = tools.known(), list[ConfigError]()
     for tool, table in profile.tool_tables.items():
         if tool not in known:
-            near = get_close_matches(tool, [*known, *TOOL_ALIASES], n=1, cutoff=MISSPELLED)
+            near = closest(tool, [*known, *TOOL_ALIASES], cutoff=MISSPELLED)
             if near:
-                problems.append(_problem(profile, (tool,), f"is no tool, did you mean {near[0]!r}?"))
+                problems.append(_problem(profile, (tool,), f"is no tool, {did_you_mean(near)}"))
         elif tool in tools.available:
             problems.extend(_table_problems(tools, profile, tool, table))
     for key, patterns in (("enabled_tools", profile.enabled_tools), ("disabled_tools", profile.disabled_tools)):
         for pattern in patterns:
-            near = get_close_matches(pattern, known, n=1, cutoff=MISSPELLED) if pattern.isidentifier() else []
+            near = closest(pattern, known, cutoff=MISSPELLED) if pattern.isidentifier() else []
             if pattern not in {*known, *TOOL_ALIASES} and near:
-                problems.append(
-                    ConfigError(profile.where(key), key, f"{pattern!r} is no tool, did you mean {near[0]!r}?")
-                )
+                problems.append(ConfigError(profile.where(key), key, f"{pattern!r} is no tool, {did_you_mean(near)}"))
     return problems
 
 
@@ -109,9 +107,9 @@ def _table_problems(
     model = tools.available[tool].config_class()
     problems: list[ConfigError] = []
     for key in table:
-        near = get_close_matches(key, model.model_fields, n=1)
+        near = closest(key, model.model_fields)
         if key not in model.model_fields and near:
-            problems.append(_problem(profile, (tool, key), f"unknown setting of {tool}, did you mean {near[0]!r}?"))
+            problems.append(_problem(profile, (tool, key), f"unknown setting of {tool}, {did_you_mean(near)}"))
     try:
         model.model_validate({**tools.get_tool_config(tool).model_dump(), **table})
     except ValidationError as error:

@@ -80,7 +80,7 @@ def test_the_name_of_the_file_is_the_name_unless_given(tmp_path: Path, write: Ca
     ("text", "sentences"),
     [
         ('[agent]\nname = "x"\nsafety = "safe"', ["~/agents/x.toml:1: agent: is no table", "at the top level"]),
-        ('safety = "safe"\nsafty = "safe"', ["~/agents/x.toml:2: safty: is no key", "did you mean safety?"]),
+        ('safety = "safe"\nsafty = "safe"', ["~/agents/x.toml:2: safty: is no key", "did you mean 'safety'?"]),
         ('safety = "harmless"', ["~/agents/x.toml:1: safety: must be", "'safe', 'neutral'", 'not "harmless"']),
         ('agent_type = "main"', ["agent_type: must be 'agent' or 'subagent'"]),
         ('safety = "safe"\n[tools.bash]\npermission = "sometimes"', ["x.toml:3: tools.bash.permission: must be"]),

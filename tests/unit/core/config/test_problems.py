@@ -224,11 +224,13 @@ class Warned:
 WARNED = {
     "misspelled": Warned(
         user='\nactiv_model = "local"\n',
-        told=(f"{FILE}:2: unknown setting activ_model has no effect, did you mean active_model?",),
+        told=(f"{FILE}:2: unknown setting activ_model has no effect, did you mean 'active_model'?",),
     ),
     "misplaced": Warned(
         user="max_parallel_steps = 3\n",
-        told=(f"{FILE}:1: unknown setting max_parallel_steps has no effect, did you mean planner.max_parallel_steps?",),
+        told=(
+            f"{FILE}:1: unknown setting max_parallel_steps has no effect, did you mean 'planner.max_parallel_steps'?",
+        ),
     ),
     "nothing like it": Warned(
         user="[quux]\nxyzzy = 1\n", told=(f"{FILE}:1: unknown setting quux has no effect, remove it",)
@@ -236,20 +238,20 @@ WARNED = {
     "in a table": Warned(
         user="[planner]\n\nmax_paralel_steps = 3\n",
         told=(
-            f"{FILE}:3: unknown setting planner.max_paralel_steps has no effect, did you mean planner.max_parallel_steps?",
+            f"{FILE}:3: unknown setting planner.max_paralel_steps has no effect, did you mean 'planner.max_parallel_steps'?",
         ),
     ),
     "in an entry": Warned(
         user='[[models]]\nname = "m"\nprovider = "mistral"\ntemprature = 1\nthinking = "high"\n',
-        told=(f"{FILE}:4: unknown setting models[0].temprature has no effect, did you mean models[m].temperature?",),
+        told=(f"{FILE}:4: unknown setting models[0].temprature has no effect, did you mean 'models[m].temperature'?",),
     ),
     "in a tool's table": Warned(
         user='[tools.bash]\npermision = "never"\ntimeout = 3\n',
-        told=(f"{FILE}:2: tools.bash.permision: did you mean permission?",),
+        told=(f"{FILE}:2: tools.bash.permision: did you mean 'permission'?",),
     ),
     "a variable": Warned(
         environ={"VIBE_ACTIV_MODEL": "x"},
-        told=("VIBE_ACTIV_MODEL: unknown setting activ_model has no effect, did you mean active_model?",),
+        told=("VIBE_ACTIV_MODEL: unknown setting activ_model has no effect, did you mean 'active_model'?",),
     ),
 }
 

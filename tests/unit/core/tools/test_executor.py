@@ -168,7 +168,7 @@ async def test_an_unknown_tool_is_answered_with_the_closest_names(tmp_path: Path
     rigged = await rig(tmp_path, *passing_tools(Traffic()))
     batch = await rigged.executor.run_all([call("c", "lok"), call("d", "look", name="d")], rigged.record)
     assert batch.messages[0].status == "error"
-    assert "there is no tool 'lok'; did you mean look" in batch.messages[0].content
+    assert "there is no tool 'lok'; did you mean 'look'" in batch.messages[0].content
     assert batch.messages[1].status == "ok"
 
 

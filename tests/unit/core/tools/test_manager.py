@@ -164,7 +164,7 @@ def test_patterns_are_names_globs_or_regular_expressions(
 @pytest.mark.parametrize("key", ["enabled_tools", "disabled_tools"])
 def test_a_pattern_that_matches_nothing_is_named_with_its_key(tmp_path: Path, key: str) -> None:
     manager = load(tmp_path, **{key: ("read_fiel", "todo", "re:^mcp_")})
-    assert f"{key}: 'read_fiel' matches no tool; did you mean read_file" in messages(manager)
+    assert f"{key}: 'read_fiel' matches no tool; did you mean 'read_file'" in messages(manager)
     assert f"{key}: 're:^mcp_' matches no tool" in messages(manager)
     assert len(manager.warnings) == 2
 
@@ -194,7 +194,7 @@ def test_a_view_has_a_subset_and_leaves_the_original_alone(tmp_path: Path) -> No
 
 def test_a_view_says_which_of_its_patterns_match_nothing(tmp_path: Path) -> None:
     view = load(tmp_path).filtered(["todo", "bsh"], ["nope"])
-    assert messages(view).splitlines()[0] == "allowed_tools: 'bsh' matches no tool; did you mean bash?"
+    assert messages(view).splitlines()[0] == "allowed_tools: 'bsh' matches no tool; did you mean 'bash'?"
     assert len(view.warnings) == 2
 
 
@@ -207,7 +207,7 @@ def test_an_instance_belongs_to_its_view(tmp_path: Path) -> None:
 
 
 def test_an_unknown_tool_is_refused_with_the_closest_names(tmp_path: Path) -> None:
-    with pytest.raises(NoSuchToolError, match="there is no tool 'reed_file'; did you mean read_file"):
+    with pytest.raises(NoSuchToolError, match="there is no tool 'reed_file'; did you mean 'read_file'"):
         load(tmp_path).get("reed_file")
     with pytest.raises(NoSuchToolError, match="there are: bash, todo"):
         load(tmp_path).filtered(["todo", "bash"]).get("zzzzzz")
@@ -231,7 +231,7 @@ def test_a_wrong_setting_is_refused_with_the_allowed_values(tmp_path: Path) -> N
 
 def test_a_table_or_key_that_nothing_reads_is_named(tmp_path: Path) -> None:
     manager = load(tmp_path, tools={"bsh": {}, "bash": {"permision": "always"}})
-    assert "[tools.bsh] belongs to no tool; did you mean bash?" in messages(manager)
+    assert "[tools.bsh] belongs to no tool; did you mean 'bash'?" in messages(manager)
     assert "[tools.bash]: 'permision' is unknown and ignored; did you mean 'permission'?" in messages(manager)
 
 

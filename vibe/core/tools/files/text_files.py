@@ -10,10 +10,10 @@ import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import BinaryIO
 
+from vibe.core.suggestion import closest, did_you_mean
 from vibe.core.system.files import FileDraft, write_all
 from vibe.core.tools.errors import ToolError
 
@@ -305,6 +305,6 @@ def _closest(path: Path) -> str:
     except OSError:
         return "check the path"
     lowered = {name.lower(): name for name in names}
-    close = [lowered[match] for match in get_close_matches(missing.name.lower(), list(lowered), n=3, cutoff=0.5)]
+    close = [lowered[match] for match in closest(missing.name.lower(), lowered, most=3, cutoff=0.5)]
     what = "" if missing == path else f"{missing.name!r} is missing in {missing.parent.name!r}, "
-    return f"{what}did you mean {' or '.join(map(repr, close))}?" if close else f"{what}check the path"
+    return what + did_you_mean(close, "check the path")
