@@ -167,3 +167,17 @@ async def test_a_session_of_its_own_outlives_nothing(cell: Cell, line: str) -> N
     ended = await cell.run(f"{line.format(sleeper)} until pgrep -f '^{sleeper}'; do :; done")
     assert ended.exit_code == 0
     assert _running(mark.encode()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+async def test_root_does_not_write_the_files_of_another_and_is_told_what_to_do(cell: Cell) -> None:
+    for path in (cell.root / "theirs", cell.root / "secret"):
+        path.write_text("theirs")
+        path.chmod(0o600 if path.name == "secret" else 0o644)
+        os.chown(path, 12345, 12345)
+    os.chown(cell.root, 12345, 12345)
+    ended = await cell.run("echo mine > theirs || cat secret || chown 0 theirs || touch new")
+    assert ended.exit_code
+    assert "setpriv --reuid=12345" in ended.stderr
+    assert (cell.root / "theirs").read_text() == "theirs"
+    assert [path.name for path in cell.root.iterdir() if path.name == "new"] == []

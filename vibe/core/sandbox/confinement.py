@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -171,7 +172,8 @@ class Confinement:
         chosen = self._choice
         if chosen is None or chosen.sandbox is None or place.read_only:
             return ""
-        return refusal_note(output, exit_code, chosen.sandbox.name, place.network or self._config.network)
+        network = place.network or self._config.network
+        return refusal_note(output, exit_code, chosen.sandbox.name, network, _other_owner(place.roots[0]))
 
     def _reading(self, place: Place) -> SandboxPolicy:
         """Return what a command there may do that only reads.
@@ -272,6 +274,14 @@ def remove_abandoned_placeholders(root: Path) -> None:
 def _repositories_of(root: Path) -> tuple[Path, ...]:
     """The folder of the repository at ``root``, or of the one that it is a worktree of."""
     return (root / ".git",) if (root / ".git").is_dir() else _repository_of_worktree(root)
+
+
+def _other_owner(root: Path) -> int | None:
+    """The user a folder is of, where root looks at one of another user's: no capability is left to it inside."""
+    with suppress(OSError):
+        owner = root.stat().st_uid
+        return owner if os.geteuid() == 0 and owner != 0 else None
+    return None
 
 
 def _expanded(path: str) -> Path:

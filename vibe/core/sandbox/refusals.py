@@ -34,14 +34,24 @@ SECRETS = "keys and credentials can't be read; a file named in [sandbox] readabl
 NETWORK = 'only localhost can be reached; [sandbox] network = "on" in config.toml would open the network'
 
 
-def refusal_note(output: str, exit_code: int, name: str, network: Network) -> str:
+def others_files(owner: int) -> str:
+    """Say that root has no power over the files of ``owner`` there, and what to do."""
+    return (
+        f"the workspace is of user {owner}, and inside not even root writes what is another user's; started as that user "
+        f"(as with `setpriv --reuid={owner} --regid={owner} --clear-groups`, or `--user {owner}` of a container) vibe could"
+    )
+
+
+def refusal_note(output: str, exit_code: int, name: str, network: Network, owner: int | None = None) -> str:
     """Return what to tell about a command that was confined by the sandbox ``name``.
 
-    Empty if nothing points to a refusal.
+    Empty if nothing points to a refusal. ``owner`` is the user whose files the workspace holds, where that is not who runs it.
     """
     reasons: list[str] = []
     if READ_ONLY.search(output):
         reasons.append(FILES)
+    elif exit_code and NOT_PERMITTED.search(output) and owner is not None:
+        reasons += [others_files(owner), SECRETS]
     elif exit_code and NOT_PERMITTED.search(output):
         reasons += [FILES, SECRETS]
     if network is not Network.ON and UNREACHABLE.search(output):

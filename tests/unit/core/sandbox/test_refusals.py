@@ -35,3 +35,9 @@ def test_what_only_holds_the_letters_of_an_error_code_is_none(output: str, exit_
 )
 def test_a_refusal_names_the_setting(output: str, named: str) -> None:
     assert named in refusal_note(output, 1, "box", Network.LOOPBACK)
+
+
+def test_root_is_told_why_it_does_not_write_the_files_of_another() -> None:
+    note = refusal_note("sh: x: Permission denied", 1, "box", Network.LOOPBACK, owner=1000)
+    assert "the workspace is of user 1000" in note
+    assert "`setpriv --reuid=1000" in note
