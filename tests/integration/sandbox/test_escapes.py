@@ -97,3 +97,59 @@ def test_secrets_in_a_folder_that_may_be_written_stay_out_of_reach(backend: str,
     }
     assert kept == dict.fromkeys(["home/.vibe/config.toml", "home/.ssh/id", "home/.netrc"], "SECRET")
     assert result.outputs[-1] == "mine\n"
+
+
+DATAGRAMS = (
+    "import os, socket\ns = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind('/mnt/home/log')\n"
+    "a = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); a.bind('\\0log')\n"
+    "if os.fork(): os._exit(0)\nos.setsid(); os.close(1); os.close(2)\n"
+    "import select\n"
+    "while True:\n for one in select.select([s, a], [], [])[0]: open('/mnt/got', 'ab').write(one.recv(99))"
+)
+SEND = (
+    "import socket\nfor kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):\n for to in ('/mnt/home/log', '\\0log'):\n"
+    "  try: socket.socketpair(socket.AF_UNIX, kind)[0].sendto(b'REACHED', to); print('REACHED', kind, to)\n"
+    "  except OSError as error: print(error)"
+)
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
+def test_half_of_a_pair_of_sockets_reaches_nobody_else(backend: str) -> None:
+    before = f"python3 -I -c {shlex.quote(DATAGRAMS)} </dev/null"
+    lines = [
+        f"python3 -I -c {shlex.quote(SEND)}",
+        "python3 -I -c 'import socket; a, b = socket.socketpair(); a.send(b\"fine\"); print(b.recv(9))'",
+    ]
+    result = tried(backend, "user", lines, before=before)
+    assert "REACHED" not in result.outputs[0]
+    assert "got" not in result.files
+    assert result.outputs[1] == "b'fine'\n"
+
+
+OTHERS = (
+    (  # the numbers of x86_64's second set: a socket, and ptrace
+        "python3 -I -c 'import ctypes; c = ctypes.CDLL(None, use_errno=True); "
+        'print("REACHED" if c.syscall(0x40000029, 1, 1, 0) >= 0 or c.syscall(0x40000209, 0, 0, 0, 0) >= 0 else "")\''
+    ),
+    "for p in $(pgrep -x sleep); do kill -9 $p && echo REACHED; done",
+    "for p in /proc/[0-9]*; do n=${p#/proc/}; [ $n = $$ ] || { grep -qz MARKED=1 $p/environ && cat $p/environ; }; done; :",
+    (
+        "for p in $(pgrep -x sleep); do echo x > /proc/$p/root/mnt/outside; echo x > /proc/$p/cwd/../outside; "
+        "echo x > /proc/$p/mem; echo 1 > /proc/$p/oom_score_adj && echo REACHED; cat /proc/$p/maps && echo REACHED; done"
+    ),
+    "ls -l /proc/self/fd | grep -v -e pipe -e /dev/null -e /proc -e '/tmp/' -e total -e socket",
+    "ln ../outside hard && echo changed > hard; ln -s ../outside soft && echo changed > soft; mv ../outside here",
+    "echo changed > given; rm -f given; mv -f sub ../moved; ls ../moved",
+    'python3 -I -c \'import fcntl, termios; [fcntl.ioctl(0, termios.TIOCSTI, b) for b in [b"x"]]; print("REACHED")\'',
+)
+
+
+@pytest.mark.parametrize("who", ["root", "user"])
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
+def test_others_and_what_is_theirs_are_out_of_reach(backend: str, who: str) -> None:
+    before = "mkdir sub; MARKED=1 setsid sleep 600 </dev/null >/dev/null 2>&1 & sleep 0"
+    result = tried(backend, who, OTHERS, before=before)
+    assert "REACHED" not in "".join(result.outputs)
+    assert "MARKED=1" not in result.outputs[2]
+    assert result.files["outside"] == "as it was"
+    assert "moved" not in result.files

@@ -39,12 +39,16 @@ DEVICES = ("null", "zero", "full", "random", "urandom")
 """No terminal: those of the user would be among them."""
 SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNALS = 1, 2
 
-# Architecture, then the numbers of socket, ptrace, io_uring_setup, process_vm_readv, process_vm_writev, bpf, keyctl.
+# Architecture, then the numbers of socket, socketpair, and of ptrace, io_uring_setup, process_vm_readv, process_vm_writev,
+# bpf, keyctl.
 ARCHITECTURES = {
-    "x86_64": (0xC000003E, 41, (101, 425, 310, 311, 321, 250)),
-    "aarch64": (0xC00000B7, 198, (117, 425, 270, 271, 280, 219)),
+    "x86_64": (0xC000003E, 41, 53, (101, 425, 310, 311, 321, 250)),
+    "aarch64": (0xC00000B7, 198, 199, (117, 425, 270, 271, 280, 219)),
 }
-LD_WORD, JUMP_EQUAL, RETURN = 0x20, 0x15, 0x06
+OTHER_NUMBERS = 0x40000000
+"""From here on x86_64 has a second set of numbers, for the same calls."""
+STREAM, SEQPACKET, KIND_OF_SOCKET = 1, 5, 0xF
+LD_WORD, JUMP_EQUAL, JUMP_FROM, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 ALLOW, REFUSE, KILL = 0x7FFF0000, 0x00050000, 0x80000000
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -109,15 +113,22 @@ def restrict_files(policy: dict[str, list[str]]) -> None:
 
 
 def restrict_calls(*, inet: bool) -> None:
-    """Refuse sockets that reach others (Unix ones, and ``inet`` unless allowed) and ways into other processes."""
+    """Refuse sockets by which to reach others (Unix ones, and ``inet`` unless allowed) and ways into other processes.
+
+    Of pairs of Unix sockets those that stay a pair are allowed: others can send to whom they name.
+    """
     machine = ARCHITECTURES.get(os.uname().machine)
     if machine is None:
         raise OSError(errno.ENOSYS, f"no list of system calls for {os.uname().machine}")
-    architecture, socket_call, refused = machine
+    architecture, socket_call, pair_call, refused = machine
     families = [AF_UNIX, *(() if inet else (AF_INET, AF_INET6)), AF_PACKET, AF_VSOCK]
     code = [(LD_WORD, 0, 0, 4), (JUMP_EQUAL, 1, 0, architecture), (RETURN, 0, 0, KILL), (LD_WORD, 0, 0, 0)]
+    code += [(JUMP_FROM, 0, 1, OTHER_NUMBERS), (RETURN, 0, 0, REFUSE | errno.ENOSYS)]
     for number in refused:
         code += [(JUMP_EQUAL, 0, 1, number), (RETURN, 0, 0, REFUSE | errno.EPERM)]
+    code += [(JUMP_EQUAL, 0, 6, pair_call), (LD_WORD, 0, 0, 24), (AND, 0, 0, KIND_OF_SOCKET)]
+    code += [(JUMP_EQUAL, 1, 0, STREAM), (JUMP_EQUAL, 0, 1, SEQPACKET), (RETURN, 0, 0, ALLOW)]
+    code.append((RETURN, 0, 0, REFUSE | errno.EACCES))
     code += [(JUMP_EQUAL, 1, 0, socket_call), (RETURN, 0, 0, ALLOW), (LD_WORD, 0, 0, 16)]
     for family in families:
         code += [(JUMP_EQUAL, 0, 1, family), (RETURN, 0, 0, REFUSE | errno.EACCES)]
