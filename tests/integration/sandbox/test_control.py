@@ -82,6 +82,27 @@ async def test_what_decides_what_runs_later_stays_as_it_is(repository: Cell) -> 
         assert changes(before, settings(repository.root)) == {}, line
 
 
+async def test_a_worktree_has_its_own_copy_of_what_the_settings_name(repository: Cell) -> None:
+    run_plain("git -C ../linked merge -q HEAD $(git rev-parse HEAD)", repository.root, repository.environ)
+    repository.folder = repository.base / "linked"
+    await repository.run(
+        "echo evil > tools/clean; mv tools t; mkdir tools; echo evil > tools/clean; echo fine > tools/other"
+    )
+    assert (repository.folder / "tools" / "clean").read_text() == "cat\n"
+
+
+async def test_what_the_users_own_settings_name_is_no_commands_to_change(cell: Cell) -> None:
+    run_plain("git init -q .; mkdir .shared conf; echo '[core]' > conf/git", cell.root, cell.environ)
+    (cell.base / "home" / ".gitconfig").write_text("[core]\n\thooksPath = .shared\n")
+    (cell.base / "home" / ".config" / "git").mkdir(parents=True)
+    (cell.base / "home" / ".config" / "git" / "config").symlink_to(cell.root / "conf" / "git")
+    await cell.run(
+        "echo evil > .shared/pre-commit; mv .shared s; mkdir .shared; echo evil > .shared/pre-commit; echo evil > conf/git"
+    )
+    assert [*(cell.root / ".shared").iterdir()] == []
+    assert (cell.root / "conf" / "git").read_text() == "[core]\n"
+
+
 async def test_in_bubblewrap_it_is_so_while_the_command_runs(repository: Cell) -> None:
     if repository.backend == "landlock":
         pytest.skip("Landlock takes no file out of a folder that may be written: put back at the end")

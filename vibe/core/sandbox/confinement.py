@@ -18,6 +18,7 @@ from vibe.core.sandbox.control import (
     fillable_of_repository,
     inner_repositories,
     of_repository,
+    settings_of_user,
 )
 from vibe.core.sandbox.kept import Kept
 from vibe.core.sandbox.placeholders import Placeholders, remove_abandoned
@@ -85,6 +86,7 @@ class Confinement:
         self._environ = environ
         self._vibe_home = vibe_home
         self._backends = backends
+        self._settings = settings_of_user(environ)
         self._lock = threading.Lock()
         self._choice: SandboxChoice | None = None
         self._temp: Path | None = None
@@ -209,7 +211,7 @@ class Confinement:
         for root in place.roots:
             if (root / ".git").is_dir():
                 (root / ".git" / "hooks").mkdir(exist_ok=True)
-        frozen = [path for root in place.roots for path in control_paths(root, self._inner_of(root))]
+        frozen = [path for root in place.roots for path in control_paths(root, self._inner_of(root), self._settings)]
         frozen += [path for folder in repositories for path in of_repository(folder)]
         readable = (*self.readable, self._vibe_home / "skills", *place.readable)
         temp = self._temporary()
@@ -238,7 +240,7 @@ class Confinement:
             return Guard()
         found: list[tuple[Path, list[Path], list[Path]]] = []
         for root in place.roots:
-            found.append((root, [*control_paths(root, self._inner_of(root))], fillable(root)))
+            found.append((root, [*control_paths(root, self._inner_of(root), self._settings)], fillable(root)))
             for folder in _repositories_of(root):
                 found.append((folder, [*of_repository(folder)], fillable_of_repository(folder)))
         placeholders = Placeholders(path for _, _, paths in found for path in paths) if sandbox.freezes else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -50,12 +50,23 @@ def inner_repositories(root: Path) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def control_paths(root: Path, inner: Iterable[Path] = ()) -> Iterator[Path]:
+def settings_of_user(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The files of git's settings that count in all repositories, there or not."""
+    home = Path(environ.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111  as in secrets
+    named = [environ[name] for name in ("GIT_CONFIG_GLOBAL",) if environ.get(name)]
+    folder = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    return (*map(Path, named), home / ".gitconfig", folder / "git" / "config")
+
+
+def control_paths(root: Path, inner: Iterable[Path] = (), settings: Iterable[Path] = ()) -> Iterator[Path]:
     """All of it at ``root``, whether it is there or not, and that of the repositories ``inner``.
 
-    Reads the file system.
+    Reads the file system. ``settings`` are the user's own of git: hooks that they name by a name are those of any repository.
     """
     yield from (root / name for name in (*FOLDERS, *FILES))
+    for file in settings:
+        yield Path(os.path.realpath(file))
+        yield from _named(file, [root])
     for link in (root / ".git", *inner):
         if link.is_file():
             yield link

@@ -23,9 +23,9 @@ LAUNCHER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_launch.py
 interpreter for each (see ``starter_program``)."""
 PROBE_SECONDS = 10
 LIMITS = (
-    "the modes of files outside can be changed, Unix sockets and terminals can't be opened, and what decides what runs "
-    "later (settings and hooks of git, settings and tools of vibe) can be changed while a command runs and is put back "
-    "once it has ended, so run neither git nor vibe there meanwhile"
+    "the modes of files outside can be changed, memory that your programs share is shared with it, Unix sockets and "
+    "terminals can't be opened, and what decides what runs later (settings and hooks of git, settings and tools of vibe) "
+    "can be changed while a command runs and is put back once it has ended, so run neither git nor vibe there meanwhile"
 )
 BEFORE = (
     (3, "files outside that you may write can be emptied (a kernel from 6.2 on prevents that)"),
