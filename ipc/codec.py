@@ -88,7 +88,7 @@ _request_decoder = msgspec.json.Decoder(ReplayRequest)
 _header_decoder = msgspec.json.Decoder(ReplayHeader)
 
 
-class Record:
+class EventRecord:
     """One event as a subscriber gets it: ``seq`` and ``body`` as published, the rest read from it when asked for."""
 
     __slots__ = ("_event", "_topic", "body", "seq", "source")

@@ -20,8 +20,8 @@ from msgspec import structs
 
 from ipc._nng import BUFFERED_MESSAGES, ReqSocket, SubSocket
 from ipc.codec import (
+    EventRecord,
     Heartbeat,
-    Record,
     ReplayHeader,
     ReplayRequest,
     decode_answer,
@@ -93,7 +93,7 @@ class Subscription:
         self._token = token
         self._next: int | None = None if after == "now" else after + 1
         self._head = 0
-        self._ready: deque[Record] = deque()
+        self._ready: deque[EventRecord] = deque()
         self._journal: Path | None = None
         self._buffered = buffered
         self._live: SubSocket | None = None
@@ -116,7 +116,7 @@ class Subscription:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Record:
+    async def __anext__(self) -> EventRecord:
         while not self._ready:
             if self.ended is not None:
                 raise StopAsyncIteration
@@ -209,7 +209,7 @@ class Subscription:
     def _deliver(self, seq: int, body: bytes, topic: str | None = None) -> None:
         self._next = seq + 1
         self._head = max(self._head, seq)
-        record = Record(seq, self.source or "", body, topic)
+        record = EventRecord(seq, self.source or "", body, topic)
         if not self._topics or record.topic.startswith(self._topics):
             self._ready.append(record)
 

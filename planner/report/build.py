@@ -17,9 +17,9 @@ from planner.report.model import (
     OtherSpending,
     PlanReport,
     RemovedStepReport,
+    ReportedUsage,
     RevisionReport,
     SpanReport,
-    Spent,
     StepReportLine,
 )
 from planner.state.decisions import plan_decision
@@ -34,7 +34,7 @@ from vibe.core.outcome import Outcome
 INTERRUPTED = "interrupted"
 CUT_OFF = "its process ended while it ran; a resume continues it"
 OPEN = "open"
-NOTHING_SPENT = Spent()
+NOTHING_SPENT = ReportedUsage()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +189,7 @@ class _Builder:
             return None
         return (state.outcome or outcome_of(state, state.status, state.reason)).value
 
-    def _limits(self, spent: Spent) -> Iterator[LimitReport]:
+    def _limits(self, spent: ReportedUsage) -> Iterator[LimitReport]:
         budget = self._from.plan.budget
         if budget is None:
             return
@@ -273,9 +273,9 @@ def _files_changed(step: StepState) -> tuple[str, ...]:
     return tuple(sorted(files))
 
 
-def _spent(spending: Spending) -> Spent:
+def _spent(spending: Spending) -> ReportedUsage:
     usage = spending.usage
-    return Spent(
+    return ReportedUsage(
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         cached_tokens=usage.cached_tokens,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from planner.plan.icons import paused_text
-from planner.report.model import DeniedReport, LimitReport, PlanReport, Spent, StepReportLine
+from planner.report.model import DeniedReport, LimitReport, PlanReport, ReportedUsage, StepReportLine
 
 OUTPUT_CHARACTERS = 20_000
 """Of a step's output or summary: what a person reads; the plan's folder has it all."""
@@ -38,7 +38,7 @@ def money(cost_usd: float | None) -> str:
     return "price unknown" if cost_usd is None else f"${cost_usd:,.4f}"
 
 
-def spending(spent: Spent) -> str:
+def spending(spent: ReportedUsage) -> str:
     """Tokens, calls and price; blank where no model was called."""
     if not spent.calls:
         return ""

@@ -9,7 +9,7 @@ from msgspec import Struct
 REPORT_VERSION = 1
 
 
-class Spent(Struct, frozen=True, kw_only=True):
+class ReportedUsage(Struct, frozen=True, kw_only=True):
     """Tokens and model calls; ``cost_usd`` None: unknown."""
 
     prompt_tokens: int = 0
@@ -34,7 +34,7 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     duration_s: float | None = None
     ended_at: float | None = None
     turns: int = 0
-    spent: Spent
+    spent: ReportedUsage
 
 
 class SpanReport(Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class StepReportLine(Struct, frozen=True, kw_only=True):
     attempts: tuple[AttemptReport, ...] = ()
     spans: tuple[SpanReport, ...] = ()
     duration_s: float | None = None
-    spent: Spent
+    spent: ReportedUsage
     budget_tokens: int | None = None
     budget_used: int | None = None
     summary: str = ""
@@ -140,7 +140,7 @@ class OtherSpending(Struct, frozen=True, kw_only=True):
     what: str
     step_id: str
     attempts: int
-    spent: Spent
+    spent: ReportedUsage
 
 
 class LimitReport(Struct, frozen=True, kw_only=True):
@@ -178,7 +178,7 @@ class PlanReport(Struct, frozen=True, kw_only=True, tag="plan_report", tag_field
     active_seconds: float
     breaks: tuple[float, ...]
     counts: dict[str, int]
-    spent: Spent
+    spent: ReportedUsage
     limits: tuple[LimitReport, ...]
     steps: tuple[StepReportLine, ...]
     decisions: tuple[DecisionReport, ...]

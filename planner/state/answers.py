@@ -9,7 +9,7 @@ from planner.plan.model import PlanStatus, StepStatus
 from planner.state import commands as c
 from planner.state.changes import OPEN_STATUSES, TooLateError
 from planner.state.commands import Decided, Refusal
-from planner.state.decisions import Choice, check_selections, plan_decision
+from planner.state.decisions import StepChoice, check_selections, plan_decision
 from planner.state.facts import decision_taken, is_over, plan_paused, plan_stopping, stamped, step_moved
 from planner.state.outcome import DECISION_REASON
 from planner.state.schedule import schedule_of
@@ -65,10 +65,10 @@ def _open_decision(state: State, decision_id: str) -> e.PlanDecisionEvent:
 
 def choice_followed(state: State, step: StepState, chosen: str, at: float) -> tuple[e.Fact, ...]:
     """What a choice about an attempt makes of its step, beside what the decision itself does."""
-    if chosen == Choice.SKIP:
+    if chosen == StepChoice.SKIP:
         why = (WAIVED_REASON, step.detail or step.reason or "")
         return (step_moved(state, step.outline.id, StepStatus.SKIPPED, at, why),)
-    if chosen == Choice.STOP:
+    if chosen == StepChoice.STOP:
         return (step_moved(state, step.outline.id, StepStatus.FAILED, at, (step.reason, step.detail)),)
     return ()
 

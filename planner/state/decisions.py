@@ -15,7 +15,7 @@ FAILED_KIND = "failed"
 INTERRUPTED_KIND = "interrupted"
 
 
-class Choice(StrEnum):
+class StepChoice(StrEnum):
     """What can be chosen for a step."""
 
     RETRY = "retry"
@@ -34,10 +34,10 @@ def interrupted_id(step_id: str, attempt: int) -> str:
     return f"{INTERRUPTED_KIND}:{step_id}:{attempt}"
 
 
-def choices_of(kind: str) -> tuple[Choice, ...]:
+def choices_of(kind: str) -> tuple[StepChoice, ...]:
     """What can be chosen about an attempt that ended so."""
-    first = Choice.AGAIN if kind == INTERRUPTED_KIND else Choice.RETRY
-    return first, Choice.SKIP, Choice.STOP
+    first = StepChoice.AGAIN if kind == INTERRUPTED_KIND else StepChoice.RETRY
+    return first, StepChoice.SKIP, StepChoice.STOP
 
 
 def plan_decision(decision: Decision) -> PlanDecisionEvent:
@@ -112,8 +112,8 @@ def as_decision(event: PlanDecisionEvent) -> Decision:
 
 
 _LABELS = {
-    Choice.RETRY: "Retry it from its beginning",
-    Choice.AGAIN: "Continue: what was cut off may be done a second time",
-    Choice.SKIP: "Skip it: its dependents run without it",
-    Choice.STOP: "Mark it failed and skip its dependents",
+    StepChoice.RETRY: "Retry it from its beginning",
+    StepChoice.AGAIN: "Continue: what was cut off may be done a second time",
+    StepChoice.SKIP: "Skip it: its dependents run without it",
+    StepChoice.STOP: "Mark it failed and skip its dependents",
 }

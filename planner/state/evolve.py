@@ -12,7 +12,7 @@ import msgspec
 from ipc import events as e
 from planner.plan.model import PlanStatus, StepStatus
 from planner.plan.step_limits import is_exhausted
-from planner.state.decisions import Choice, failed_id, interrupted_id
+from planner.state.decisions import StepChoice, failed_id, interrupted_id
 from planner.state.state import (
     CUT,
     FINAL,
@@ -268,9 +268,9 @@ def _decision(state: State, fact: e.PlanDecisionEvent) -> None:
     state.decisions[fact.decision_id] = fact
     if step is not None and step.attempt == fact.attempt:
         step.asked = None
-        if Choice.RETRY in fact.selections:
+        if StepChoice.RETRY in fact.selections:
             step.attempt, step.left = step.attempt + 1, None
-        elif Choice.AGAIN in fact.selections:
+        elif StepChoice.AGAIN in fact.selections:
             step.left = Left.STOPPED
     if state.schedule is not None:
         state.schedule.decided(state, fact)

@@ -21,7 +21,7 @@ COMPLETED = "completed"
 """What an edge wants of its dependency if it says nothing else."""
 
 
-class Verdict(Enum):
+class StepReadiness(Enum):
     """What is to become of a step that has not run yet."""
 
     WAIT = "wait"
@@ -77,16 +77,16 @@ class Readiness:
         for decision_id, selections in decisions.items():
             self.decide(decision_id, selections)
 
-    def verdict(self, step_id: str) -> Verdict:
+    def verdict(self, step_id: str) -> StepReadiness:
         """What is to become of the step, as things stand."""
         gate = self._gates[step_id]
         if gate.never:
-            return Verdict.SKIP
+            return StepReadiness.SKIP
         if gate.waiting or gate.stranded:
-            return Verdict.WAIT
+            return StepReadiness.WAIT
         if gate.depends and not gate.live:
-            return Verdict.SKIP
-        return Verdict.ASK if gate.undecided else Verdict.RUN
+            return StepReadiness.SKIP
+        return StepReadiness.ASK if gate.undecided else StepReadiness.RUN
 
     def why_skipped(self, step_id: str) -> str:
         """Why the verdict on a step is to skip it, for people."""

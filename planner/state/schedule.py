@@ -13,7 +13,7 @@ from ipc.events import PlanDecisionEvent, StepOutline
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, Step, StepStatus
 from planner.plan.write_claims import claim_of
-from planner.state.readiness import Readiness, Verdict
+from planner.state.readiness import Readiness, StepReadiness
 from planner.state.ready_queue import ReadyQueue
 from planner.state.state import FINAL, TOLD, Left, State, StepState, at_rest
 
@@ -66,7 +66,7 @@ class Schedule:
             for step_id in self.order
             if not self._is_settled(state, step_id)
             and state.steps[step_id].status is not StepStatus.BLOCKED
-            and self.readiness.verdict(step_id) is Verdict.WAIT
+            and self.readiness.verdict(step_id) is StepReadiness.WAIT
         )
 
     def again(self, state: State, loaded: LoadedPlan) -> Schedule:
@@ -130,11 +130,11 @@ class Schedule:
             if self._is_settled(state, step_id):
                 continue
             verdict = self.readiness.verdict(step_id)
-            if verdict is Verdict.RUN:
+            if verdict is StepReadiness.RUN:
                 self._enqueue(state, step_id)
-            elif verdict is Verdict.SKIP:
+            elif verdict is StepReadiness.SKIP:
                 self.to_skip[step_id] = None
-            elif verdict is Verdict.ASK and not self._is_asked(state, step_id):
+            elif verdict is StepReadiness.ASK and not self._is_asked(state, step_id):
                 self.to_ask[step_id] = None
 
     def _is_settled(self, state: State, step_id: str) -> bool:

@@ -18,7 +18,7 @@ from planner.state.evolve import FactInvalidError, fold
 from planner.state.state import State
 from planner.store.errors import AmbiguousPlanError, BrokenPlanError, UnknownPlanError
 from planner.store.journal import JournalContent, read_journal
-from planner.store.records import RunSettings, Snapshot
+from planner.store.records import PlanSnapshot, RunSettings
 from vibe.core.system.locks import holder_of, is_alive
 
 SOURCE_FILE = "plan.json"
@@ -33,7 +33,7 @@ LATEST = "latest"
 
 _STEP_ID = re.compile(r"[a-z0-9_:-]{1,99}")
 
-_snapshot_decoder = msgspec.json.Decoder(Snapshot)
+_snapshot_decoder = msgspec.json.Decoder(PlanSnapshot)
 
 
 def plans_folder(home: Path) -> Path:
@@ -127,7 +127,7 @@ class PlanFolder:
         except FactInvalidError as error:
             raise BrokenPlanError(str(self.path / JOURNAL_FILE), str(error)) from error
 
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self) -> PlanSnapshot | None:
         """The latest snapshot, or None where there is none that can be read: it is a convenience, never the truth."""
         try:
             return _snapshot_decoder.decode(_read(self.path / SNAPSHOT_FILE))
@@ -173,9 +173,9 @@ class PlanFolder:
             holder=holder,
         )
 
-    def _snapshot_from_journal(self, settings: RunSettings) -> Snapshot:
+    def _snapshot_from_journal(self, settings: RunSettings) -> PlanSnapshot:
         state = self.state()
-        return Snapshot(
+        return PlanSnapshot(
             plan_id=self.plan_id,
             status=state.status,
             reason=state.reason,

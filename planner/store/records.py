@@ -13,7 +13,7 @@ from planner.plan.model import PlanStatus, Slug
 SETTINGS_VERSION = 1
 
 
-class Approvals(StrEnum):
+class ApprovalSetting(StrEnum):
     """What a run may do without asking."""
 
     ASK = "ask"
@@ -42,7 +42,7 @@ class RunSettings(BaseModel):
     sample: bool = False
     script: str | None = None
     model: str | None = None
-    approvals: Approvals = Approvals.ASK
+    approvals: ApprovalSetting = ApprovalSetting.ASK
     max_parallel: Annotated[int, Field(ge=1)] = 4
     decisions: dict[Slug, tuple[Slug, ...]] = {}
     fail_fast: bool = False
@@ -58,7 +58,7 @@ class RunSettings(BaseModel):
     origin: str = ""
 
 
-class Snapshot(Struct, frozen=True, kw_only=True):
+class PlanSnapshot(Struct, frozen=True, kw_only=True):
     """Where a plan stands, to be read fast (``state.json``); the journal is the truth. ``updated``: unix seconds."""
 
     plan_id: str

@@ -43,7 +43,7 @@ from planner.store.folder import (
 )
 from planner.store.journal import PlanJournal, SyncPolicy, read_journal
 from planner.store.lock import lock_plan
-from planner.store.records import RunSettings, Snapshot
+from planner.store.records import PlanSnapshot, RunSettings
 from subagents.executor import StepResult
 from subagents.step.tamper_guard import RECORD_FILES
 from vibe.core.outcome import Outcome
@@ -346,7 +346,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         Raises:
             StoreWriteError: the disk is full or refuses.
         """
-        snapshot = Snapshot(
+        snapshot = PlanSnapshot(
             plan_id=self.plan_id,
             status=state.status,
             counts=state.counted(),

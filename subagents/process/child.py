@@ -17,7 +17,7 @@ from subagents.executor import StepTask
 from subagents.process.protocol import (
     Announced,
     Asked,
-    CancelAttempt,
+    CancelNow,
     ClaimsBeside,
     Ended,
     FromStep,
@@ -167,7 +167,7 @@ class StepLink:
                         waiting.answered.set()
                 case StopAtTurnEnd():
                     self.requested = True
-                case CancelAttempt():
+                case CancelNow():
                     return True
                 case _:
                     pass

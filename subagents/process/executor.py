@@ -21,7 +21,7 @@ from subagents.process.child_process import ProcessStartError, StepProcess, Step
 from subagents.process.event_closer import EventCloser
 from subagents.process.parent import StepServer
 from subagents.process.pool import ProcessPool
-from subagents.process.protocol import Begin, CancelAttempt, LinkError, MismatchError, StopAtTurnEnd
+from subagents.process.protocol import Begin, CancelNow, LinkError, MismatchError, StopAtTurnEnd
 from subagents.step.tamper_guard import RunClaims
 from subagents.step.usage_recovery import attempt_spending
 from vibe.core.outcome import Outcome
@@ -166,7 +166,7 @@ class _Attempt:
     async def _let_leave(self) -> None:
         """Hear its last words after a call to leave."""
         try:
-            await self.server.send(CancelAttempt())
+            await self.server.send(CancelNow())
             await self.server.serve(leaving=True)
             self._hung_up = True
         except LinkError as error:

@@ -233,11 +233,11 @@ class StopAtTurnEnd(Struct, frozen=True, tag="stop"):
     """Stop at the end of the turn."""
 
 
-class CancelAttempt(Struct, frozen=True, tag="cancel"):
+class CancelNow(Struct, frozen=True, tag="cancel"):
     """Stop now: end what was started, and leave."""
 
 
-ToStep: TypeAlias = Hello | Prepare | Begin | Granted | Refused | StopAtTurnEnd | CancelAttempt
+ToStep: TypeAlias = Hello | Prepare | Begin | Granted | Refused | StopAtTurnEnd | CancelNow
 
 
 def _plain(value: object) -> Any:

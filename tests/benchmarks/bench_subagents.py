@@ -28,11 +28,12 @@ import anyio
 
 from ipc.events import Event
 from planner.plan.loader import load_plan
-from planner.store.records import Approvals
+from planner.store.records import ApprovalSetting
 from tests.integration.ipc.processes import numbers, start
 from vibe.app.engine.host import Host
+from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.prepare import PlanRunOptions
-from vibe.app.plan.run import Audience, PlanRun, run_new_plan
+from vibe.app.plan.run import PlanRun, run_new_plan
 
 PIECES = 100
 PIECES_PER_SECOND = 50.0
@@ -122,7 +123,7 @@ def run(root: Path, agents: int) -> tuple[list[float], Watcher]:
     loaded = load_plan(json.dumps({"version": 1, "goal": "measure", "steps": steps}).encode(), where="bench")
     watcher = Watcher(home=home, got=root / f"got{agents}")
     environ: Mapping[str, str] = {"PATH": os.environ.get("PATH", ""), "HOME": str(root)}
-    options = PlanRunOptions(workdir=work, plan_folder=work, approvals=Approvals.AUTO, max_parallel=agents)
+    options = PlanRunOptions(workdir=work, plan_folder=work, approvals=ApprovalSetting.AUTO, max_parallel=agents)
     ended: list[PlanRun] = []
 
     async def work_through() -> None:

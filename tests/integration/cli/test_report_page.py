@@ -16,8 +16,8 @@ from planner.plan.dag import Dag
 from planner.plan.model import Plan
 from planner.report.html import report_html
 from tests.unit.planner.facts import finished, took_up
+from tests.unit.planner.report.test_model import done, hostile_report, report_of, started
 from tests.unit.planner.scripted_run import make_plan, step
-from tests.unit.planner.test_report import done, hostile_report, report_of, started
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (

@@ -15,7 +15,7 @@ from anyio import to_thread
 import ipc
 from ipc._nng import ReqSocket, SubSocket
 from ipc.bus import EventBus, event_bus
-from ipc.codec import Heartbeat, Record, ReplayRequest, decode_answer, decode_frame, encode_event, encode_request
+from ipc.codec import EventRecord, Heartbeat, ReplayRequest, decode_answer, decode_frame, encode_event, encode_request
 from ipc.errors import SequenceError, TokenNeededError, UnknownSourceError
 from ipc.events import PlanPausedEvent, UserMessageEvent, WarningEvent
 from ipc.registry import Registry, RunInfo
@@ -50,7 +50,7 @@ async def running(home: Path, source: str = "run-1", address: str | None = None)
         yield Run(bus)
 
 
-async def take(subscription: Subscription, count: int) -> list[Record]:
+async def take(subscription: Subscription, count: int) -> list[EventRecord]:
     with anyio.fail_after(120):
         return [await anext(subscription) for _ in range(count)]
 
@@ -60,7 +60,7 @@ async def rest(subscription: Subscription) -> list[int]:
         return [record.seq async for record in subscription]
 
 
-def seqs(records: list[Record]) -> list[int]:
+def seqs(records: list[EventRecord]) -> list[int]:
     return [record.seq for record in records]
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from ipc.codec import (
     WIRE_VERSION,
+    EventRecord,
     Heartbeat,
-    Record,
     ReplayHeader,
     ReplayRequest,
     decode_answer,
@@ -50,7 +50,7 @@ def test_the_topic_of_a_step_update_names_the_step() -> None:
     event = PlanStepUpdateEvent(plan_id="p1", step_id="s2", title="t", status="running", previous="ready")
 
     assert event_frame(event, b"{}").startswith(b"plan.step|p1|s2\x00")
-    assert Record(1, "run-1", encode_event(event)).topic == "plan.step|p1|s2"
+    assert EventRecord(1, "run-1", encode_event(event)).topic == "plan.step|p1|s2"
 
 
 def test_a_heartbeat_is_as_documented() -> None:
@@ -64,7 +64,7 @@ def test_a_heartbeat_is_as_documented() -> None:
 
 
 def test_an_event_of_a_newer_publisher_is_kept_as_it_is() -> None:
-    record = Record(3, "run-1", NEWER)
+    record = EventRecord(3, "run-1", NEWER)
 
     assert record.event is None
     assert record.topic == "from.tomorrow|p|s"

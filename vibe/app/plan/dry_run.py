@@ -20,7 +20,7 @@ from vibe.app.engine.result_record import ENVIRONMENT_EXIT
 from vibe.app.plan.preflight import check_decisions, check_model
 from vibe.app.plan.prepare import PlanRunOptions, choose_start, replay_of
 from vibe.app.plan.replanning import check_replans, step_limits_of
-from vibe.app.plan.reuse import Start
+from vibe.app.plan.reuse import ReuseStart
 from vibe.app.plan.step_executor import DEFAULT_EXECUTOR, check_executor
 from vibe.app.plan.worktrees import check_worktrees
 from vibe.core.errors import EnvironmentFailure, VibeError
@@ -58,7 +58,7 @@ class DryRun:
     bounds: Estimate
     said: tuple[str, ...]
     steps: tuple[StepNeeds, ...]
-    start: Start
+    start: ReuseStart
     given: Mapping[str, tuple[str, ...]]
     problems: tuple[str, ...]
     exit_code: int

@@ -13,8 +13,7 @@ from planner.reuse.reuse import steps_named
 from planner.state.decide import look
 from planner.store.current_plan import effective_plan
 from planner.store.folder import find_plan
-from planner.store.records import Approvals as ApprovalSetting
-from planner.store.records import RunSettings
+from planner.store.records import ApprovalSetting, RunSettings
 from planner.store.store import PlanStore
 from vibe.app.engine.base_commit import head_commit
 from vibe.app.engine.build import Engine, EngineRequest, build_engine, network_flags
@@ -22,7 +21,7 @@ from vibe.app.engine.host import Host
 from vibe.app.plan.command_consent import check_accepted, is_by_model
 from vibe.app.plan.preflight import check_answers, check_decisions, check_surroundings
 from vibe.app.plan.replanning import check_replans, with_decision_timeout
-from vibe.app.plan.reuse import Start, Wanted, starting_point, workspace_of, write_start
+from vibe.app.plan.reuse import ReuseRequest, ReuseStart, starting_point, workspace_of, write_start
 from vibe.app.plan.sample_project import copy_sample, remove_sample_copy, sample_copy
 from vibe.app.plan.step_executor import DEFAULT_EXECUTOR, check_executor
 from vibe.app.plan.worktrees import check_worktrees, check_worktrees_again
@@ -164,7 +163,7 @@ def replay_of(plan: Plan, options: PlanRunOptions) -> Path | None:
     return options.plan_folder / sample.replay if sample and sample.replay and options.model is None else None
 
 
-def choose_start(loaded: LoadedPlan, options: PlanRunOptions, host: Host, engine: Engine) -> Start:
+def choose_start(loaded: LoadedPlan, options: PlanRunOptions, host: Host, engine: Engine) -> ReuseStart:
     """Which steps a new run is about and what it takes over from another; reads files.
 
     Raises:
@@ -175,7 +174,7 @@ def choose_start(loaded: LoadedPlan, options: PlanRunOptions, host: Host, engine
     earlier = find_plan(host.home, options.reuse) if options.reuse else None
     workspace = workspace_of(earlier, options.workdir, is_sample=is_sample) if earlier else options.workdir
     head = None if is_sample and earlier is None else head_commit(workspace, engine.environ)
-    wanted = Wanted(
+    wanted = ReuseRequest(
         workspace=workspace, environ=engine.environ, only=steps_named(loaded.plan, options.only), earlier=earlier
     )
     return starting_point(loaded, wanted, options.decisions, head=head)

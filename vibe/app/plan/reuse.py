@@ -51,7 +51,7 @@ class OtherWorkspaceError(UsageError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ReuseRequest:
     """What a person wants of a run in ``workspace``: ``only`` these steps, and results of ``earlier`` where they stand.
 
     ``environ`` is git's.
@@ -64,7 +64,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class ReuseStart:
     """What a run starts from.
 
     ``workspace`` is where it works, ``decisions`` are answers taken over. ``base_commit`` is what the content keys stand on, ``note`` what to say of all
@@ -81,8 +81,8 @@ class Start:
 
 
 def starting_point(
-    loaded: LoadedPlan, wanted: Wanted, given: Mapping[str, tuple[str, ...]], *, head: str | None
-) -> Start:
+    loaded: LoadedPlan, wanted: ReuseRequest, given: Mapping[str, tuple[str, ...]], *, head: str | None
+) -> ReuseStart:
     """Choose what is run; ``given`` are decisions taken on the command line, ``head`` is the repository's commit.
 
     Raises:
@@ -92,7 +92,7 @@ def starting_point(
     selection = select(loaded.plan, loaded.dag, wanted.only)
     if wanted.earlier is None:
         note = note_of(selection, None, head=head)
-        return Start(
+        return ReuseStart(
             selection=selection,
             workspace=wanted.workspace,
             decisions={},
@@ -107,7 +107,7 @@ def starting_point(
     base = earlier.keyed.base_commit if same_base(earlier, head) else head
     new = KeyedPlan(plan=loaded.plan, dag=loaded.dag, decisions={**answers, **given}, base_commit=base)
     selection = reuse(earlier, new, selection, wanted.only)
-    return Start(
+    return ReuseStart(
         selection=selection,
         workspace=wanted.workspace,
         decisions=answers if selection.taken else {},
@@ -232,7 +232,7 @@ def note_commit(store: PlanStore, environ: Mapping[str, str]) -> None:
         store.append(PlanLeftEvent(ts=time.time(), plan_id=store.plan_id, commit=commit))
 
 
-def write_start(store: PlanStore, plan: Plan, start: Start) -> None:
+def write_start(store: PlanStore, plan: Plan, start: ReuseStart) -> None:
     """Write into a new plan's folder what is taken over and what is left out; waits for files.
 
     Raises:

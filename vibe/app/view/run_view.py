@@ -34,7 +34,7 @@ _Request: TypeAlias = e.ApprovalRequestEvent | e.ApprovalDecisionEvent | e.Quest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
+class RunNotice:
     """Something to be said once, above everything that moves. ``kind``: ``note``, ``warning`` or ``error``."""
 
     kind: str
@@ -63,7 +63,7 @@ class RunView:
         self.running: dict[str, StepView] = {}
         self.failed: dict[str, StepView] = {}
         self.replanning: dict[str, StepView] = {}
-        self.notices: list[Notice] = []
+        self.notices: list[RunNotice] = []
         self.tokens = self.tokens_before = 0
         self.max_tokens: int | None = None
         self.cost_usd: float | None = 0.0
@@ -151,7 +151,7 @@ class RunView:
             case e.PlanRevisedEvent():
                 self._lay_out()
                 message = revision_text(fact.operations, fact.reason)
-                self.notices.append(Notice(kind="note", message=message, step_id=None))
+                self.notices.append(RunNotice(kind="note", message=message, step_id=None))
             case e.PlanPausedEvent() | e.PlanCompletedEvent():
                 self.ended_at = fact.ts
             case _:
@@ -162,7 +162,7 @@ class RunView:
         if isinstance(event, e.PlanResumedEvent):
             self.tokens_before = event.tokens
         elif event.note:
-            self.notices.append(Notice(kind="note", message=event.note, step_id=None))
+            self.notices.append(RunNotice(kind="note", message=event.note, step_id=None))
         self.steps = {}
         self._lay_out()
 
@@ -255,7 +255,7 @@ class RunView:
     def _trouble(self, event: e.WarningEvent | e.ErrorEvent) -> None:
         kind = "warning" if isinstance(event, e.WarningEvent) else "error"
         if event.code not in PASSING | SUMMARISED:
-            self.notices.append(Notice(kind=kind, message=event.message, step_id=event.subagent_step_id))
+            self.notices.append(RunNotice(kind=kind, message=event.message, step_id=event.subagent_step_id))
         step = self.steps.get(event.subagent_step_id or "")
         if step is not None and step.status == RUNNING:
             step.activity = event.message

@@ -19,7 +19,7 @@ from vibe.cli.render.event_text import describe, one_line
 from vibe.cli.streams import forgive, has_failed, waiting
 
 if TYPE_CHECKING:
-    from ipc.codec import Record
+    from ipc.codec import EventRecord
     from ipc.subscriber import Subscription
 
 
@@ -77,7 +77,7 @@ def _tail(args: argparse.Namespace, env: CliEnvironment) -> int:
 
 
 async def _follow(
-    source: str, after: int | str, topics: tuple[str, ...], write: Callable[[Record], None], env: CliEnvironment
+    source: str, after: int | str, topics: tuple[str, ...], write: Callable[[EventRecord], None], env: CliEnvironment
 ) -> int:
     """Write every record until the publisher ends or a signal comes, and return the exit code.
 
@@ -104,7 +104,7 @@ async def _follow(
     return ExitCode.DONE
 
 
-async def _write_all(subscription: Subscription, write: Callable[[Record], None], stdout: TextIO) -> None:
+async def _write_all(subscription: Subscription, write: Callable[[EventRecord], None], stdout: TextIO) -> None:
     """Write every record, no faster than the reader takes them, until they or the reader end."""
     async with subscription as records:
         async for record in records:
@@ -115,12 +115,12 @@ async def _write_all(subscription: Subscription, write: Callable[[Record], None]
                 return
 
 
-def _write_body(stdout: TextIO, record: Record) -> None:
+def _write_body(stdout: TextIO, record: EventRecord) -> None:
     stdout.write(record.body.decode("utf-8", "replace") + "\n")
     stdout.flush()
 
 
-def _write_line(stdout: TextIO, record: Record) -> None:
+def _write_line(stdout: TextIO, record: EventRecord) -> None:
     event = record.event
     tag, _, _ = record.topic.partition("|")
     if event is None:
@@ -132,7 +132,7 @@ def _write_line(stdout: TextIO, record: Record) -> None:
     stdout.flush()
 
 
-def _text(record: Record) -> str:
+def _text(record: EventRecord) -> str:
     return record.body.decode("utf-8", "replace")
 
 

@@ -14,10 +14,11 @@ import anyio
 
 from planner.plan.loader import JSON, LoadedPlan, load_plan, read_plan_file
 from planner.store.folder import find_plan
-from planner.store.records import Approvals
+from planner.store.records import ApprovalSetting
 from vibe.app.engine.host import Host, allow_open_files
 from vibe.app.plan.command_consent import PlanNotAcceptedError
-from vibe.app.plan.run import Audience, PlanRun, PlanRunOptions, resume_plan, run_new_plan
+from vibe.app.plan.dispatch import Audience
+from vibe.app.plan.run import PlanRun, PlanRunOptions, resume_plan, run_new_plan
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -148,7 +149,7 @@ def quickstart_file() -> Path:
 
 
 def _options(args: argparse.Namespace, env: CliEnvironment) -> PlanRunOptions:
-    approvals = Approvals.AUTO if args.auto_approve else Approvals(args.approve or Approvals.ASK)
+    approvals = ApprovalSetting.AUTO if args.auto_approve else ApprovalSetting(args.approve or ApprovalSetting.ASK)
     file = getattr(args, "file", "-")
     path = quickstart_file() if file is None else env.cwd / Path(file).expanduser()
     return PlanRunOptions(

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from vibe.app.plan.decision_prompter import DecisionPrompter
-from vibe.app.plan.run import Audience
+from vibe.app.plan.dispatch import Audience
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.terminal.approver import TerminalApprover
 from vibe.cli.terminal.decider import TerminalDecider

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from ipc.events import Event
-from vibe.app.view.run_view import WAITS_FOR_ANSWER, Notice, RunView
+from vibe.app.view.run_view import WAITS_FOR_ANSWER, RunNotice, RunView
 from vibe.cli.render.event_text import one_line
 from vibe.cli.terminal.keyboard import hushed
 
@@ -193,7 +193,7 @@ def _shows_anything(out: TextIO) -> Generator[None]:
             out.reconfigure(errors=before)
 
 
-def _sentence(notice: Notice) -> str:
+def _sentence(notice: RunNotice) -> str:
     where = f"{notice.step_id}: " if notice.step_id else ""
     kind = "" if notice.kind == "note" else f"{notice.kind}: "
     return one_line(f"{kind}{where}{notice.message}", NOTICE_LENGTH)

@@ -25,13 +25,14 @@ from ipc.events import (
 from ipc.sink import MemorySink
 from planner.plan.loader import load_plan
 from planner.plan.model import PlanStatus
-from planner.store.records import Approvals
+from planner.store.records import ApprovalSetting
 from subagents.process.protocol import Hello, encode
 from tests.fakes.mcp_peers import PEN, left_over
 from tests.fakes.step_links import Person
 from vibe.app.engine.host import Host
+from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.prepare import PlanRunOptions
-from vibe.app.plan.run import Audience, PlanRun, run_new_plan
+from vibe.app.plan.run import PlanRun, run_new_plan
 from vibe.core.tools.ports import ApprovalScope
 
 
@@ -123,7 +124,7 @@ async def test_subagents_are_started_in_the_steps_process_and_counted_over_all_s
     seen = MemorySink()
     steps = [agent_step(step_id, allowed_tools=["task"]) for step_id in ("a", "b")]
 
-    ended = await run(tmp_path, steps, Audience(listeners=[seen]), approvals=Approvals.AUTO)
+    ended = await run(tmp_path, steps, Audience(listeners=[seen]), approvals=ApprovalSetting.AUTO)
 
     assert ended.status is PlanStatus.COMPLETED, ended.record
     finished = of_kind(seen.events, SubAgentFinishedEvent)
@@ -138,7 +139,7 @@ async def test_a_steps_process_has_servers_of_its_own_and_takes_them_with_it(tmp
     seen = MemorySink()
     step = agent_step("a", allowed_tools=["pen_echo"])
 
-    ended = await run(tmp_path, [step], Audience(listeners=[seen]), approvals=Approvals.AUTO)
+    ended = await run(tmp_path, [step], Audience(listeners=[seen]), approvals=ApprovalSetting.AUTO)
 
     assert ended.status is PlanStatus.COMPLETED, ended.record
     (result,) = of_kind(seen.events, ToolResultEvent)

@@ -11,7 +11,7 @@ import pytest
 from ipc import events as e
 from ipc.events import BaseEvent, Event, StepOutline
 from tests.fakes.events import event_classes, example
-from vibe.app.view.run_view import Notice, RunView
+from vibe.app.view.run_view import RunNotice, RunView
 from vibe.app.view.step_view import StepView
 
 WHO: dict[str, Any] = {"subagent_id": "agent", "subagent_step_id": "a"}
@@ -203,9 +203,9 @@ def test_warnings_errors_and_revisions_are_noticed_once_each() -> None:
         e.PlanRevisedEvent(operations=({"op": "remove_step", "id": "b"},), reason="better so"),
     )
     assert state.notices == [
-        Notice(kind="warning", message="careful", step_id="a"),
-        Notice(kind="error", message="broken", step_id=None),
-        Notice(kind="note", message="the plan was revised (better so): removed b", step_id=None),
+        RunNotice(kind="warning", message="careful", step_id="a"),
+        RunNotice(kind="error", message="broken", step_id=None),
+        RunNotice(kind="note", message="the plan was revised (better so): removed b", step_id=None),
     ]
 
 

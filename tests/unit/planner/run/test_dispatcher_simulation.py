@@ -21,7 +21,7 @@ from planner.plan.operations import read_operations
 from planner.run.control import PlanControl
 from planner.run.options import DispatchOptions
 from planner.state.decide import look
-from planner.state.decisions import Choice
+from planner.state.decisions import StepChoice
 from planner.state.evolve import fold
 from planner.state.state import State, StepState
 from planner.store.folder import PlanFolder
@@ -209,7 +209,7 @@ def wishes(draw: st.DrawFn) -> list[Wish]:
         kind = draw(st.sampled_from([*["decide"] * 6, "revise", "revise", "pause", "stop", "cancel"]))
         what, option = f"s{draw(st.integers(0, 5))}", ""
         if kind == "decide" and draw(st.booleans()):
-            what, option = "step", draw(st.sampled_from([choice.value for choice in Choice]))
+            what, option = "step", draw(st.sampled_from([choice.value for choice in StepChoice]))
         elif kind == "decide":
             what = draw(st.sampled_from([*DECISIONS, *DECISIONS, "nobody"]))
             option = draw(st.sampled_from([*OPTIONS, *OPTIONS, "z"]))

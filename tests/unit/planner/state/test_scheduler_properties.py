@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from planner.plan.model import Plan, PlanStatus, Step, StepStatus
 from planner.plan.write_claims import claim_of, claims_overlap
-from planner.state.decisions import Choice, choices_of
+from planner.state.decisions import StepChoice, choices_of
 from tests.unit.planner.scripted_run import ScriptedRun, about_step, choice, make_plan
 from tests.unit.planner.told import (
     CancelRequested,
@@ -127,9 +127,9 @@ class RandomRunner:
         about = about_step(decision_id)
         assert about is not None
         self.patience -= 1
-        chosen = self.data.draw(st.sampled_from(choices_of(about[0]))) if self.patience > 0 else Choice.STOP
-        self.granted[about[1]] += chosen is Choice.RETRY
-        if chosen is Choice.SKIP:
+        chosen = self.data.draw(st.sampled_from(choices_of(about[0]))) if self.patience > 0 else StepChoice.STOP
+        self.granted[about[1]] += chosen is StepChoice.RETRY
+        if chosen is StepChoice.SKIP:
             self.waived.add(about[1])
         return DecisionTaken(decision_id, (chosen.value,), "user")
 

@@ -1,0 +1,174 @@
+"""Dispatches a plan whose folder is held: executor, worktrees and replanner of its steps, put together."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import anyio.to_thread
+
+from ipc.events import WarningEvent
+from ipc.sink import EventSink
+from planner.plan.accepted_writes import accepted_writes
+from planner.plan.loader import load_plan
+from planner.run.control import PlanControl
+from planner.run.dispatcher import Dispatcher, DispatchOptions
+from planner.run.replanner import ReplanPolicy
+from planner.run.watchdog import ActivitySink
+from planner.store.folder import STEPS_FOLDER
+from planner.store.outcome import RunResult
+from planner.store.records import ApprovalSetting
+from planner.store.store import PlanStore
+from subagents.agent.budget import Account
+from subagents.agent.run_services import RunServices
+from subagents.agent.spawner import SpawnPool, started_subagents
+from subagents.executor import StepExecutor
+from subagents.step.usage_recovery import attempt_spending
+from subagents.worktree.failed_work import KeptBy
+from vibe import __version__
+from vibe.app.engine.event_publishing import Publishing
+from vibe.app.engine.host import Host, steps_at_once
+from vibe.app.plan.decision_prompter import DecisionPrompter
+from vibe.app.plan.prepare import PreparedRun
+from vibe.app.plan.replanning import replan_policy, step_limits_of
+from vibe.app.plan.reuse import note_commit
+from vibe.app.plan.rewind import recorded
+from vibe.app.plan.step_context import StepPlace, step_context
+from vibe.app.plan.step_executor import APPROVAL_MODES, PlanSteps, step_executor
+from vibe.app.plan.usage_history import revisions_folder
+from vibe.app.plan.worktrees import clear_worktrees, worktree_executor
+from vibe.core.tools.ports import Approver
+from vibe.core.tools.questions import UserInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audience:
+    """Who watches a run from this process: ``listeners`` get every event.
+
+    ``approver`` can say yes, ``user_input`` answers agents and ``decider`` takes the plan's decisions (None: nobody).
+    ``waits``: decisions and approvals are waited for in any case; somebody answers them over the control address.
+    """
+
+    listeners: Sequence[EventSink] = ()
+    approver: Approver | None = None
+    user_input: UserInput | None = None
+    decider: DecisionPrompter | None = None
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRun:
+    """A run that holds its plan's folder and has a channel to be followed on; ``account`` pays for it."""
+
+    prepared: PreparedRun
+    host: Host
+    audience: Audience
+    store: PlanStore
+    channel: Publishing
+    account: Account
+
+
+async def dispatch_steps(run: HeldRun, control: PlanControl, stack: AsyncExitStack) -> RunResult:
+    """Have every step done that can be: in this process or in others, in the shared workspace or in worktrees.
+
+    ``stack`` closes what that takes, after a failure has become a record: task groups would wrap it.
+    """
+    prepared, store, sink = run.prepared, run.store, run.channel.sink
+    engine, plan = prepared.engine, prepared.loaded.plan
+    activity = ActivitySink(sink)
+    steps = await anyio.to_thread.run_sync(_plan_steps, run, activity)
+    inner = await stack.enter_async_context(step_executor(steps))
+    worktrees = await stack.enter_async_context(worktree_executor(inner, store, engine, run.host, activity))
+    await worktrees.recover()
+    executor = recorded(worktrees, store, plan, engine.environ, sink)
+    width = await _width(store.settings.max_parallel, run.channel.sink)
+    dispatcher = _dispatcher(run, executor, _dispatch_options(run, steps, activity, worktrees.kept), width)
+    if run.audience.decider is not None:
+        await stack.enter_async_context(run.audience.decider.at_work(control))
+    if run.host.owns_process:
+        gc.freeze()  # what is there now lives to the end of the run: never look through thousands of steps again
+    outcome = await dispatcher.run(control)
+    await clear_worktrees(worktrees, outcome, sink)
+    await anyio.to_thread.run_sync(note_commit, store, engine.environ)
+    return outcome
+
+
+def _plan_steps(run: HeldRun, activity: ActivitySink) -> PlanSteps:
+    """What steps are done with; reads files."""
+    store, engine = run.store, run.prepared.engine
+    started = started_subagents(store.folder.path / STEPS_FOLDER)
+    settings = store.settings
+    return PlanSteps(
+        plan=run.prepared.loaded.plan,
+        store=store,
+        host=run.host,
+        engine=engine,
+        place=StepPlace(
+            workspace=settings.workspace,
+            model=settings.model,
+            sample=settings.sample,
+            session_id=run.channel.session_id,
+            accepted_writes=_accepted_writes(store),
+        ),
+        services=RunServices(
+            sink=activity,
+            account=run.account,
+            approvals=engine.approvals(APPROVAL_MODES[settings.approvals], run.audience.approver),
+            spawning=SpawnPool(engine.agents, engine.config.subagents, spawned=started),
+            limiter_of=engine.models.limiter,
+            user_input=run.audience.user_input,
+        ),
+    )
+
+
+def _accepted_writes(store: PlanStore) -> frozenset[str]:
+    """The files steps may edit unasked, as whoever ran the plan accepted; reads files."""
+    if not store.settings.accept_writes:
+        return frozenset()
+    accepted = load_plan(store.folder.source(), where=store.plan_id).plan
+    return accepted_writes(accepted, store.state().revisions)
+
+
+def _dispatch_options(run: HeldRun, steps: PlanSteps, activity: ActivitySink, kept_by: KeptBy) -> DispatchOptions:
+    store = run.store
+    return DispatchOptions(
+        activity=activity,
+        step_limits=step_limits_of(steps.engine.config),
+        attended=run.audience.waits or run.audience.decider is not None,
+        version=__version__,
+        replanning=_replanning(steps, kept_by),
+        spent_by=lambda step_id, attempt: attempt_spending(store.folder.step_folder(step_id), attempt),
+    )
+
+
+def _replanning(steps: PlanSteps, kept_by: KeptBy) -> ReplanPolicy:
+    """Who mends the plan; new commands run only where all that no rule denies does."""
+    context = step_context(steps.engine, steps.place, steps.services)
+    unread = steps.store.settings.approvals is ApprovalSetting.AUTO
+    folder = revisions_folder(steps.store.folder)
+    return replan_policy(context, steps.engine.config.planner, new_commands=unread, folder=folder, kept_by=kept_by)
+
+
+async def _width(wanted: int, sink: EventSink) -> int:
+    """How many steps may run side by side; said where it is fewer than was asked for."""
+    width = await anyio.to_thread.run_sync(steps_at_once, wanted)
+    if width < wanted:
+        message = (
+            f"at most {width} steps run side by side, not {wanted}: the limit of open files is too low; "
+            "raise it with `ulimit -n`"
+        )
+        sink.publish(WarningEvent(code="files.limit", message=message))
+    return width
+
+
+def _dispatcher(run: HeldRun, executor: StepExecutor, options: DispatchOptions, width: int) -> Dispatcher:
+    return Dispatcher(
+        loaded=run.prepared.loaded,
+        width=width,
+        executor=executor,
+        store=run.store,
+        sink=run.channel.sink,
+        options=options,
+    )
