@@ -1,3 +1,3 @@
-"""What to do and in what order: plans, the DAG, the scheduler and its dispatcher."""
+"""Plans: their format, how they stand, how they are run and reported."""
 
 from __future__ import annotations

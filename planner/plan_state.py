@@ -56,8 +56,8 @@ class PlanDecision:
 class PlanState:
     """A plan whose steps somebody else carries out and reports; ``sink`` gets its events.
 
-    A step that failed is offered again at once while it has ``retries`` left: nobody waits here. Nobody is there to revise the
-    plan either, so ``on_failure: replan`` is a failure.
+    A step that failed is offered again at once while it has ``retries`` left: nobody waits here. Nobody is there to
+    revise the plan either, so ``on_failure: replan`` is a failure.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class PlanState:
 
     @property
     def goal(self) -> str:
-        """What the plan is for."""
+        """Goal of the plan."""
         return self.plan.goal
 
     @property
     def status(self) -> PlanStatus:
-        """Where the whole plan stands."""
+        """Status of the whole plan."""
         return self._state.status
 
     @property

@@ -1,4 +1,7 @@
-"""The repair door: what a model hands in becomes a plan, with each repair told; what only the model can mend is refused."""
+"""The repair door: what a model hands in becomes a plan, with each repair told.
+
+What only the model can mend is refused.
+"""
 
 from __future__ import annotations
 

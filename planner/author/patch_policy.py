@@ -1,4 +1,4 @@
-"""What a model may change about a running plan: the failing step first, no check dropped, no authority won; pure."""
+"""Bounds of a model's patch to a running plan: the failing step first, no check dropped, no authority won; pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _inheriting(step: Step, given: dict[str, Any]) -> Step:
 def policy_problems(
     plan: Plan, revised: Plan, operations: Sequence[Operation], failed_id: str, *, in_place: bool, new_commands: bool
 ) -> tuple[Problem, ...]:
-    """Why these operations, which could be carried out, are not for a model to decide.
+    """Return why these operations, which could be carried out, are not for a model to decide.
 
     ``in_place``: nothing but the failing step and what waits for it may be touched. ``new_commands``: command lines
     that nobody has read may be added.
@@ -110,7 +110,7 @@ def _network(path: str, wanted: Any, failed: Step) -> Iterator[Problem]:
 
 
 def _covers(bound: str, glob: str) -> bool:
-    """Whether everything below ``glob`` is surely below ``bound``."""
+    """Return whether everything below ``glob`` is surely below ``bound``."""
     outer, inner = parse_glob(bound), parse_glob(glob)
     while outer and outer[-1] == "**":
         outer = outer[:-1]

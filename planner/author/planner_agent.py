@@ -41,7 +41,7 @@ PlanningLimits = ReaderLimits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What planning came to; ``plan`` is None if there is none, and ``acted`` says why."""
+    """Result of planning; ``plan`` is None if there is none, and ``acted`` says why."""
 
     acted: ActResult
     plan: Repaired | None = None
@@ -65,10 +65,10 @@ class NoPlanStartedError(UsageError):
 class PlannerAgent:
     """Turns goals into plans, and mends plans; it has tools to read with and no other, whatever is configured.
 
-    ``context`` is that of the run's agents: its account pays, its sink is told, its person (if any) is asked, at most once
-    a plan. ``new_commands``: a revision may add command lines that nobody has read. ``folder`` is where the
-    conversations of revisions are kept (None: nowhere), each as ``STEP.AGENT_ID.jsonl``. ``kept_by`` gives the work of a
-    failed step that is not in the workspace.
+    ``context`` is that of the run's agents: its account pays, its sink is told, its person (if any) is asked, at most
+    once a plan. ``new_commands``: a revision may add command lines that nobody has read. ``folder`` is where the
+    conversations of revisions are kept (None: nowhere), each as ``STEP.AGENT_ID.jsonl``. ``kept_by`` gives the work of
+    a failed step that is not in the workspace.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What the planner is told: its standing orders, a goal, or a plan with the step that failed; pure but for the orders."""
+"""Prompts of the planner: its standing orders, a goal, or a plan with the step that failed; pure but for the orders."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ MAX_OTHERS = 20_000
 """Characters. What is cut is said."""
 
 ATTENDED = (
-    "If the goal can be read in ways that lead to different plans, and the repository does not settle it, ask the user: "
+    "If the goal can be read in ways that lead to different plans, and the repository does not settle it, ask the "
+    "user: "
     "once, everything in one call of ask_user_question, before you plan. Do not ask what you can find out."
 )
 HEADLESS = (
-    "Nobody can be asked. If the goal can be read in several ways, take the most likely one and say so in `context`, in "
+    "Nobody can be asked. If the goal can be read in several ways, take the most likely one and say so in `context`, "
+    "in "
     'a line that begins with "Assumption:".'
 )
 IN_PLACE = "Touch only the failing step, steps you add for it, and the edges of what waits for it."

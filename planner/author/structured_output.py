@@ -1,4 +1,4 @@
-"""What a planner must end with: a plan or operations on one, taken from a model through a schema and the checks behind it."""
+"""Structured output of a planner: a plan, or operations on one, taken through a schema and the checks behind it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Offer(HandIn):
 
     @property
     def given_up(self) -> bool:
-        """Whether nothing more will be taken."""
+        """True once nothing more will be taken."""
         return self.refusals >= MAX_REFUSALS
 
     def offer(self, value: Any, summary: str = "") -> str | None:
@@ -83,7 +83,10 @@ class PlanOffer(Offer):
 
 
 class RevisionOffer(Offer):
-    """Operations on a plan; ``operations`` is there once they were accepted. ``check`` tells what is wrong with them."""
+    """Operations on a plan; ``operations`` is there once they were accepted.
+
+    ``check`` tells what is wrong with them.
+    """
 
     operations: tuple[Operation, ...] | None = None
 
@@ -98,7 +101,7 @@ class RevisionOffer(Offer):
 
     @property
     def reason(self) -> str:
-        """Why, in the planner's words."""
+        """Reason, in the planner's words."""
         return str(self.value["reason"]) if self.accepted else ""
 
     def _take(self, value: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""What can be wrong with a plan, its decisions and its transitions.
+"""Errors of a plan, its decisions and its transitions.
 
 VibeError
 ├── UsageError

@@ -1,4 +1,4 @@
-"""What a plan is worth and may cost, read off its graph before it runs: bounds, never guesses; pure."""
+"""Estimate of a plan's size and cost, read off its graph before it runs: bounds, never guesses; pure."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def estimate(
 
 
 def notes(found: Estimate) -> tuple[str, ...]:
-    """What a person should know before the plan runs, a sentence each."""
+    """Return what a person should know before the plan runs, a sentence each."""
     path, total = len(found.critical_path), found.steps
     levels = f"{total} step{'s'[: total > 1]} in {path} level{'s'[: path > 1]} of at most {found.width}"
     said = [f"{levels}: {_speed_up(found)}"]
@@ -110,7 +110,8 @@ def notes(found: Estimate) -> tuple[str, ...]:
         said.append(f"the plan is a chain: {path} of {total} steps follow one another; {SEQUENTIAL_FIGURES}")
     if len(found.writes_unknown) > 1:
         said.append(
-            f"{len(found.writes_unknown)} steps do not say what they write ({listed(found.writes_unknown, 6)}), so each "
+            f"{len(found.writes_unknown)} steps do not say what they write ({listed(found.writes_unknown, 6)}), so "
+            f"each "
             "works while no other step that writes does: name their files in `writes`"
         )
     said += [_overlap_note(overlap) for overlap in found.overlaps]
@@ -154,7 +155,7 @@ class _Overlaps:
                 yield Overlap(first=one.id, second=other.id, shared=shared)
 
     def _exclude(self, one: Step, other: Step) -> bool:
-        """Whether no run does both: a choice, or how a step ends, decides for one of them."""
+        """Return whether no run does both: a choice, or how a step ends, decides for one of them."""
         ours, theirs = one.when or {}, other.when or {}
         if any(set(ours[name]).isdisjoint(theirs[name]) for name in ours.keys() & theirs.keys() & self._single):
             return True

@@ -22,7 +22,7 @@ _WORDS = {"SIGINT": "Ctrl-C", "decision": "waits for a decision"}
 
 
 def paused_text(reason: str | None) -> str:
-    """How a paused plan stands."""
+    """Return how a paused plan stands."""
     if reason in _READY:
         return "ready to resume"
     return f"paused ({_WORDS.get(reason, reason)})" if reason else "paused"

@@ -34,7 +34,7 @@ class LoadedPlan:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a person writes a plan: ``as_json`` makes JSON of it (or refuses), ``tokens`` say where its parts are."""
+    """A format people write plans in: ``as_json`` makes JSON of it (or refuses), ``tokens`` say where its parts are."""
 
     as_json: Callable[[str], str]
     tokens: Callable[[str], Iterable[Token]]

@@ -49,7 +49,7 @@ FORMAT_VERSION = 1
 
 
 class StepStatus(StrEnum):
-    """Where a step stands. COMPLETED, FAILED, SKIPPED and CANCELLED are final."""
+    """Status of a step. COMPLETED, FAILED, SKIPPED and CANCELLED are final."""
 
     PENDING = "pending"
     BLOCKED = "blocked"
@@ -63,12 +63,12 @@ class StepStatus(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing but a person's retry or a revision changes it any more."""
+        """True if nothing but a person's retry or a revision changes it any more."""
         return self in FINAL_STATUSES
 
 
 class PlanStatus(StrEnum):
-    """Where a whole plan stands."""
+    """Status of a whole plan."""
 
     IDLE = "idle"
     ACTIVE = "active"
@@ -209,7 +209,7 @@ class Plan(PlanModel):
     """Anything; carried through untouched."""
 
     def resolved(self) -> Plan:
-        """The same plan with ``defaults``, which are kept, written into every step that does not set the field itself."""
+        """Return the plan with ``defaults``, which are kept, written into steps that do not set the field themselves."""
         if self.defaults is None:
             return self
         common = {name: getattr(self.defaults, name) for name in self.defaults.model_fields_set}

@@ -52,10 +52,11 @@ class ProviderRefused(VibeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionRequest:
-    """What a Reviser is told: the plan as it stands, the step that failed and how, and what is wrong besides.
+    """Request to a Reviser: the plan as it stands, the step that failed and how, and what is wrong besides.
 
-    ``statuses`` has every step's; ``problems`` say why an answer given before could not be carried out. ``earlier`` are the
-    revisions that this step's failures led to before, as plain operations. ``kept`` is what the step did in a worktree of its own, which was not merged.
+    ``statuses`` has every step's; ``problems`` say why an answer given before could not be carried out. ``earlier`` are
+    the revisions that this step's failures led to before, as plain operations. ``kept`` is what the step did in a
+    worktree of its own, which was not merged.
     """
 
     plan: Plan
@@ -79,7 +80,7 @@ class Reviser(Protocol):
     """Knows a better plan when a step failed. It pays from the plan's account."""
 
     async def revise(self, request: RevisionRequest) -> Proposal | None:
-        """What to carry out; None: no better plan is known.
+        """Return what to carry out; None: no better plan is known.
 
         Raises:
             ProviderRefused: the provider says the key, quota or credit is the matter.
@@ -245,7 +246,7 @@ class _Draft:
 def already_tried(
     plan: Plan, revised: Plan, operations: Sequence[Operation], earlier: Sequence[Sequence[Mapping[str, Any]]]
 ) -> Problem | None:
-    """What speaks against a revision that brings nothing new."""
+    """Return what speaks against a revision that brings nothing new."""
     fix = "hand in another, or no operations and why"
     if revised == plan:
         return Problem(path="operations", message="change nothing about the plan", fix=fix)
@@ -261,7 +262,7 @@ def _in_order(operations: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def operations_between(old: Plan, new: Plan) -> tuple[Operation, ...]:
-    """What turns one plan into the other; none if they differ in nothing but the order of their steps.
+    """Return what turns one plan into the other; none if they differ in nothing but the order of their steps.
 
     Raises:
         RevisionInvalidError: they differ in more than steps, edges and the budget.

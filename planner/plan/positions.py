@@ -1,4 +1,4 @@
-"""Where the fields of a plan stand in the text of its file; looked for only once something is wrong with them."""
+"""Positions of a plan's fields in the text of its file; looked for only once something is wrong with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from planner.plan.strict_json import shown_part
 
 
 class Kind(Enum):
-    """What a token is: the beginning of an object or a list, the end of either, or a value (a key is one, too)."""
+    """Kind of a token: the beginning of an object or a list, the end of either, or a value (a key is one, too)."""
 
     OBJECT = 1
     LIST = 2
@@ -24,7 +24,8 @@ class Kind(Enum):
 
 
 Token: TypeAlias = tuple[Kind, str, int | Position]
-"""A part of a text: its kind, its words as they are written, and where it begins: characters from the start, or a place."""
+"""A part of a text: its kind, its words as they are written, and where it begins: characters from the start, or a
+place."""
 
 _Parts: TypeAlias = tuple[str, ...]
 
@@ -51,7 +52,7 @@ def json_tokens(text: str) -> Iterator[Token]:
 
 
 def positions_in(tokens: Iterable[Token], paths: Iterable[str], text: str) -> dict[str, Position]:
-    """Where each of the paths (``steps[2].mode``) begins in ``text``: its key, or its entry of a list.
+    """Return where each of the paths (``steps[2].mode``) begins in ``text``: its key, or its entry of a list.
 
     What is not there (a field that is missing) is placed at the nearest thing around it.
     """
@@ -88,7 +89,7 @@ def _found(tokens: Iterable[Token], prefixes: set[_Parts]) -> dict[_Parts, int |
 
 
 def _here(around: _Open | None, begins: int | Position) -> tuple[_Parts | None, int | Position]:
-    """What begins now, by its path, and where it is to be looked for."""
+    """Return what begins now, by its path, and where it is to be looked for."""
     if around is None:
         return (), begins
     part = f"[{around.entries}]"

@@ -1,4 +1,4 @@
-"""How much a step's agent may use where the step does not say so itself: by its mode, and more once that ended it."""
+"""Limits of a step's agent where the step names none: by its mode, and more once that ended it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepLimits:
-    """What one attempt may use: tokens, prompt plus completion, and model calls."""
+    """Limits of one attempt: tokens, prompt plus completion, and model calls."""
 
     max_tokens: int
     max_turns: int
@@ -36,9 +36,10 @@ USUAL: Mapping[ExecutionMode, StepLimits] = {
 
 
 def step_limits(step: Step, usual: Mapping[ExecutionMode, StepLimits] = USUAL, *, exhausted: int = 0) -> StepLimits:
-    """What an attempt at a step may use. ``exhausted`` attempts before it ended for want of it: it gets twice as much, each time.
+    """Return what an attempt at a step may use.
 
-    What the step itself says holds whatever happened.
+    ``exhausted`` attempts before it ended for want of it: it gets twice as much, each time. What the step itself says
+    holds whatever happened.
     """
     more = min(2**exhausted, MOST)
     common = usual.get(step.mode, USUAL[step.mode])
@@ -48,5 +49,5 @@ def step_limits(step: Step, usual: Mapping[ExecutionMode, StepLimits] = USUAL, *
 
 
 def is_exhausted(result: StepResult) -> bool:
-    """Whether an attempt ended because it had used up what it may."""
+    """Return whether an attempt ended because it had used up what it may."""
     return result.outcome is Outcome.LIMIT and result.reason in OWN_LIMITS

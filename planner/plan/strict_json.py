@@ -91,7 +91,7 @@ def _too_deep(path: JsonPath) -> Problem:
 
 
 class _Reader:
-    """What json.loads met on its way; where it was is found afterwards, and only if there was something."""
+    """Problems that json.loads met on its way; their places are found afterwards, and only if there are any."""
 
     def __init__(self) -> None:
         self.odd_numbers = False

@@ -1,7 +1,8 @@
-"""A plan in YAML to JSON: the YAML that means the same to every reader, and nothing that runs, grows or changes its type.
+"""Turns a plan in YAML into JSON: only YAML that means the same to every reader, and that runs or expands nothing.
 
-Of the plain words only ``true``, ``false``, ``null`` and numbers as JSON writes them are anything but text: ``no``, ``on``,
-``010``, ``1_000``, ``12:30`` and dates stay what was written, and are refused where the format wants something else.
+Of the plain words only ``true``, ``false``, ``null`` and numbers as JSON writes them are anything but text: ``no``,
+``on``, ``010``, ``1_000``, ``12:30`` and dates stay what was written, and are refused where the format wants something
+else.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ class _Builder:
         return bool(self._open) and not self._open[-1].is_list and self._open[-1].key is None
 
     def _path(self) -> JsonPath:
-        """Where the next value goes."""
+        """Return where the next value goes."""
         if not self._open:
             return ()
         around = self._open[-1]
@@ -189,7 +190,8 @@ def yaml_as_json(text: str) -> str:
     """The document in a text, as JSON.
 
     Raises:
-        JsonRefused: it is not YAML, has a key twice in one object, or uses of YAML what a plan has no use for: tags, merge
+        JsonRefused: it is not YAML, has a key twice in one object, or uses of YAML what a plan has no use for: tags,
+        merge
             keys, several documents, aliases that stand for very much.
     """
     builder = _Builder()
@@ -202,7 +204,7 @@ def yaml_as_json(text: str) -> str:
 
 
 def yaml_tokens(text: str) -> Iterator[Token]:
-    """Where the parts of a text are, as far as it can be read."""
+    """Yield where the parts of a text are, as far as it can be read."""
     try:
         for event in _events(text):
             match event:

@@ -1,4 +1,4 @@
-"""What pydantic says about a plan document, as problems a person can act on."""
+"""Validation errors of pydantic, as problems a person can act on."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def field_problems(error: ValidationError, document: dict[str, object]) -> list[
 
 
 def _located(detail: ErrorDetails, document: object) -> tuple[JsonPath, object, bool]:
-    """Where the error is in the document, what is there, and whether it is about a form that the author used.
+    """Return where the error is in the document, what is there, and whether it is about a form that the author used.
 
     pydantic names the branches of a union and the keys of a mapping in its paths; the document has no such places.
     """

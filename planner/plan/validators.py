@@ -1,4 +1,4 @@
-"""What no single field can tell: ids, edges, cycles, decisions, commands and features, checked on the raw document.
+"""Checks that no single field can make: ids, edges, cycles, decisions, commands and features, on the raw document.
 
 The checks look at raw data, so that they find everything even where another field is wrong; what does not have the
 right type they leave to the model.
@@ -235,7 +235,7 @@ def _check_commands(document: _Document) -> Iterator[Problem]:
 
 
 def _check_side_effects(document: _Document) -> Iterator[Problem]:
-    """What acts outside the workspace is never done a second time by itself: not for a retry, nor for a revision."""
+    """Yield problems of steps that act outside the workspace: they are never done a second time by themselves."""
     for index, step in document.steps:
         settings = {**document.defaults, **step}
         if settings.get("side_effects") is not True:

@@ -39,12 +39,12 @@ NOTHING_SPENT = ReportedUsage()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSources:
-    """What a report is made of.
+    """Sources of a report.
 
-    ``plan`` is the plan as it stands, revisions included, ``state`` how, and ``facts`` are what that comes of; ``dropped``
-    says what a torn journal lost. ``spent`` is what each attempt took, with what conversations tell of those that no fact
-    tells of; ``mending`` is what each revision took, by the step that had failed; ``pid`` is the process that runs the plan,
-    if one does.
+    ``plan`` is the plan as it stands, revisions included, ``state`` how, and ``facts`` are what that comes of;
+    ``dropped`` says what a torn journal lost. ``spent`` is what each attempt took, with what conversations tell of
+    those that no fact tells of; ``mending`` is what each revision took, by the step that had failed; ``pid`` is the
+    process that runs the plan, if one does.
     """
 
     plan_id: str
@@ -146,7 +146,7 @@ class _Builder:
         )
 
     def _is_cut(self, step: StepState) -> bool:
-        """Whether its process ended while it ran."""
+        """Return whether its process ended while it ran."""
         return self._from.pid is None and step.left is Left.CUT and bool(step.spans) and step.spans[-1].ended == CUT
 
     def _spans(self, step: StepState) -> Iterator[SpanReport]:
@@ -285,7 +285,10 @@ def _spent(spending: Spending) -> ReportedUsage:
 
 
 def _checks(step: Step, status: StepStatus, result: StepResult | None) -> Iterator[CheckReport]:
-    """What is known of the ``verify`` lines: all of a completed step passed; else the one that failed is named."""
+    """Yield what is known of the ``verify`` lines: all of a completed step passed.
+
+    Else the one that failed is named.
+    """
     failed = result is not None and result.outcome is Outcome.FAILED and result.reason == "verify"
     named = next((line for line in step.verify if failed and result and result.detail.startswith(f"`{line}` ")), None)
     before = named is not None  # checks run in order, up to the first that fails

@@ -56,7 +56,7 @@ def amount(limit: LimitReport, value: float | None) -> str:
 
 
 def ending(report: PlanReport) -> str:
-    """How the plan stands, as a sentence without its end."""
+    """Return how the plan stands, as a sentence without its end."""
     if report.pid is not None:
         return f"running in process {report.pid}; this is how it stood at its last record"
     if report.status == "interrupted":
@@ -70,7 +70,7 @@ def ending(report: PlanReport) -> str:
 
 
 def counted(report: PlanReport) -> str:
-    """How many steps have which status."""
+    """Return how many steps have which status."""
     reused = sum(step.reused_from is not None for step in report.steps)
     taken = {"completed": f" ({reused} taken over)"} if reused else {}
     said = (f"{count} {status.replace('_', ' ')}{taken.get(status, '')}" for status, count in report.counts.items())
@@ -78,7 +78,7 @@ def counted(report: PlanReport) -> str:
 
 
 def facts(report: PlanReport) -> Iterator[tuple[str, str]]:
-    """What stands at a report's head: names and values, none of them blank."""
+    """Return what stands at a report's head: names and values, none of them blank."""
     rows = [
         ("Plan", report.plan_id),
         ("Steps", f"{len(report.steps)}: {counted(report)}"),
@@ -97,7 +97,7 @@ def facts(report: PlanReport) -> Iterator[tuple[str, str]]:
 
 
 def other_spending(report: PlanReport) -> Iterator[tuple[str, str]]:
-    """What was spent on other things than the steps there are: on what, and what it took."""
+    """Yield what was spent on other things than the steps there are: on what, and what it took."""
     for each in report.other_spending:
         times = f"{each.attempts} time{'s' if each.attempts > 1 else ''}"
         what = "begun" if each.what == "removed" else "failed, replanned"
@@ -119,7 +119,7 @@ def removed_steps(report: PlanReport) -> Iterator[tuple[str, str]]:
 
 
 def step_facts(step: StepReportLine) -> Iterator[tuple[str, str]]:
-    """What is said of a step in its own section: names and values, none of them blank."""
+    """Return what is said of a step in its own section: names and values, none of them blank."""
     again = len(step.attempts)
     budget = ""
     if step.budget_tokens is not None and step.budget_used is not None:

@@ -1,4 +1,4 @@
-"""Where a plan's steps lie in a drawing: rows that go down with the dependencies, few crossings; pure.
+"""Layout of a plan's steps in a drawing: rows that go down with the dependencies, few crossings; pure.
 
 After Sugiyama: rows by longest path, none much longer than the drawing is high; edges that span several rows get a bend
 in each; bends and steps are ordered by the barycentre of their neighbours; then each comes to lie as near to its
@@ -19,7 +19,8 @@ SWEEPS = 8
 SHORTEST_ROW = 6
 """A row may always hold as many; beyond it grows with the root of the number of steps."""
 MOST_BENDS = 20_000
-"""With more, edges are drawn straight from step to step: the lines behind the boxes are no longer to be followed anyway."""
+"""With more, edges are drawn straight from step to step: the lines behind the boxes are no longer to be followed
+anyway."""
 
 STEP_WIDTH = 1.0
 BEND_WIDTH = 0.09
@@ -30,9 +31,9 @@ Node: TypeAlias = int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphLayout:
-    """``centres``: of each step, the middle (in widths of a step) and the row. ``routes``: the same for each bend of an edge.
+    """``centres``: of each step, the middle (in widths of a step) and the row.
 
-    ``width`` is in widths of a step; ``rows`` counts them.
+    ``routes``: the same for each bend of an edge. ``width`` is in widths of a step; ``rows`` counts them.
     """
 
     centres: Mapping[str, tuple[float, int]]
@@ -179,7 +180,7 @@ def _crossings(graph: _Graph, rows: Sequence[Sequence[Node]], place: Sequence[fl
 
 
 def _middles(graph: _Graph, rows: Sequence[Sequence[Node]]) -> list[float]:
-    """How far to the right the middle of each node lies."""
+    """Return how far to the right the middle of each node lies."""
     middles = [0.0] * len(graph.rows)
     for row in rows:
         _settle(row, [0.0] * len(row), graph, middles)

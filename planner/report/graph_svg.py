@@ -61,7 +61,7 @@ font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif;color
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """How the steps stand: ``statuses`` (missing: pending), and which of them were taken over from another plan."""
+    """Statuses of the steps (missing: pending), and which of them were taken over from another plan."""
 
     statuses: Mapping[str, StepStatus]
     reused: Collection[str] = frozenset()

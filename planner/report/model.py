@@ -38,7 +38,7 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
 
 
 class SpanReport(Struct, frozen=True, kw_only=True):
-    """When a step ran, in seconds of the plan's own time (see ``PlanReport.active_seconds``).
+    """Time in which a step ran, in seconds of the plan's own time (see ``PlanReport.active_seconds``).
 
     ``ended``: how it ended, ``open`` while it runs, ``cut`` if its process died.
     """
@@ -132,9 +132,10 @@ class RemovedStepReport(Struct, frozen=True, kw_only=True):
 
 
 class OtherSpending(Struct, frozen=True, kw_only=True):
-    """What was spent, in so many attempts that called a model, on something else than the steps the plan has now.
+    """Spending, in so many attempts that called a model, on other things than the steps the plan has now.
 
-    ``what``: ``removed``, on a step that a revision removed, or ``mending``, on a better plan after the step had failed.
+    ``what``: ``removed``, on a step that a revision removed, or ``mending``, on a better plan after the step had
+    failed.
     """
 
     what: str
@@ -144,7 +145,10 @@ class OtherSpending(Struct, frozen=True, kw_only=True):
 
 
 class LimitReport(Struct, frozen=True, kw_only=True):
-    """One limit of the whole plan and what was used of it (None: unknown). ``unit``: ``tokens``, ``USD`` or ``seconds``."""
+    """One limit of the whole plan and what was used of it (None: unknown).
+
+    ``unit``: ``tokens``, ``USD`` or ``seconds``.
+    """
 
     unit: str
     most: float
@@ -155,9 +159,9 @@ class PlanReport(Struct, frozen=True, kw_only=True, tag="plan_report", tag_field
     """A plan that was run, at its end or on the way.
 
     ``status`` is the plan's, or ``interrupted`` if its process ended without ending it; ``outcome`` is the result
-    record's, None while a process runs it (``pid``). ``created`` and ``updated`` are in unix seconds; ``active_seconds``
-    is the time processes had the plan, and ``breaks`` the points of it where another took over. ``spent`` is the sum of
-    what ``steps`` and ``other_spending`` list.
+    record's, None while a process runs it (``pid``). ``created`` and ``updated`` are in unix seconds;
+    ``active_seconds`` is the time processes had the plan, and ``breaks`` the points of it where another took over.
+    ``spent`` is the sum of what ``steps`` and ``other_spending`` list.
     """
 
     schema_version: int = REPORT_VERSION

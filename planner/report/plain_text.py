@@ -14,7 +14,10 @@ _BLOCK = re.compile(r"^(\d*)([#+\-=.)]+)(?=\s|$)")
 
 
 def one_line(text: str, cells: int = 0) -> str:
-    """Text as ``plain`` on one line, cut to so many cells of a fixed-width font (0: not at all); wide characters take two."""
+    """Text as ``plain`` on one line, cut to so many cells of a fixed-width font (0: not at all).
+
+    Wide characters take two.
+    """
     line = plain_line(text[: cells * 8] if cells else text)
     return clipped(line, cells) if cells else line
 

@@ -1,4 +1,4 @@
-"""How a report's page looks: light and dark, wide and narrow, on screen and on paper."""
+"""Style of a report's page: light and dark, wide and narrow, on screen and on paper."""
 
 from __future__ import annotations
 

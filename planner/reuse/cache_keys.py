@@ -1,8 +1,8 @@
 """Content keys: what a step's result hangs on, as a digest; equal keys mean that the result would stand; pure.
 
 A key covers the step's definition (with ``defaults`` written in, and the goal and context that its agent is told), the
-keys of what it depends on, how the decisions it names fell, and the commit the plan began at. What only says how long or
-how hard a step may try (``LIMITS``) is no part of it: a completed step has stayed within them.
+keys of what it depends on, how the decisions it names fell, and the commit the plan began at. What only says how long
+or how hard a step may try (``LIMITS``) is no part of it: a completed step has stayed within them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _EDGES = "depends_on"
 
 @dataclass(frozen=True, kw_only=True)
 class KeyedPlan:
-    """A plan with what its results hang on besides: ``decisions`` taken, and the commit it began at (None: not known)."""
+    """A plan and what its results depend on besides: ``decisions`` taken, and the base commit (None: not known)."""
 
     plan: Plan
     dag: Dag
@@ -54,7 +54,7 @@ class KeyedPlan:
         return {step_id: _digest([work, self.base_commit]) for step_id, work in self.works.items()}
 
     def definition(self, step_id: str) -> dict[str, Any]:
-        """What the step is, as JSON: its fields but for LIMITS, and the plan's goal and context if an agent does it."""
+        """Return the step as JSON: its fields but for LIMITS, and the plan's goal and context if an agent does it."""
         step = self.steps[step_id]
         fields = step.model_dump(mode="json", exclude={*LIMITS, _EDGES})
         fields[_EDGES] = sorted([edge.step, edge.on] for edge in step.dependencies)
@@ -67,7 +67,7 @@ class KeyedPlan:
         return self.steps[step_id].model_dump(mode="json", include={*LIMITS})
 
     def reached(self, step_id: str) -> dict[str, list[str] | None]:
-        """How the decisions fell that the step names (None: not taken)."""
+        """Return how the decisions fell that the step names (None: not taken)."""
         step = self.steps[step_id]
         named = {*(step.when or ()), *([step.decision] if step.decision else [])}
         return {name: sorted(self.decisions[name]) if name in self.decisions else None for name in sorted(named)}

@@ -1,4 +1,4 @@
-"""What became of a plan's steps in another plan: unchanged, changed and why, added, removed; pure."""
+"""Differences between the steps of two plans: unchanged, changed and why, added, removed; pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from planner.reuse.cache_keys import KeyedPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepChange:
-    """Why a step's result would not stand any more.
+    """Reason why a step's result would not stand any more.
 
     ``fields`` of its definition differ, as do ``dependencies`` it keeps, and ``decisions`` that fell otherwise;
     ``base``: the plans began at different commits.
@@ -70,7 +70,7 @@ class PlanDiff:
 
 
 def diff(old: KeyedPlan, new: KeyedPlan) -> PlanDiff:
-    """What differs from ``old`` to ``new``; what has the same content key is unchanged."""
+    """Return what differs from ``old`` to ``new``; what has the same content key is unchanged."""
     common = [step_id for step_id in new.steps if step_id in old.steps]
     changed: dict[str, StepChange] = {}
     limits: dict[str, tuple[str, ...]] = {}
@@ -90,7 +90,7 @@ def diff(old: KeyedPlan, new: KeyedPlan) -> PlanDiff:
 
 
 def change_of(step_id: str, old: KeyedPlan, new: KeyedPlan) -> StepChange:
-    """Why a step that both have has another key in the new one; false if it has the same."""
+    """Return why a step that both have has another key in the new one; false if it has the same."""
     base = old.base_commit != new.base_commit
     if old.works[step_id] == new.works[step_id]:
         return StepChange(base=base)

@@ -33,7 +33,7 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What a run is about.
+    """Choice of steps a run is about.
 
     ``taken``: results taken over, by step; ``runs`` says of each step that is left to run why it is (blank: it was
     asked for, or all were); ``left_out``: steps that are no part of the run.
@@ -122,12 +122,15 @@ def reuse(earlier: Earlier, new: KeyedPlan, selection: Selection, only: Collecti
 
 
 def same_base(earlier: Earlier, head: str | None) -> bool:
-    """Whether the repository stands where the earlier plan began, or where it left it."""
+    """Return whether the repository stands where the earlier plan began, or where it left it."""
     return head in (earlier.keyed.base_commit, earlier.state.left_at or earlier.keyed.base_commit)
 
 
 def note_of(selection: Selection, earlier: Earlier | None, *, head: str | None) -> str:
-    """What is run and what is not, in sentences for the person who asked for it; blank: everything, as always."""
+    """Return what is run and what is not, in sentences for the person who asked for it.
+
+    Blank: everything, as always.
+    """
     total = len(selection.runs) + len(selection.taken) + len(selection.left_out)
     said: list[str] = []
     if earlier is not None and not selection.taken:
@@ -156,7 +159,7 @@ def _nothing_taken(selection: Selection, earlier: Earlier, head: str | None) -> 
 
 
 def _why_not(step_id: str, earlier: Earlier, new: KeyedPlan, settled: Collection[str]) -> str:
-    """Why the earlier result does not stand; blank if it does."""
+    """Return why the earlier result does not stand; blank if it does."""
     if step_id not in earlier.keyed.steps:
         return "new"
     change = change_of(step_id, earlier.keyed, new)
@@ -178,13 +181,13 @@ def _why_not(step_id: str, earlier: Earlier, new: KeyedPlan, settled: Collection
 
 
 def _is_ruled_out(step_id: str, plan: KeyedPlan) -> bool:
-    """Whether a decision fell so that the step is not wanted, whatever its dependencies come to."""
+    """Return whether a decision fell so that the step is not wanted, whatever its dependencies come to."""
     when = plan.steps[step_id].when or {}
     return any(name in plan.decisions and set(plan.decisions[name]).isdisjoint(wanted) for name, wanted in when.items())
 
 
 def _bare(result: StepResult) -> StepResult:
-    """What a step came to, without what it took: that was spent by the plan that did it."""
+    """Return what a step came to, without what it took: that was spent by the plan that did it."""
     return StepResult(
         outcome=Outcome.COMPLETED,
         summary=result.summary,

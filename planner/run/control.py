@@ -21,7 +21,7 @@ OnVerdict: TypeAlias = Callable[[str | None], None]
 
 
 class ReplyOnce:
-    """What became of a command, told to whoever asked for it."""
+    """Reply to a command, for whoever asked for it."""
 
     __slots__ = ("_tell",)
 
@@ -30,7 +30,7 @@ class ReplyOnce:
 
     @property
     def is_given(self) -> bool:
-        """Whether there is nobody left to tell."""
+        """True once whoever asked is gone."""
         return self._tell is None
 
     def give(self, problem: str | None) -> None:
@@ -58,7 +58,7 @@ class PlanStop:
 
     @property
     def requested(self) -> bool:
-        """Whether to stop at the end of the current turn."""
+        """True if the step is to stop at the end of the current turn."""
         return self._requested
 
     def set(self) -> None:

@@ -1,4 +1,4 @@
-"""How a run of a plan goes."""
+"""Options of a plan's run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vibe.core.modes import ExecutionMode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchOptions:
-    """How a run goes. Times in seconds.
+    """Options of a run. Times in seconds.
 
     ``attended``: somebody is there to take decisions; if not, the plan pauses as soon as only decisions without a
     timeout are left to wait for. ``write_results``: put

@@ -16,10 +16,10 @@ _ENDS = (PlanPausedEvent, PlanCompletedEvent)
 
 
 class Recorder:
-    """The only one that changes the state of a plan that runs. What a command comes to is in the journal before it is announced.
+    """The only one that changes the state of a plan that runs.
 
-    What an attempt came to is for the journal alone: the step's own event tells it. ``perform`` carries out effects. Every
-    method may raise StoreWriteError.
+    What a command comes to is in the journal before it is announced. What an attempt came to is for the journal alone:
+    the step's own event tells it. ``perform`` carries out effects. Every method may raise StoreWriteError.
     """
 
     def __init__(

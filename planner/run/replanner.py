@@ -1,4 +1,7 @@
-"""Revisions of a plan while it runs: asked of a Reviser when a step failed, or wished for by a person; one at a time."""
+"""Revisions of a plan while it runs: asked of a Reviser when a step failed, or wished for by a person.
+
+One at a time.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +44,10 @@ _CHANCES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplanPolicy:
-    """Who is asked for a better plan (None: nobody), and how often in a plan's life its revisions may be taken.
+    """Replanning: who is asked for a better plan (None: no one), and how many of its revisions may be taken.
 
-    ``check`` raises a VibeError if a step of a revised plan, whoever revised it, could not start where the plan runs; it is
-    called in a worker thread.
+    ``check`` raises a VibeError if a step of a revised plan, whoever revised it, could not start where the plan runs;
+    it is called in a worker thread.
     """
 
     reviser: Reviser | None = None
@@ -106,7 +109,7 @@ class Revising:
         return TOO_LATE
 
     async def _ask(self, reviser: Reviser, step_id: str) -> str | None:
-        """Why no better plan was found; None: there is one now, or the step is no longer the plan's matter."""
+        """Return why no better plan was found; None: there is one now, or the step is no longer the plan's matter."""
         most, step = self._policy.max_replans, self._state.steps.get(step_id)
         if step is None or step.left is not Left.REVISING or step.result is None:
             return None

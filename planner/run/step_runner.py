@@ -53,7 +53,7 @@ class StepRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EndedAttempt:
-    """What the executor came to; ``raw`` is the result as JSON. ``is_cut``: the attempt was cancelled."""
+    """Result of the executor; ``raw`` is the same as JSON. ``is_cut``: the attempt was cancelled."""
 
     run: StepRun
     result: StepResult
@@ -61,7 +61,7 @@ class EndedAttempt:
     is_cut: bool
 
     def command(self) -> AttemptEnded:
-        """What the plan is told."""
+        """Return what the plan is told."""
         return AttemptEnded(step_id=self.run.step.id, result=self.result, raw=self.raw, cut=self.is_cut)
 
 
@@ -93,7 +93,7 @@ class StepRunner:
         return _ended(run, result)
 
     async def _with_spending(self, run: StepRun, result: StepResult) -> StepResult:
-        """What an attempt took that was cancelled, and so could not say so itself."""
+        """Return what an attempt took that was cancelled, and so could not say so itself."""
         spent_by, activity = self._options.spent_by, self._options.activity
         if spent_by is None or run.step.command is not None:
             return result

@@ -27,7 +27,7 @@ def build_task(plan: Plan, step: Step, attempt: int, inputs: tuple[StepInput, ..
 def gather_inputs(
     step: Step, steps: Mapping[str, StepState], file_of: Callable[[str], Path] | None = None
 ) -> tuple[StepInput, ...]:
-    """What the direct dependencies came to, in the order the step names them; one that failed says why.
+    """Return what the direct dependencies came to, in the order the step names them; one that failed says why.
 
     ``file_of`` a step's id is where the whole of its result is; None: nowhere but here.
     """

@@ -30,9 +30,9 @@ class ActivitySink:
 
     Give executors this sink in place of the one it wraps: events count for the step in ``subagent_step_id``. While a
     request (approval or question) of a step is open its clock stands still: a person is thinking, not the step. So it
-    does while an agent of the step waits for room in the budget, for its turn at the provider or to repeat a call, and while
-    a check runs, which has a time limit of its own.
-    Only model-driven steps are watched: a command may rightly print nothing for long and has ``timeout_seconds``.
+    does while an agent of the step waits for room in the budget, for its turn at the provider or to repeat a call, and
+    while a check runs, which has a time limit of its own. Only model-driven steps are watched: a command may rightly
+    print nothing for long and has ``timeout_seconds``.
     """
 
     def __init__(self, sink: EventSink, clock: Callable[[], float] = time.monotonic) -> None:

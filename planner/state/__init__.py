@@ -1,3 +1,3 @@
-"""How a plan stands: facts are folded into its state, commands are decided into facts; pure, without a clock."""
+"""State of a plan: commands are decided into facts, facts are folded into the state; pure, without a clock."""
 
 from __future__ import annotations

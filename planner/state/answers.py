@@ -1,4 +1,4 @@
-"""What an answer to a decision comes to, and which decisions steps need."""
+"""Answers to decisions, and the decisions that steps need."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _open_decision(state: State, decision_id: str) -> e.PlanDecisionEvent:
 
 
 def choice_followed(state: State, step: StepState, chosen: str, at: float) -> tuple[e.Fact, ...]:
-    """What a choice about an attempt makes of its step, beside what the decision itself does."""
+    """Return what a choice about an attempt makes of its step, beside what the decision itself does."""
     if chosen == StepChoice.SKIP:
         why = (WAIVED_REASON, step.detail or step.reason or "")
         return (step_moved(state, step.outline.id, StepStatus.SKIPPED, at, why),)

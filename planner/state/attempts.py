@@ -1,4 +1,4 @@
-"""What follows when an attempt at a step ends."""
+"""Consequences of the end of an attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a plan that somebody pauses, cancels, changes or has done again."""
+"""Commands of people: pause, cancel, change, do again."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def plan_revised(state: State, command: c.Revised, at: float) -> Decided | Refus
 
 
 def _said_again(state: State, fact: e.PlanRevisedEvent, at: float) -> Iterator[e.Fact]:
-    """What a revision makes of steps that had failed, for whoever watches."""
+    """Yield what a revision makes of steps that had failed, for whoever watches."""
     changed = changed_by(fact)
     for step_id, step in state.steps.items():
         if step_id in removed_by(fact):

@@ -1,4 +1,4 @@
-"""What a plan is told, and what comes of it: the commands, the effects they ask for, and the refusal."""
+"""Commands to a plan, the effects they ask for, and the refusal."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ class SortSteps(Struct, frozen=True):
 
 
 class AttemptEnded(Struct, frozen=True, kw_only=True):
-    """An attempt is over, its processes included. ``raw`` is its result as JSON; ``cut``: it was cancelled in the middle."""
+    """An attempt is over, its processes included. ``raw`` is its result as JSON.
+
+    ``cut``: it was cancelled in the middle.
+    """
 
     step_id: str
     result: StepResult
@@ -49,7 +52,7 @@ class AttemptEnded(Struct, frozen=True, kw_only=True):
 
 
 class AttemptSaved(Struct, frozen=True):
-    """What an attempt came to is on disk."""
+    """The result of an attempt is on disk."""
 
     step_id: str
 
@@ -167,7 +170,7 @@ Effect: TypeAlias = StartAttempt | CancelAttempt | InterruptAll | WaitForRetry |
 
 
 class Decided(Struct, frozen=True):
-    """What a command comes to: facts to record, and effects to carry out once they are.
+    """Outcome of a command: facts to record, and effects to carry out once they are.
 
     ``schedule``: makes the state's schedule of the state as the facts leave it.
     """
@@ -185,5 +188,5 @@ class Refusal:
 
     @property
     def sentence(self) -> str:
-        """Why, for people."""
+        """Reason, for people."""
         return str(self.error)

@@ -34,7 +34,7 @@ from planner.state.state import Left, State
 
 
 def decide(state: State, command: Command, at: float) -> Decided | Refusal:
-    """What ``command`` comes to at the time ``at`` (unix seconds); the state is left as it is.
+    """Return what ``command`` comes to at the time ``at`` (unix seconds); the state is left as it is.
 
     It has a schedule, except for Start, which makes one.
     """
@@ -138,9 +138,9 @@ def _left_over(state: State, at: float) -> Decided:
 
 
 def look(state: State, loaded: LoadedPlan, flags: dict[str, tuple[str, ...]] | None = None) -> State:
-    """Have the state of a plan that nobody runs say what its steps wait for, as the next process would; records nothing.
+    """Have the state of a plan that nobody runs say what its steps wait for, as the next process would.
 
-    ``flags`` are the decisions given when the plan was run.
+    Records nothing. ``flags`` are the decisions given when the plan was run.
     """
     at = state.updated
     evolve(state, e.PlanEditedEvent(ts=at))
@@ -160,7 +160,7 @@ def look(state: State, loaded: LoadedPlan, flags: dict[str, tuple[str, ...]] | N
 
 
 def _is_asking(fact: e.Fact) -> bool:
-    """Whether a fact is about a step that waits for an answer, not about what an answer comes to."""
+    """Return whether a fact is about a step that waits for an answer, not about what an answer comes to."""
     asks = isinstance(fact, e.PlanStepUpdateEvent) and fact.status == StepStatus.NEEDS_DECISION
     return asks or (isinstance(fact, e.PlanDecisionEvent) and not fact.selections)
 

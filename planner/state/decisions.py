@@ -1,6 +1,7 @@
-"""Decisions, a plan's own and those a run itself puts: what becomes of a step that failed, or whose attempt was cut off.
+"""Decisions: a plan's own, and those a run puts about steps that failed or were cut off.
 
-The ids of the latter are ``failed:<step>:<attempt>`` and ``interrupted:<step>:<attempt>``; no id of a plan holds a colon.
+The ids of the latter are ``failed:<step>:<attempt>`` and ``interrupted:<step>:<attempt>``; no id of a plan holds a
+colon.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ INTERRUPTED_KIND = "interrupted"
 
 
 class StepChoice(StrEnum):
-    """What can be chosen for a step."""
+    """Choices for a step that failed or was cut off."""
 
     RETRY = "retry"
     AGAIN = "again"
@@ -35,7 +36,7 @@ def interrupted_id(step_id: str, attempt: int) -> str:
 
 
 def choices_of(kind: str) -> tuple[StepChoice, ...]:
-    """What can be chosen about an attempt that ended so."""
+    """Return what can be chosen about an attempt that ended so."""
     first = StepChoice.AGAIN if kind == INTERRUPTED_KIND else StepChoice.RETRY
     return first, StepChoice.SKIP, StepChoice.STOP
 
@@ -56,7 +57,10 @@ def plan_decision(decision: Decision) -> PlanDecisionEvent:
 
 
 def step_decision(step: Step, attempt: int, kind: str, ended: str = "") -> PlanDecisionEvent:
-    """The open decision about an attempt at ``step``; ``ended`` says how it ended. It has no default and waits for ever."""
+    """The open decision about an attempt at ``step``; ``ended`` says how it ended.
+
+    It has no default and waits for ever.
+    """
     if kind == FAILED_KIND:
         decision_id = failed_id(step.id, attempt)
         question = f"Step {step.id} ({step.title}) failed, attempt {attempt}: {ended or 'no reason given'}. What now?"
@@ -80,7 +84,7 @@ def step_decision(step: Step, attempt: int, kind: str, ended: str = "") -> PlanD
 
 
 def check_selections(decision: PlanDecisionEvent, selections: tuple[str, ...]) -> None:
-    """Whether an answer is one the decision offers.
+    """Check that an answer is one the decision offers.
 
     Raises:
         DecisionInvalidError: an option it does not have, several where one is wanted, or none.

@@ -119,7 +119,7 @@ def _edited(state: State, fact: e.PlanEditedEvent) -> None:
 
 
 def _let_go(state: State) -> None:
-    """What a process that is gone left running was cut off; what waited will be looked at again."""
+    """Cut off what a process that is gone left running; what waited is looked at again."""
     for step_id, (_, began) in state.running.items():
         step = state.steps[step_id]
         if not step.is_over:
@@ -246,7 +246,7 @@ def _reset(state: State, fact: e.PlanResetEvent) -> None:
 
 
 def _begin_again(state: State, step: StepState, *, is_begun: bool) -> None:
-    """What an attempt had begun, or come to, is no longer what is wanted."""
+    """Forget what an attempt began or came to: it is no longer wanted."""
     for decision_id in (failed_id(step.outline.id, step.attempt), interrupted_id(step.outline.id, step.attempt)):
         state.decisions.pop(decision_id, None)
     if step.status in FINAL or step.asked is not None:

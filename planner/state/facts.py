@@ -16,7 +16,7 @@ from planner.state.state import Left, State, StepState
 
 
 def is_over(state: State) -> bool:
-    """Whether the run is over."""
+    """Return whether the run is over."""
     return state.is_run and state.status is not PlanStatus.ACTIVE
 
 
@@ -59,7 +59,7 @@ def step_event(  # noqa: PLR0917, PLR0913  what an event of a step tells
 
 
 def tolerates(state: State, step_id: str) -> bool:
-    """Whether the plan goes on as if a step had completed that failed."""
+    """Return whether the plan goes on as if a step had completed that failed."""
     return schedule_of(state).steps[step_id].on_failure == "continue"
 
 

@@ -1,4 +1,4 @@
-"""What follows when an attempt at a step ends: the next attempt, a person's choice, a better plan, or the step's end."""
+"""Failure policy: after an attempt comes the next one, a person's choice, a better plan, or the step's end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _END_REASON = {Outcome.FAILED: "failed", Outcome.BLOCKED: "blocked", Outcome.LIM
 
 
 def left_after(step: Step, attempt: int, result: StepResult, *, cut: bool) -> Left | None:
-    """How an attempt is left that came to ``result``; None: the step ends with it.
+    """Return how an attempt is left that came to ``result``; None: the step ends with it.
 
     A step with side effects is never begun again by itself, whatever its ``retries`` say.
     """
@@ -31,7 +31,7 @@ def left_after(step: Step, attempt: int, result: StepResult, *, cut: bool) -> Le
 
 
 def halts(result: StepResult) -> bool:
-    """Whether no other step would fare better now, so that the plan pauses."""
+    """Return whether no other step would fare better now, so that the plan pauses."""
     is_unserved = result.outcome is Outcome.INTERRUPTED and result.reason == ENVIRONMENT_REASON
     return (result.provider_refused and result.outcome is not Outcome.COMPLETED) or is_unserved
 

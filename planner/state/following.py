@@ -1,4 +1,4 @@
-"""What follows by itself from how a plan stands: steps that start, wait or are skipped, and its end."""
+"""Consequences of a state without any command: steps that start, wait or are skipped, and the plan's end."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ def sort_steps(state: State, command: c.SortSteps, at: float) -> Decided:
 
 
 def _ended(state: State, at: float) -> Decided:
-    """How the plan ends if nothing runs; no facts while something does, or a retry or an answer is still to come."""
+    """Return how the plan ends if nothing runs.
+
+    No facts while something does, or a retry or an answer is still to come.
+    """
     if state.running:
         return Decided()
     end = _end(state)
@@ -109,7 +112,7 @@ def _end(state: State) -> tuple[PlanStatus, str | None] | None:
 
 
 def _is_timed(state: State) -> bool:
-    """Whether a clock will take one of the decisions that steps wait for."""
+    """Return whether a clock will take one of the decisions that steps wait for."""
     waiting = [state.open[name] for name in needed_decisions(state)]
     return any(decision.timeout_seconds and decision.by != "timeout" for decision in waiting)
 

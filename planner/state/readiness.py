@@ -1,4 +1,4 @@
-"""When a step may run: its dependencies, what they must have come to, and the decisions it hangs on.
+"""Readiness of steps: dependencies, what they must have come to, and decisions.
 
 A dependency *holds* if it ended as the edge wants it (``on``), or was skipped. If it ended otherwise, an edge that
 wants success keeps its step waiting (somebody may yet retry the dependency), and an edge that wants failure can never
@@ -22,7 +22,7 @@ COMPLETED = "completed"
 
 
 class StepReadiness(Enum):
-    """What is to become of a step that has not run yet."""
+    """Readiness of a step that has not run yet."""
 
     WAIT = "wait"
     ASK = "ask"
@@ -78,7 +78,7 @@ class Readiness:
             self.decide(decision_id, selections)
 
     def verdict(self, step_id: str) -> StepReadiness:
-        """What is to become of the step, as things stand."""
+        """Return what is to become of the step, as things stand."""
         gate = self._gates[step_id]
         if gate.never:
             return StepReadiness.SKIP
@@ -89,15 +89,15 @@ class Readiness:
         return StepReadiness.ASK if gate.undecided else StepReadiness.RUN
 
     def why_skipped(self, step_id: str) -> str:
-        """Why the verdict on a step is to skip it, for people."""
+        """Return why the verdict on a step is to skip it, for people."""
         return self._gates[step_id].never or "all it depends on was skipped"
 
     def is_stranded(self, step_id: str) -> bool:
-        """Whether a dependency ended in a way that keeps the step waiting for good."""
+        """Return whether a dependency ended in a way that keeps the step waiting for good."""
         return self._gates[step_id].stranded
 
     def waits_for_steps(self, step_id: str) -> bool:
-        """Whether a dependency is not final yet."""
+        """Return whether a dependency is not final yet."""
         return self._gates[step_id].waiting > 0
 
     def undecided(self, step_id: str) -> list[str]:

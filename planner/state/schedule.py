@@ -23,9 +23,9 @@ _HELD = frozenset({Left.ASKING, Left.REVISING, Left.RETRYING})
 class Schedule:
     """The steps of a plan between waiting and running.
 
-    ``width`` (>= 1) bounds the running steps. With ``fail_fast`` nothing is started after the first failure of this run that
-    counts. With ``attended`` a plan that only waits for decisions stays ACTIVE; otherwise it pauses, reason ``decision``.
-    Made of a state, it holds what that says; ``moved`` and its like keep it so.
+    ``width`` (>= 1) bounds the running steps. With ``fail_fast`` nothing is started after the first failure of this run
+    that counts. With ``attended`` a plan that only waits for decisions stays ACTIVE; otherwise it pauses, reason
+    ``decision``. Made of a state, it holds what that says; ``moved`` and its like keep it so.
     """
 
     def __init__(
@@ -78,15 +78,15 @@ class Schedule:
         return self._queue.best()
 
     def is_stuck(self, step_id: str) -> bool:
-        """Whether an open step waits for others, or for good."""
+        """Return whether an open step waits for others, or for good."""
         return self.readiness.is_stranded(step_id) or self.readiness.waits_for_steps(step_id)
 
     def acts(self, step_id: str) -> bool:
-        """Whether a step acts outside the workspace."""
+        """Return whether a step acts outside the workspace."""
         return self.steps[step_id].side_effects
 
     def is_held(self, step_id: str, step: StepState) -> bool:
-        """Whether a step waits for something other than its dependencies and decisions."""
+        """Return whether a step waits for something other than its dependencies and decisions."""
         if step.left is None:
             return False
         return step.left in _HELD or (step.left is Left.CUT and self.steps[step_id].side_effects)

@@ -32,7 +32,7 @@ FINAL = frozenset(status for status in StepStatus if status.is_final)
 
 
 class Left(StrEnum):
-    """How an attempt was left after which its step is not final."""
+    """Way an attempt was left after which its step is not final."""
 
     STOPPED = "stopped"
     """At a turn's end: it goes on from there."""
@@ -51,7 +51,10 @@ TOLD = frozenset({Left.ASKING, Left.REVISING})
 
 
 class Span(Struct, frozen=True, gc=False):
-    """A time in which an attempt ran, in seconds of the plan's own clock. ``ended``: an outcome, a status or ``cut``."""
+    """A time in which an attempt ran, in seconds of the plan's own clock.
+
+    ``ended``: an outcome, a status or ``cut``.
+    """
 
     start: float
     end: float
@@ -70,7 +73,7 @@ class AttemptState(Struct, frozen=True):
 
 @dataclass(slots=True, kw_only=True)
 class StepState:
-    """How a step stands."""
+    """State of a step."""
 
     outline: e.StepOutline
     status: StepStatus = StepStatus.PENDING
@@ -100,7 +103,7 @@ class StepState:
 
     @property
     def spoils(self) -> bool:
-        """Whether the plan can't be completed because of it."""
+        """True if the plan can't be completed because of it."""
         return self.status is StepStatus.CANCELLED or (self.status is StepStatus.FAILED and not self.tolerated)
 
 
@@ -141,11 +144,11 @@ class StepIndex(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class State:
-    """How a plan stands by all that is recorded of it.
+    """State of a plan, by all that is recorded of it.
 
     It has one owner, who evolves it: a copy for each fact of a plan of 10 000 steps would cost more than all the rest.
-    ``schedule`` follows the steps in it for whoever decides (None: nobody does); it holds nothing that can't be made again
-    from the rest.
+    ``schedule`` follows the steps in it for whoever decides (None: nobody does); it holds nothing that can't be made
+    again from the rest.
     """
 
     plan_id: str = ""
@@ -199,7 +202,7 @@ class State:
         return {step_id: step.result for step_id, step in self.steps.items() if step.result is not None}
 
     def answers(self) -> dict[str, tuple[str, ...]]:
-        """What was chosen in each decision that was taken."""
+        """Return what was chosen in each decision that was taken."""
         return {decision_id: taken.selections for decision_id, taken in self.decisions.items()}
 
     def reused(self) -> dict[str, str]:
@@ -215,7 +218,7 @@ class State:
         return [removed for step_id, removed in latest.items() if step_id not in self.steps]
 
     def spent(self) -> dict[AttemptKey, Spending]:
-        """What each attempt took, those at removed steps too."""
+        """Return what each attempt took, those at removed steps too."""
         every = [*(gone.step for gone in self.removed), *self.steps.values()]
         return {
             (step.outline.id, attempt.number): Spending(attempt.result.usage, attempt.result.cost_usd)
@@ -236,7 +239,7 @@ def at_rest(step: StepState) -> tuple[StepStatus, int]:
 
 
 def is_about(decision: e.PlanDecisionEvent, step_ids: Container[str | None]) -> bool:
-    """Whether a decision is about an attempt at one of these steps."""
+    """Return whether a decision is about an attempt at one of these steps."""
     return bool(decision.kind) and decision.step_id in step_ids
 
 

@@ -17,7 +17,7 @@ from planner.store.records import RunSettings
 
 
 def effective_plan(folder: PlanFolder, state: State | None = None, *, where: str = "") -> LoadedPlan:
-    """What everybody who reads a plan back must read; ``state`` saves reading its journal again.
+    """Return what everybody who reads a plan back must read; ``state`` saves reading its journal again.
 
     ``where`` names the document in messages, the folder's own file if left out.
 
@@ -62,7 +62,7 @@ def current_state(folder: PlanFolder, settings: RunSettings | None = None) -> tu
 
 
 def open_decisions(plan: Plan, state: State) -> tuple[Decision, ...]:
-    """What the plan waits for somebody to decide."""
+    """Return what the plan waits for somebody to decide."""
     own = {decision.id: decision for decision in plan.decisions}
     return tuple(own.get(name) or as_decision(decision) for name, decision in state.open.items())
 

@@ -1,4 +1,4 @@
-"""What can go wrong between a plan and its folder on disk; roots in ``vibe.core.errors``.
+"""Errors of a plan's folder on disk; roots in ``vibe.core.errors``.
 
 EnvironmentFailure                 (vibe.core.errors, exit 3)
 └── StoreError                     the plan's folder can't serve

@@ -37,7 +37,7 @@ _snapshot_decoder = msgspec.json.Decoder(PlanSnapshot)
 
 
 def plans_folder(home: Path) -> Path:
-    """Where the plans of a home are kept."""
+    """Return where the plans of a home are kept."""
     return home / "plans"
 
 
@@ -68,7 +68,7 @@ class PlanSummary:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether its process ended without ending the plan."""
+        """True if its process ended without ending the plan."""
         return self.status is PlanStatus.ACTIVE and self.holder is None
 
 
@@ -92,7 +92,7 @@ class PlanFolder:
         return _read(self.path / SOURCE_FILE)
 
     def settings(self) -> RunSettings:
-        """How the plan is run.
+        """Return how the plan is run.
 
         Raises:
             BrokenPlanError: ``run.json`` is missing or not what this version writes.
@@ -117,7 +117,7 @@ class PlanFolder:
         return read_journal(self.path / JOURNAL_FILE)
 
     def state(self, content: JournalContent | None = None) -> State:
-        """How the plan stood at its journal's last sound fact; ``content`` saves reading that again.
+        """Return how the plan stood at its journal's last sound fact; ``content`` saves reading that again.
 
         Raises:
             BrokenPlanError: as ``journal``.
@@ -135,7 +135,7 @@ class PlanFolder:
             return None
 
     def step_folder(self, step_id: str) -> Path:
-        """Where a step's conversation and result are kept; the folder need not exist.
+        """Return where a step's conversation and result are kept; the folder need not exist.
 
         Raises:
             BrokenPlanError: that is no id of a step, as a journal that was tampered with may hold it.
@@ -145,7 +145,7 @@ class PlanFolder:
         return self.path / STEPS_FOLDER / step_id
 
     def result_file(self, step_id: str) -> Path:
-        """Where a step's result is once it has one."""
+        """Return where a step's result is once it has one."""
         return self.step_folder(step_id) / RESULT_FILE
 
     def holder(self) -> int | None:
@@ -154,7 +154,7 @@ class PlanFolder:
         return pid if pid is not None and is_alive(pid) else None
 
     def summary(self) -> PlanSummary:
-        """What a list shows; never fails: what is broken is said in ``problem``."""
+        """Return what a list shows; never fails: what is broken is said in ``problem``."""
         holder = self.holder()
         try:
             settings, snapshot = self.settings(), self.snapshot()
@@ -213,7 +213,7 @@ def list_plans(home: Path) -> list[PlanSummary]:
 
 
 def _begun(folder: PlanFolder) -> tuple[float, str]:
-    """When it was made; a folder that can't be read back is nobody's latest."""
+    """Return when it was made; a folder that can't be read back is nobody's latest."""
     try:
         return folder.settings().created, folder.plan_id
     except BrokenPlanError:

@@ -43,7 +43,7 @@ _earlier_decoder = msgspec.json.Decoder(_EarlierRecord)
 
 
 class SyncPolicy(Enum):
-    """When records must have reached the disk itself, so that they outlive a power cut."""
+    """Moment by which records must be on the disk itself, so that they outlive a power cut."""
 
     STEP = "step"
     NEVER = "never"
@@ -52,7 +52,7 @@ class SyncPolicy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalContent:
-    """What a journal holds. ``dropped`` says, a sentence each, what its tail lost; ``length`` is its sound part.
+    """Content of a journal. ``dropped`` says, a sentence each, what its tail lost; ``length`` is its sound part.
 
     ``unfinished`` tells that the last sound line lacks its newline.
     """

@@ -1,4 +1,4 @@
-"""How a run of a plan ended: a census of its steps, never a flag."""
+"""End of a run of a plan: a census of its steps, never a flag."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vibe.core.outcome import Outcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
-    """Where a step stands at the end of a run. ``attempts`` counts those begun, ``result`` is the last one's.
+    """A step at the end of a run. ``attempts`` counts those begun, ``result`` is the last one's.
 
     ``tolerated`` marks a failure that its step's ``on_failure: continue`` lets pass.
     """
@@ -31,7 +31,7 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What a run came to. ``usage`` and ``cost_usd`` (None: unknown) sum over every attempt of the plan's life.
+    """Result of a run. ``usage`` and ``cost_usd`` (None: unknown) sum over every attempt of the plan's life.
 
     ``duration_s`` is this run's; ``steps`` are in the plan's order.
     """
@@ -49,7 +49,7 @@ class RunResult:
 
 
 def step_reports(plan: Plan, state: State) -> tuple[StepReport, ...]:
-    """Where each step of the plan stands."""
+    """Return where each step of the plan stands."""
     reports: list[StepReport] = []
     for step in plan.steps:
         was = state.steps[step.id]
@@ -69,7 +69,7 @@ def step_reports(plan: Plan, state: State) -> tuple[StepReport, ...]:
 
 
 def warnings_of(steps: Sequence[StepReport], dropped: Sequence[str]) -> tuple[str, ...]:
-    """What a person should know of a run that it did not end for: tolerated failures, and what a torn journal lost."""
+    """Return notes on a run for people: failures that were tolerated, and what a torn journal lost."""
     failures = [
         f"step {step.step_id!r} failed ({step.detail or step.reason or 'no reason given'}); "
         'continued because on_failure is "continue"'

@@ -14,7 +14,7 @@ SETTINGS_VERSION = 1
 
 
 class ApprovalSetting(StrEnum):
-    """What a run may do without asking."""
+    """Rights of a run to act without asking."""
 
     ASK = "ask"
     EDITS = "edits"
@@ -22,15 +22,16 @@ class ApprovalSetting(StrEnum):
 
 
 class RunSettings(BaseModel):
-    """How a plan is run, kept so that a resume runs it the same way (``run.json``).
+    """Settings of a plan's run, kept so that a resume runs it the same way (``run.json``).
 
     ``plan_id`` blank: the store chooses one. ``created`` is in unix seconds. ``origin`` says where the plan came from
     (a file, ``-``, a goal). ``executor``: the name of what does the steps. ``allow_dirty``: a
-    worktree's base takes the user's uncommitted changes with it. ``network``: confined commands reach everything. ``accept_writes``: a person accepted that steps
-    edit the files they name. ``only``: the steps to run (none: all). ``reused_from``:
-    the plan whose results were taken over. ``base_commit``: the commit its content keys stand on (None: no repository), see
-    ``planner.reuse.cache_keys``. ``note`` says which steps the run is about, if not all of them. ``sample`` marks a run on a temporary copy of a demonstration; ``script`` is the file the
-    scripted backend replays.
+    worktree's base takes the user's uncommitted changes with it. ``network``: confined commands reach everything.
+    ``accept_writes``: a person accepted that steps edit the files they name. ``only``: the steps to run (none: all).
+    ``reused_from``: the plan whose results were taken over. ``base_commit``: the commit its content keys stand on
+    (None: no repository), see ``planner.reuse.cache_keys``. ``note`` says which steps the run is about, if not all of
+    them. ``sample`` marks a run on a temporary copy of a demonstration; ``script`` is the file the scripted backend
+    replays.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,7 +60,10 @@ class RunSettings(BaseModel):
 
 
 class PlanSnapshot(Struct, frozen=True, kw_only=True):
-    """Where a plan stands, to be read fast (``state.json``); the journal is the truth. ``updated``: unix seconds."""
+    """Snapshot of a plan's status, to be read fast (``state.json``); the journal is the truth.
+
+    ``updated``: unix seconds.
+    """
 
     plan_id: str
     status: PlanStatus

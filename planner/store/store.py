@@ -184,7 +184,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         return self.folder.plan_id
 
     def state(self) -> State:
-        """How the plan stood when the journal was last read: as it stands, unless a run has gone on with it since.
+        """Return how the plan stood when the journal was last read.
 
         Only the run that holds the plan evolves it.
 
@@ -200,7 +200,8 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
 
         Raises:
             StoreWriteError: the disk is full or refuses; nothing half-written stays.
-            TypeError, ValueError, OverflowError, RecursionError: one holds a value that is no JSON; nothing was written.
+            TypeError, ValueError, OverflowError, RecursionError: one holds a value that is no JSON; nothing was
+            written.
         """
         self._state = None
         self._journal.append(*facts)
@@ -228,7 +229,10 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         return effective_plan(self.folder, self.state())
 
     def reset(self, step_ids: Collection[str]) -> tuple[str, ...]:
-        """Have steps done again, with whatever depends on them, which is returned; raises, as the next three do, as ``take``."""
+        """Have steps done again, with whatever depends on them, which is returned.
+
+        Raises, as the next three do, as ``take``.
+        """
         again = with_dependants(self.effective(), self.state(), step_ids)
         self.take(Retry(tuple(step_ids)))
         for step_id in again:
@@ -262,7 +266,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         self.write_snapshot(look(state, effective_plan(self.folder, state), self.settings.decisions))
 
     def decided(self, command: Command) -> Sequence[Fact]:
-        """What a command would come to; nothing is written.
+        """Return what a command would come to; nothing is written.
 
         Raises:
             UsageError: it can't be carried out, as things stand.
@@ -387,7 +391,7 @@ def _sweep(root: Path, now: float) -> None:
 
 
 def _is_abandoned(draft: Path) -> bool:
-    """Whether its maker died: they put their pid into the lock file only once they held the lock."""
+    """Return whether its maker died: they put their pid into the lock file only once they held the lock."""
     try:
         if not (draft / LOCK_FILE).read_bytes():
             return False

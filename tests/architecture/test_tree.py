@@ -93,3 +93,12 @@ def test_what_ruff_has_loaded_late_of_ours_exists() -> None:
 
     assert ours
     assert [name for name, place in places.items() if not (place.is_dir() or place.with_suffix(".py").is_file())] == []
+
+
+def test_the_walk_through_the_modules_is_short_and_leads_past_ones_that_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    walk = text.partition("\n## One walk\n")[2].partition("\n## ")[0]
+    modules = re.findall(r"^\d+\. `([\w/]+\.py)`:", walk, re.MULTILINE)
+
+    assert 20 <= len(modules) <= 25
+    assert [path for path in modules if not (ROOT / path).is_file()] == []

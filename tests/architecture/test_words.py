@@ -19,7 +19,9 @@ PLAIN = (
     "vibe/app/view",
     "vibe/cli",
 )
-"""Folders of which every docstring is held to it; the others join as they are gone through."""
+"""Folders in which the strings under constants and fields are held to it, too."""
+FOR_MODELS = "vibe/core/tools/builtins"
+"""What stands there is read by models, with the tools' schemas."""
 INDIRECT = re.compile(r"(?:What|Whether|Who|Whom|Whose|How|Where|Why|When)\b")
 
 
@@ -45,6 +47,17 @@ def test_no_docstring_begins_with_an_indirect_question(folder: str) -> None:
     ]
 
     assert files
+    assert found == []
+
+
+def test_no_module_class_or_function_says_what_it_is_by_an_indirect_question() -> None:
+    found: list[str] = []
+    for path in (path for path in source_files() if not shown(path).startswith(FOR_MODELS)):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node) or ""
+                found += [f"{shown(path)}: {text.splitlines()[0]}"] if INDIRECT.match(text) else []
+
     assert found == []
 
 

@@ -55,7 +55,7 @@ class GuidanceRequest:
 
     @property
     def trusts(self) -> Callable[[Path], bool]:
-        """Whether a resolved folder may teach."""
+        """Check that a resolved folder is trusted."""
         return trusting(self.home, self.workdir, self.user_home, trust_workdir=self.trust_workdir)
 
 

@@ -1,4 +1,4 @@
-"""Text from models, files and tools, made safe to show: it can neither move a cursor, nor turn a line around, nor hide."""
+"""Text from models, files and tools, made safe to show: it moves no cursor, turns no line around, hides nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The names that tools and scripts for Mistral Vibe import, each as it is defined here; for others it says what to use."""
+"""The names that tools and scripts for Mistral Vibe import, each as it is defined here.
+
+For others it says what to use.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""What the planner is told, as Markdown."""
+"""Standing orders of the planner, as Markdown."""
 
 from __future__ import annotations

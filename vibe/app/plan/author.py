@@ -49,7 +49,7 @@ class NewPlanRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPlan:
-    """How it ended. ``plan`` is None if there is none; ``notes`` are what to know before it runs."""
+    """Result of writing a plan. ``plan`` is None if there is none; ``notes`` are what to know before it runs."""
 
     record: RunRecord
     plan: Repaired | None

@@ -17,8 +17,8 @@ from vibe.core.tools.permissions import ApprovalMode
 class StepDocument(Struct, frozen=True, kw_only=True):
     """Everything a step's process builds its engine from; paths as text.
 
-    ``workdir``, ``flags``, ``trust`` and ``replay`` are those of ``EngineRequest``. ``steps`` is the folder of the steps'
-    folders. ``limits`` are the plan's.
+    ``workdir``, ``flags``, ``trust`` and ``replay`` are those of ``EngineRequest``. ``steps`` is the folder of the
+    steps' folders. ``limits`` are the plan's.
     """
 
     home: str
@@ -33,7 +33,7 @@ class StepDocument(Struct, frozen=True, kw_only=True):
 
     @property
     def request(self) -> EngineRequest:
-        """How the run's own engine was built."""
+        """Request by which the run's own engine was built."""
         replay = None if self.replay is None else Path(self.replay)
         return EngineRequest(workdir=Path(self.workdir), flags=self.flags, trust=self.trust, replay=replay)
 

@@ -124,7 +124,7 @@ async def _attend(link: StepLink, scope: anyio.CancelScope) -> None:
 
 
 def _engine(link: StepLink, document: StepDocument) -> Engine | VibeError:
-    """What agents are made of, or why there is none: the run is told once it asks for an attempt."""
+    """Return what agents are made of, or why there is none: the run is told once it asks for an attempt."""
     request = replace(document.request, limiter_of=partial(LinkedLimiter, link))
     try:
         return build_engine(_host(document), request)

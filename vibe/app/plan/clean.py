@@ -1,4 +1,4 @@
-"""What ended plans left, worktrees, branches with work that was not merged and copies of samples: listed, removed."""
+"""Cleaning up after ended plans: worktrees, branches with unmerged work and copies of samples, listed or removed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from vibe.core.errors import UsageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
-    """What was found of one plan; ``kept_because`` says why it was left (blank: it was removed, or would be).
+    """Finds of one plan; ``kept_because`` says why they were left (blank: removed, or would be).
 
     ``sample`` is the temporary copy of a demonstration's project that it worked in, ``record`` the plan's own folder.
     """
@@ -45,10 +45,10 @@ class Cleaned:
 def clean_plans(
     host: Host, references: Sequence[str], *, cwd: Path, dry_run: bool, records: bool = False
 ) -> list[Cleaned]:
-    """Clean the plans named, or all that have ended where none is; plans with nothing left are not in the answer. Blocks.
+    """Clean the plans named, or all that have ended where none is; plans with nothing left are not in the answer.
 
-    What a plan whose folder is gone left is found in the repository that ``cwd`` is in; work of it that was not merged goes
-    only if it was named.
+    Blocks. What a plan whose folder is gone left is found in the repository that ``cwd`` is in; work of it that was not
+    merged goes only if it was named.
 
     ``records``: the plans' own folders go as well, and with them all that is known of them.
 
@@ -108,7 +108,7 @@ def give_up(host: Host, folder: PlanFolder) -> None:
 
 
 def what_is_left(host: Host, folder: PlanFolder) -> str:
-    """What there is of a plan that was cancelled, and how it goes, as a phrase; blank if nothing is. Blocks.
+    """Return what there is of a plan that was cancelled, and how it goes, as a phrase; blank if nothing is. Blocks.
 
     Raises:
         EnvironmentFailure: git or the disk refuses.
@@ -147,7 +147,8 @@ def _clean_orphans(
     cleaned = [Cleaned(plan_id=orphans.plan_id, found=going)]
     if orphans.unmerged and not named:
         why = (
-            f"{', '.join(orphans.unmerged)} holds work that was not merged, and no plan of that id is in {str(root)!r}; "
+            f"{', '.join(orphans.unmerged)} holds work that was not merged, and no plan of that id is in "
+            f"{str(root)!r}; "
             f"`vibe plan clean {orphans.plan_id}` removes it"
         )
         cleaned.append(Cleaned(plan_id=orphans.plan_id, found=Leftovers(branches=orphans.unmerged), kept_because=why))
@@ -167,7 +168,7 @@ def _clean(folder: PlanFolder, host: Host, repository: Repository | None, *, dry
 
 
 def _other_user_of(sample: Path, folder: PlanFolder, host: Host) -> str:
-    """Why a sample's copy is still wanted: a plan that took results over from this one works in it, too."""
+    """Return why a sample's copy is still wanted: a plan that took results over from this one works in it, too."""
     for plan in list_plans(host.home):
         other = plan.plan_id != folder.plan_id and plan.problem is None and _kept_because(plan)
         if other and sample_copy(PlanFolder(folder.path.parent / plan.plan_id).settings()) == sample:

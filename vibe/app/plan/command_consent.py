@@ -1,4 +1,4 @@
-"""Whether the command lines of a plan that a model wrote may run: somebody must have read them."""
+"""Consent to the command lines of a plan that a model wrote: a person must have read them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PlanNotAcceptedError(VibeError):
 
 
 def is_by_model(plan: Plan) -> bool:
-    """Whether the plan says that a model wrote it."""
+    """Return whether the plan says that a model wrote it."""
     return plan.metadata.get(ORIGIN) == MODEL_ORIGIN
 
 

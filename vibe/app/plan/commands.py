@@ -1,4 +1,4 @@
-"""What may be done to a plan that was begun: through the run that has it, or else in its folder, under its lock."""
+"""Commands to a plan that has begun: through the run that has it, or else in its folder, under its lock."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class NotRunningError(UsageError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What came of a wish: one sentence, and what a program may want to know. ``running``: a process has the plan."""
+    """Result of a command: one sentence, and what a program may want to know. ``running``: a process has the plan."""
 
     plan_id: str
     message: str
@@ -236,7 +236,10 @@ async def _wish(host: Host, reference: str, wish: Wish | None, in_folder: Callab
 
 
 def _check_start(before: Plan, after: Plan, settings: RunSettings, host: Host, *, trust: bool) -> None:
-    """See that what a change brings could start, as the next resume will; what stood in the way before is not its fault."""
+    """See that what a change brings could start, as the next resume will.
+
+    What stood in the way before is not its fault.
+    """
     replay = Path(settings.script) if settings.script else None
     try:
         engine_of_resume(after, settings, host, trust=trust, replay=replay)
@@ -255,7 +258,7 @@ def _run_of(host: Host, plan_id: str) -> Entry | None:
 
 
 async def _ask(folder: PlanFolder, entry: Entry, wish: Wish) -> Done | None:
-    """What the run said; None: it was over before the wish came, so that nothing was done."""
+    """Return what the run said; None: it was over before the wish came, so that nothing was done."""
     try:
         with anyio.fail_after(ANSWER_SECONDS):
             reply = await send_command(entry, wish)
@@ -280,7 +283,7 @@ async def _after_the_cancel(folder: PlanFolder, entry: Entry) -> Done:
 
 
 async def _gone(entry: Entry, seconds: float) -> bool:
-    """Whether the run ended within so many seconds."""
+    """Return whether the run ended within so many seconds."""
     with anyio.move_on_after(seconds):
         while await to_thread.run_sync(lambda: entry.alive):  # noqa: ASYNC110  no event tells of another process
             await anyio.sleep(_LOOK_SECONDS)

@@ -22,7 +22,10 @@ STOPPING = "pausing: running steps are stopped, and continue on resume"
 
 
 class PlanCommands:
-    """Hands wishes to the PlanControl of a plan's run, and answers to its ``board`` (None: nobody is asked); called from the control server's thread."""
+    """Hands wishes to the PlanControl of a plan's run, and answers to its ``board`` (None: nobody is asked).
+
+    Called from the control server's thread.
+    """
 
     def __init__(
         self, control: PlanControl, board: RequestBoard | None = None, *, patience_s: float = VERDICT_SECONDS

@@ -23,10 +23,12 @@ class DecisionAsker(Protocol):
 
 
 class DecisionPrompter:
-    """An EventSink that hears of decisions and has them taken while it is ``at_work``; one run of a plan, one event loop.
+    """An EventSink that hears of decisions and has them taken while it is ``at_work``.
 
-    A decision that was taken in another way meanwhile is withdrawn. One that the person does not want to take now waits:
-    the plan goes on, and pauses once nothing is left that could go on without it.
+    One run of a plan, one event loop.
+
+    A decision that was taken in another way meanwhile is withdrawn. One that the person does not want to take now
+    waits: the plan goes on, and pauses once nothing is left that could go on without it.
     """
 
     def __init__(self, ask: DecisionAsker) -> None:

@@ -45,7 +45,7 @@ from vibe.core.tools.questions import UserInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audience:
-    """Who watches a run from this process: ``listeners`` get every event.
+    """Audience of a run in this process: ``listeners`` get every event.
 
     ``approver`` can say yes, ``user_input`` answers agents and ``decider`` takes the plan's decisions (None: nobody).
     ``waits``: decisions and approvals are waited for in any case; somebody answers them over the control address.
@@ -96,7 +96,7 @@ async def dispatch_steps(run: HeldRun, control: PlanControl, stack: AsyncExitSta
 
 
 def _plan_steps(run: HeldRun, activity: ActivitySink) -> PlanSteps:
-    """What steps are done with; reads files."""
+    """Return what steps are done with; reads files."""
     store, engine = run.store, run.prepared.engine
     started = started_subagents(store.folder.path / STEPS_FOLDER)
     settings = store.settings
@@ -144,7 +144,7 @@ def _dispatch_options(run: HeldRun, steps: PlanSteps, activity: ActivitySink, ke
 
 
 def _replanning(steps: PlanSteps, kept_by: KeptBy) -> ReplanPolicy:
-    """Who mends the plan; new commands run only where all that no rule denies does."""
+    """Return who mends the plan; new commands run only where all that no rule denies does."""
     context = step_context(steps.engine, steps.place, steps.services)
     unread = steps.store.settings.approvals is ApprovalSetting.AUTO
     folder = revisions_folder(steps.store.folder)
@@ -152,7 +152,7 @@ def _replanning(steps: PlanSteps, kept_by: KeptBy) -> ReplanPolicy:
 
 
 async def _width(wanted: int, sink: EventSink) -> int:
-    """How many steps may run side by side; said where it is fewer than was asked for."""
+    """Return how many steps may run side by side; said where it is fewer than was asked for."""
     width = await anyio.to_thread.run_sync(steps_at_once, wanted)
     if width < wanted:
         message = (

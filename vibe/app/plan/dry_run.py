@@ -1,4 +1,4 @@
-"""What a run of a plan would be: order, bounds, what each step needs and whether it is there; nothing is run or written."""
+"""Dry run of a plan: order, bounds, what each step needs and whether it is there; nothing is run or written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ USAGE_EXIT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepNeeds:
-    """What one step needs. ``model`` and ``tools`` are blank for a command; ``problem`` says why it could not start."""
+    """Needs of one step. ``model`` and ``tools`` are blank for a command; ``problem`` says why it could not start."""
 
     id: str
     mode: str
@@ -50,7 +50,7 @@ class StepNeeds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
-    """``order`` is by waves; ``problems`` keep the run from starting, and ``exit_code`` is what it would end with then."""
+    """``order`` is by waves; ``problems`` keep the run from starting, ``exit_code`` is that of such a run."""
 
     plan: Plan
     order: tuple[tuple[str, ...], ...]
@@ -165,7 +165,7 @@ class _Needs:
             self._problem(error)
 
     def of(self, step: Step) -> StepNeeds:
-        """What the step needs."""
+        """Return what the step needs."""
         commands = tuple(line for line in (step.command, *step.verify) if line)
         if step.command is not None:
             return StepNeeds(

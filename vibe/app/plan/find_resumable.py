@@ -18,7 +18,8 @@ class PlanFileChangedError(UsageError):
 
     def __init__(self, plan_id: str, where: str) -> None:
         super().__init__(
-            f"{where} has changed since plan {plan_id} was begun from it: `vibe plan edit {plan_id} --file FILE` makes the "
+            f"{where} has changed since plan {plan_id} was begun from it: `vibe plan edit {plan_id} --file FILE` "
+            f"makes the "
             f"changes there, `vibe plan cancel {plan_id}` gives it up"
         )
         self.plan_id = plan_id
@@ -46,7 +47,7 @@ def unfinished_run(home: Path, loaded: LoadedPlan, workspace: Path) -> str | Non
 
 
 def _differs(folder: PlanFolder, loaded: LoadedPlan) -> bool:
-    """Whether the file asks for something else than the plan as it stands, with all changes that were made to it."""
+    """Return whether the file asks for something else than the current plan, changes included."""
     try:
         return bool(operations_between(effective_plan(folder).plan, loaded.plan))
     except RevisionInvalidError:

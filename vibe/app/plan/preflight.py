@@ -1,4 +1,4 @@
-"""What must be in place before a plan may start: models with keys and prices, agents, decisions that fit."""
+"""Checks before a plan may start: models with keys and prices, agents, decisions that fit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vibe.core.tools.profile_view import profile_view
 
 
 class StepParts(Protocol):
-    """What agents of steps are made of; ``agents`` None: there are no profiles."""
+    """Parts of steps' agents; ``agents`` None: there are no profiles."""
 
     @property
     def models(self) -> ModelCatalog:
@@ -77,9 +77,9 @@ def check_decisions(plan: Plan, given: Mapping[str, tuple[str, ...]]) -> None:
 
 
 def check_answers(plan: Plan, state: State, given: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """As ``check_decisions`` for a plan that was begun, whose steps may wait for decisions too; returns those about steps.
+    """As ``check_decisions`` for a plan that was begun, whose steps may wait for decisions too.
 
-    ``state`` says what it waits for.
+    Returns those about steps. ``state`` says what it waits for.
 
     Raises:
         UsageError: also where another answer was given before.

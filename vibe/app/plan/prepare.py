@@ -1,4 +1,4 @@
-"""What a plan's run starts from: the document, the engine and the settings, checked before anything is written."""
+"""Preparation of a run: document, engine and settings, checked before anything is written."""
 
 from __future__ import annotations
 
@@ -54,11 +54,12 @@ class PlanChangedError(UsageError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRunOptions:
-    """What a person chose for this run; None: the plan's or the configuration's own.
+    """Choices of a person for this run; None: the plan's or the configuration's own.
 
-    ``plan_folder`` is where the plan file lies: a sample's files are found beside it. ``only``: the steps asked for (none:
-    all); ``reuse``: the plan whose results are taken over; ``allow_dirty``: worktrees may start from what is not committed.
-    ``accepted``: a person has read the commands of a plan that a model wrote. ``network``: confined commands reach everything.
+    ``plan_folder`` is where the plan file lies: a sample's files are found beside it. ``only``: the steps asked for
+    (none: all); ``reuse``: the plan whose results are taken over; ``allow_dirty``: worktrees may start from what is not
+    committed. ``accepted``: a person has read the commands of a plan that a model wrote. ``network``: confined commands
+    reach everything.
     """
 
     workdir: Path
@@ -152,7 +153,7 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
 
 
 def _is_accepted(options: PlanRunOptions, engine: Engine) -> bool:
-    """Whether a model's commands may run: read by a person, or let through by a setting of theirs."""
+    """Return whether a model's commands may run: read by a person, or let through by a setting of theirs."""
     unasked = options.approvals is ApprovalSetting.AUTO or engine.config.auto_approve or engine.config.planner.auto_run
     return options.accepted or unasked
 
@@ -232,7 +233,7 @@ def _check_unchanged(store: PlanStore, revisions: int) -> None:
 def engine_of_resume(
     plan: Plan, settings: RunSettings, host: Host, *, trust: bool, replay: Path | None = None
 ) -> Engine:
-    """What does the rest of a plan that was begun, every step of which could start; reads files.
+    """Return what does the rest of a plan that was begun, every step of which could start; reads files.
 
     Raises:
         UsageError: its workspace is gone, or a step or the configuration is wrong.

@@ -1,4 +1,4 @@
-"""What the ``[planner]`` table means to a run: whether models plan, how far, and how long decisions wait."""
+"""Replanning by the ``[planner]`` table: whether models plan, how far, and how long decisions wait."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def check_replans(plan: Plan, engine: Engine) -> None:
 
 
 def _wish_for_replans(plan: Plan) -> str:
-    """What wants the plan revised; blank: nothing."""
+    """Return what wants the plan revised; blank: nothing."""
     wanting = next((step.id for step in plan.steps if step.on_failure == "replan"), None)
     return "" if wanting is None else f"step {wanting!r} has on_failure: replan"
 
 
 def step_limits_of(config: VibeConfig) -> dict[ExecutionMode, StepLimits]:
-    """What steps may use that do not say so themselves."""
+    """Return what steps may use that do not say so themselves."""
     return {
         mode: StepLimits(
             max_tokens=getattr(config.step_tokens, mode.value), max_turns=getattr(config.step_turns, mode.value)
@@ -71,7 +71,7 @@ def step_limits_of(config: VibeConfig) -> dict[ExecutionMode, StepLimits]:
 def limits_of(
     config: PlannerConfig, *, max_tokens: int | None = None, max_price: float | None = None
 ) -> PlanningLimits:
-    """How far one piece of planning may go; what is given replaces the setting."""
+    """Return how far one piece of planning may go; what is given replaces the setting."""
     return PlanningLimits(
         max_turns=config.max_turns,
         max_tokens=max_tokens or config.max_tokens,
@@ -83,7 +83,7 @@ def limits_of(
 def replan_policy(
     context: AgentContext, config: PlannerConfig, *, new_commands: bool, folder: Path, kept_by: KeptBy | None = None
 ) -> ReplanPolicy:
-    """Who mends the plan of a run, how often, and what no revision may ask for.
+    """Return who mends the plan of a run, how often, and what no revision may ask for.
 
     ``new_commands``: with command lines that nobody has read. ``kept_by`` gives the work of failed steps.
     """

@@ -18,7 +18,7 @@ from vibe.core.tools.redaction import redact
 
 
 class ReportFormat(StrEnum):
-    """What a report can be written as; the values are the ends of file names."""
+    """Formats of a report; the values are the ends of file names."""
 
     MARKDOWN = "md"
     HTML = "html"

@@ -30,9 +30,10 @@ def plan_record(
     mended: Sequence[tuple[str, AgentUsage]] = (),
     removed: Sequence[tuple[RemovedStep, Spending]] = (),
 ) -> RunRecord:
-    """What a run prints at its end. A signal's exit code stands for an interruption only, never for a finished plan.
+    """Return what a run prints at its end.
 
-    ``mended``: who revised the plan after which step had failed; ``removed``: what revisions took out of it.
+    A signal's exit code stands for an interruption only, never for a finished plan. ``mended``: who revised the plan
+    after which step had failed; ``removed``: what revisions took out of it.
     """
     refused = outcome.status is PlanStatus.PAUSED and outcome.outcome is Outcome.FAILED  # by a provider or the system
     results = [step.result for step in outcome.steps if step.result is not None]
@@ -60,7 +61,10 @@ def plan_record(
 def broken_off_record(
     error: EnvironmentFailure, plan_id: str, channel: Publishing, warnings: Sequence[str], spent: Spending
 ) -> RunRecord:
-    """What is printed where the plan's own folder could not be written any more; how the steps stand is on disk."""
+    """Return what is printed where the plan's own folder could not be written any more.
+
+    How the steps stand is on disk.
+    """
     return RunRecord(
         outcome=Outcome.FAILED,
         exit_code=ENVIRONMENT_EXIT,

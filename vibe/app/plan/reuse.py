@@ -1,4 +1,4 @@
-"""What a new plan takes over from one that was run, and which of its steps it runs."""
+"""Reuse: what a new plan takes over from one that was run, and which of its steps it runs."""
 
 from __future__ import annotations
 
@@ -46,13 +46,14 @@ class OtherWorkspaceError(UsageError):
 
     def __init__(self, earlier: str, there: str, here: Path) -> None:
         super().__init__(
-            f"--reuse {earlier}: that plan worked in {there}, and what it did is not in {here}; run with --workdir {there}"
+            f"--reuse {earlier}: that plan worked in {there}, and what it did is not in {here}; run with --workdir "
+            f"{there}"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReuseRequest:
-    """What a person wants of a run in ``workspace``: ``only`` these steps, and results of ``earlier`` where they stand.
+    """Request for a run in ``workspace``: ``only`` these steps, and results of ``earlier`` where they stand.
 
     ``environ`` is git's.
     """
@@ -65,10 +66,10 @@ class ReuseRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReuseStart:
-    """What a run starts from.
+    """Start of a run, with what it takes over.
 
-    ``workspace`` is where it works, ``decisions`` are answers taken over. ``base_commit`` is what the content keys stand on, ``note`` what to say of all
-    this; ``nothing_taken``: something was to be taken over and nothing could be.
+    ``workspace`` is where it works, ``decisions`` are answers taken over. ``base_commit`` is what the content keys
+    stand on, ``note`` what to say of all this; ``nothing_taken``: something was to be taken over and nothing could be.
     """
 
     selection: Selection
@@ -143,7 +144,7 @@ def _head_to_go_by(
 
 
 def _gone(selection: Selection, workspace: Path) -> str:
-    """What steps that are taken over changed and is not there any more; a later step may have meant it so."""
+    """Return what steps that are taken over changed and is not there any more; a later step may have meant it so."""
     files = dict.fromkeys(file for result in selection.taken.values() for file in result.files_changed)
     gone = [file for file in files if not (workspace / file).exists()]
     return f"; not there any more though a step taken over changed it: {listed(gone, SHOWN_FILES)}" if gone else ""
@@ -201,7 +202,7 @@ def _keyed(
 
 
 def workspace_of(earlier: PlanFolder, here: Path, *, is_sample: bool) -> Path:
-    """Where the new plan has to work: where the earlier one did, for a demonstration's copy of its project.
+    """Return where the new plan has to work: where the earlier one did, for a demonstration's copy of its project.
 
     Raises:
         UsageError: that is another folder, or it is gone.

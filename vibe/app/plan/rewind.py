@@ -29,13 +29,14 @@ class NotRecordedError(UsageError):
     def __init__(self, plan_id: str, step_id: str) -> None:
         super().__init__(
             f"plan {plan_id}: what files step {step_id!r} found was not recorded (it has not run, no agent of the plan "
-            f"writes files, or git was missing); `vibe plan retry {plan_id} {step_id}` does it again on the files as they are"
+            f"writes files, or git was missing); `vibe plan retry {plan_id} {step_id}` does it again on the files as "
+            f"they are"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRewind:
-    """What was done: ``steps`` will be done again; ``merged`` are those of them whose commits stay on the branch."""
+    """Result of a rewind: ``steps`` will be done again; ``merged`` are those whose commits stay on the branch."""
 
     plan_id: str
     steps: tuple[str, ...]
@@ -89,7 +90,7 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
 
 
 def first_point(points: Sequence[Point], step_ids: Collection[str]) -> int | None:
-    """Where the first of these steps began since it was last taken back; None: none of them did."""
+    """Return where the first of these steps began since it was last taken back; None: none of them did."""
     first: dict[str, int] = {}
     for index, point in enumerate(points):
         for step_id in point.rewound:
@@ -130,7 +131,7 @@ class _Changes:
         return Blame(mine=mine, others=others)
 
     def _whose(self, path: str, ours: Sequence[Step], theirs: Sequence[Step]) -> tuple[bool, bool]:
-        """Whether steps that are taken back changed it, and whether somebody else did."""
+        """Return whether steps that are taken back changed it, and whether somebody else did."""
         if not ours or not theirs:
             return bool(ours), not ours
         for holds in (self._reported, self._claimed):

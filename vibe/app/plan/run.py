@@ -43,7 +43,7 @@ PAUSING = "pausing: running steps finish their turn first, an open question must
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRun:
-    """How a run ended. ``workspace`` is where the work was done, ``open_decisions`` are those a paused plan waits for.
+    """End of a run. ``workspace`` is where the work was done, ``open_decisions`` are those a paused plan waits for.
 
     ``is_sample``: the workspace is a temporary copy of a demonstration's project.
     """
@@ -126,7 +126,10 @@ async def _carry_out(run: PreparedRun, host: Host, audience: Audience) -> PlanRu
 
 
 def _pausing(control: PlanControl, sink: EventSink) -> Callable[[signal.Signals, int], None]:
-    """What a signal does: the first pauses, a further one stops what still runs; the plan can be resumed either way."""
+    """Return what a signal does: the first pauses, a further one stops what still runs.
+
+    The plan can be resumed either way.
+    """
 
     def on_signal(which: signal.Signals, count: int) -> None:
         first_interrupt = count == 1 and which is signal.SIGINT
@@ -139,13 +142,13 @@ def _pausing(control: PlanControl, sink: EventSink) -> Callable[[signal.Signals,
 
 
 def _open_decisions(store: PlanStore) -> tuple[Decision, ...]:
-    """What the plan waits for; reads files."""
+    """Return what the plan waits for; reads files."""
     state, loaded = store.folder.state(), store.effective()
     return open_decisions(loaded.plan, look(state, loaded, store.settings.decisions))
 
 
 def _removed(store: PlanStore) -> list[tuple[RemovedStep, Spending]]:
-    """What revisions took out of the plan, and what that took; reads files."""
+    """Return what revisions took out of the plan, and what that took; reads files."""
     state = store.folder.state()
     return removed_from(store.effective().plan, state, store.folder) if state.revisions else []
 

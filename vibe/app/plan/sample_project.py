@@ -17,7 +17,9 @@ _PREFIX = "vibe-sample-"
 
 
 def copy_sample(sample: Sample, plan_folder: Path, base: str | None) -> Path:
-    """Copy a sample's project into a new temporary folder, below ``base`` or where the system wants it; return the copy.
+    """Copy a sample's project into a new temporary folder, below ``base`` or where the system wants it.
+
+    Return the copy.
 
     Raises:
         UsageError: the project is not there.

@@ -1,4 +1,4 @@
-"""What the agents of a plan's steps have, made of an engine: the same in the run's process and in a step's own."""
+"""Context of the agents of a plan's steps, made of an engine: the same in the run's process and in a step's own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vibe.core.guidance import Guidance
 
 
 class StepPlace(Struct, frozen=True, kw_only=True):
-    """Where and with what a plan's steps work."""
+    """Workspace and settings of a plan's steps."""
 
     workspace: str
     model: str | None = None

@@ -1,4 +1,4 @@
-"""Who does a plan's steps: this process, or one of its own for each attempt."""
+"""Executors of a plan's steps: this process, or one of its own for each attempt."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ DEFAULT_EXECUTOR = "local"
 
 
 def _capabilities(services: RunServices) -> tuple[str, ...]:
-    """What the run can do for the processes of steps."""
+    """Return what the run can do for the processes of steps."""
     from subagents.process.protocol import APPROVALS, QUESTIONS
 
     asked = {APPROVALS: services.approvals.approver, QUESTIONS: services.user_input}
@@ -134,7 +134,7 @@ def plan_limits(plan: Plan) -> Limits:
 
 
 def _agents_to_come(plan: Plan, store: PlanStore) -> int:
-    """How many steps an agent has still to do."""
+    """Return how many steps an agent has still to do."""
     steps = store.state().steps
     return sum(
         step.command is None and not (step.id in steps and steps[step.id].status.is_final) for step in plan.steps

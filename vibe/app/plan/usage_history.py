@@ -1,4 +1,4 @@
-"""What a plan had spent before this run: from its journal, and from conversations whose process was killed."""
+"""Spending of a plan before this run: from its journal, and from conversations whose process was killed."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def earlier_spending(plan: Plan, state: State, folder: PlanFolder) -> Spending:
 
 
 def revisions_folder(folder: PlanFolder) -> Path:
-    """Where the conversations are in which a plan was mended."""
+    """Return where the conversations are in which a plan was mended."""
     return folder.path / "planner"
 
 
 def revision_agents(folder: PlanFolder) -> list[tuple[str, AgentUsage]]:
-    """Who mended the plan, each with the step that had failed and what it took; reads files."""
+    """Return who mended the plan, each with the step that had failed and what it took; reads files."""
     found: list[tuple[str, AgentUsage]] = []
     for path in sorted(revisions_folder(folder).glob("*.jsonl")):
         step_id, _, agent_id = path.stem.partition(".")
@@ -52,12 +52,12 @@ def revision_agents(folder: PlanFolder) -> list[tuple[str, AgentUsage]]:
 
 
 def revision_spending(folder: PlanFolder) -> list[tuple[str, Spending]]:
-    """What mending the plan took, each time with the step that had failed; reads files."""
+    """Return what mending the plan took, each time with the step that had failed; reads files."""
     return [(step_id, Spending(agent.usage, agent.cost_usd)) for step_id, agent in revision_agents(folder)]
 
 
 def spending_by_attempt(plan: Plan, state: State, folder: PlanFolder) -> dict[AttemptKey, Spending]:
-    """What each attempt took so far; reads files.
+    """Return what each attempt took so far; reads files.
 
     The journal has an attempt's spending once the attempt has ended. One that was cut off, or that goes on, has it in
     its conversation, where every answer carries its own. Steps that a revision removed have spent what they have.

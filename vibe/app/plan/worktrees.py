@@ -25,12 +25,14 @@ from vibe.core.instructions.project_context import GIT_DIRECTORY
 
 
 def worktrees_folder(folder: PlanFolder) -> Path:
-    """Where a plan has its worktrees."""
+    """Return where a plan has its worktrees."""
     return folder.path / "worktrees"
 
 
 def check_worktrees(plan: Plan, workspace: Path, host: Host, engine: Engine, *, allow_dirty: bool, where: str) -> None:
-    """See that the steps that want worktrees can have them; ``where`` is the plan's file, which may be new in the repository.
+    """See that the steps that want worktrees can have them.
+
+    ``where`` is the plan's file, which may be new in the repository.
 
     Raises:
         UsageError: there is no repository, something is under way in it, it holds what is not committed, or it chose
@@ -74,14 +76,15 @@ def _open(workspace: Path, host: Host, engine: Engine) -> Repository:
             "`vibe trust add`"
         )
         raise UsageError(
-            "worktree steps have git check out files and merge, and this repository's own configuration names programs for "
+            "worktree steps have git check out files and merge, and this repository's own configuration names "
+            "programs for "
             f"that ({', '.join(repository.left_out)}): {fix}"
         )
     return repository
 
 
 def git_folder(home: Path) -> Path:
-    """Where the settings are kept that git goes by in the repositories of worktree steps."""
+    """Return where the settings are kept that git goes by in the repositories of worktree steps."""
     return home / GIT_DIRECTORY
 
 
@@ -101,7 +104,10 @@ def worktree_executor(
 
 
 async def clear_worktrees(worktrees: WorktreeExecutor, outcome: RunResult, sink: EventSink) -> None:
-    """Remove the worktrees of steps that will not be gone on with; that it can't be done changes nothing of the outcome."""
+    """Remove the worktrees of steps that will not be gone on with.
+
+    That it can't be done changes nothing of the outcome.
+    """
     try:
         await worktrees.clear({step.step_id for step in outcome.steps if step.status.is_final})
     except (WorktreeError, WorktreeRefusedError) as error:
@@ -109,5 +115,5 @@ async def clear_worktrees(worktrees: WorktreeExecutor, outcome: RunResult, sink:
 
 
 def wants_worktrees(plan: Plan) -> bool:
-    """Whether a step works in a worktree of its own."""
+    """Return whether a step works in a worktree of its own."""
     return any(step.workspace == "worktree" for step in plan.steps)

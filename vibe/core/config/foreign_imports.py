@@ -1,4 +1,4 @@
-"""What Python code for Mistral Vibe imports, and where that is here, or what there is in its place."""
+"""Names that Python code for Mistral Vibe imports, and where they are here, or what to use instead."""
 
 from __future__ import annotations
 
@@ -87,7 +87,10 @@ _MISSING_NAME = re.compile(r"cannot import name '(\w+)' from '(vibe\b[\w.]*)'")
 
 
 def advice_on(error: BaseException) -> str:
-    """What to import, or do, instead of what could not be imported; empty where it is nothing of Mistral Vibe."""
+    """Return what to import, or do, instead of what could not be imported.
+
+    Empty where it is nothing of Mistral Vibe.
+    """
     if isinstance(error, ModuleNotFoundError) and error.name is not None and error.name.split(".")[0] == "vibe":
         return MODULES.get(
             error.name, "that is a module of Mistral Vibe; vibe.core.types has the names that are here, too"

@@ -50,7 +50,7 @@ def project_root(workdir: Path, user_home: Path) -> Path:
 
 
 def nested_folders(workdir: Path, trusts: Callable[[Path], bool]) -> tuple[Path, ...]:
-    """The trusted folders below a trusted ``workdir`` that have a ``.vibe`` or ``.agents`` of their own, the nearest first.
+    """Return the trusted folders below a trusted ``workdir`` that have a ``.vibe`` or ``.agents``, the nearest first.
 
     Reads the file system: four levels deep at most, past hidden folders, links and what is somebody else's.
     """

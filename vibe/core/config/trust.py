@@ -86,7 +86,7 @@ class TrustStore:
 
 
 def trusting(home: Path, workdir: Path, user_home: Path, *, trust_workdir: bool) -> Callable[[Path], bool]:
-    """Whether a resolved folder may teach: it is on the user's list, or of the project that is trusted this once."""
+    """Return whether a resolved folder is trusted: by the user's list, or as the project trusted this once."""
     store = TrustStore(home, user_home=user_home)
     lineage = project_lineage(workdir, user_home)
     top = lineage[-1] if lineage and trust_workdir else None

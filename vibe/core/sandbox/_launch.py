@@ -39,7 +39,8 @@ DEVICES = ("null", "zero", "full", "random", "urandom")
 """No terminal: those of the user would be among them."""
 SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNALS = 1, 2
 
-# Architecture, then the numbers of socket, socketpair, and of ptrace, io_uring_setup, process_vm_readv, process_vm_writev,
+# Architecture, then the numbers of socket, socketpair, and of ptrace, io_uring_setup, process_vm_readv,
+# process_vm_writev,
 # bpf, keyctl.
 ARCHITECTURES = {
     "x86_64": (0xC000003E, 41, 53, (101, 425, 310, 311, 321, 250)),
@@ -84,7 +85,10 @@ def readable(hidden: list[str]) -> Iterator[str]:
 
 
 def changeable(folders: list[str], hidden: list[str]) -> Iterator[str]:
-    """``folders``, but where they hold something ``hidden``: what lies beside the way to that. Rights reach all below."""
+    """``folders``, but where they hold something ``hidden``: what lies beside the way to that.
+
+    Rights reach all below.
+    """
     way = _way_to(hidden)
     for path in folders:
         if path in way:

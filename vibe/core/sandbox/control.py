@@ -61,7 +61,8 @@ def settings_of_user(environ: Mapping[str, str]) -> tuple[Path, ...]:
 def control_paths(root: Path, inner: Iterable[Path] = (), settings: Iterable[Path] = ()) -> Iterator[Path]:
     """All of it at ``root``, whether it is there or not, and that of the repositories ``inner``.
 
-    Reads the file system. ``settings`` are the user's own of git: hooks that they name by a name are those of any repository.
+    Reads the file system. ``settings`` are the user's own of git: hooks that they name by a name are those of any
+    repository.
     """
     yield from (root / name for name in (*FOLDERS, *FILES))
     for file in settings:
@@ -84,7 +85,7 @@ def of_repository(folder: Path) -> Iterator[Path]:
 
 
 def _named(settings: Path, tops: Sequence[Path]) -> Iterator[Path]:
-    """What a file of settings names, and the files it includes: settings, hooks, and programs among the files at ``tops``."""
+    """Yield what a settings file names: included settings, hooks, and programs among the files at ``tops``."""
     files, seen = [settings], set[Path]()
     while files and len(seen) < MOST_SETTINGS:
         file = files.pop()

@@ -24,7 +24,8 @@ interpreter for each (see ``starter_program``)."""
 PROBE_SECONDS = 10
 LIMITS = (
     "the modes of files outside can be changed, memory that your programs share is shared with it, Unix sockets and "
-    "terminals can't be opened, and what decides what runs later (settings and hooks of git, settings and tools of vibe) "
+    "terminals can't be opened, and what decides what runs later (settings and hooks of git, settings and tools of "
+    "vibe) "
     "can be changed while a command runs and is put back once it has ended, so run neither git nor vibe there meanwhile"
 )
 BEFORE = (
@@ -66,8 +67,9 @@ class Landlock:
     def freezes(self) -> bool:
         """Never: its rules only add, and what is allowed in a folder is allowed in all below it.
 
-        A program that may make a file with something in it at the top of a workspace may write each file of the workspace:
-        to keep one from it, all would have to be kept from making files beside it, git in its own folder first.
+        A program that may make a file with something in it at the top of a workspace may write each file of the
+        workspace: to keep one from it, all would have to be kept from making files beside it, git in its own folder
+        first.
         """
         return False
 

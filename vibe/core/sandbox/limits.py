@@ -1,4 +1,4 @@
-"""Bounds on what a confined program uses: set by the bash that runs a line, else by a shell that then becomes the program."""
+"""Bounds on a confined program: set by the bash that runs a line, else by a shell that becomes the program."""
 
 from __future__ import annotations
 

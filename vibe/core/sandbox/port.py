@@ -44,8 +44,8 @@ class SandboxPolicy:
     """The rights of a confined program: to read all but ``hidden``, to write below ``writable`` and ``temp``.
 
     ``readable`` are files and folders it sees although something ``hidden`` holds them; ``frozen`` what it may not
-    write although it is ``writable``. All paths are resolved. ``temp`` is its TMPDIR and holds its caches. ``records`` is where it
-    is noted what has to be put back if we are killed.
+    write although it is ``writable``. All paths are resolved. ``temp`` is its TMPDIR and holds its caches. ``records``
+    is where it is noted what has to be put back if we are killed.
 
     ``read_only``: it sees the system's programs and ``readable`` without ``hidden``, nothing else, and writes nothing
     but temporary files in memory, which go with it.

@@ -37,15 +37,18 @@ NETWORK = 'only localhost can be reached; [sandbox] network = "on" in config.tom
 def others_files(owner: int) -> str:
     """Say that root has no power over the files of ``owner`` there, and what to do."""
     return (
-        f"the workspace is of user {owner}, and inside not even root writes what is another user's; started as that user "
-        f"(as with `setpriv --reuid={owner} --regid={owner} --clear-groups`, or `--user {owner}` of a container) vibe could"
+        f"the workspace is of user {owner}, and inside not even root writes what is another user's; started as that "
+        f"user "
+        f"(as with `setpriv --reuid={owner} --regid={owner} --clear-groups`, or `--user {owner}` of a container) vibe "
+        f"could"
     )
 
 
 def refusal_note(output: str, exit_code: int, name: str, network: Network, owner: int | None = None) -> str:
     """Return what to tell about a command that was confined by the sandbox ``name``.
 
-    Empty if nothing points to a refusal. ``owner`` is the user whose files the workspace holds, where that is not who runs it.
+    Empty if nothing points to a refusal. ``owner`` is the user whose files the workspace holds, where that is not who
+    runs it.
     """
     reasons: list[str] = []
     if READ_ONLY.search(output):

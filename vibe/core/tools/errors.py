@@ -1,4 +1,4 @@
-"""What tools and their manager raise.
+"""Errors of tools and their manager.
 
 VibeError
 ├── ToolError                  the message goes to the model as the call's result
@@ -47,7 +47,7 @@ class NoSuchToolError(ToolError):
 
 
 class ReadOnlyRefusedError(ToolError):
-    """A call that runs unasked where it can only read needs more: ``lacking`` says what, ``printed`` what it had printed."""
+    """A call in a read-only sandbox needs more: ``lacking`` says what, ``printed`` is its output so far."""
 
     def __init__(self, lacking: str, printed: str = "") -> None:
         super().__init__(f"in a read-only sandbox {lacking}\n{printed}".rstrip())

@@ -41,11 +41,11 @@ class CallGuidance:
         return (self.skills.invoked(given) if self.skills is not None else None) or given
 
     def restriction(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
-        """Why the skills the agent has loaded don't allow a call; None if they do."""
+        """Return why the skills the agent has loaded don't allow a call; None if they do."""
         return self.skills.refusal(tool, arguments) if self.skills is not None else None
 
     async def hooked(self, call: HookCall) -> HookAnswer:
-        """What hooks make of a call that would otherwise be run."""
+        """Return what hooks make of a call that would otherwise be run."""
         return HookAnswer(call=call) if self.hooks is None else await self.hooks.before_tool(call)
 
     async def heard(self, call: HookCall, paths: Iterable[Path], *, status: str, result: str) -> None:
@@ -57,14 +57,17 @@ class CallGuidance:
             self._notices += await anyio.to_thread.run_sync(self.docs.notices, touched)
 
     def reminders(self) -> tuple[str, ...]:
-        """What the agent must not lose when its conversation is shortened; instructions of folders are told again."""
+        """Return what the agent must not lose when its conversation is shortened.
+
+        Instructions of folders are told again.
+        """
         if self.docs is not None:
             self.docs.forget()
         reminder = self.skills.reminder() if self.skills is not None else ""
         return (reminder,) if reminder else ()
 
     def take_notices(self) -> tuple[str, ...]:
-        """What the model should be told before its next turn; each once."""
+        """Return what the model should be told before its next turn; each once."""
         taken = tuple(self._notices)
         self._notices.clear()
         return taken

@@ -98,7 +98,7 @@ class HandIn:
         return problem
 
     def restore(self, messages: Sequence[Message]) -> bool:
-        """Whether the last turn of a conversation handed the value in; then it is there again."""
+        """Return whether the last turn of a conversation handed the value in; then it is there again."""
         results: dict[str, ToolMessage] = {}
         for message in reversed(messages):
             if isinstance(message, ToolMessage):
@@ -154,7 +154,7 @@ class HandIn:
 
 
 class _HandInTool(BaseTool[HandInArgs, HandInResult, HandInConfig, BaseToolState]):
-    """What the tools of all duties have in common; ``HandIn.tool_class`` makes one of it for each."""
+    """Base of hand-in tools; ``HandIn.tool_class`` makes one of it for each."""
 
     ends_work: ClassVar[bool] = True
 
@@ -198,7 +198,7 @@ class _HandInTool(BaseTool[HandInArgs, HandInResult, HandInConfig, BaseToolState
 
 
 def _depth(value: Any) -> int:
-    """How many levels of lists and objects there are; looks no deeper than what is too deep anyway."""
+    """Return how many levels of lists and objects there are; looks no deeper than what is too deep anyway."""
     depth, level = 0, [value]
     while level and depth <= MAX_DEPTH:
         inner: list[Any] = []

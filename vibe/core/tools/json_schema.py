@@ -69,9 +69,9 @@ def schema_problems(schema: Mapping[str, Any]) -> tuple[SchemaProblem, ...]:
 
 
 def value_problems(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
-    """One phrase for each thing wrong with ``value``, opening with its path: ``value.files[0]: 3 is not a string``. Blocks.
+    """One phrase for each thing wrong with ``value``, opening with its path: ``value.files[0]: 3 is not a string``.
 
-    What may take long is given up after a time, and the value does not fit then.
+    Blocks. What may take long is given up after a time, and the value does not fit then.
     """
     return _problems_apart(schema, value) if _is_costly(schema, value) else problems_here(schema, value)
 
@@ -92,7 +92,7 @@ def problems_here(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
 
 
 def _is_costly(schema: Mapping[str, Any], value: Any) -> bool:
-    """Whether holding a value against a schema may take long."""
+    """Return whether holding a value against a schema may take long."""
     text = json.dumps(schema)
     return any(f'"{keyword}"' in text for keyword in _COSTLY) or len(text) * len(json.dumps(value)) > _CHEAP_SIZE
 
@@ -207,7 +207,7 @@ def _is_unresolvable(error: Exception) -> bool:
 
 
 def _phrase(error: ValidationError) -> str:
-    """What is wrong; of several ways a value could have fitted, what keeps it from the closest one."""
+    """Return what is wrong; of several ways a value could have fitted, what keeps it from the closest one."""
     from jsonschema import exceptions
 
     best_match = cast("Callable[..., ValidationError | None]", cast("Any", exceptions).best_match)

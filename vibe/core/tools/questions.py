@@ -36,7 +36,7 @@ class Question(BaseModel):
 
 
 class Answer(BaseModel):
-    """What was answered: labels, or text of the person's own (``is_other``)."""
+    """Answer to a question: labels, or text of the person's own (``is_other``)."""
 
     model_config = ConfigDict(frozen=True)
 

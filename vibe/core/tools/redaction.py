@@ -49,7 +49,8 @@ _KNOWN_KEYS = tuple(
         ),
     )
 )
-"""Shapes of keys, each with signs and words one of which is in whatever has the shape: looking for these is much faster.
+"""Shapes of keys, each with signs and words one of which is in whatever has the shape: looking for these is much
+faster.
 
 What repeats has a limit wherever more must follow it, so that no text takes longer than its length asks for.
 """
@@ -85,7 +86,7 @@ class Mask:
         self._values = re.compile("|".join(map(re.escape, exact)))
 
     def known(self, text: str) -> str:
-        """``text`` without the values of the user's secret variables: for texts that must stay as they are, such as files."""
+        """Return ``text`` without the values of secret variables: for texts that must stay as they are, such as files."""
         return self._values.sub(MASK, text) if any(value in text for value in self._exact) else text
 
     def printed(self, text: str) -> str:
@@ -104,7 +105,7 @@ class Mask:
 
 
 def safe_cut(text: str, masked: Callable[[str], str]) -> int:
-    """Where ``text``, of which more is to come, may be cut so that ``masked`` finds in the parts what it finds in the whole.
+    """Return where ``text``, of which more is to come, may be cut so that ``masked`` finds the same in the parts.
 
     What is behind the cut is long enough to hold the rest of any secret that begins before it.
     """
@@ -122,7 +123,7 @@ def safe_cut(text: str, masked: Callable[[str], str]) -> int:
 
 
 def _may_hold(text: str, words: tuple[str, ...]) -> bool:
-    """Whether one of the words can be in it, in capitals or not."""
+    """Return whether one of the words can be in it, in capitals or not."""
     if not text.isascii():
         return True
     lower = text.lower()

@@ -27,16 +27,15 @@ MAX_PATH_BYTES = 4_095
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
-    """Where one agent works.
+    """Workspace of one agent.
 
     ``extra_roots`` are as good as ``root``; below ``read_roots`` nothing may be written. ``writes`` are the globs
     (relative to ``root``; ``*`` within a name, ``**`` across folders) of what may be written; None: anything inside.
     ``held`` are resolved files that may not be written all the same: the work is checked with them; ``steering`` are
-    resolved paths, of files or not, that change what these checks do. ``bounds`` are the places on the user's machine that
-    stay closed, inside or not.
-    ``stands_for`` is the folder that ``root`` is a copy of, for as long as a step works in it.
-    Paths are resolved at the moment of use. A hard link can't be told from the file it shares, so a link that someone
-    made inside the root to a file outside it counts as inside.
+    resolved paths, of files or not, that change what these checks do. ``bounds`` are the places on the user's machine
+    that stay closed, inside or not. ``stands_for`` is the folder that ``root`` is a copy of, for as long as a step
+    works in it. Paths are resolved at the moment of use. A hard link can't be told from the file it shares, so a link
+    that someone made inside the root to a file outside it counts as inside.
     """
 
     root: Path
@@ -54,7 +53,7 @@ class Workspace:
         object.__setattr__(self, "read_roots", tuple(_real(root) for root in self.read_roots))
 
     def resolve(self, path: str) -> Path:
-        """Where ``path`` leads: ``~`` expanded, relative to ``root``, links and ``..`` followed; inside or not.
+        """Return where ``path`` leads: ``~`` expanded, relative to ``root``, links and ``..`` followed; inside or not.
 
         A name written in another unicode form than the one on disk finds the one on disk.
 
@@ -83,16 +82,16 @@ class Workspace:
         return _real(self.stands_for) / resolved.relative_to(self.root)
 
     def contains(self, resolved: Path, *, write: bool = False) -> bool:
-        """Whether a resolved path may be read (or written, but for ``writes``)."""
+        """Return whether a resolved path may be read (or written, but for ``writes``)."""
         inside = any(resolved == root or root in resolved.parents for root in self._roots(write=write))
         return inside or self.bounds.opens(resolved, write=write)
 
     def is_secret(self, resolved: Path, *, write: bool = False) -> bool:
-        """Whether a resolved path holds secrets, or looks like it."""
+        """Return whether a resolved path holds secrets, or looks like it."""
         return self.bounds.is_secret(resolved, self._roots(write=write), write=write)
 
     def is_unread(self, resolved: Path, written: str = "") -> bool:
-        """Whether a resolved path is one that ``read_file`` may never read."""
+        """Return whether a resolved path is one that ``read_file`` may never read."""
         names = (written.removeprefix("./"), self.relative(resolved), resolved.as_posix())
         return any_matches(names, self.bounds.unread)
 
@@ -101,14 +100,14 @@ class Workspace:
         return replace(self, bounds=replace(self.bounds, unread=(*self.bounds.unread, *globs))) if globs else self
 
     def steers(self, resolved: Path) -> bool:
-        """Whether what is written at a resolved path decides what runs later."""
+        """Return whether what is written at a resolved path decides what runs later."""
         return self.bounds.steers(resolved, self._roots(write=True))
 
     def _roots(self, *, write: bool) -> tuple[Path, ...]:
         return (self.root, *self.extra_roots, *(() if write else self.read_roots))
 
     def claim_problem(self, path: str, resolved: Path) -> PathError | None:
-        """Why what was written as ``path`` may not be written by this agent, inside or not; None: it may."""
+        """Return why what was written as ``path`` may not be written by this agent, inside or not; None: it may."""
         if resolved in self.held:
             return PathHeldError(path)
         if resolved in self.steering:
@@ -174,7 +173,7 @@ class ReadTracker:
         self._seen[path] = _digest(data)
 
     def is_current(self, path: Path, data: bytes) -> bool:
-        """Whether ``data``, the file's bytes now, is what the agent has seen last."""
+        """Return whether ``data``, the file's bytes now, is what the agent has seen last."""
         return self._seen.get(path) == _digest(data)
 
 
@@ -182,7 +181,10 @@ _WILDCARD = re.compile(r"[*?\[]")
 
 
 def matches_any(name: str, globs: Sequence[str]) -> bool:
-    """Whether a path with ``/`` matches one of ``globs``; a plain name such as ``docs`` covers everything below it."""
+    """Return whether a path with ``/`` matches one of ``globs``.
+
+    A plain name such as ``docs`` covers everything below it.
+    """
     return any(_glob_regex(glob).fullmatch(name) for glob in globs)
 
 
@@ -190,8 +192,8 @@ def matches_any(name: str, globs: Sequence[str]) -> bool:
 def _glob_regex(glob: str) -> re.Pattern[str]:
     """``*``, ``?`` and ``[...]`` stay within one name; ``**`` as a whole name spans any number of folders.
 
-    What stands between two of a kind is looked for once, from the left (``(?>...)``): where it is found first, most is left
-    for the rest, so that going back could find nothing new, and no glob takes long.
+    What stands between two of a kind is looked for once, from the left (``(?>...)``): where it is found first, most is
+    left for the rest, so that going back could find nothing new, and no glob takes long.
     """
     cleaned = glob.removeprefix("./")
     if cleaned.endswith("/"):

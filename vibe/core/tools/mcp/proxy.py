@@ -193,7 +193,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
 
     @classmethod
     def get_status_text(cls) -> str:
-        """Whom we wait for."""
+        """Text for the time in which the server is waited for."""
         return f"Waiting for MCP server {cls.server.name}"
 
 

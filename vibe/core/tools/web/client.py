@@ -41,7 +41,7 @@ class NetworkAccess(Protocol):
         ...
 
     def tls(self) -> ssl.SSLContext:
-        """Whom to trust."""
+        """Trusted certificates."""
         ...
 
 
