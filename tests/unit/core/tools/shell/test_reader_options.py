@@ -19,7 +19,7 @@ from vibe.core.tools.shell.policy import DEFAULT_ALLOWED, classify
 from vibe.core.tools.shell.read_only_commands import READERS
 from vibe.core.tools.workspace import Workspace
 
-BUILTINS = frozenset({"command", "jobs", "test", "times", "type", "ulimit", "umask"})
+BUILTINS = frozenset({"command", "history", "jobs", "test", "times", "type", "ulimit", "umask"})
 """Bash's own: none of their options takes a value."""
 
 SILENT = frozenset({"awk", "gawk", "git submodule status", "pidof", "xxd"})
