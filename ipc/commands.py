@@ -68,10 +68,10 @@ class Revise(BaseCommand, frozen=True, kw_only=True, tag="revise"):
 
 
 class Approve(BaseCommand, frozen=True, kw_only=True, tag="approve"):
-    """Answer an ``approval.requested`` for this once; ``reason`` is for the model. The first answer holds, whoever gives it.
+    """Answer an ``approval.requested`` for this once; ``reason`` is for the model.
 
-    ``request_id`` may be cut to its first characters, four at least. The same answer again changes nothing; another one is
-    refused with who answered first.
+    The first answer holds, whoever gives it. ``request_id`` may be cut to its first characters, four at least. The same
+    answer again changes nothing; another one is refused with who answered first.
     """
 
     request_id: str

@@ -165,7 +165,8 @@ class ApprovalRequestEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.r
 class ApprovalDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.decided"):
     """A request was answered. ``decision``: ``allow`` or ``deny``; ``scope``: ``once``, ``session`` or ``always``.
 
-    ``by``: ``user`` (at the run's terminal), ``control`` (a program, at its control address), ``timeout`` or ``nobody``.
+    ``by``: ``user`` (at the run's terminal), ``control`` (a program, at its control address), ``timeout`` or
+    ``nobody``.
     """
 
     request_id: str

@@ -31,7 +31,8 @@ class StepOutline(Struct, frozen=True, kw_only=True):
     """A step as a plan announces it. ``reason`` says why it stands so from the start.
 
     ``reused``: another plan did it, and its result stands; ``only``: this run was not to be about it. ``workspace`` is
-    ``shared``, or ``worktree`` if what it does is merged at its end. ``attempt`` is the one that comes next, or was the last.
+    ``shared``, or ``worktree`` if what it does is merged at its end. ``attempt`` is the one that comes next, or was the
+    last.
     """
 
     id: str
@@ -64,7 +65,8 @@ class PlanStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.started")
 class PlanStepUpdateEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.step"):
     """A step changed status. Durations in seconds; ``reason`` says why it ended, if not by completing.
 
-    ``attempt`` is the one that runs, has ended or comes next. ``tolerated``: it failed, and the plan goes on as if it had not.
+    ``attempt`` is the one that runs, has ended or comes next. ``tolerated``: it failed, and the plan goes on as if it
+    had not.
     """
 
     step_id: str
@@ -79,11 +81,13 @@ class PlanStepUpdateEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.step")
 
 
 class PlanAttemptEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.attempt"):
-    """An attempt at a step came to its end. It stands in the plan's journal; ``plan.step`` tells what becomes of the step.
+    """An attempt at a step came to its end. It stands in the plan's journal.
 
-    ``result`` is the whole result, one JSON object. ``left`` says how the attempt was left if the step is not final by it:
-    ``retrying`` (another one follows), ``asking`` (a person is asked), ``revising`` (a better plan is looked for), ``stopped``
-    (at a turn's end) or ``cut`` (in the middle of something). ``tolerated`` as in ``plan.step``.
+    ``plan.step`` tells what becomes of the step.
+
+    ``result`` is the whole result, one JSON object. ``left`` says how the attempt was left if the step is not final by
+    it: ``retrying`` (another one follows), ``asking`` (a person is asked), ``revising`` (a better plan is looked for),
+    ``stopped`` (at a turn's end) or ``cut`` (in the middle of something). ``tolerated`` as in ``plan.step``.
     """
 
     step_id: str
@@ -101,10 +105,11 @@ class PlanRetryEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.retry"):
 
 
 class PlanDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.decision"):
-    """A decision opened (no ``selections``) or was taken. ``by``: ``user``, ``flag``, ``default``, ``timeout`` or ``reuse``.
+    """A decision opened (no ``selections``) or was taken.
 
-    One of the plan's own has no ``kind``; one about an ``attempt`` at a step says how that ended: ``failed`` or ``interrupted``.
-    Without ``selections`` and by ``timeout``: its time is over, and it has no default.
+    ``by``: ``user``, ``flag``, ``default``, ``timeout`` or ``reuse``. One of the plan's own has no ``kind``; one about
+    an ``attempt`` at a step says how that ended: ``failed`` or ``interrupted``. Without ``selections`` and by
+    ``timeout``: its time is over, and it has no default.
 
     ``options`` are ids; ``labels`` and ``descriptions`` say what each stands for. ``default`` is taken when
     ``timeout_seconds`` (0: never) have passed since it opened.
@@ -158,7 +163,8 @@ class PlanPausedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.paused"):
 class PlanResumedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.resumed"):
     """A plan goes on after a pause or the end of its process; ``done`` counts the steps already final.
 
-    ``tokens`` of ``max_tokens`` (None: no limit) were recorded as spent before. ``pid`` and ``version`` are the process's.
+    ``tokens`` of ``max_tokens`` (None: no limit) were recorded as spent before. ``pid`` and ``version`` are the
+    process's.
     """
 
     goal: str

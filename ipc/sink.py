@@ -41,7 +41,10 @@ class StampingSink:
 
 
 class TaggingSink:
-    """Marks each event with whose it is; what an inner sink marked already stays. A ``session_id`` that may change is asked for."""
+    """Marks each event with whose it is; what an inner sink marked already stays.
+
+    A ``session_id`` that may change is asked for.
+    """
 
     def __init__(
         self,

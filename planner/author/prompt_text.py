@@ -30,8 +30,9 @@ HEADLESS = (
 IN_PLACE = "Touch only the failing step, steps you add for it, and the edges of what waits for it."
 WHOLE_PLAN = "The step was mended before and failed again: you may change other open steps as well, if that is needed."
 KEPT = """\
-It worked in a copy of the project of its own. Nothing of that is in the project: it was not merged, and the next attempt does \
-not find it. It is on the branch {branch}, and you can read it, and nothing else of it, in {folder!r}. It changed
+It worked in a copy of the project of its own. Nothing of that is in the project: it was not merged, and the next \
+attempt does not find it. It is on the branch {branch}, and you can read it, and nothing else of it, in \
+{folder!r}. It changed
 {changed}"""
 NO_NEW_COMMANDS = "Use no `command` or `verify` line that the plan does not have: nobody is there to accept it."
 
@@ -46,7 +47,8 @@ def goal_prompt(goal: str, *, attended: bool) -> str:
     modes = "\n".join(
         f"- `{mode.value}` ({known.title}): {known.planner_guidance}" for mode, known in MODE_CATALOG.items()
     )
-    return f"# Goal\n{goal}\n\n# Modes of steps\n{modes}\n\n# If the goal is ambiguous\n{ATTENDED if attended else HEADLESS}"
+    doubt = ATTENDED if attended else HEADLESS
+    return f"# Goal\n{goal}\n\n# Modes of steps\n{modes}\n\n# If the goal is ambiguous\n{doubt}"
 
 
 def revision_prompt(request: RevisionRequest, *, in_place: bool, new_commands: bool) -> str:

@@ -111,8 +111,8 @@ def plan_json_schema() -> dict[str, Any]:
         **Plan.model_json_schema(),
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "vibe plan",
-        "description": "A plan that `vibe plan run` executes: steps, the edges between them and the decisions they wait for. "
-        f"Format version {FORMAT_VERSION}.",
+        "description": "A plan that `vibe plan run` executes: steps, the edges between them and the decisions "
+        f"they wait for. Format version {FORMAT_VERSION}.",
     }
 
 

@@ -209,7 +209,7 @@ class Plan(PlanModel):
     """Anything; carried through untouched."""
 
     def resolved(self) -> Plan:
-        """Return the plan with ``defaults``, which are kept, written into steps that do not set the field themselves."""
+        """Return the plan with ``defaults``, which are kept, written into steps that do not set them."""
         if self.defaults is None:
             return self
         common = {name: getattr(self.defaults, name) for name in self.defaults.model_fields_set}

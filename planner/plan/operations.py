@@ -164,4 +164,5 @@ def operation_text(operation: Operation) -> str:
             return "no limits of the whole plan"
         case SetBudget(budget=budget):
             limits = budget.model_dump(exclude_none=True) if budget else {}
-            return f"limits of the whole plan: {', '.join(f'{name} = {value}' for name, value in limits.items()) or 'none'}"
+            said = ", ".join(f"{name} = {value}" for name, value in limits.items())
+            return f"limits of the whole plan: {said or 'none'}"

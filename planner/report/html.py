@@ -122,7 +122,8 @@ def _timeline(report: PlanReport) -> Iterator[str]:
         breaks = "".join(f'<b style="left:{at / report.active_seconds * 100:.2f}%"></b>' for at in report.breaks)
         name = escaped_line(step.id)
         said = f'<a href="#step-{name}">{name}</a><em>{escaped(took(step.duration_s))}</em>'
-        yield f'<div class="row" role="listitem"><span class="name">{said}</span><span class="track">{breaks}{bars}</span></div>'
+        yield f'<div class="row" role="listitem"><span class="name">{said}</span>'
+        yield f'<span class="track">{breaks}{bars}</span></div>'
     yield "</div>"
     if len(ran) > MAX_ROWS:
         yield f'<p class="note">The first {MAX_ROWS:,} of {len(ran):,} steps that ran.</p>'
@@ -144,7 +145,8 @@ def _span(step: StepReportLine, span: SpanReport, whole: float) -> str:
     width = min(max((span.end - span.start) / whole * 100, NARROWEST), 100 - left)
     again = f", attempt {span.attempt}" if span.attempt > 1 else ""
     words = f"{step.id}: {span.ended} after {took(span.end - span.start)}{again}"
-    return f'<i class="is-{escaped(span.ended)}" style="left:{left:.2f}%;width:{width:.2f}%" title="{escaped_line(words)}"></i>'
+    style = f"left:{left:.2f}%;width:{width:.2f}%"
+    return f'<i class="is-{escaped(span.ended)}" style="{style}" title="{escaped_line(words)}"></i>'
 
 
 def _decisions(report: PlanReport) -> Iterator[str]:
@@ -219,7 +221,8 @@ def _step(step: StepReportLine) -> Iterator[str]:
         "</span></summary>"
     )
     if step.tolerated:
-        yield '<p class="note">It failed; the plan continued because <code>on_failure</code> is <code>continue</code>.</p>'
+        because = "<code>on_failure</code> is <code>continue</code>"
+        yield f'<p class="note">It failed; the plan continued because {because}.</p>'
     yield _definitions(step_facts(step))
     if step.budget_tokens and step.budget_used:
         yield _bar(step.budget_used / step.budget_tokens)

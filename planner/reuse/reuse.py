@@ -153,7 +153,8 @@ def _nothing_taken(selection: Selection, earlier: Earlier, head: str | None) -> 
         where = f"at commit {head[:SHORT_COMMIT]}" if head else "without a commit"
         then = f"began at {began[:SHORT_COMMIT]}" if began else "began without one"
         end = f" and left it at {left[:SHORT_COMMIT]}" if left and left != began else ""
-        return f"nothing is taken over from plan {earlier.plan_id}: the repository is {where} now, and that plan {then}{end}"
+        refused = f"nothing is taken over from plan {earlier.plan_id}"
+        return f"{refused}: the repository is {where} now, and that plan {then}{end}"
     reasons = [f"{step_id} ({why})" for step_id, why in selection.runs.items() if why]
     return f"nothing is taken over from plan {earlier.plan_id}: {_some(reasons) or 'what it did is to be done again'}"
 

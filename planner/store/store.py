@@ -291,7 +291,8 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
             lost = sorted(name for name in entries if os.path.exists(f"{self._steps}/{name}/{RESULT_FILE}"))  # noqa: PTH110  as below
             if lost:
                 self._refuse_side_effects(lost)
-                said = f"{self.folder.path / JOURNAL_FILE} was cut: it does not tell of {listed(lost)}, whose results are there"
+                journal = self.folder.path / JOURNAL_FILE
+                said = f"{journal} was cut: it does not tell of {listed(lost)}, whose results are there"
                 self.dropped = (*self.dropped, f"{said}; what of it the plan still has is done again")
 
     def _refuse_side_effects(self, lost: Sequence[str]) -> None:

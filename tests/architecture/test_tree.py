@@ -11,7 +11,6 @@ import pytest
 
 from tests.architecture.project import PACKAGES, ROOT, project_files, shown, source_files
 
-MAX_LINES = 400
 ADDRESSES = re.compile(
     rb"py[p]i\.org|python[h]osted|registry\.np[m]js|deb\.deb[i]an|(?<!\w)/(wo[r]k/m|ro[o]t/|fa[r]m/)"
 )
@@ -44,12 +43,6 @@ def test_every_folder_with_modules_is_a_package() -> None:
 
     assert len(folders) > len(PACKAGES)
     assert [shown(folder) for folder in sorted(folders) if not (folder / "__init__.py").is_file()] == []
-
-
-def test_no_module_is_longer_than_one_can_hold_in_mind() -> None:
-    lengths = {shown(path): len(path.read_text(encoding="utf-8").splitlines()) for path in source_files()}
-
-    assert {name: length for name, length in lengths.items() if length > MAX_LINES} == {}
 
 
 @pytest.mark.parametrize("name", package_names())

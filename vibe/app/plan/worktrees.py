@@ -72,8 +72,8 @@ def _open(workspace: Path, host: Host, engine: Engine) -> Repository:
         fix = (
             "move them from the included file to the repository's own configuration (`git config --local --edit`)"
             if trusted
-            else "see that they are yours (`git config --local --list`), then run with --trust, or trust the folder with "
-            "`vibe trust add`"
+            else "see that they are yours (`git config --local --list`), then run with --trust, or trust the folder "
+            "with `vibe trust add`"
         )
         raise UsageError(
             "worktree steps have git check out files and merge, and this repository's own configuration names "

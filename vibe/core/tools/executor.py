@@ -24,7 +24,7 @@ from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.arguments import parse_arguments
 from vibe.core.tools.errors import ReadOnlyRefusedError, ToolError
 from vibe.core.tools.facts import AnyTool, CallSubject
-from vibe.core.tools.gate import Admission, ApprovalQuestion, Gate, Refusal
+from vibe.core.tools.gate import Admission, ApprovalQuestion, CallRefusal, Gate
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable
@@ -235,15 +235,15 @@ class ToolExecutor:
         if item.problem or item.tool is None or item.args is None:
             return "error", item.problem
         admitted = await self._admit(item, item.tool, item.args)
-        if isinstance(admitted, Refusal):
+        if isinstance(admitted, CallRefusal):
             return "denied", self._deny(item, admitted)
         answer = await self._guidance.hooked(_hook_call(item))
         if answer.objection is not None:
-            return "denied", self._deny(item, Refusal(by="rule", reason=answer.objection))
+            return "denied", self._deny(item, CallRefusal(by="rule", reason=answer.objection))
         if answer.changed:
             item.args = _changed(item, item.tool, answer)
             admitted = await self._admit(item, item.tool, item.args)  # a hook allows nothing: this is another call
-            if isinstance(admitted, Refusal):
+            if isinstance(admitted, CallRefusal):
                 return "denied", self._deny(item, admitted)
         subject = admitted.subject
         item.paths = tuple(access.path for access in subject.accesses)
@@ -251,16 +251,16 @@ class ToolExecutor:
             content = await self._run(item, item.tool, self._context(item, subject, read_only=admitted.read_only))
         except ReadOnlyRefusedError as error:
             again = await self._gate.admit_in_full(subject, self._question(item), error.lacking)
-            if isinstance(again, Refusal):
+            if isinstance(again, CallRefusal):
                 return "denied", f"{self._deny(item, again)}\nThere it printed:\n{error.printed}".rstrip()
             content = await self._run(item, item.tool, self._context(item, subject, read_only=False))
         return "ok", content + _note(item, answer)
 
-    async def _admit(self, item: _Pending, tool: AnyTool, args: BaseModel) -> Admission | Refusal:
+    async def _admit(self, item: _Pending, tool: AnyTool, args: BaseModel) -> Admission | CallRefusal:
         """Wait until the call may be run, or say why it may not."""
         restriction = None if tool.ends_work else self._guidance.restriction(item.name, item.arguments)
         if restriction is not None:
-            return Refusal(by="rule", reason=restriction)
+            return CallRefusal(by="rule", reason=restriction)
         return await self._gate.admit(tool, args, self._question(item))
 
     def _question(self, item: _Pending) -> ApprovalQuestion:
@@ -317,7 +317,7 @@ class ToolExecutor:
         text = self._mask.printed(encodable(event.message))
         self._sink.publish(ToolStreamEvent(tool_call_id=item.call.id, tool=item.name, text=text))
 
-    def _deny(self, item: _Pending, refusal: Refusal) -> str:
+    def _deny(self, item: _Pending, refusal: CallRefusal) -> str:
         """Note a denial, without the secrets a command line may hold; the text is for the model."""
         summary, reason = redact(item.summary, self._environ), redact(refusal.reason, self._environ)
         item.denial = Denial(tool=item.name, summary=summary, reason=reason, by=refusal.by)

@@ -38,7 +38,7 @@ class ApprovalQuestion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class CallRefusal:
     """Reason why a call may not be. ``by``: ``rule``, ``headless`` or ``user``."""
 
     by: str
@@ -78,7 +78,7 @@ class Gate:
     def _decide(self, subject: CallSubject) -> PermissionDecision:
         return decide(gather(subject, self._workspace, self._approvals, self._confinement))
 
-    async def admit(self, tool: AnyTool, args: BaseModel, question: ApprovalQuestion) -> Refusal | Admission:
+    async def admit(self, tool: AnyTool, args: BaseModel, question: ApprovalQuestion) -> CallRefusal | Admission:
         """Let the call be, or say why not. Waits for a person where the decision is to ask and somebody is there.
 
         Raises:
@@ -89,12 +89,12 @@ class Gate:
         if decision.ruling is Ruling.ALLOW:
             return Admission(subject=subject, read_only=decision.rule == READ_ONLY_RULE)
         if decision.ruling is Ruling.DENY:
-            return Refusal(by="rule", reason=decision.reason)
+            return CallRefusal(by="rule", reason=decision.reason)
         return await self._put(subject, question, decision)
 
     async def admit_in_full(
         self, subject: CallSubject, question: ApprovalQuestion, lacking: str
-    ) -> Refusal | Admission:
+    ) -> CallRefusal | Admission:
         """Ask about a call that was tried in a read-only sandbox; ``lacking``: what came of it."""
         reason = f"in a read-only sandbox {lacking}"
         decision = PermissionDecision(ruling=Ruling.ASK, rule="permission", reason=reason)
@@ -102,14 +102,14 @@ class Gate:
 
     async def _put(
         self, subject: CallSubject, question: ApprovalQuestion, decision: PermissionDecision
-    ) -> Refusal | Admission:
+    ) -> CallRefusal | Admission:
         """Ask whoever can be asked."""
         if self._approvals.approver is None:
             reason = f"{decision.reason}, and this run can ask no one"
             # Where everything is approved that can be, what is still refused is refused by the rules, person or not.
             by = "rule" if self._approvals.mode is ApprovalMode.ALL else "headless"
             self._sink.publish(ApprovalDecisionEvent(request_id=uuid4().hex, decision="deny", reason=reason))
-            return Refusal(by=by, reason=reason)
+            return CallRefusal(by=by, reason=reason)
         async with self._approvals.queue:
             if self._approvals.remembers(subject.keys) or self._edits_pass(subject, decision):
                 return Admission(subject=subject)
@@ -133,7 +133,7 @@ class Gate:
         unknown = CallSubject(tool=tool, args=args, own=Assessment(must_ask=reason), is_judged=False)
         return unknown, self._decide(unknown)
 
-    async def _ask(self, approver: Approver, request: ApprovalRequest) -> Refusal | None:
+    async def _ask(self, approver: Approver, request: ApprovalRequest) -> CallRefusal | None:
         self._sink.publish(
             ApprovalRequestEvent(
                 request_id=request.request_id,
@@ -159,7 +159,7 @@ class Gate:
                 )
             )
         if not answer.allow:
-            return Refusal(by="user", reason=answer.reason or "the user said no")
+            return CallRefusal(by="user", reason=answer.reason or "the user said no")
         if answer.scope is ApprovalScope.EDITS:
             self._approvals.remember([ALL_EDITS])
         elif answer.scope is not ApprovalScope.ONCE:

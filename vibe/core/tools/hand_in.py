@@ -149,7 +149,8 @@ class HandIn:
         if not kept:
             return "value: holds a number that is too large to be kept"
         if len(encoded) > self.max_bytes:
-            return f"value: is {len(encoded)} bytes long, {self.max_bytes} at most; write what is long to a file and name that"
+            size = f"{len(encoded)} bytes long, {self.max_bytes} at most"
+            return f"value: is {size}; write what is long to a file and name that"
         return None
 
 

@@ -86,7 +86,7 @@ class Mask:
         self._values = re.compile("|".join(map(re.escape, exact)))
 
     def known(self, text: str) -> str:
-        """Return ``text`` without the values of secret variables: for texts that must stay as they are, such as files."""
+        """Return ``text`` without the values of secret variables: for texts that must not change, such as files."""
         return self._values.sub(MASK, text) if any(value in text for value in self._exact) else text
 
     def printed(self, text: str) -> str:

@@ -139,9 +139,8 @@ class CommandTimeoutError(ToolError):
     """A line that took too long; the message ends with what it had printed."""
 
     def __init__(self, seconds: float, printed: str) -> None:
-        super().__init__(
-            f"the command was stopped after {seconds:g} s; give a larger timeout, or make it do less\n{printed}".rstrip()
-        )
+        said = f"the command was stopped after {seconds:g} s; give a larger timeout, or make it do less"
+        super().__init__(f"{said}\n{printed}".rstrip())
         self.seconds = seconds
 
 
