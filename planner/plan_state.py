@@ -54,7 +54,7 @@ class PlanDecision:
 
 
 class PlanState:
-    """A plan whose steps somebody else carries out and reports; ``sink`` gets its events.
+    """A plan whose steps a program of the user's carries out and reports; ``sink`` gets its events.
 
     A step that failed is offered again at once while it has ``retries`` left: nobody waits here. Nobody is there to
     revise the plan either, so ``on_failure: replan`` is a failure.

@@ -62,7 +62,7 @@ class _Builder:
         """Go on with an event of the text.
 
         Raises:
-            JsonRefused: it can't be gone on with.
+            JsonRefused: the text can't be read any further.
         """
         match event:
             case yaml.DocumentStartEvent():

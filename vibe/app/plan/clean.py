@@ -53,7 +53,7 @@ def clean_plans(
     ``records``: the plans' own folders go as well, and with them all that is known of them.
 
     Raises:
-        UsageError: no such plan, or one that was named is running or can be gone on with; nothing was removed.
+        UsageError: no such plan, or one that was named is running or can be resumed; nothing was removed.
         EnvironmentFailure: git or the disk refuses.
     """
     repository_at = cache(partial(_open, host=host))  # of thousands of plans, most are in a few repositories

@@ -49,7 +49,7 @@ def check_worktrees(plan: Plan, workspace: Path, host: Host, engine: Engine, *, 
 
 
 def check_worktrees_again(plan: Plan, workspace: Path, host: Host, engine: Engine) -> None:
-    """See that a plan can be gone on with; what is not committed by now may well be its own work.
+    """Check that a plan can be resumed; what is not committed by now may well be its own work.
 
     Raises:
         UsageError: as ``check_worktrees``.
@@ -104,7 +104,7 @@ def worktree_executor(
 
 
 async def clear_worktrees(worktrees: WorktreeExecutor, outcome: RunResult, sink: EventSink) -> None:
-    """Remove the worktrees of steps that will not be gone on with.
+    """Remove the worktrees of steps that will not be resumed.
 
     That it can't be done changes nothing of the outcome.
     """
