@@ -1,0 +1,190 @@
+"""The screen at a real terminal, by the markers that drivers of it can rely on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import VIBE, VibeCommand, command_step, leftovers
+from tests.e2e.test_plain_chat import SERVED, bash, hand_in, turns, until
+from tests.fakes.model_server import ModelServer, Reply
+from tests.fakes.tmux import Tmux
+
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[Tmux]:
+    with Tmux(tmp_path, columns=120, rows=36) as terminal:
+        yield terminal
+
+
+def start(tmux: Tmux, vibe: VibeCommand, *words: str) -> None:
+    tmux.start([VIBE, *words], cwd=vibe.workdir, env=vibe.variables())
+
+
+def test_a_prompt_is_answered_and_a_call_allowed(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns({"text": "Hello **there**."}, bash("touch made.txt"), {"text": "It is made."}))
+    start(tmux, vibe, "hi")
+    tmux.wait_for("Hello there.")
+    tmux.type("make a file")
+    tmux.wait_for("Permission")
+    tmux.wait_for("touch made.txt")
+    tmux.wait_for("1 once")  # not before the person seems to type no more
+    tmux.press("1")
+    tmux.wait_for("It is made.")
+    tmux.press("C-d")
+    tmux.wait_for("continue with: vibe --resume ")
+    tmux.wait_for("EXIT 0")
+
+    assert (vibe.workdir / "made.txt").exists()
+    assert leftovers(vibe.workdir) == []
+
+
+def test_what_is_typed_before_the_first_frame_is_sent(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns({"text": "You said it early."}))
+    start(tmux, vibe)
+    tmux.type("early words")
+    tmux.wait_for("You said it early.")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
+def test_escape_stops_the_agent_and_the_session_goes_on(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns(bash("sleep 6331"), {"text": "Stopped, as you wish."}))
+    start(tmux, vibe, "--auto-approve", "wait")
+    tmux.wait_for("sleep 6331")
+    tmux.press("Escape")
+    tmux.wait_for("cancelled")
+    tmux.type("well?")
+    tmux.wait_for("Stopped, as you wish.")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+    assert leftovers(vibe.workdir) == []
+
+
+def test_a_terminal_that_is_closed_leaves_a_saved_session_and_no_process(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns(bash("sleep 6332"), {"text": "Back again."}))
+    start(tmux, vibe, "--auto-approve", "wait")
+    tmux.wait_for("sleep 6332")
+    tmux.close()
+    until(lambda: leftovers(vibe.workdir) == [])
+
+    assert vibe("session", "list", "--output", "json").document[0]["outcome"] == "interrupted"
+    assert vibe("-c", "-p", "go on").out == "Back again.\n"
+
+
+def test_a_terminal_that_draws_nothing_gets_lines(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns({"text": "By lines."}))
+    tmux.start(["env", "TERM=dumb", VIBE, "hi"], cwd=vibe.workdir, env=vibe.variables())
+    tmux.wait_for("a conversation by lines")
+    tmux.wait_for("By lines.")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
+def test_what_is_wrong_with_the_start_is_a_sentence_on_the_restored_terminal(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns())
+    start(tmux, vibe, "--agent", "nobody")
+    tmux.wait_for("nobody")
+    tmux.wait_for("EXIT 2")
+
+    assert any(line.startswith("vibe: ") for line in tmux.screen())
+
+
+def test_who_has_no_key_yet_is_asked_to_set_up_and_may_skip_it(vibe: VibeCommand, tmux: Tmux) -> None:
+    start(tmux, vibe, "hi")
+    tmux.wait_for("Welcome to vibe.")
+    tmux.press("Escape")
+    tmux.wait_for("MISTRAL_API_KEY")
+    tmux.wait_for("EXIT 3")
+
+
+BREAK = """import os
+from {module} import {owner}
+def broken(*_: object, **__: object) -> object:
+    if os.path.exists("{sign}"):
+        raise RuntimeError("broken on purpose")
+    return whole(*_, **__)
+whole = {owner}.{name}
+{owner}.{name} = broken
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "owner", "name"),
+    [
+        ("vibe.cli.textual_ui.overview.ticker", "Ticker", "render"),
+        ("vibe.cli.textual_ui.presenters.chat_presenter", "ChatPresenter", "present"),
+        ("vibe.cli.textual_ui.local_chat", "LocalChat", "_send"),
+    ],
+    ids=["a widget", "a presenter", "a task"],
+)
+def test_a_screen_that_breaks_saves_the_session_and_restores_the_terminal(
+    vibe: VibeCommand, tmux: Tmux, tmp_path: Path, module: str, owner: str, name: str
+) -> None:
+    sign = tmp_path / "break"
+    (tmp_path / "sitecustomize.py").write_text(BREAK.format(module=module, owner=owner, name=name, sign=sign))
+    vibe.environ["PYTHONPATH"] = str(tmp_path)
+    vibe.replay(turns({"text": "Said before."}, {"text": "Said after."}, {"text": "Said at last."}))
+    start(tmux, vibe, "hi")
+    tmux.wait_for("Said before.")
+    sign.touch()
+    tmux.type("more")
+    tmux.wait_for("continue with: vibe --resume ")
+    tmux.wait_for("EXIT 1")
+
+    sign.unlink()
+    assert any("internal error (RuntimeError: broken on purpose)" in line for line in tmux.screen())
+    assert tmux.is_plain
+    del vibe.environ["PYTHONPATH"]
+    assert vibe("-c", "-p", "go on").code == 0
+
+
+PREPARE = command_step("prepare", "echo ready > prepared.txt", title="Prepare the ground")
+WAIT = command_step("wait", "until test -e gate; do sleep 0.1; done", title="Wait for the gate")
+BUILD = command_step("build", "cp prepared.txt built.txt", title="Build it", depends_on=["prepare", "wait"])
+CHECK = command_step("check", "test -s built.txt", title="Check it", depends_on=["build"])
+
+
+def opened(tmux: Tmux) -> bool:
+    """Open a step, and tell whether it is; the keys may still be the line's, as the plan has just begun."""
+    tmux.press("F2")
+    tmux.press("Down", "Enter")
+    return any("Esc back" in line for line in tmux.screen())
+
+
+def test_a_plan_is_proposed_changed_by_a_sentence_and_run(vibe: VibeCommand, tmux: Tmux) -> None:
+    with ModelServer() as server:
+        vibe.configure(SERVED.format(api_base=server.api_base))
+        vibe.environ["SERVED_KEY"] = "k"
+        server.enqueue(hand_in(PREPARE, WAIT, BUILD), hand_in(PREPARE, WAIT, BUILD, CHECK), Reply(text="All is built."))
+        start(tmux, vibe)
+        tmux.type("/plan Build the thing")
+        tmux.wait_for("Proposed plan")
+        tmux.wait_for("r revise by a sentence")
+        tmux.press("r")
+        tmux.wait_for("Enter send")
+        tmux.type("check it, too")
+        tmux.wait_for("Check it")
+        tmux.wait_for("a accept and run")
+        tmux.press("a")
+        tmux.wait_for("1/4 steps")
+        until(lambda: opened(tmux))
+        tmux.wait_for("blocked")
+        tmux.press("Escape")
+        tmux.wait_for("Agents")
+        tmux.press("Escape")
+        until(lambda: any(line.startswith(">") for line in tmux.screen()))
+        tmux.type("!touch gate")
+        tmux.wait_for("Plan completed")
+        tmux.type("and now?")
+        tmux.wait_for("All is built.")
+        tmux.press("C-d")
+        tmux.wait_for("EXIT 0")
+
+    assert (vibe.workdir / "built.txt").read_text() == "ready\n"
+    status = json.loads(vibe("plan", "status", "latest", "--output", "json").out)
+    assert status["status"] == "completed"

@@ -1,0 +1,86 @@
+"""A terminal as people have it: a program in tmux, typed to and looked at."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+SECONDS = 120.0
+
+
+class Tmux:
+    """One window with a program in it; a context manager. The socket of its server lies in ``folder``."""
+
+    def __init__(self, folder: Path, columns: int = 100, rows: int = 50) -> None:
+        self._socket = folder / "tmux"
+        self._size = (columns, rows)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the window, and the terminal with it."""
+        self._tmux("kill-server", check=False)
+
+    def start(self, words: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str]) -> None:
+        """Run a program; what it ended with is shown behind ``EXIT``."""
+        command = f"{shlex.join(map(str, words))}; echo EXIT $?; cd /; exec sleep 600"
+        variables = [word for name, value in env.items() for word in ("-e", f"{name}={value}")]
+        columns, rows = map(str, self._size)
+        where = ("-x", columns, "-y", rows, "-c", str(cwd))
+        self._tmux("-f", "/dev/null", "new-session", "-d", *where, *variables, "sh", "-c", command)
+
+    def type(self, text: str, *, enter: bool = True) -> None:
+        """Type text, and Enter behind it."""
+        self._tmux("send-keys", "-l", text)
+        if enter:
+            self.press("Enter")
+
+    def press(self, *keys: str) -> None:
+        """Press keys as tmux calls them: ``C-c``."""
+        self._tmux("send-keys", *keys)
+
+    def screen(self) -> list[str]:
+        """All lines, those scrolled out of sight included, without trailing blanks."""
+        text = self._tmux("capture-pane", "-p", "-J", "-S", "-")
+        return [line.rstrip() for line in text.rstrip().split("\n")]
+
+    @property
+    def is_plain(self) -> bool:
+        """The program has left the terminal's other screen, and takes no mouse."""
+        return self._tmux("display-message", "-p", "#{alternate_on}#{mouse_any_flag}").strip() == "00"
+
+    def wait_for(self, text: str, times: int = 1) -> None:
+        """Return once so many lines show a text."""
+        deadline = time.monotonic() + SECONDS
+        while sum(text in line for line in self.screen()) < times:
+            assert time.monotonic() < deadline, "\n".join([f"no {text!r} ({times}) on:", *self.screen()])
+            time.sleep(0.05)
+
+    def wait_for_last(self, ending: str) -> None:
+        """Return once the last line ends so and nothing was typed behind it."""
+        deadline = time.monotonic() + SECONDS
+        while not f"{self.screen()[-1]} ".endswith(ending) or self.screen()[-1].startswith("(at work)"):
+            assert time.monotonic() < deadline, "\n".join([f"no {ending!r} at the end of:", *self.screen()])
+            time.sleep(0.05)
+
+    def _tmux(self, *words: str, check: bool = True) -> str:
+        ended = subprocess.run(
+            ["tmux", "-S", self._socket, *words],
+            env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm-256color"},
+            capture_output=True,
+            text=True,
+            check=check,
+        )
+        return ended.stdout

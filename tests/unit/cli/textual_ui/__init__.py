@@ -1,0 +1,3 @@
+"""Tests of the screen."""
+
+from __future__ import annotations

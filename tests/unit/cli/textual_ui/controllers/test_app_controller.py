@@ -1,0 +1,139 @@
+"""What becomes of a line, and of the keys that stop things."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vibe.cli.textual_ui.controllers.app_controller import AppController, ChatAbout
+from vibe.cli.textual_ui.state_store import QueuedLine, ScreenPhase, UIStateStore
+
+
+@dataclass
+class ScriptedChat:
+    """Keeps what it is asked for; busy from a prompt until ``rest``."""
+
+    done: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    is_busy: bool = False
+    about: ChatAbout = field(
+        default_factory=lambda: ChatAbout(session_id="0a1b2c3d", folder=Path("/"), messages=(), commands=())
+    )
+
+    async def arguments(self, command: str, text: str) -> tuple[str, ...]:
+        return (command, text)
+
+    def send(self, prompt: str, images: tuple[Path, ...] = ()) -> None:
+        self.done.append(("send", " ".join([prompt, *map(str, images)])))
+        self.is_busy = True
+
+    def steer(self, text: str) -> bool:
+        self.done.append(("steer", text))
+        return self.is_busy
+
+    def interrupt(self) -> bool:
+        self.done.append(("interrupt", ""))
+        return self.is_busy
+
+    def shell(self, command: str, *, tell_model: bool) -> None:
+        self.done.append(("told shell" if tell_model else "shell", command))
+        self.is_busy = True
+
+    def command(self, line: str) -> None:
+        self.done.append(("command", line))
+
+    def next_agent(self) -> None:
+        self.done.append(("next agent", ""))
+
+    def tell_agent(self, agent_id: str, text: str) -> None:
+        self.done.append((agent_id, text))
+
+    def act_on_step(self, action: str, plan_id: str, step_id: str) -> None:
+        self.done.append((action, f"{plan_id} {step_id}"))
+
+    def leave(self) -> None:
+        self.done.append(("leave", ""))
+
+
+def controlled() -> tuple[AppController, ScriptedChat, UIStateStore, list[str]]:
+    left: list[str] = []
+    store = UIStateStore(lambda: None)
+    return AppController(store, lambda: left.append("left")), ScriptedChat(), store, left
+
+
+def test_what_is_typed_before_the_engine_is_there_is_sent_after_the_first_prompt() -> None:
+    controller, chat, store, _ = controlled()
+    controller.submit("typed early")
+    controller.submit("/model")
+
+    controller.opened(chat, "from the command line")
+    assert store.screen.phase is ScreenPhase.READY
+    assert chat.done == [("send", "from the command line")]
+    chat.is_busy = False
+    controller.send_next()
+
+    assert chat.done[1:] == [("send", "typed early")]
+    assert store.screen.queued == (QueuedLine("/model"),)
+
+
+def test_prompts_wait_for_the_agent_and_commands_do_not() -> None:
+    controller, chat, store, _ = controlled()
+    controller.opened(chat, "")
+    for line in ("one", "two", "  ", "/help", "!ls", "!!pwd"):
+        controller.submit(line)
+    assert chat.done == [("send", "one"), ("command", "/help")]
+    assert store.screen.queued == (QueuedLine("two"), QueuedLine("!ls"), QueuedLine("!!pwd"))
+    for _ in range(3):
+        chat.is_busy = False
+        controller.send_next()
+
+    assert chat.done[2:] == [("send", "two"), ("told shell", "ls"), ("shell", "pwd")]
+
+
+def test_a_command_typed_early_holds_up_nothing_behind_it() -> None:
+    controller, chat, store, _ = controlled()
+    for line in ("/theme nord", "one", "two"):
+        controller.submit(line)
+    controller.opened(chat, "")
+
+    assert chat.done == [("command", "/theme nord"), ("send", "one")]
+    assert store.screen.queued == (QueuedLine("two"),)
+
+
+def test_images_go_with_their_prompt_however_long_it_waits() -> None:
+    controller, chat, _, _ = controlled()
+    controller.opened(chat, "")
+    controller.submit("one")
+    controller.submit("look", (Path("a.png"),))
+    chat.is_busy = False
+    controller.send_next()
+
+    assert chat.done == [("send", "one"), ("send", "look a.png")]
+
+
+def test_a_queued_prompt_is_taken_back_or_said_to_the_agent_at_once() -> None:
+    controller, chat, store, _ = controlled()
+    controller.opened(chat, "")
+    for line in ("one", "two", "three"):
+        controller.submit(line)
+    assert controller.recall() == "three"
+    assert controller.steer("") is True
+    assert chat.done[-1] == ("steer", "two")
+    assert store.screen.queued == ()
+    assert controller.recall() == ""
+    assert controller.steer("") is False
+
+    chat.is_busy = False
+    assert controller.steer("too late") is False
+
+
+def test_leaving_ends_the_conversation_or_the_screen_that_has_none() -> None:
+    controller, chat, store, left = controlled()
+    assert controller.interrupt() is False
+    controller.leave()
+    assert left == ["left"]
+    assert store.screen.phase is ScreenPhase.LEAVING
+
+    controller.chat = chat
+    controller.leave()
+    controller.submit("never sent")
+    assert chat.done == [("leave", "")]

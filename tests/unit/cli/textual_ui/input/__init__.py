@@ -1,0 +1,3 @@
+"""The prompt's input."""
+
+from __future__ import annotations

@@ -1,0 +1,120 @@
+"""The file of prompts, shared with prompt_toolkit."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.history import FileHistory
+
+from vibe.cli.textual_ui.input.history import MOST_BYTES, HistoryFile, HistoryWalk
+
+TEXTS = ["one", "two\nlines", "\n\nblank lines\n\nwithin\n", "+plus\n# no comment", "ünïcödé ✓", "  indented"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "history"
+
+
+def toolkit(file: Path) -> list[str]:
+    """What ``--plain`` reads, oldest first."""
+    return list(FileHistory(str(file)).load_history_strings())[::-1]
+
+
+def test_prompt_toolkit_reads_what_is_appended(file: Path) -> None:
+    for text in TEXTS:
+        HistoryFile(file).append(text)
+
+    assert toolkit(file) == TEXTS
+
+
+def test_what_prompt_toolkit_wrote_is_read(file: Path) -> None:
+    file.parent.mkdir()
+    for text in TEXTS:
+        FileHistory(str(file)).store_string(text)
+
+    assert HistoryFile(file).load() == TEXTS
+
+
+def test_both_add_to_one_file(file: Path) -> None:
+    HistoryFile(file).append("ours")
+    FileHistory(str(file)).store_string("theirs")
+    HistoryFile(file).append("ours again")
+
+    assert HistoryFile(file).load() == toolkit(file) == ["ours", "theirs", "ours again"]
+
+
+def test_the_file_is_the_users_alone(file: Path) -> None:
+    before = os.umask(0)
+    try:
+        HistoryFile(file).append("secret")
+    finally:
+        os.umask(before)
+
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_many_at_once_lose_and_mix_nothing(file: Path) -> None:
+    texts = {f"{number}\n" + "x" * 20_000 for number in range(16)}
+    threads = [threading.Thread(target=HistoryFile(file).append, args=(text,)) for text in texts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert set(toolkit(file)) == texts
+
+
+def test_no_file_is_no_history(file: Path) -> None:
+    assert HistoryFile(file).load() == []
+
+
+def test_what_is_not_utf8_is_read_too(file: Path) -> None:
+    file.parent.mkdir()
+    file.write_bytes(b"\n# then\n+caf\xe9\n")
+
+    assert HistoryFile(file).load() == ["caf\ufffd"]
+
+
+def test_repeats_are_left_out(file: Path) -> None:
+    for text in ["a", "a", "b", "a"]:
+        HistoryFile(file).append(text)
+
+    assert HistoryFile(file).load() == ["a", "b", "a"]
+
+
+def test_of_a_huge_file_the_newest_whole_entries_are_read(file: Path) -> None:
+    history = HistoryFile(file)
+    history.append("old " * (MOST_BYTES // 4))
+    history.append("new")
+    history.append("newest")
+
+    assert history.load() == ["new", "newest"]
+
+
+def test_the_walk_keeps_its_place_when_older_prompts_arrive() -> None:
+    walk = HistoryWalk()
+    walk.add("b")
+    assert walk.older("draft") == "b"
+    walk.put_before(["a"])
+
+    assert walk.older("b") == "a"
+    assert walk.older("a") is None
+    assert (walk.newer("a"), walk.newer("b"), walk.newer("draft")) == ("b", "draft", None)
+
+
+def test_the_same_prompt_twice_in_a_row_is_kept_once() -> None:
+    walk = HistoryWalk()
+
+    assert [walk.add(text) for text in ["a", "a", "b", "a"]] == [True, False, True, True]
+
+
+def test_a_search_finds_all_words_newest_first_and_each_prompt_once() -> None:
+    walk = HistoryWalk()
+    walk.put_before(["fix the Parser", "write docs", "parser: FIX tests", "fix the Parser", "fix it"])
+
+    assert walk.search("parser fix", 10) == ["fix the Parser", "parser: FIX tests"]
+    assert walk.search("fix", 1) == ["fix it"]

@@ -1,0 +1,3 @@
+"""Tests of the chat log."""
+
+from __future__ import annotations

@@ -1,0 +1,48 @@
+"""A screen that holds a chat log alone, and the text on it."""
+
+from __future__ import annotations
+
+from textual.app import App, ComposeResult
+
+from vibe.cli.textual_ui.log.chat_log import ChatLog
+from vibe.cli.textual_ui.log.entry import LogEntry
+
+
+class LogPage(App[None]):
+    """Keeps what the log said."""
+
+    def __init__(self, *entries: LogEntry) -> None:
+        super().__init__()
+        self._entries = entries
+        self.links: list[str] = []
+        self.chosen: list[LogEntry] = []
+
+    def compose(self) -> ComposeResult:
+        yield ChatLog()
+
+    def on_mount(self) -> None:
+        self.log_view.extend(self._entries)
+
+    @property
+    def log_view(self) -> ChatLog:
+        return self.query_one(ChatLog)
+
+    def on_chat_log_link_clicked(self, message: ChatLog.LinkClicked) -> None:
+        self.links.append(message.url)
+
+    def on_chat_log_entry_chosen(self, message: ChatLog.EntryChosen) -> None:
+        self.chosen.append(message.entry)
+
+    def lines(self) -> list[str]:
+        """The lines on the screen."""
+        log = self.log_view
+        return [log.render_line(y).text.rstrip() for y in range(log.size.height)]
+
+    def text(self) -> str:
+        """The same as one text."""
+        return "\n".join(self.lines())
+
+
+def numbered(count: int, words: str = "words that wrap " * 9) -> list[LogEntry]:
+    """Answers that can be told apart, of several rows each."""
+    return [LogEntry("answer", f"first of {number}\n\n{words}\n\nlast of {number}") for number in range(count)]

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+
+from vibe.cli.textual_ui.log.diff_blocks import diff_blocks
+from vibe.cli.textual_ui.log.markdown_blocks import MarkdownBlocks
+
+DIFF = """--- a/x.py
++++ b/x.py
+@@ -8,4 +8,4 @@ def f():
+ same
+-old
+--- not a header
++new
++++ not one either
+ end
+"""
+
+
+def read(text: str, cols: int = 60) -> list[str]:
+    lines: list[str] = []
+    for block in MarkdownBlocks().blocks(text, cols):
+        for number, line in enumerate(block.content.plain.split("\n")):
+            lines.append(((block.rest if number else block.first) + line).rstrip())
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("# Head\ntext", ["Head", "", "text"]),
+        ("a **b** *c* ~~d~~ `e`", ["a b c d e"]),
+        ("- one\n- two\n  - three\n", ["• one", "• two", "  ◦ three"]),
+        ("9. nine\n10. ten\n    more", ["9. nine", "10. ten", "    more"]),
+        ("- one\n\n- two", ["• one", "", "• two"]),
+        ("- \n- x", ["•", "• x"]),
+        ("> a\n> - b", ["▌ a", "▌", "▌ • b"]),
+        ("```py\nx = 1\n\ny = 2\n```", ["x = 1", "", "y = 2"]),
+        ("```\nnever closed", ["never closed"]),
+        ("- a\n  ```py\n  x\n  ```", ["• a", "  x"]),
+        ("    indented", ["indented"]),
+        ("a\n\n---\n\nb", ["a", "", "────────────", "", "b"]),
+        ("[red]x[/red] [@click=app.quit]y[/]", ["[red]x[/red] [@click=app.quit]y[/]"]),
+        ("<b>html</b>", ["<b>html</b>"]),
+        ("[text](http://x.y/z)", ["text (http://x.y/z)"]),
+        ("[http://x.y](http://x.y) https://z.w", ["http://x.y https://z.w"]),
+        ("[here](a/b.py)", ["here"]),
+        ("![a picture](p.png)", ["[image: a picture]"]),
+        ("**never closed `nor this", ["**never closed `nor this"]),
+        ("a &#x202e;b &lt;", ["a b <"]),
+        ("| a | b |\n|--|--:|\n| one | 2 |", ["a   │ b", "────┼──", "one │ 2"]),
+        ("| only | a head |", ["| only | a head |"]),
+    ],
+)
+def test_markdown_is_read_as_lines(text: str, lines: list[str]) -> None:
+    assert read(text) == [line.rstrip() for line in lines]
+
+
+def test_a_table_wraps_its_cells_in_a_narrow_window() -> None:
+    lines = read("| name | text |\n|---|---|\n| a | many words that do not fit |", 20)
+
+    assert all(len(line) <= 20 for line in lines)
+    assert " ".join(line.partition("│")[2].strip() for line in lines[2:]) == "many words that do not fit"
+
+
+def test_code_is_coloured_by_its_language_and_stays_the_text_it_is() -> None:
+    (block,) = MarkdownBlocks().blocks("```python\ndef f():\n\treturn 1\n```", 60)
+
+    assert block.content.plain == "def f():\n    return 1"
+    assert [
+        block.content.plain[start:end]
+        for start, end, style in block.content.spans
+        if style == "$text-accent" and start > 4
+    ] == ["return"]
+    assert block.look == "chat-log--code"
+
+
+def test_an_unknown_language_is_shown_as_it_is() -> None:
+    (block,) = MarkdownBlocks().blocks("```no-such\nx\n```", 60)
+
+    assert block.content.plain == "x"
+
+
+def test_a_diff_has_line_numbers_and_colours() -> None:
+    lines = [(block.first.strip(), block.content.plain, block.look.rpartition("-")[2]) for block in diff_blocks(DIFF)]
+
+    assert lines == [
+        ("", "--- a/x.py", ""),
+        ("", "+++ b/x.py", ""),
+        ("", "@@ -8,4 +8,4 @@ def f():", ""),
+        ("8", " same", ""),
+        ("9", "-old", "removed"),
+        ("10", "--- not a header", "removed"),
+        ("9", "+new", "added"),
+        ("10", "+++ not one either", "added"),
+        ("11", " end", ""),
+    ]
+
+
+def test_what_is_no_diff_comes_as_it_is() -> None:
+    assert [block.content.plain for block in diff_blocks("a\x1b[2J\n\\ b")] == ["a", "\\ b"]

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from tests.unit.cli.textual_ui.log.page import LogPage, numbered
+from vibe.cli.textual_ui.log.entry import LogEntry
+
+
+async def test_each_kind_of_entry_has_its_look() -> None:
+    page = LogPage(
+        LogEntry("user", "do it", images=2),
+        LogEntry("reasoning", "deep thought"),
+        LogEntry("answer", "**done** `x`"),
+        LogEntry("call", "output", title="Read a.py", status="ok"),
+        LogEntry("call", "boom", title="Bash", status="error", folded=False),
+        LogEntry("note", "careful", status="warning"),
+        LogEntry("shell", "\x1b[31mred\x1b[0m plain", title="ls"),
+    )
+    async with page.run_test(size=(60, 30)) as pilot:
+        await pilot.pause()
+        shown = [line for line in page.lines() if line]
+
+    assert shown == [
+        "> do it",
+        "  [2 images]",
+        "* ▸ Thought",
+        "  done x",
+        "✓ ▸ Read a.py",
+        "✗ ▾ Bash failed",
+        "  │ boom",
+        "! careful",
+        "! ls",
+        "  red plain",
+    ]
+
+
+async def test_the_end_stays_in_sight_until_one_scrolls_up() -> None:
+    page = LogPage(*numbered(30))
+    async with page.run_test(size=(60, 20)) as pilot:
+        log = page.log_view
+        await pilot.pause()
+        assert "last of 29" in page.text()
+
+        log.append(LogEntry("answer", "newest"))
+        await pilot.pause()
+        assert "newest" in page.text()
+        assert not log.has_unseen
+
+        log.focus()
+        await pilot.press("pageup")
+        before = page.lines()
+        log.append(LogEntry("answer", "below"))
+        await pilot.pause()
+        assert page.lines()[:-1] == before[:-1]
+        assert log.has_unseen
+        assert "more below, End" in page.lines()[-1]
+
+        await pilot.press("end")
+        assert "below" in page.text()
+        assert not log.has_unseen
+
+
+async def test_moving_shifts_the_text_by_as_much_as_asked() -> None:
+    table = "| a | b |\n|---|---|\n" + "| x | y |\n" * 9
+    entries = [LogEntry("answer", f"{table}\n\nend {number}\n\n```python\nx = {number}\n```") for number in range(60)]
+    page = LogPage(*entries)
+    async with page.run_test(size=(50, 20)) as pilot:
+        log = page.log_view
+        await pilot.pause()
+        for rows in (*[-3] * 60, -1, -19, 19, 1, 2, -40):
+            before = page.lines()
+            log.scroll_relative(y=rows)
+            after = page.lines()
+            kept = before[rows:] if rows > 0 else before[:rows]
+            assert kept == (after[: 20 - rows] if rows > 0 else after[-rows:])
+        assert log.scroll_offset.y > 0
+
+
+async def test_enter_and_a_click_on_its_heading_fold_and_open_a_call() -> None:
+    call = LogEntry("call", "inside", title="Read", status="ok")
+    page = LogPage(LogEntry("answer", "before"), call)
+    async with page.run_test(size=(60, 20)) as pilot:
+        await pilot.pause()
+        page.log_view.focus()
+        assert "inside" not in page.text()
+
+        await pilot.press("enter")
+        assert "inside" in page.text()
+
+        heading = next(y for y, line in enumerate(page.lines()) if "Read" in line)
+        await pilot.click(page.log_view, offset=(6, heading))
+        assert "inside" not in page.text()
+        assert page.chosen == [call, call]
+
+
+async def test_ctrl_o_opens_all_calls_and_folds_them() -> None:
+    page = LogPage(*(LogEntry("call", f"inside {n}", title=f"Read {n}", status="ok") for n in range(5)))
+    async with page.run_test(size=(60, 20)) as pilot:
+        await pilot.pause()
+        page.log_view.toggle_all_calls()
+        assert all(f"inside {n}" in page.text() for n in range(5))
+        page.log_view.toggle_all_calls()
+        assert "inside" not in page.text()
+
+
+async def test_an_answer_streams() -> None:
+    answer = LogEntry("answer", status="streaming")
+    page = LogPage(answer)
+    async with page.run_test(size=(60, 20)) as pilot:
+        log = page.log_view
+        for piece in ("Hel", "lo **wor", "ld**\n\n```py\nx =", " 1\ny = 2\n", "``", "`\n\nend"):
+            answer.add_text(piece)
+            log.changed(answer)
+        log.settle()
+        await pilot.pause()
+        assert page.lines()[:6] == ["  Hello world", "", "  x = 1", "  y = 2", "", "  end"]
+
+        answer.status = "done"
+        log.changed(answer)
+        assert page.lines()[:6] == ["  Hello world", "", "  x = 1", "  y = 2", "", "  end"]
+
+
+async def test_a_rewind_drops_the_entries_behind_it() -> None:
+    page = LogPage(*numbered(30))
+    async with page.run_test(size=(60, 20)) as pilot:
+        log = page.log_view
+        await pilot.pause()
+        log.cut(10)
+        assert len(log.entries) == 10
+        assert "last of 9" in page.text()
+        assert "of 10" not in page.text()
+
+        log.reset()
+        assert page.text().strip() == ""
+        log.append(LogEntry("user", "anew"))
+        assert "anew" in page.text()

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from textual.geometry import Offset
+from textual.pilot import Pilot
+from textual.selection import Selection
+
+from tests.unit.cli.textual_ui.log.page import LogPage, numbered
+from vibe.cli.textual_ui.log.entry import LogEntry
+from vibe.cli.textual_ui.log.passage import row_y
+
+
+async def drag(pilot: Pilot[None], start: tuple[int, int], end: tuple[int, int]) -> None:
+    log = pilot.app.query_one("ChatLog")
+    await pilot.mouse_down(log, offset=start)
+    await pilot.hover(log, offset=end)
+    await pilot.mouse_up(log, offset=end)
+
+
+async def test_copied_text_has_no_breaks_at_wraps_and_no_gutter() -> None:
+    words = "several words that are more than one row holds"
+    page = LogPage(LogEntry("user", words), LogEntry("answer", f"{words}\n\n```py\nif x:\n    y\n```"))
+    async with page.run_test(size=(24, 20)) as pilot:
+        await pilot.pause()
+        await drag(pilot, (0, 0), (20, 9))
+        page.log_view.focus()
+        await pilot.press("c")
+
+        assert page.clipboard == f"{words}\n\n{words}\n\nif x:\n    y"
+
+
+async def test_a_word_that_a_wrap_split_is_copied_as_one() -> None:
+    page = LogPage(LogEntry("answer", "x" * 50))
+    async with page.run_test(size=(24, 20)) as pilot:
+        await pilot.pause()
+        await drag(pilot, (2, 0), (20, 4))
+        page.log_view.action_copy()
+
+        assert page.clipboard == "x" * 50
+
+
+async def test_a_selection_stays_with_its_text_when_rows_above_become_known() -> None:
+    page = LogPage(*(LogEntry("answer", f"text {number}\n\n| a |\n|---|\n| b |\n\nmore") for number in range(40)))
+    async with page.run_test(size=(40, 12)) as pilot:
+        await pilot.pause()
+        at = next(y for y, line in enumerate(page.lines()) if "text 39" in line)
+        await drag(pilot, (2, at), (9, at))
+        for _ in range(30):
+            page.log_view.scroll_relative(y=-5)
+        await pilot.press("end")
+
+        assert pilot.app.screen.get_selected_text() == "text 39"
+
+
+async def test_a_drag_over_empty_lines_is_nothing_special() -> None:
+    page = LogPage(LogEntry("answer", "one\n\ntwo"))
+    async with page.run_test(size=(40, 12)) as pilot:
+        await pilot.pause()
+        await drag(pilot, (0, 1), (30, 8))
+        assert page.screen.get_selected_text() == "\ntwo"
+
+
+async def test_two_clicks_select_a_word_and_three_the_entry() -> None:
+    page = LogPage(LogEntry("answer", "one two\n\nthree"))
+    async with page.run_test(size=(40, 12)) as pilot:
+        await pilot.pause()
+        await pilot.click(page.log_view, offset=(7, 0), times=2)
+        assert page.screen.get_selected_text() == "two"
+        await pilot.click(page.log_view, offset=(12, 5), times=1)
+        await pilot.click(page.log_view, offset=(3, 0), times=3)
+        assert page.screen.get_selected_text() == "one two\n\nthree"
+
+
+async def test_all_of_the_log_is_copied_as_it_was_written() -> None:
+    page = LogPage(LogEntry("user", "say"), LogEntry("answer", "**said**"))
+    async with page.run_test(size=(40, 12)):
+        page.log_view.text_select_all()
+        assert page.screen.get_selected_text() == "say\n\n**said**"
+
+
+async def test_a_click_on_a_link_says_where_it_leads_and_a_drag_does_not() -> None:
+    page = LogPage(LogEntry("answer", "see [here](https://a.b/c) and [file](x.py)"))
+    async with page.run_test(size=(60, 12)) as pilot:
+        await pilot.pause()
+        await pilot.click(page.log_view, offset=(7, 0))
+        await pilot.click(page.log_view, offset=(page.lines()[0].index("file") + 1, 0))
+        assert page.links == ["https://a.b/c", "x.py"]
+
+        await drag(pilot, (3, 0), (8, 0))
+        assert page.links == ["https://a.b/c", "x.py"]
+
+
+async def test_a_terminal_gets_the_address_of_a_link_on_the_web() -> None:
+    page = LogPage(LogEntry("answer", "[here](https://a.b/c) [file](javascript:x) [local](a.py)"))
+    async with page.run_test(size=(60, 12)) as pilot:
+        await pilot.pause()
+        links = {segment.style.link for segment in page.log_view.render_line(0) if segment.style is not None}
+        assert links == {None, "https://a.b/c"}
+
+
+async def test_a_drag_over_a_heading_folds_nothing() -> None:
+    page = LogPage(LogEntry("call", "inside", title="Read it", status="ok"), LogEntry("answer", "x"))
+    async with page.run_test(size=(60, 12)) as pilot:
+        await pilot.pause()
+        await drag(pilot, (4, 2), (6, 0))
+        assert "inside" not in page.text()
+
+
+async def test_what_is_found_is_in_sight_and_marked() -> None:
+    page = LogPage(*numbered(200), LogEntry("call", "a needle", title="Grep", status="ok"), *numbered(50))
+    async with page.run_test(size=(60, 20)) as pilot:
+        log = page.log_view
+        await pilot.pause()
+        assert log.find("NEEDLE")
+        assert "a needle" in page.text()
+        assert page.screen.get_selected_text() == "needle"
+
+        assert log.find("first of 9")
+        first = page.screen.selections[log].start
+        assert "first of 9" in page.text()
+        assert log.find("first of 9")
+        assert page.screen.selections[log].start != first
+        assert log.find("first of 9", backwards=True)
+        assert page.screen.selections[log].start == first
+
+        assert not log.find("nowhere")
+
+
+async def test_rows_that_are_selected_are_shown_so() -> None:
+    page = LogPage(LogEntry("answer", "one 漢字 three"))
+    async with page.run_test(size=(40, 12)) as pilot:
+        await pilot.pause()
+        plain = page.log_view.render_line(0)
+        page.screen.selections = {page.log_view: Selection(Offset(6, row_y(0, 0)), Offset(8, row_y(0, 0)))}
+        shown = page.log_view.render_line(0)
+
+        assert shown.text == plain.text
+        look = page.screen.get_component_rich_style("screen--selection")
+        assert [part.text for part in shown if part.style and part.style.bgcolor == look.bgcolor] == ["漢字"]

@@ -1,0 +1,76 @@
+"""Summaries of a view: since a moment, and at the end of a plan."""
+
+from __future__ import annotations
+
+from ipc import events as e
+from tests.unit.cli.textual_ui.overview.views import HOSTILE, SURVEYED, TALKED, WHO, give, moved, view_of
+from vibe.app.view.view import View
+from vibe.cli.textual_ui.overview.summaries import away_summary, moment, plan_end_lines
+
+ASKED = e.ApprovalRequestEvent(request_id="r", tool_call_id="1", tool="bash", arguments={}, rule="ask", **WHO)
+
+
+def ended(view: View, status: str, outcome: str) -> list[str]:
+    end = e.PlanCompletedEvent(plan_id="plan", status=status, outcome=outcome, duration_s=1.0, counts={}, ts=1095.0)
+    give(view, end)
+    return plan_end_lines(view.plans["plan"])
+
+
+def test_nothing_happened_while_away() -> None:
+    view = view_of(*TALKED, *SURVEYED)
+    assert not away_summary(moment(view), view)
+
+
+def test_what_happened_while_away_is_told_in_a_line() -> None:
+    view = view_of(*TALKED, *SURVEYED)
+    before = moment(view)
+    spent = e.UsageEvent(model="m", prompt_tokens=11_000, completion_tokens=1_000, cost_usd=0.31, **WHO)
+    give(view, spent, moved("slugify", "completed", "in_progress"), moved("shorten", "failed", reason="verify"), ASKED)
+    assert away_summary(before, view) == (
+        "while you were away: 1 step completed · 1 step failed (shorten) · 1 request waits for you · 12k tok · $0.31"
+    )
+
+
+def test_an_answer_that_came_while_away_is_told() -> None:
+    prompt = e.PromptStartedEvent(prompt_id="p", conversation_id="chat", session_id="chat")
+    view = view_of(*TALKED, prompt)
+    before = moment(view)
+    give(view, e.PromptEndedEvent(prompt_id="p", conversation_id="chat", session_id="chat", outcome="completed"))
+    assert away_summary(before, view) == "while you were away: the agent has answered"
+
+
+def test_the_end_of_a_plan_while_away_is_told() -> None:
+    view = view_of(*SURVEYED)
+    before = moment(view)
+    ended(view, "failed", "failed")
+    assert away_summary(before, view) == "while you were away: the plan failed"
+
+
+def test_a_plan_that_completed() -> None:
+    view = view_of(*SURVEYED, *(moved(step, "completed") for step in ("slugify", "shorten", "test")))
+    assert ended(view, "completed", "completed") == [
+        "Plan completed: 4 of 4 steps done · 41k tokens in 1 call · $0.12 · 01:35"
+    ]
+
+
+def test_a_plan_that_failed_says_why_and_how_to_go_on() -> None:
+    view = view_of(*SURVEYED, moved("slugify", "failed", "in_progress", reason=HOSTILE), moved("test", "skipped"))
+    assert ended(view, "failed", "failed") == [
+        "Plan failed: 1 of 4 steps done · 1 failed · 1 skipped · 41k tokens in 1 call · $0.12 · 01:35",
+        "  ✗ slugify: [red]boo[/red] second [@click=app.quit]line[/]",
+        "try again with: vibe plan retry plan slugify, then vibe plan resume plan",
+    ]
+
+
+def test_a_plan_that_is_paused_says_what_it_waits_for() -> None:
+    view = view_of(
+        *SURVEYED,
+        e.PlanDecisionEvent(plan_id="plan", decision_id="db", question="Which one?", options=("a", "b")),
+        e.PlanPausedEvent(plan_id="plan", reason="decision", ts=1095.0),
+    )
+    assert plan_end_lines(view.plans["plan"]) == [
+        "Plan paused: 1 of 4 steps done · 41k tokens in 1 call · $0.12 · 01:35",
+        "  paused (waits for a decision)",
+        "decision db: Which one? (decide with: vibe plan decide plan db OPTION)",
+        "continue with: vibe plan resume plan",
+    ]

@@ -1,0 +1,145 @@
+"""A small app with a prompt and the bottom panel, and what its tests ask and read."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from textual import on
+from textual.app import App, ComposeResult
+from textual.message import Message
+from textual.pilot import Pilot
+from textual.strip import Strip
+from textual.widgets import Static, TextArea
+
+from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
+from vibe.cli.textual_ui.panels.line_view import LineView
+from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
+from vibe.cli.textual_ui.panels.request_queue import RequestQueue
+from vibe.core.tools.ports import ApprovalRequest
+
+
+class PanelClock:
+    """Monotonic and unix time that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class PanelApp(App[None]):
+    """A log, and the bottom below it."""
+
+    CSS = "#log { height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = PanelClock()
+        self.heard: list[Message] = []
+        self.titles: dict[str, str] = {}
+        self.queue = RequestQueue(lambda request_id: self.titles.get(request_id, ""))
+        self.prompt = TextArea(id="prompt")
+        self.prompt.styles.height = 3
+        self.bottom = BottomPanel(self.prompt, self.queue, clock=self.clock, now=self.clock)
+
+    def compose(self) -> ComposeResult:
+        yield Static("the log", id="log")
+        yield self.bottom
+
+    def on_mount(self) -> None:
+        self.prompt.focus()
+
+    @on(ProposalPanel.Accepted)
+    @on(ProposalPanel.EditWanted)
+    @on(ProposalPanel.Revised)
+    @on(ProposalPanel.SaveWanted)
+    @on(ProposalPanel.Dropped)
+    def hear(self, message: Message) -> None:
+        self.heard.append(message)
+
+
+class Stage:
+    """The app while a test plays on it."""
+
+    def __init__(self, app: PanelApp, pilot: Pilot[None], group: TaskGroup) -> None:
+        self.app = app
+        self.pilot = pilot
+        self.group = group
+        self.queue = app.queue
+        self.answers: list[Any] = []
+
+    async def ask(self, ask: Callable[..., Any], *args: Any) -> anyio.CancelScope:
+        """Ask as the engine does; the answer goes to ``answers``. Cancelling the scope withdraws it."""
+        scope = anyio.CancelScope()
+
+        async def asking() -> None:
+            with scope:
+                self.answers.append(await ask(*args))
+
+        self.group.start_soon(asking)
+        await self.settle()
+        return scope
+
+    async def approve(self, request: ApprovalRequest) -> anyio.CancelScope:
+        return await self.ask(self.queue.approver.approve, request)
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.settle()
+
+    async def settle(self) -> None:
+        for _ in range(3):
+            await self.pilot.pause()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        with anyio.fail_after(5):
+            while not condition():
+                await self.pilot.pause(0.01)
+
+    @property
+    def rows(self) -> list[str]:
+        """The rows of the screen as they are drawn."""
+        return [strip.text.rstrip() for strip in self.strips]
+
+    @property
+    def strips(self) -> list[Strip]:
+        """The same with their colours."""
+        return self.app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]
+
+    @property
+    def screen(self) -> str:
+        return "\n".join(self.rows)
+
+    @property
+    def lines(self) -> list[str]:
+        """All lines of the panel, in sight or not."""
+        view = self.app.bottom.shown.query_one(LineView)
+        return [line.lead + str(line.text) for line in view.lines]
+
+
+@asynccontextmanager
+async def stage(width: int = 80, height: int = 24) -> AsyncGenerator[Stage]:
+    """Run the app."""
+    app = PanelApp()
+    async with app.run_test(size=(width, height)) as pilot, anyio.create_task_group() as group:
+        await pilot.pause()
+        yield Stage(app, pilot, group)
+        group.cancel_scope.cancel()
+
+
+def request(request_id: str = "r1", tool: str = "bash", **fields: Any) -> ApprovalRequest:
+    """A call that waits for a yes."""
+    fields.setdefault("arguments", {"command": "rm -rf build"})
+    fields.setdefault("covers", ("bash: rm",))
+    known: dict[str, Any] = {
+        "tool_call_id": "c1",
+        "summary": "rm -rf build",
+        "rule": "permission",
+        "reason": "bash needs your approval",
+    }
+    return ApprovalRequest(request_id=request_id, tool=tool, **{**known, **fields})

@@ -1,0 +1,158 @@
+"""A call that waits for a yes, on the screen: what is shown, and which key means what."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.cli.textual_ui.panels.stage import request, stage
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, CallOutlook
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (("1",), ApprovalAnswer(allow=True)),
+        (("2",), ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
+        (("3",), ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS)),
+        (("n", "enter"), ApprovalAnswer(allow=False)),
+        (("n", *"too much", "enter"), ApprovalAnswer(allow=False, reason="too much")),
+        (("N", "enter"), ApprovalAnswer(allow=False)),
+        (("n", "1", "escape", "1"), ApprovalAnswer(allow=True)),
+    ],
+)
+async def test_each_key_is_an_answer(keys: tuple[str, ...], answer: ApprovalAnswer) -> None:
+    async with stage() as on:
+        await on.approve(request())
+        await on.press(*keys)
+
+        assert on.answers == [answer]
+        assert on.app.bottom.shown is on.app.prompt
+
+
+async def test_the_screen_shows_the_call_the_rule_and_the_reach_of_a_yes() -> None:
+    async with stage() as on:
+        on.app.titles["r1"] = "Clean up"
+        await on.approve(request(outlook=CallOutlook(cwd="/work/here", confined=False)))
+
+        assert "Permission" in on.screen
+        assert on.lines == [
+            "bash wants to run  for step: Clean up",
+            "│ rm -rf build",
+            "bash needs your approval",
+            "in /work/here, not confined: it can reach all that you can",
+            "2 or 3 would allow from now on: bash: rm",
+        ]
+        assert "1 once  2 this session  3 always  n no" in on.screen
+        assert all(line in on.screen for line in on.lines)
+
+
+@pytest.mark.parametrize("key", ["enter", "space", "y", "4", "e", "escape"])
+async def test_no_other_key_answers(key: str) -> None:
+    async with stage() as on:
+        await on.approve(request())
+        await on.press(key)
+
+        assert on.answers == []
+        assert on.queue.current is not None
+
+
+async def test_a_lasting_yes_that_covers_nothing_is_not_offered() -> None:
+    async with stage() as on:
+        await on.approve(request(covers=()))
+        await on.press("2", "3")
+
+        assert on.answers == []
+        assert "this session" not in on.screen
+        assert "it can be allowed once" in on.screen
+        await on.press("1")
+        assert on.answers == [ApprovalAnswer(allow=True)]
+
+
+async def test_all_edits_are_offered_for_an_edit() -> None:
+    diff = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n"
+    edit = request(
+        tool="write_file",
+        arguments={"path": "a.py", "content": "new\n"},
+        summary="write_file a.py",
+        diff=diff,
+        is_edit=True,
+    )
+    async with stage() as on:
+        await on.approve(edit)
+
+        assert on.lines[1:6] == ["path: a.py", "│ --- a.py", "│ +++ a.py", "│ @@ -1 +1 @@", "│ -old"]
+        assert "e all edits of this run" in on.screen
+        await on.press("e")
+        assert on.answers == [ApprovalAnswer(allow=True, scope=ApprovalScope.EDITS)]
+
+
+async def test_a_long_command_is_shown_whole_and_the_reason_stands_above_it() -> None:
+    command = "\n".join(f"echo {number}" for number in range(300))
+    async with stage() as on:
+        await on.approve(request(arguments={"command": command}, summary="echo"))
+
+        assert "bash needs your approval" in on.screen
+        assert "command (300 lines):" in on.screen
+        assert "echo 299" not in on.screen
+        assert "more lines" in on.screen
+        await on.press("end")
+        assert "echo 299" in on.screen
+        assert "PgUp above" in on.screen
+        await on.press("home", "down", "pagedown")
+        assert "echo 20" in on.screen
+        assert on.answers == []
+
+
+async def test_an_endless_line_is_broken_and_never_cut() -> None:
+    async with stage(40, 20) as on:
+        await on.approve(request(arguments={"command": "x" * 100 + "END"}))
+
+        shown = "".join(row.strip().removeprefix("│ ") for row in on.rows)
+        assert "x" * 100 + "END" in shown
+
+
+async def test_nothing_in_a_call_reaches_the_screen_raw() -> None:
+    evil = "\x1b[2Jls [red]x[/red]\u202etxt.exe\x9b1A\x07" + " " * 60 + "; rm -rf /"
+    async with stage(120) as on:
+        await on.approve(
+            request(tool="[b]bash", arguments={"command": evil}, summary=evil, reason=evil, covers=(evil,))
+        )
+
+        assert not [char for row in on.rows for char in row if char < " " or char in "\u202e\x9b\x7f"]
+        assert "\\x1b[2Jls [red]x[/red]\\u202etxt.exe\\x9b1A\\x07 [60 blanks] ; rm -rf /" in on.lines[1]
+        assert "[b]bash wants to run" in on.screen
+
+
+async def test_many_blank_lines_hide_nothing() -> None:
+    async with stage() as on:
+        await on.approve(request(arguments={"command": "ls" + "\n" * 200 + "rm -rf /"}))
+
+        assert "│ [199 blank lines]" in on.screen
+        assert "│ rm -rf /" in on.screen
+
+
+@pytest.mark.parametrize("size", [(80, 24), (20, 5)])
+async def test_it_can_be_read_and_answered_on_a_small_screen(size: tuple[int, int]) -> None:
+    async with stage(*size) as on:
+        await on.approve(request())
+        seen = on.screen
+        for _ in range(12):
+            await on.press("down")
+            seen += on.screen
+
+        assert "Permission" in on.screen
+        assert "1 once" in on.screen
+        assert all(word in seen for word in ("bash wants", "rm -rf build", "bash needs", "2 or 3 would"))
+        await on.press("1")
+        assert on.answers == [ApprovalAnswer(allow=True)]
+
+
+async def test_a_resize_loses_no_text() -> None:
+    async with stage(80, 24) as on:
+        await on.approve(request(arguments={"command": "word " * 30 + "END"}))
+        await on.pilot.resize_terminal(30, 24)
+        await on.settle()
+        assert "END" in on.screen
+        await on.pilot.resize_terminal(100, 24)
+        await on.settle()
+        assert "END" in on.screen

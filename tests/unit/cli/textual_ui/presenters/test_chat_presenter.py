@@ -1,0 +1,260 @@
+"""The chat log follows the transcript of an agent, whatever the view keeps of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from time import process_time
+from typing import Any
+
+from textual.app import App, ComposeResult
+
+from ipc import events as e
+from ipc.events import Event
+from tests.unit.cli.textual_ui.overview.views import HOSTILE, give
+from vibe.app.view.transcript import MOST_ENTRIES, TEXT_CHARACTERS
+from vibe.app.view.view import View
+from vibe.cli.textual_ui.log.chat_log import ChatLog
+from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, history_entries
+from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+
+CHAT: dict[str, Any] = {"session_id": "chat"}
+OTHER: dict[str, Any] = {"session_id": "chat", "subagent_id": "helper"}
+CALL = e.ToolCallEvent(tool_call_id="1", tool="bash", arguments={}, summary="bash pytest -q", **CHAT)
+
+
+def told(text: str, index: int | None = None) -> e.UserMessageEvent:
+    return e.UserMessageEvent(text=text, message_index=index, **CHAT)
+
+
+def answered(text: str, message_id: str = "m", index: int | None = None) -> e.AssistantEvent:
+    return e.AssistantEvent(message_id=message_id, text=text, message_index=index, **CHAT)
+
+
+def piece(text: str, attempt: int = 1) -> e.AssistantDeltaEvent:
+    return e.AssistantDeltaEvent(message_id="m", text=text, attempt=attempt, **CHAT)
+
+
+def ended(status: str = "ok", content: str = "", **fields: Any) -> e.ToolResultEvent:
+    return e.ToolResultEvent(tool_call_id="1", tool="bash", status=status, content=content, **fields, **CHAT)
+
+
+class LogApp(App[None]):
+    def compose(self) -> ComposeResult:
+        yield ChatLog()
+
+
+class Shown:
+    """A log, its presenter and the view that they follow."""
+
+    def __init__(self, log: ChatLog) -> None:
+        self.log = log
+        self.view = View()
+        self.presenter = ChatPresenter(log)
+
+    def see(self, *events: Event) -> None:
+        self.presenter.present(self.view, give(self.view, *events))
+
+    @property
+    def said(self) -> list[tuple[str, str]]:
+        return [(entry.kind, entry.title or entry.text) for entry in self.log.entries]
+
+
+@asynccontextmanager
+async def shown() -> AsyncGenerator[Shown]:
+    app = LogApp()
+    async with app.run_test(size=(80, 24)):
+        yield Shown(app.query_one(ChatLog))
+
+
+async def test_what_was_told_said_and_done_is_in_the_log() -> None:
+    async with shown() as chat:
+        chat.see(told("go"), CALL, ended(content="3 passed", duration_s=4.25), answered("**done**"))
+        assert chat.said == [("user", "go"), ("call", "bash pytest -q  4.2 s"), ("answer", "**done**")]
+        call = chat.log.entries[1]
+        assert (call.status, call.text, call.folded) == ("ok", "3 passed", True)
+
+
+async def test_an_answer_streams_into_one_entry_and_begins_anew_with_another_attempt() -> None:
+    async with shown() as chat:
+        chat.see(piece("wro"))
+        chat.see(piece("ng"))
+        assert chat.said == [("answer", "wrong")]
+        chat.see(piece("ri", attempt=2))
+        chat.see(piece("ght", attempt=2))
+        assert chat.said == [("answer", "right")]
+        assert chat.log.entries[0].is_open
+        chat.see(answered("right."))
+        assert chat.said == [("answer", "right.")]
+        assert not chat.log.entries[0].is_open
+
+
+async def test_of_a_long_answer_the_log_has_all_that_streamed() -> None:
+    async with shown() as chat:
+        lines = [f"line {number} {'x' * 80}\n" for number in range(1_000)]
+        for line in lines:
+            chat.see(piece(line))
+        assert len("".join(lines)) > 2 * TEXT_CHARACTERS
+        assert chat.log.entries[0].text == "".join(lines)
+        chat.see(answered("".join(lines)))
+        assert chat.log.entries[0].text == "".join(lines)
+        assert chat.log.entries[0].status == "done"
+
+
+async def test_a_call_is_open_while_it_prints_and_folded_once_it_ended() -> None:
+    async with shown() as chat:
+        chat.see(CALL, e.ToolStreamEvent(tool_call_id="1", tool="bash", text="one\n", **CHAT))
+        chat.see(e.ToolStreamEvent(tool_call_id="1", tool="bash", text="two\n", **CHAT))
+        call = chat.log.entries[0]
+        assert (call.status, call.text, call.folded) == ("running", "one\ntwo\n", False)
+        chat.see(ended("error", "exit code 1"))
+        assert (call.status, call.title, call.folded) == ("error", "bash pytest -q  exit code 1", True)
+
+
+async def test_a_change_of_files_shows_its_diff() -> None:
+    async with shown() as chat:
+        chat.see(CALL)
+        chat.see(ended(diff="--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n"))
+        call = chat.log.entries[0]
+        assert call.diff.endswith("+y\n")
+        assert not call.folded
+
+
+async def test_a_call_that_a_person_opened_is_left_open_by_what_else_happens() -> None:
+    async with shown() as chat:
+        chat.see(CALL, ended(content="text"))
+        chat.log.toggle(chat.log.entries[0])
+        chat.see(told("more"), answered("yes"))
+        assert not chat.log.entries[0].folded
+
+
+async def test_reasoning_is_folded_and_notes_and_warnings_are_lines() -> None:
+    async with shown() as chat:
+        chat.see(
+            told("go"),
+            e.ReasoningDeltaEvent(message_id="m", text="hm", **CHAT),
+            e.WarningEvent(code="x", message="careful", **CHAT),
+            e.UserMessageEvent(text="budget is low", origin="host", **CHAT),
+        )
+        assert chat.said == [("user", "go"), ("reasoning", "thinking"), ("note", "careful"), ("note", "budget is low")]
+        assert chat.log.entries[1].folded
+        assert chat.log.entries[2].status == "warning"
+        chat.see(answered("ok"))
+        assert chat.said[1] == ("reasoning", "thought")
+
+
+async def test_what_is_said_of_plans_and_of_the_whole_is_in_the_chat_once() -> None:
+    async with shown() as chat:
+        chat.see(e.WarningEvent(code="x", message="before all", ts=1.0))
+        assert chat.said == [("note", "before all")]
+        chat.see(
+            told("go"),
+            e.WarningEvent(code="x", message="of the chat", ts=2.0, **CHAT),
+            e.ErrorEvent(code="x", message="of a step", ts=3.0, plan_id="plan", subagent_step_id="one"),
+        )
+        chat.see(answered("ok"))
+        assert [text for _, text in chat.said] == ["before all", "go", "of the chat", "one: of a step", "ok"]
+        assert chat.log.entries[3].status == "error"
+        chat.presenter.show(chat.view, "chat")
+        assert [text for _, text in chat.said] == ["go", "of the chat", "ok"]
+
+
+async def test_other_agents_are_not_in_it_until_one_is_chosen() -> None:
+    async with shown() as chat:
+        chat.see(told("go"), e.UserMessageEvent(text="help", **OTHER))
+        assert chat.said == [("user", "go")]
+        chat.presenter.show(chat.view, "helper")
+        assert chat.said == [("user", "help")]
+        chat.see(told("more"), e.AssistantEvent(message_id="h", text="helped", **OTHER))
+        assert chat.said == [("user", "help"), ("answer", "helped")]
+
+
+async def test_entries_that_the_view_dropped_stay() -> None:
+    async with shown() as chat:
+        for batch in range(0, 3 * MOST_ENTRIES, 100):
+            chat.see(*(told(f"message {number}") for number in range(batch, batch + 100)))
+        assert len(chat.log.entries) == 3 * MOST_ENTRIES
+        assert chat.said[0] == ("user", "message 0")
+
+
+async def test_where_more_came_at_once_than_is_kept_a_line_says_so() -> None:
+    async with shown() as chat:
+        chat.see(told("first"))
+        chat.see(*(told(f"message {number}") for number in range(2 * MOST_ENTRIES)))
+        assert chat.said[1][0] == "note"
+        assert "vibe events" in chat.said[1][1]
+        assert len(chat.log.entries) == MOST_ENTRIES + 2
+
+
+async def test_a_conversation_that_is_taken_back_loses_its_end() -> None:
+    async with shown() as chat:
+        chat.see(told("a", 0), answered("b", "1", 1), told("c", 2), CALL, ended(), answered("d", "2", 3))
+        chat.see(e.ConversationRewoundEvent(message_index=2, **CHAT), told("e", 2))
+        assert [text for _, text in chat.said] == ["a", "b", "the conversation was taken back", "e"]
+
+
+async def test_what_was_resumed_can_be_taken_back_too() -> None:
+    async with shown() as chat:
+        chat.log.extend(history_entries([UserMessage("old"), AssistantMessage("older"), UserMessage("x")]))
+        chat.see(told("new", 3), e.ConversationRewoundEvent(message_index=1, **CHAT))
+        assert [text for _, text in chat.said] == ["old", "the conversation was taken back"]
+
+
+async def test_a_conversation_that_is_cleared_begins_anew() -> None:
+    async with shown() as chat:
+        chat.see(told("a", 0), answered("b", "1", 1))
+        chat.see(e.ConversationClearedEvent(**CHAT), told("c", 0))
+        assert [text for _, text in chat.said] == ["the conversation was cleared", "c"]
+
+
+async def test_what_comes_from_outside_moves_no_cursor() -> None:
+    async with shown() as chat:
+        call = e.ToolCallEvent(tool_call_id="1", tool="bash", arguments={}, summary=HOSTILE, **CHAT)
+        chat.see(told(HOSTILE), answered(HOSTILE), call, ended(content=HOSTILE))
+        for entry in chat.log.entries:
+            assert not {"\x1b", "\u202e", "\x07"} & set(entry.text + entry.title)
+
+
+async def test_a_resumed_conversation_is_shown_from_its_messages() -> None:
+    messages: list[Message] = [
+        UserMessage("go"),
+        AssistantMessage(
+            "I look",
+            tool_calls=(ToolCall("1", "bash", '{"command": "ls"}'), ToolCall("2", "grep", "{broken")),
+            reasoning="hm",
+        ),
+        ToolMessage("a.py", "1", "bash"),
+        AssistantMessage("", tool_calls=(ToolCall("3", "read", "{}"),)),
+        ToolMessage("no", "3", "read", status="denied"),
+        AssistantMessage("done", interrupted=True),
+    ]
+    entries = history_entries(messages)
+    assert [(entry.kind, entry.title or entry.text, entry.status, entry.message_index) for entry in entries] == [
+        ("user", "go", "done", 0),
+        ("reasoning", "thought", "done", 1),
+        ("answer", "I look", "done", 1),
+        ("call", "bash ls", "ok", 1),
+        ("call", "grep {broken", "cancelled", 1),
+        ("call", "read", "denied", 3),
+        ("answer", "done", "interrupted", 5),
+    ]
+    assert entries[3].text == "a.py"
+    assert entries[3].folded
+
+
+async def test_ten_thousand_messages_open_within_a_second() -> None:
+    text = "A paragraph of some words that fills a line or two. " * 6
+    messages: list[Message] = []
+    for number in range(2_500):
+        call = ToolCall(str(number), "bash", '{"command": "ls"}')
+        messages += [
+            UserMessage(text),
+            AssistantMessage(text, tool_calls=(call,)),
+            ToolMessage("line\n" * 30, str(number), "bash"),
+            AssistantMessage("```python\nx = 1\n```\n" + text),
+        ]
+    async with shown() as chat:
+        begun = process_time()
+        chat.log.extend(history_entries(messages))
+        assert process_time() - begun < 1.0
+        assert len(chat.log.entries) == 10_000

@@ -1,0 +1,93 @@
+"""Sessions to go on with: shown, searched, chosen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.app import App
+from textual.widgets import OptionList
+
+from vibe.cli.textual_ui.screens.session_picker import SessionPicker, SessionRow, age
+
+
+def rows(folder: Path) -> list[SessionRow]:
+    said = {"aaaa1111": "about [red]trees\x1b[2J", "bbbb2222": "about rivers", "cccc3333": "elsewhere"}
+    made: list[SessionRow] = []
+    for number, (session_id, title) in enumerate(said.items()):
+        transcript = folder / f"{session_id}.jsonl"
+        transcript.write_text(f'{{"content": "word{number} Äpfel"}}\n')
+        workspace = "/other" if session_id.startswith("c") else "/here"
+        made.append(
+            SessionRow(
+                session_id=session_id, title=title, workspace=workspace, updated=1000.0 - number, transcript=transcript
+            )
+        )
+    return made
+
+
+class Picking(App[None]):
+    chosen: str | None = "nothing yet"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.picker = SessionPicker(lambda: rows(folder), "/here", clock=lambda: 4600.0)
+
+    async def rest(self) -> None:
+        """Wait until nothing works behind the picture."""
+        await self.workers.wait_for_complete()  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
+
+    def on_mount(self) -> None:
+        self.push_screen(self.picker, lambda chosen: setattr(self, "chosen", chosen))
+
+    def shown(self) -> list[str]:
+        options = self.picker.query_one(OptionList)
+        return [str(options.get_option_at_index(index).prompt) for index in range(options.option_count)]
+
+
+async def test_those_of_this_folder_come_first_and_all_on_a_key(tmp_path: Path) -> None:
+    app = Picking(tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.rest()
+        here = app.shown()
+        await pilot.press("ctrl+a")
+        everywhere = app.shown()
+
+    assert [line.split()[-1] for line in here] == ["aaaa1111", "bbbb2222"]
+    assert here[0] == "     1 h  about [red]trees  aaaa1111"
+    assert len(everywhere) == 3
+    assert everywhere[2].endswith("cccc3333  /other")
+
+
+async def test_a_title_or_what_was_said_finds_one_and_enter_chooses_it(tmp_path: Path) -> None:
+    app = Picking(tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.rest()
+        await pilot.press(*"river")
+        await app.rest()
+        by_title = app.shown()
+        await pilot.press("ctrl+u", *"word0")
+        await app.rest()
+        by_text = app.shown()
+        await pilot.press("enter")
+        await pilot.pause()
+
+    assert [line.split()[-1] for line in by_title] == ["bbbb2222"]
+    assert [line.split()[-1] for line in by_text] == ["aaaa1111"]
+    assert app.chosen == "aaaa1111"
+
+
+async def test_the_arrows_move_and_escape_chooses_none(tmp_path: Path) -> None:
+    app = Picking(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.rest()
+        await pilot.press("down")
+        marked = app.picker.query_one(OptionList).highlighted
+        await pilot.press("escape")
+        await pilot.pause()
+
+    assert marked == 1
+    assert app.chosen is None
+
+
+def test_an_age_is_said_in_the_largest_unit() -> None:
+    assert [age(seconds) for seconds in (5, 60, 7_300, 200_000)] == ["now", "1 min", "2 h", "2 d"]

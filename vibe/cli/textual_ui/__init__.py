@@ -1,0 +1,3 @@
+"""The screen: chat, plans, requests and all that runs, on Textual."""
+
+from __future__ import annotations

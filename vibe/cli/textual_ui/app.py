@@ -1,0 +1,180 @@
+"""VibeApp: the screens of one person, and the keys that count on all of them."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+from textual import on
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.driver import Driver
+from textual.events import AppBlur, AppFocus
+
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.slash.table import SlashTable
+from vibe.cli.textual_ui.chat_screen import ChatScreen, choice_of
+from vibe.cli.textual_ui.controllers.app_controller import AppController, Hold
+from vibe.cli.textual_ui.overview.summaries import ViewMoment, away_summary, moment
+from vibe.cli.textual_ui.palette import SlashPalette
+from vibe.cli.textual_ui.presenters.attention import Attention
+from vibe.cli.textual_ui.screen_commands import ScreenCommands
+from vibe.cli.textual_ui.state_store import UIStateStore
+from vibe.cli.textual_ui.ui_settings import read_settings
+
+FRAME_SECONDS = 0.05
+"""Between two looks at what changed: text that streams is shown 20 times a second at most."""
+AWAY_SECONDS = 120.0
+"""The absence after which the person is told what happened meanwhile."""
+LEAVE_SECONDS = 2.0
+"""Within which a second Ctrl-C on an empty line leaves."""
+
+_log = logging.getLogger(__name__)
+
+
+class VibeApp(App[None]):
+    """``leave`` is called to end it while there is no conversation yet; ``following`` holds the chat that is next."""
+
+    TITLE = "vibe"
+    COMMANDS = App.COMMANDS | {SlashPalette}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "stop", "stop", show=False),
+        Binding("ctrl+c", "stop_or_clear", "stop", priority=True, show=False),
+        Binding("ctrl+d", "leave_if_blank", "leave", priority=True, show=False),
+        Binding("ctrl+o", "toggle_calls", "tool output", show=False),
+        Binding("shift+tab", "next_agent", "next agent", priority=True, show=False),
+    ]
+
+    def __init__(self, env: CliEnvironment, leave: Callable[[], object]) -> None:
+        super().__init__(driver_class=_driver_class())
+        self.settings = read_settings(env.home)
+        self.store = UIStateStore(self._flush_soon)
+        self.controller = AppController(self.store, leave)
+        commands = ScreenCommands(self, partial(choice_of, self), self.switch)
+        self.chat_screen = ChatScreen(env, self.store, self.controller, SlashTable(commands.table()))
+        self.following: Hold | None = None
+        self._pressed_at = 0.0
+        self._away: tuple[float, ViewMoment] | None = None
+        """Since when, in monotonic seconds, the person looks elsewhere, and how all stood then."""
+
+    @property
+    def session_id(self) -> str:
+        """The session to go on with another time; blank: none was opened."""
+        chat = self.controller.chat
+        return "" if chat is None else chat.about.session_id
+
+    @property
+    def crash(self) -> Exception | None:
+        """The error that ended the screen; None: none did."""
+        return self._exception
+
+    def get_default_screen(self) -> ChatScreen:
+        """The chat."""
+        return self.chat_screen
+
+    def on_mount(self) -> None:
+        """Have the colours that are set, and say what is wrong with the settings."""
+        problem = self.settings.problem
+        if self.settings.theme in self.available_themes:
+            self.theme = self.settings.theme
+        else:
+            problem = problem or f"[ui] theme {self.settings.theme!r} is none: /theme lists them"
+        if problem:
+            self.chat_screen.say(problem, "warning")
+        self.store.add(Attention(self._sign, self.settings.notify_after_seconds))
+
+    @on(AppBlur)
+    def _look_away(self) -> None:
+        self._away = (time.monotonic(), moment(self.store.view))
+
+    @on(AppFocus)
+    def _look_back(self) -> None:
+        """Say what happened meanwhile."""
+        if self._away is not None and time.monotonic() - self._away[0] >= AWAY_SECONDS:
+            summary = away_summary(self._away[1], self.store.view)
+            if summary:
+                self.chat_screen.say(f"while you were away: {summary}")
+        self._away = None
+
+    def switch(self, hold: Hold) -> None:
+        """Leave the chat, and go on with what holds another."""
+        self.following = hold
+        self.chat_screen.log_view.reset()
+        self.store.restart()
+        self.controller.switch()
+
+    async def hold(self, load: Hold) -> None:
+        """Have a chat held on the chat's screen, and those that follow it, until the person leaves.
+
+        Raises:
+            UsageError, EnvironmentFailure, ipc.errors.IpcError: one could not be opened, or not be closed.
+        """
+        self.following = load
+        with self._context():  # as of Textual's own tasks, for whatever is shown from in there
+            while self.following is not None:
+                following, self.following = self.following, None
+                await following(self.chat_screen)
+
+    # --- keys
+
+    def action_stop(self) -> None:
+        """Stop what is at work."""
+        self.controller.interrupt()
+
+    def action_stop_or_clear(self) -> None:
+        """Copy what is selected; else stop what is at work, else clear the line, and on a blank one leave."""
+        selected = self.screen.get_selected_text()
+        if selected:
+            self.copy_to_clipboard(selected)
+            self.screen.clear_selection()
+        elif self.controller.interrupt():
+            return
+        elif self.chat_screen.prompt.text.strip():
+            self.chat_screen.prompt.clear()
+        elif time.monotonic() - self._pressed_at < LEAVE_SECONDS:
+            self.controller.leave()
+        else:
+            self._pressed_at = time.monotonic()
+            self.notify("Ctrl+C once more leaves", timeout=LEAVE_SECONDS)
+
+    def action_leave_if_blank(self) -> None:
+        """Leave, where nothing is typed."""
+        if not self.chat_screen.prompt.text.strip():
+            self.controller.leave()
+
+    def action_toggle_calls(self) -> None:
+        """Fold or unfold all calls of tools."""
+        self.chat_screen.log_view.toggle_all_calls()
+
+    def action_next_agent(self) -> None:
+        """Go on with the next agent profile."""
+        self.controller.next_agent()
+
+    def _sign(self, words: str) -> None:
+        """Call the person in the way that is set."""
+        if self.settings.notify == "osc9" and self._driver is not None:
+            self._driver.write(f"\x1b]9;{words}\x07")
+        elif self.settings.notify == "bell":
+            self.bell()
+
+    def _flush_soon(self) -> None:
+        """Show what changed, in a task of Textual's: whoever changed it may be in another."""
+        self.call_later(self.set_timer, FRAME_SECONDS, self.store.flush)
+
+    def _fatal_error(self) -> None:
+        """Show no picture of the stack: whoever opened the screen says what broke, and how to go on."""
+        _log.error("the screen broke down", exc_info=self._exception)
+        self._close_messages_no_wait()
+
+
+def _driver_class() -> type[Driver] | None:
+    """Return the driver for terminals; None: Textual's own for systems that have others."""
+    if sys.platform == "win32":
+        return None
+    from vibe.cli.textual_ui.terminal_driver import TerminalDriver  # noqa: PLC0415  it can't be loaded elsewhere
+
+    return TerminalDriver

@@ -1,0 +1,314 @@
+"""ChatScreen: the chat, the panels below it and the overview beside it; the stage of a conversation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+
+from anyio import Event
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.events import Key, Resize
+from textual.screen import Screen
+
+from vibe.cli.editor import edited
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.textual_ui.controllers.app_controller import AppController, Chat
+from vibe.cli.textual_ui.input.prompt_input import PromptInput
+from vibe.cli.textual_ui.log.chat_log import ChatLog
+from vibe.cli.textual_ui.log.entry import LogEntry
+from vibe.cli.textual_ui.overview.side_panel import SidePanel
+from vibe.cli.textual_ui.overview.ticker import Ticker
+from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
+from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
+from vibe.cli.textual_ui.panels.request_queue import RequestQueue
+from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, history_entries
+from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
+from vibe.cli.textual_ui.screens.transcript_screen import TranscriptScreen
+from vibe.cli.textual_ui.state_store import ScreenPhase, UIStateStore
+from vibe.core.errors import VibeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ipc.events import PlanProposedEvent
+    from vibe.app.first_use.flow import FirstUse
+    from vibe.cli.slash.table import SlashTable
+
+WIDE = 110
+"""Columns from which on the overview stands beside the chat."""
+HISTORY_FILE = "history"
+
+Chosen = TypeVar("Chosen")
+
+
+async def choice_of(app: App[None], screen: Screen[Chosen]) -> Chosen | None:
+    """Show a screen over the one that is shown, and return the person's choice there; None: they made none."""
+    closed, chosen = Event(), list[Chosen | None]()
+
+    def take(result: Chosen | None) -> None:
+        chosen.append(result)
+        closed.set()
+
+    app.push_screen(screen, take)
+    await closed.wait()
+    return chosen[0]
+
+
+class AskedProposal:
+    """A proposed plan that the person is asked about; an answer is a word of ``VerdictKind`` and its text."""
+
+    def __init__(self, document: str) -> None:
+        self.document = document
+        self._answer = ("drop", "")
+        self._is_answered = Event()
+
+    def give(self, word: str, text: str = "") -> None:
+        """Answer it."""
+        self._answer = (word, text)
+        self._is_answered.set()
+
+    async def given(self) -> tuple[str, str]:
+        """Wait for the answer."""
+        await self._is_answered.wait()
+        return self._answer
+
+
+class ChatScreen(Screen[None]):
+    """The screen that people live in, a ``Stage``; ``is_drawn`` is set once its first frame is."""
+
+    DEFAULT_CSS = """
+    ChatScreen #main { height: 1fr; }
+    ChatScreen #chat { width: 1fr; }
+    ChatScreen SidePanel { width: 42; display: none; }
+    ChatScreen.beside SidePanel { display: block; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+t", "toggle_class('ChatScreen', 'beside')", "overview", show=False),
+        Binding("f2", "overview", "choose a step or an agent", show=False),
+        Binding("ctrl+s", "steer", "tell the agent now", show=False),
+        Binding("alt+up", "recall", "take the last queued prompt back", show=False),
+    ]
+
+    def __init__(
+        self, env: CliEnvironment, store: UIStateStore, controller: AppController, commands: SlashTable
+    ) -> None:
+        super().__init__()
+        self.is_drawn = Event()
+        self.store = store
+        self.requests = RequestQueue(self._step_of)
+        self.commands = commands
+        self.log_view = ChatLog(id="log")
+        self.prompt = PromptInput(history=env.home / HISTORY_FILE)
+        self._env = env
+        self._controller = controller
+        self._bottom = BottomPanel(self.prompt, self.requests)
+        self._presenter = ChatPresenter(self.log_view)
+        self._side = SidePanel()
+        self._ticker = Ticker()
+        self._proposal: AskedProposal | None = None
+
+    def compose(self) -> ComposeResult:
+        """The parts of the screen."""
+        with Horizontal(id="main"):
+            with Vertical(id="chat"):
+                yield self.log_view
+                yield self._bottom
+            yield self._side
+        yield self._ticker
+
+    def on_mount(self) -> None:
+        """Show the state, and tell once the first frame is drawn."""
+        for presenter in (self._presenter, self._side, self._ticker):
+            self.store.add(presenter)
+        self.prompt.focus()
+        self.call_after_refresh(self.is_drawn.set)
+
+    @on(Key)
+    def _take_key(self, event: Key) -> None:
+        """Have in the line what is typed before it takes keys, or while the log has them."""
+        is_starting = self.store.screen.phase is ScreenPhase.STARTING
+        if self._bottom.shown is not self.prompt or not (is_starting or self.focused is self.log_view):
+            return
+        if event.is_printable and event.character:
+            self.prompt.set_text(self.prompt.text + event.character)
+            self.prompt.focus()
+        elif event.key in {"enter", "ctrl+j"} and is_starting:
+            # Enter pressed while the terminal was still a line-by-line one comes as Ctrl+J.
+            self._controller.submit(self.prompt.text)
+            self.prompt.clear()
+            self.call_after_refresh(self._clear_if_blank)
+
+    def _clear_if_blank(self) -> None:
+        """Take away a newline that came with an early Enter."""
+        if not self.prompt.text.strip():
+            self.prompt.clear()
+
+    @on(Resize)
+    def _fit(self, event: Resize) -> None:
+        """Have the overview beside the chat where there is room."""
+        self.set_class(event.size.width >= WIDE, "beside")
+
+    # --- as a stage
+
+    def opened(self, chat: Chat, prompt: str) -> None:
+        """See ``Stage``."""
+        about = chat.about
+        self._presenter.show(self.store.view, about.session_id)
+        self._ticker.agent_id = about.session_id
+        self.log_view.extend(history_entries(about.messages))
+        self.prompt.complete_with(
+            commands=lambda: about.commands,
+            arguments=lambda command, text: self._our_app.call_from_thread(chat.arguments, command, text),
+            root=about.folder,
+        )
+        self._controller.opened(chat, prompt)
+
+    def rested(self) -> None:
+        """See ``Stage``."""
+        self._controller.send_next()
+
+    def hear(self, prompt: str) -> None:
+        """See ``Stage``."""
+        self._controller.submit(prompt)
+
+    def say(self, text: str, status: str = "note") -> None:
+        """See ``Stage``; ``status`` is that of a note."""
+        self.log_view.append(LogEntry("note", text, status=status))
+
+    def copy(self, text: str) -> None:
+        """See ``Stage``."""
+        self._our_app.copy_to_clipboard(text)
+
+    def edit(self, text: str, name: str) -> str:
+        """See ``Stage``; the screen stands still meanwhile."""
+        with self._our_app.suspend():
+            return edited(text, name, self._env)
+
+    def give_back(self, line: str, problem: str) -> None:
+        """See ``Stage``."""
+        self.say(problem, "error")
+        if not self.prompt.text.strip():
+            self.prompt.set_text(line)
+
+    async def asked_about(self, proposed: PlanProposedEvent, document: str) -> tuple[str, str]:
+        """See ``Stage``."""
+        proposal = self._proposal = AskedProposal(document)
+        self._bottom.show_proposal(proposed)
+        try:
+            word, text = await proposal.given()
+        except BaseException:
+            self._bottom.end_proposal()
+            raise
+        finally:
+            self._proposal = None
+        if word == "revise":
+            self._bottom.show_input()  # the next version takes its place
+        return word, text
+
+    async def set_up(self, open_flow: Callable[[], FirstUse]) -> None:
+        """See ``Stage``."""
+        await choice_of(self._our_app, SetupScreen(open_flow))
+
+    # --- keys
+
+    def action_overview(self) -> None:
+        """Have the keys go to the overview, where a step or an agent is opened."""
+        self.add_class("beside")
+        self._side.focus_plan()
+
+    def action_steer(self) -> None:
+        """Tell the agent at work what is typed, or else what is queued."""
+        if self._controller.steer(self.prompt.text):
+            self.prompt.clear()
+
+    def action_recall(self) -> None:
+        """Have the prompt that was queued last in the input again."""
+        text = self._controller.recall()
+        if text:
+            self.prompt.set_text("\n".join(filter(None, (text, self.prompt.text))))
+
+    # --- what is typed
+
+    @on(PromptInput.Sent)
+    def _take_line(self, message: PromptInput.Sent) -> None:
+        self.log_view.to_end()
+        self._controller.submit(message.text, message.images)
+        waiting = len(self.store.screen.queued)
+        if waiting and self.store.screen.phase is ScreenPhase.READY:
+            self.notify(f"{waiting} waiting: Ctrl+S tells the agent now, Alt+Up takes it back", markup=False)
+
+    @on(PromptInput.EditorWanted)
+    def _edit_prompt(self, message: PromptInput.EditorWanted) -> None:
+        text = self._edited(message.text, "prompt.md")
+        if text is not None:
+            self.prompt.set_text(text)
+
+    @on(ProposalPanel.Accepted)
+    def _accept(self) -> None:
+        self._decide("run")
+
+    @on(ProposalPanel.Dropped)
+    def _drop(self) -> None:
+        self._decide("drop")
+
+    @on(ProposalPanel.Revised)
+    def _revise(self, message: ProposalPanel.Revised) -> None:
+        self._decide("revise", message.sentence)
+
+    @on(ProposalPanel.SaveWanted)
+    def _save(self, message: ProposalPanel.SaveWanted) -> None:
+        self._decide("save", message.path)
+
+    @on(ProposalPanel.EditWanted)
+    def _edit_plan(self) -> None:
+        document = "" if self._proposal is None else self._proposal.document
+        text = self._edited(document, "plan.json")
+        if text is not None and text.strip() != document.strip():
+            self._decide("edit", text)
+
+    @property
+    def _our_app(self) -> App[None]:
+        return cast("App[None]", self.app)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
+
+    @on(SidePanel.StepOpened)
+    def _open_step(self, message: SidePanel.StepOpened) -> None:
+        self._open(step=(message.plan_id, message.step_id))
+
+    @on(SidePanel.AgentOpened)
+    def _open_agent(self, message: SidePanel.AgentOpened) -> None:
+        self._open(agent_id=message.agent_id)
+
+    @on(SidePanel.Left)
+    def _leave_side(self) -> None:
+        self.prompt.focus()
+
+    def _open(self, agent_id: str = "", step: tuple[str, str] = ("", "")) -> None:
+        """Show a transcript over the chat, until it is left."""
+        chat = self._controller.chat
+        if chat is not None:
+            opened = TranscriptScreen(
+                self.store.view, on_steer=chat.tell_agent, on_act=chat.act_on_step, agent_id=agent_id, step=step
+            )
+            self.store.add(opened)
+            self._our_app.push_screen(opened, lambda _: self.store.remove(opened))
+
+    def _step_of(self, request_id: str) -> str:
+        """Return the title of the step that asks; blank: none does."""
+        request = self.store.view.requests.get(request_id)
+        step = None if request is None else self.store.view.asking_step(request)
+        return "" if step is None else step.title
+
+    def _decide(self, word: str, text: str = "") -> None:
+        if self._proposal is not None:
+            self._proposal.give(word, text)
+
+    def _edited(self, text: str, name: str) -> str | None:
+        """Return a text as the person's editor left it; None: there is none, which is said."""
+        try:
+            return self.edit(text, name).rstrip("\n")
+        except VibeError as error:
+            self.say(f"{error}", "error")
+            return None

@@ -1,0 +1,256 @@
+"""AppController: the meaning of a line that was sent, and of the keys that stop things."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from vibe.cli.textual_ui.panels.request_queue import RequestQueue
+from vibe.cli.textual_ui.state_store import QueuedLine, ScreenPhase, UIStateStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ipc.events import PlanProposedEvent
+    from vibe.app.first_use.flow import FirstUse
+    from vibe.cli.slash.table import SlashTable
+    from vibe.core.messages import Message
+
+SHELL_MARK = "!"
+UNTOLD_SHELL_MARK = "!!"
+COMMAND_MARK = "/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatAbout:
+    """A chat, for whoever shows it. ``session_id`` is to go on with another time (blank: it is not this screen's).
+
+    ``folder`` has the files that can be named with ``@``, ``messages`` are those it was taken up with, and ``commands``
+    its slash commands: name, usage and purpose.
+    """
+
+    session_id: str
+    folder: Path
+    messages: Sequence[Message]
+    commands: Sequence[tuple[str, str, str]]
+
+
+class Chat(Protocol):
+    """A conversation as the screen has it: held by the engine in this process, or in another."""
+
+    @property
+    def about(self) -> ChatAbout:
+        """The chat as it is now."""
+        ...
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a prompt is being answered."""
+        ...
+
+    async def arguments(self, command: str, text: str) -> Sequence[str]:
+        """The words that may follow a slash command and the text behind it."""
+        ...
+
+    def send(self, prompt: str, images: tuple[Path, ...] = ()) -> None:
+        """Have a prompt answered, with the images in these files; the stage hears when it has been."""
+        ...
+
+    def steer(self, text: str) -> bool:
+        """Say something to the agent at work; False: it is not at work."""
+        ...
+
+    def interrupt(self) -> bool:
+        """Stop the agent at once; False: it is not at work."""
+        ...
+
+    def shell(self, command: str, *, tell_model: bool) -> None:
+        """Run the person's own command line; the stage hears when it has ended."""
+        ...
+
+    def command(self, line: str) -> None:
+        """Carry a slash command out; what goes wrong is said, and the line given back."""
+        ...
+
+    def next_agent(self) -> None:
+        """Go on with the next agent profile, from the next prompt on."""
+        ...
+
+    def tell_agent(self, agent_id: str, text: str) -> None:
+        """Say something to one of the agents at work, a step's or a person's."""
+        ...
+
+    def act_on_step(self, action: str, plan_id: str, step_id: str) -> None:
+        """``cancel``, ``skip`` or ``retry`` a step of a plan that runs."""
+        ...
+
+    def leave(self) -> None:
+        """End it."""
+        ...
+
+
+class Stage(Protocol):
+    """The screen, as those who hold a conversation for it know it.
+
+    ``store`` takes the events, ``requests`` asks the person, ``commands`` are the slash commands they can type.
+    """
+
+    @property
+    def store(self) -> UIStateStore:
+        """See above."""
+        ...
+
+    @property
+    def requests(self) -> RequestQueue:
+        """See above."""
+        ...
+
+    @property
+    def commands(self) -> SlashTable:
+        """See above."""
+        ...
+
+    def opened(self, chat: Chat, prompt: str) -> None:
+        """A conversation is there, with a first prompt to be sent (blank: none)."""
+        ...
+
+    def rested(self) -> None:
+        """The agent, or the person's command, has ended."""
+        ...
+
+    def hear(self, prompt: str) -> None:
+        """Take a prompt that was given elsewhere."""
+        ...
+
+    def say(self, text: str, status: str = "note") -> None:
+        """Show a sentence of ours; ``status`` is ``note``, ``warning`` or ``error``."""
+        ...
+
+    def copy(self, text: str) -> None:
+        """Put text on the person's clipboard."""
+        ...
+
+    def edit(self, text: str, name: str) -> str:
+        """Have the person change a text in their editor, as a file of that name, and return it.
+
+        Raises:
+            EditorError: there is no editor, or it failed.
+        """
+        ...
+
+    async def set_up(self, open_flow: Callable[[], FirstUse]) -> None:
+        """Have the person choose provider, key and model, as far as they want."""
+        ...
+
+    async def asked_about(self, proposed: PlanProposedEvent, document: str) -> tuple[str, str]:
+        """Show a proposed plan and return the answer: a word of ``VerdictKind``, and its text; cancelling hides it."""
+        ...
+
+    def give_back(self, line: str, problem: str) -> None:
+        """Show why a line was refused, and have it in the input again."""
+        ...
+
+
+Hold: TypeAlias = Callable[[Stage], Awaitable[None]]
+"""Opens a chat on a stage and holds it until it is left."""
+
+
+class AppController:
+    """Decides what becomes of a line: sent, queued, a slash command, or one of the person's own shell.
+
+    What is sent before the engine is there, or while the agent works, is queued, one prompt after the other; ``leave``
+    ends the screen where there is no conversation yet.
+    """
+
+    def __init__(self, store: UIStateStore, leave: Callable[[], object]) -> None:
+        self._store = store
+        self._leave = leave
+        self.chat: Chat | None = None
+
+    def switch(self) -> None:
+        """Leave the chat for another, which holds the screen from then on."""
+        if self.chat is not None:
+            self.chat.leave()
+            self.chat = None
+            self._store.change(phase=ScreenPhase.STARTING)
+
+    @property
+    def _queued(self) -> tuple[QueuedLine, ...]:
+        return self._store.screen.queued
+
+    def opened(self, chat: Chat, prompt: str) -> None:
+        """Go on with a conversation: first its prompt, then what was typed meanwhile."""
+        self.chat = chat
+        queued = (QueuedLine(prompt), *self._queued) if prompt else self._queued
+        self._store.change(phase=ScreenPhase.READY, queued=queued)
+        self.send_next()
+
+    def submit(self, line: str, images: tuple[Path, ...] = ()) -> None:
+        """Take a line that the person sent, and the image files that go with it."""
+        text = line.strip()
+        if not text:
+            return
+        if text.startswith(COMMAND_MARK) and self.chat is not None:  # it says itself whether it must wait
+            self._do(QueuedLine(text))
+        else:
+            self._store.change(queued=(*self._queued, QueuedLine(text, images)))
+            self.send_next()
+
+    def send_next(self) -> None:
+        """Send the queued prompt that is next, if nothing is at work, and the commands before it."""
+        chat = self.chat
+        while chat is not None and not chat.is_busy and self._queued and self._store.screen.phase is ScreenPhase.READY:
+            line, *rest = self._queued
+            self._store.change(queued=tuple(rest))
+            self._do(line)
+            if not line.text.startswith(COMMAND_MARK):
+                return  # its end is told
+
+    def recall(self) -> str:
+        """Take back the prompt that was queued last; blank: none is."""
+        queued = self._queued
+        if not queued:
+            return ""
+        self._store.change(queued=queued[:-1])
+        return queued[-1].text
+
+    def steer(self, line: str) -> bool:
+        """Say a line, or else the prompts that wait, to the agent at work; False: it is not at work."""
+        queued = self._queued
+        text = line.strip() or "\n\n".join(one.text for one in queued)
+        if self.chat is None or not text or not self.chat.steer(text):
+            return False
+        if not line.strip():
+            self._store.change(queued=())
+        return True
+
+    def interrupt(self) -> bool:
+        """Stop what is at work; False: nothing is."""
+        return self.chat is not None and self.chat.interrupt()
+
+    def next_agent(self) -> None:
+        """Go on with the next agent profile."""
+        if self.chat is not None:
+            self.chat.next_agent()
+
+    def leave(self) -> None:
+        """End the conversation and the screen."""
+        self._store.change(phase=ScreenPhase.LEAVING)
+        if self.chat is None:
+            self._leave()
+        else:
+            self.chat.leave()
+
+    def _do(self, line: QueuedLine) -> None:
+        chat, text = self.chat, line.text
+        if chat is None:
+            return
+        if text.startswith(UNTOLD_SHELL_MARK):
+            chat.shell(text.removeprefix(UNTOLD_SHELL_MARK).strip(), tell_model=False)
+        elif text.startswith(SHELL_MARK):
+            chat.shell(text.removeprefix(SHELL_MARK).strip(), tell_model=True)
+        elif text.startswith(COMMAND_MARK):
+            chat.command(text)
+        else:
+            chat.send(text, line.images)

@@ -1,0 +1,155 @@
+"""CompletionPopup: the list of what the word before the cursor can be completed to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.message import Message
+
+from vibe.cli.textual_ui.input.candidate_list import CandidateList
+from vibe.cli.textual_ui.input.completion import Candidate, CompletedWord, CompletionKind, word_at
+
+if TYPE_CHECKING:
+    from vibe.cli.textual_ui.input.completer import Completer
+    from vibe.cli.textual_ui.input.prompt_area import PromptArea
+
+
+class KeyMeaning(Enum):
+    """The meaning of Tab or Enter for a list: ``LATER``, when what it is for is still looked for."""
+
+    TAKE = "take"
+    LATER = "later"
+    NONE = "none"
+
+
+class CompletionPopup(CandidateList):
+    """Follows the text of the input, and finds candidates in threads; those of an older text are dropped."""
+
+    @dataclass
+    class Ready(Message):
+        """The candidates for the text as it is now are there."""
+
+    @dataclass
+    class _Found(Message):
+        """Candidates for the word that was asked for under a number."""
+
+        number: int
+        candidates: list[Candidate]
+
+    @dataclass
+    class _Listed(Message):
+        """The files were listed anew."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._completer: Completer | None = None
+        self._word: CompletedWord | None = None
+        self._place = (0, 0)
+        self._declined: tuple[int, int] | None = None
+        self._asked = 0
+        self._is_finding = False
+        self._is_over = False
+
+    @property
+    def has_word(self) -> bool:
+        """True if the text before the cursor is one that can be completed."""
+        return self._word is not None
+
+    def complete_with(self, completer: Completer) -> None:
+        """Find candidates there from now on."""
+        self._completer = completer
+
+    def follow(self, area: PromptArea) -> None:
+        """Offer what the word before the cursor can be completed to."""
+        row, column = area.cursor_location
+        is_shell = area.document.get_line(0).startswith("!")
+        self._word = word_at(area.before_cursor, is_first=row == 0, is_shell=is_shell)
+        if self._word is not None:
+            self._place = (
+                row,
+                column - (self._word.length if self._word.kind is not CompletionKind.ARGUMENT else column),
+            )
+        if self._word is None or self._place != self._declined:
+            self._declined = None
+        self._find()
+
+    def forget(self) -> None:
+        """Close the list until the text changes."""
+        self._word = None
+        self._find()
+
+    def decline(self) -> None:
+        """Close the list until another word is begun."""
+        self._declined = self._place
+        self._find()
+
+    def tab(self) -> KeyMeaning:
+        """Say what Tab means."""
+        if self._is_finding:
+            return KeyMeaning.LATER if self._is_quick() else KeyMeaning.NONE
+        return KeyMeaning.TAKE if self.is_open else KeyMeaning.NONE
+
+    def enter(self) -> KeyMeaning:
+        """Say what Enter means: the selected one, unless the text is fine as it is."""
+        if self._word is None or self._completer is None:
+            return KeyMeaning.NONE
+        if self._is_finding:
+            is_file = self._word.kind is CompletionKind.FILE
+            return KeyMeaning.LATER if is_file and self._is_quick() else KeyMeaning.NONE
+        if self.selected is None:
+            return KeyMeaning.NONE
+        is_meant = self.was_moved or self._completer.is_answer(self._word, self.selected, self.candidates)
+        return KeyMeaning.TAKE if is_meant else KeyMeaning.NONE
+
+    def take(self, area: PromptArea) -> None:
+        """Put the selected one in the place of the word."""
+        if self._word is not None and self.selected is not None:
+            area.replace_before_cursor(self._word.length, self.selected.insert)
+
+    def on_unmount(self) -> None:
+        """Let threads end."""
+        self._is_over = True
+
+    def _is_quick(self) -> bool:
+        """Return whether there will be candidates before long."""
+        word = self._word
+        is_file = word is not None and word.kind is CompletionKind.FILE
+        return self._completer is not None and (not is_file or self._completer.files.is_ready)
+
+    def _find(self) -> None:
+        self._asked += 1
+        self._is_finding = False
+        word, completer = self._word, self._completer
+        if completer is None or word is None or self._declined is not None:
+            self.close()
+        elif word.kind is CompletionKind.COMMAND:
+            self.offer(completer.commands(word))
+        else:
+            self._is_finding = True
+            find = partial(self._find_in_thread, completer, word, self._asked)
+            self.run_worker(find, thread=True, group="completion", exit_on_error=False)
+
+    def _find_in_thread(self, completer: Completer, word: CompletedWord, number: int) -> None:
+        found = completer.find(word, lambda: self._is_over or self._asked != number)
+        if found is not None:
+            self.post_message(self._Found(number, found))
+        if word.kind is CompletionKind.FILE and completer.files.refresh(lambda: self._is_over):
+            self.post_message(self._Listed())
+
+    @on(_Found)
+    def _show(self, event: _Found) -> None:
+        event.stop()
+        if event.number == self._asked:
+            self._is_finding = False
+            self.offer(event.candidates)
+            self.post_message(self.Ready())
+
+    @on(_Listed)
+    def _look_again(self, event: _Listed) -> None:
+        event.stop()
+        if self._word is not None and self._word.kind is CompletionKind.FILE and not self.was_moved:
+            self._find()

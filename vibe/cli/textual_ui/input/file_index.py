@@ -1,0 +1,227 @@
+"""FileIndex: the files of the workspace, to be found by a few letters while the person goes on typing."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from heapq import nsmallest
+from pathlib import Path
+from typing import TypeVar
+
+from vibe.cli.textual_ui.input.fuzzy import MIDDLE_COST, NOTHING_YET, PATH_COST, cost, letters
+from vibe.core.system.ignore import Ignores, walk_files
+
+MOST_FILES = 300_000
+OLD_SECONDS = 15.0
+LONGEST_LISTING_SECONDS = 30.0
+POLL_SECONDS = 0.1
+CHUNK = 500
+"""Paths that are looked at between two pauses: other threads, such as that of the screen, can't run meanwhile."""
+MASK_CHUNK = 4_000
+PAUSE_SECONDS = 0.0005
+OFFERED_AT_ONCE = 100
+"""Paths that are known to be the first ones before anything is typed."""
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedFiles:
+    """Paths, in their order and in lower case, the letters of each, and where its basename begins.
+
+    ``first`` are those next to the root.
+    """
+
+    paths: Sequence[str]
+    first: Sequence[str]
+    lowered: Sequence[str]
+    masks: Sequence[int]
+    bases: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastSearch:
+    """The places of the files that may have fitted a query: only they can fit a longer one."""
+
+    files: IndexedFiles
+    query: str
+    places: Sequence[int]
+
+
+class FileIndex:
+    """Lists the files below ``root``, without ignored ones, and finds some of them. Its methods block."""
+
+    def __init__(
+        self, root: Path, list_files: Callable[[Path, Callable[[], bool]], Iterable[str]] | None = None
+    ) -> None:
+        self._root = root
+        self._list_files = list_files or workspace_files
+        self._files: IndexedFiles | None = None
+        self._past: PastSearch | None = None
+        self._listed_at = 0.0
+        self._listing = threading.Lock()
+
+    @property
+    def is_ready(self) -> bool:
+        """True once files can be found."""
+        return self._files is not None
+
+    @property
+    def is_old(self) -> bool:
+        """True if files may have come and gone since they were listed."""
+        return self._files is None or time.monotonic() - self._listed_at > OLD_SECONDS
+
+    def refresh(self, is_stale: Callable[[], bool]) -> bool:
+        """List the files again if that is old, and no other thread is at it; False: nothing changed.
+
+        What was listed before is found meanwhile, and stays if this is stopped.
+        """
+        if not self.is_old or not self._listing.acquire(blocking=False):
+            return False
+        try:
+            return self._list(is_stale)
+        except OSError:  # the folder is gone, or no program can be started: what was known stays
+            return False
+        finally:
+            self._listing.release()
+
+    def _list(self, is_stale: Callable[[], bool]) -> bool:
+        paths = [path for path in self._list_files(self._root, is_stale) if path.isprintable() and '"' not in path]
+        lowered: list[str] = []
+        masks: list[int] = []
+        bases: list[int] = []
+        for chunk in _chunks(paths, CHUNK):
+            if is_stale():
+                return False
+            small = [path.lower() for path in chunk]
+            lowered += small
+            masks += [letters(path) for path in small]
+            bases += [path.rfind("/") + 1 for path in small]
+        if is_stale():
+            return False
+        first = nsmallest(OFFERED_AT_ONCE, paths, key=lambda path: path.count("/"))
+        self._files = IndexedFiles(paths=paths, first=first, lowered=lowered, masks=masks, bases=bases)
+        self._listed_at = time.monotonic()
+        return True
+
+    def search(self, typed: str, most: int, is_stale: Callable[[], bool]) -> list[str] | None:
+        """The paths that fit best; None: nobody wants to know any more."""
+        files = self._files
+        if files is None:
+            return []
+        query = typed.removeprefix("./").lower()
+        if not query:
+            return list(files.first[:most])
+        fitting = self._masked(files, query, is_stale)
+        if fitting is None:
+            return None
+        places: list[int] = []
+        top: list[tuple[int, int]] = []
+        for chunk in _chunks(fitting, CHUNK):
+            if is_stale():
+                return None
+            worst = top[-1][0] if len(top) == most else NOTHING_YET
+            top = sorted(top + _better(files, query, chunk, worst, places))[:most]
+        self._past = PastSearch(files=files, query=query, places=places)
+        return [files.paths[place] for _, place in top]
+
+    def _masked(self, files: IndexedFiles, query: str, is_stale: Callable[[], bool]) -> Sequence[int] | None:
+        """The places of the files that have the letters of the query; None: nobody wants to know any more."""
+        past = self._past
+        wanted, masks = letters(query), files.masks
+        places: Sequence[int] = range(len(masks))
+        if past is not None and past.files is files and query.startswith(past.query):
+            places = past.places
+        fitting: list[int] = []
+        for chunk in _chunks(places, MASK_CHUNK):
+            if is_stale():
+                return None
+            fitting += [place for place in chunk if masks[place] & wanted == wanted]
+        return fitting
+
+
+def _better(
+    files: IndexedFiles, query: str, chunk: Sequence[int], worst: int, places: list[int]
+) -> list[tuple[int, int]]:
+    """Return those of a chunk that are nearer to the query than ``worst``; what may fit is added to ``places``.
+
+    Most paths are told by one look into their basename, once there are enough that have the query in theirs.
+    """
+    found: list[tuple[int, int]] = []
+    in_basename, at_its_start = worst < PATH_COST, worst < MIDDLE_COST
+    for place in chunk:
+        path = files.lowered[place]
+        if in_basename:
+            base = files.bases[place]
+            at = path.find(query, base)
+            if at < 0 or (at_its_start and at > base):
+                places.append(place)
+                continue
+        known = cost(query, path)
+        if known is not None:
+            places.append(place)
+            if known < worst:
+                found.append((known, place))
+    return found
+
+
+def workspace_files(root: Path, is_stale: Callable[[], bool]) -> Iterator[str]:
+    """Yield the files below a folder, as they are called there, by ripgrep or, where that is missing, by ourselves."""
+    from vibe.core.tools.files.search import find_ripgrep  # noqa: PLC0415  loads more than the first screen may
+
+    deadline = time.monotonic() + LONGEST_LISTING_SECONDS
+
+    def is_over() -> bool:
+        return is_stale() or time.monotonic() > deadline
+
+    ripgrep = find_ripgrep(None)
+    names = _walked(root, is_over) if ripgrep is None else _listed(ripgrep, root, is_over)
+    for number, name in enumerate(names):
+        if number >= MOST_FILES:
+            return
+        yield name
+
+
+def _walked(root: Path, is_over: Callable[[], bool]) -> Iterator[str]:
+    for file in walk_files(root, root, use_ignores=True):
+        if is_over():
+            return
+        yield file.relative_to(root).as_posix()
+
+
+def _listed(ripgrep: str, root: Path, is_over: Callable[[], bool]) -> Iterator[str]:
+    ignores = Ignores()
+    argv = [ripgrep, "--no-config", "--no-messages", "--files", "--hidden", "--no-require-git", "--no-ignore-global"]
+    argv += ["--null", "--color=never", "--sort=path", *(f"--glob=!{name}" for name in ignores.names)]
+    if (root / ignores.file).is_file():
+        argv.append(f"--ignore-file={ignores.file}")
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(argv, cwd=root, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet) as process:  # noqa: S603  ripgrep, with arguments of ours
+        listed: bytes | None = None
+        while listed is None:
+            if is_over():
+                process.kill()
+            listed = _read_for_a_while(process)
+    return map(_name, listed.split(b"\0")[:-1])
+
+
+def _read_for_a_while(process: subprocess.Popen[bytes]) -> bytes | None:
+    """Return all that a process wrote, once it has ended."""
+    with suppress(subprocess.TimeoutExpired):
+        return process.communicate(timeout=POLL_SECONDS)[0]
+    return None
+
+
+def _name(listed: bytes) -> str:
+    return listed.decode(errors="surrogateescape").removeprefix("./")
+
+
+def _chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """Yield the items by so many, with a pause after each."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+        time.sleep(PAUSE_SECONDS)

@@ -1,0 +1,139 @@
+"""Prompts of earlier times: a file shared with ``--plain``, and the walk through them by Up and Down."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from vibe.core.system.locks import wait_for_lock
+
+MOST_BYTES = 4_000_000
+"""Bytes of the file that are read, from its end."""
+MOST_ENTRIES = 5_000
+LOCK_SECONDS = 2.0
+
+
+class HistoryFile:
+    """The file of prompts, in the format of prompt_toolkit's ``FileHistory``: every process of the user's adds to it.
+
+    An entry is a comment line with the time, then its lines, each behind a ``+``. All methods block.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def load(self) -> list[str]:
+        """The prompts, oldest first, without those that repeat the one before; none where there is no file.
+
+        Raises:
+            OSError: the file can't be read.
+        """
+        try:
+            with self._file.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - MOST_BYTES))
+                if size > MOST_BYTES:
+                    _skip_to_entry(file)
+                entries = list(_without_repeats(_entries(file)))
+        except FileNotFoundError:
+            return []
+        return entries[-MOST_ENTRIES:]
+
+    def append(self, text: str) -> None:
+        """Write a prompt down; the file is made if it is missing, and is the user's alone.
+
+        Raises:
+            OSError: the disk is full or refuses.
+        """
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lines = "".join(f"+{line}\n" for line in text.split("\n"))
+        data = f"\n# {datetime.now().astimezone().replace(tzinfo=None)}\n{lines}".encode(errors="replace")
+        descriptor = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            wait_for_lock(descriptor, LOCK_SECONDS)  # one that is held for long is no reason to lose the prompt
+            while data:
+                data = data[os.write(descriptor, data) :]
+        finally:
+            os.close(descriptor)
+
+
+class HistoryWalk:
+    """Walks through the prompts of earlier times and keeps what is being written, and what was changed on the way."""
+
+    def __init__(self) -> None:
+        self._entries: list[str] = []
+        self._back = 0
+        self._changed: dict[int, str] = {}
+
+    def put_before(self, entries: Sequence[str]) -> None:
+        """Add prompts that are older than all others."""
+        self._entries[:0] = entries
+
+    def add(self, text: str) -> bool:
+        """Add the newest prompt, and end the walk; False: it is the same as the one before."""
+        self.end()
+        if self._entries and self._entries[-1] == text:
+            return False
+        self._entries.append(text)
+        return True
+
+    def end(self) -> None:
+        """Be at the draft again, an empty one."""
+        self._back = 0
+        self._changed.clear()
+
+    def older(self, shown: str) -> str | None:
+        """The prompt before the one that is shown now; None: that is the oldest."""
+        return self._go(self._back + 1, shown)
+
+    def newer(self, shown: str) -> str | None:
+        """The prompt after the one that is shown now, at last the draft; None: that is shown."""
+        return self._go(self._back - 1, shown)
+
+    def search(self, words: str, most: int) -> list[str]:
+        """Prompts with all of the words, the newest first, each once; the case of letters does not matter."""
+        wanted = words.lower().split()
+        found: dict[str, None] = {}
+        for entry in reversed(self._entries):
+            if len(found) == most:
+                break
+            lowered = entry.lower()
+            if all(word in lowered for word in wanted):
+                found[entry] = None
+        return list(found)
+
+    def _go(self, back: int, shown: str) -> str | None:
+        if not 0 <= back <= len(self._entries):
+            return None
+        self._changed[self._back] = shown
+        self._back = back
+        return self._changed.get(back, self._entries[-back] if back else "")
+
+
+def _entries(lines: Iterable[bytes]) -> Iterator[str]:
+    entry: list[str] = []
+    for line in lines:
+        if line.startswith(b"+"):
+            entry.append(line[1:].decode(errors="replace").removesuffix("\n"))
+        elif entry:
+            yield "\n".join(entry)
+            entry = []
+    if entry:
+        yield "\n".join(entry)
+
+
+def _skip_to_entry(lines: Iterator[bytes]) -> None:
+    """Leave out the rest of an entry whose beginning is not read."""
+    for line in lines:
+        if not line.strip():
+            return
+
+
+def _without_repeats(entries: Iterable[str]) -> Iterator[str]:
+    before: str | None = None
+    for entry in entries:
+        if entry != before and entry.strip():
+            yield entry
+        before = entry

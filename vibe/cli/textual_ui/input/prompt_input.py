@@ -1,0 +1,367 @@
+"""PromptInput: the line at which a person writes prompts, commands and shell lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Static, TextArea
+
+from vibe.cli.textual_ui.input.attachments import Attachments
+from vibe.cli.textual_ui.input.candidate_list import CandidateList
+from vibe.cli.textual_ui.input.completer import CommandRow, Completer
+from vibe.cli.textual_ui.input.completion import Candidate
+from vibe.cli.textual_ui.input.completion_popup import CompletionPopup, KeyMeaning
+from vibe.cli.textual_ui.input.file_index import FileIndex
+from vibe.cli.textual_ui.input.history import HistoryFile, HistoryWalk
+from vibe.cli.textual_ui.input.prompt_area import ROWS, PromptArea
+from vibe.core.plain_text import plain, plain_line
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+READY_MARK = ">"
+SHELL_MARK = "!"
+SEARCH_MARK = "?"
+LOCKED_MARK = "·"
+LONGEST_SHOWN = 50_000
+"""Characters of a text that is put in from elsewhere; a larger one is an attachment: the area would be slow."""
+LONGEST_KEPT = 50_000
+"""Characters of a prompt that is written down with what was pasted into it; a larger one keeps its markers."""
+MOST_FOUND = 50
+
+
+class PromptInput(Widget):
+    """Takes a text of one or more lines and sends it; the file ``history`` keeps what was sent.
+
+    The mark before the text is ``>`` while keys come here, ``!`` for a line to the shell, and another otherwise.
+    """
+
+    DEFAULT_CSS = """
+    PromptInput { height: auto; layout: vertical; }
+    PromptInput > Horizontal { height: auto; }
+    PromptInput #mark { width: 2; height: 1; color: $text-accent; text-style: bold; }
+    """
+
+    @dataclass
+    class Sent(Message):
+        """The person sent a text; ``images`` are the files it names by their markers."""
+
+        text: str
+        images: tuple[Path, ...] = ()
+
+    @dataclass
+    class EditorWanted(Message):
+        """The person wants to go on in an editor; ``set_text`` brings the outcome back."""
+
+        text: str
+
+    @dataclass
+    class Edited(Message):
+        """The text is another now."""
+
+        text: str = field(repr=False)
+
+    @dataclass
+    class _HistoryRead(Message):
+        """The prompts of earlier times, oldest first."""
+
+        entries: list[str] = field(repr=False)
+
+    @dataclass
+    class _Trouble(Message):
+        """A thread could not do what it should."""
+
+        text: str
+
+    def __init__(self, *, history: Path | None = None, placeholder: str = "", id: str | None = None) -> None:  # noqa: A002  as in Textual
+        super().__init__(id=id)
+        self._file = HistoryFile(history) if history is not None else None
+        self._walk = HistoryWalk()
+        self._placeholder = placeholder
+        self._reason: str | None = None
+        self._root: Path | None = None
+        self._attachments = Attachments()
+        self._held: Callable[[], bool] | None = None
+        self._draft: str | None = None
+        self._is_replacing = False
+        self._shown = "", ""
+        self._popup = CompletionPopup()
+        self._mark = Static("", id="mark")
+        self._area = PromptArea(self._take_key, self._pasted, self._on_edit)
+        self._keys: dict[str, Callable[[], bool]] = {
+            "enter": self._enter,
+            "tab": self._tab,
+            "escape": self._escape,
+            "up": self._up,
+            "down": self._down,
+            "ctrl+g": self._want_editor,
+            "ctrl+r": self._search,
+            "backspace": self._delete_marker,
+        }
+
+    def compose(self) -> ComposeResult:
+        """The list above, the mark and the text."""
+        yield self._popup
+        with Horizontal():
+            yield self._mark
+            yield self._area
+
+    def on_mount(self) -> None:
+        """Read the history meanwhile."""
+        self._show_mark()
+        if self._file is not None:
+            self._in_thread(partial(self._load, self._file), "history")
+
+    @property
+    def text(self) -> str:
+        """The text as it is shown, with markers in the place of what was pasted."""
+        return self._area.text
+
+    def complete_with(
+        self,
+        *,
+        commands: Callable[[], Iterable[CommandRow]],
+        arguments: Callable[[str, str], Iterable[str]],
+        root: Path,
+    ) -> None:
+        """Complete commands, their arguments and files below ``root`` from now on; see ``Completer``."""
+        self._root = root
+        self._popup.complete_with(Completer(commands, arguments, FileIndex(root)))
+
+    def set_text(self, text: str) -> None:
+        """Show another text, with the cursor at its end."""
+        self._draft = None
+        self._replace_all(text)
+
+    def clear(self) -> None:
+        """Empty the text, and be at the end of the history."""
+        self._walk.end()
+        self.set_text("")
+
+    def focus(self, scroll_visible: bool = True) -> PromptInput:  # noqa: FBT001, FBT002  as in Textual
+        """Have the keys come here."""
+        self._area.focus(scroll_visible)
+        return self
+
+    def lock_sending(self, reason: str) -> None:
+        """Send nothing until ``unlock_sending``, and say why; what is typed stays. ``lock`` is a name of Textual's."""
+        self._reason = plain(reason)
+        self._show_mark()
+
+    def unlock_sending(self) -> None:
+        """Send again."""
+        self._reason = None
+        self._show_mark()
+
+    @on(TextArea.Changed)
+    def _tell_edit(self, event: TextArea.Changed) -> None:
+        event.stop()
+        if self._draft is None:
+            self.post_message(self.Edited(self.text))
+
+    def on_click(self) -> None:
+        """A click beside the text means the text."""
+        self.focus()
+
+    def on_resize(self) -> None:
+        """Leave room for the rest of a small screen."""
+        self._area.styles.max_height = max(1, min(ROWS, self.screen.size.height // 2))
+
+    @on(CandidateList.Picked)
+    def _take_picked(self, event: CandidateList.Picked) -> None:
+        event.stop()
+        self._take()
+        self.focus()
+
+    @on(CompletionPopup.Ready)
+    def _act_late(self, event: CompletionPopup.Ready) -> None:
+        """Let the key act that waited for candidates."""
+        event.stop()
+        held, self._held = self._held, None
+        if held is not None:
+            held()
+
+    @on(_HistoryRead)
+    def _put_before(self, event: _HistoryRead) -> None:
+        event.stop()
+        self._walk.put_before(event.entries)
+
+    @on(_Trouble)
+    def _warn(self, event: _Trouble) -> None:
+        event.stop()
+        self.notify(plain(event.text), severity="warning", markup=False)
+
+    def _take_key(self, key: str) -> bool:
+        held, self._held = self._held, None
+        if held == self._enter:  # the candidates come too late for it
+            self._send_or_break()
+        act = self._keys.get(key)
+        return act is not None and act()
+
+    def _enter(self) -> bool:
+        choice = KeyMeaning.TAKE if self._draft is not None else self._popup.enter()
+        match choice:
+            case KeyMeaning.TAKE:
+                self._take()
+            case KeyMeaning.LATER:
+                self._held = self._enter
+            case KeyMeaning.NONE:
+                self._send_or_break()
+        return True
+
+    def _tab(self) -> bool:
+        choice = KeyMeaning.TAKE if self._draft is not None else self._popup.tab()
+        match choice:
+            case KeyMeaning.TAKE:
+                self._take()
+            case KeyMeaning.LATER:
+                self._held = self._tab
+            case KeyMeaning.NONE:
+                return self._popup.has_word
+        return True
+
+    def _escape(self) -> bool:
+        if self._draft is not None:
+            self.set_text(self._draft)
+        elif self._popup.is_open:
+            self._popup.decline()
+        else:
+            return False
+        return True
+
+    def _up(self) -> bool:
+        if self._popup.is_open:
+            self._popup.move(-1)
+            return True
+        return self._area.is_in_first_row and self._show_entry(self._walk.older(self.text))
+
+    def _down(self) -> bool:
+        if self._popup.is_open:
+            self._popup.move(1)
+            return True
+        return self._area.is_in_last_row and self._show_entry(self._walk.newer(self.text))
+
+    def _show_entry(self, entry: str | None) -> bool:
+        if entry is not None:
+            self._replace_all(entry)
+        return True
+
+    def _want_editor(self) -> bool:
+        self.post_message(self.EditorWanted(self.text))
+        return True
+
+    def _delete_marker(self) -> bool:
+        marker = self._attachments.marker_before(self._area.before_cursor)
+        if marker and self._area.selection.is_empty:
+            self._area.replace_before_cursor(len(marker), "")
+            return True
+        return False
+
+    def _search(self) -> bool:
+        """Look for an earlier prompt: what is typed now is looked for, and the draft waits."""
+        if self._draft is None:
+            draft = self.text
+            self._replace_all("")
+            self._draft = draft
+            self._show_found()
+            self._show_mark()
+        elif self._popup.is_open:
+            self._popup.move(1)
+        return True
+
+    def _show_found(self) -> None:
+        found = self._walk.search(self.text, MOST_FOUND)
+        self._popup.offer([Candidate(insert=entry, label=plain_line(entry)) for entry in found])
+
+    def _send_or_break(self) -> None:
+        if self._area.before_cursor.endswith("\\"):
+            self._area.replace_before_cursor(1, "\n")
+        elif self._reason is not None:
+            self.notify(self._reason, severity="warning", markup=False)
+        elif self.text.strip():
+            self._send(self.text)
+
+    def _send(self, text: str) -> None:
+        whole = self._attachments.expanded(text)
+        if self._walk.add(text) and self._file is not None:
+            kept = whole if len(whole) <= LONGEST_KEPT else text
+            self._in_thread(partial(self._save, self._file, kept), "history")
+        self.set_text("")
+        self.post_message(self.Sent(whole, self._attachments.images(text)))
+
+    def _pasted(self, text: str) -> str:
+        return self._attachments.taken(text, self._root)
+
+    def _replace_all(self, text: str) -> None:
+        """Show another text without completing its last word."""
+        cleaned = plain(text)
+        self._is_replacing = True
+        self._area.load_text(cleaned if len(cleaned) <= LONGEST_SHOWN else self._attachments.folded(cleaned))
+        self._is_replacing = False
+
+    def _on_edit(self) -> None:
+        if self._is_replacing:
+            self._popup.forget()
+        elif self._draft is not None:
+            self._show_found()
+        else:
+            self._popup.follow(self._area)
+        self._show_mark()
+
+    def _take(self) -> None:
+        """Put in the candidate that is selected."""
+        selected = self._popup.selected
+        if self._draft is not None:
+            self.set_text(selected.insert if selected is not None else self._draft)
+        else:
+            self._popup.take(self._area)
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _show_mark(self) -> None:
+        """Show mark and hint, where they are others now: each change has the screen laid out again."""
+        mark = self._mark_now()
+        hint = "words of an earlier prompt" if self._draft is not None else self._reason or self._placeholder
+        if (mark, hint) != self._shown:
+            self._shown = mark, hint
+            self._mark.update(Content(mark))
+            self._area.placeholder = Content(hint)
+
+    def _mark_now(self) -> str:
+        if self._draft is not None:
+            return SEARCH_MARK
+        if self._reason is not None:
+            return LOCKED_MARK
+        app = cast("App[None]", self.app) if self.is_mounted else None  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
+        if app is not None and app.app_focus and not self._area.has_focus:
+            return ""
+        return SHELL_MARK if self.text.startswith("!") else READY_MARK
+
+    def _in_thread(self, work: Callable[[], None], group: str) -> None:
+        self.run_worker(work, thread=True, group=group, exit_on_error=False)
+
+    def _load(self, file: HistoryFile) -> None:
+        """Read the history, in a thread."""
+        try:
+            entries = [plain(entry) for entry in file.load()]
+        except OSError as error:
+            self.post_message(self._Trouble(f"the prompts of earlier times can't be read: {error}"))
+        else:
+            self.post_message(self._HistoryRead(entries))
+
+    def _save(self, file: HistoryFile, text: str) -> None:
+        """Write a prompt down, in a thread."""
+        try:
+            file.append(text)
+        except OSError as error:
+            self.post_message(self._Trouble(f"the prompt is not in the history for the next time: {error}"))

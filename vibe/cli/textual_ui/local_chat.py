@@ -1,0 +1,274 @@
+"""LocalChat: the conversation of the screen, held by the engine in this process; loaded behind the first frame."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from anyio import Event, create_task_group, to_thread
+from anyio.abc import TaskGroup
+
+from ipc.errors import IpcError
+from vibe.app.conversation.conversation import Conversation
+from vibe.app.conversation.opening import AgentChange, Opening, PromptLimits, Seat
+from vibe.app.conversation.runtime import Runtime
+from vibe.app.engine.host import Host
+from vibe.app.first_use.flow import FirstUse
+from vibe.cli.slash.plan_talk import PlanTalk
+from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
+from vibe.cli.textual_ui.controllers.planner_controller import PlannerController
+from vibe.core.agents.profiles import AgentType
+from vibe.core.errors import UsageError, VibeError
+from vibe.core.messages import Image
+from vibe.core.outcome import Outcome
+from vibe.core.tools.files.images import as_image, image_type
+from vibe.core.tools.files.text_files import FileAccessError
+
+SIGNATURE_BYTES = 32
+
+
+class LocalTalk:
+    """One conversation after another, until the person leaves; the ``Talk`` that slash commands see.
+
+    ``stage`` is the screen, ``commands`` are those of the conversation, ``limits`` those of each prompt.
+    """
+
+    def __init__(self, runtime: Runtime, opening: Opening, limits: PromptLimits, stage: Stage) -> None:
+        self.runtime = runtime
+        self.opening = opening
+        planner = PlannerController(stage)
+        self.plans: PlanTalk = planner.talk()
+        self.seat = Seat(
+            listeners=[stage.store, planner],
+            approver=stage.requests.approver,
+            user_input=stage.requests.user_input,
+            prompted=stage.hear,
+        )
+        self.commands = stage.commands
+        self.conversation: Conversation
+        self._limits = limits
+        self._stage = stage
+        self._tasks: TaskGroup
+        self._leaving = Event()
+
+    async def hold(self) -> None:
+        """Open the conversation and hold it until ``leave``; what is at work then is interrupted and written down.
+
+        Raises:
+            UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened, or not be closed.
+        """
+        self.conversation = await self.runtime.open_conversation(self.opening, self.seat)
+        was_at_work = False
+        async with create_task_group() as self._tasks:
+            self._stage.opened(LocalChat(self, self._stage, self._limits), self.opening.prompt)
+            self.begin(self.refresh)
+            await self._leaving.wait()
+            await self.plans.stop()
+            was_at_work = self.conversation.interrupt()
+            self._tasks.cancel_scope.cancel()
+        await self.conversation.aclose(Outcome.INTERRUPTED if was_at_work else Outcome.COMPLETED)
+
+    def leave(self) -> None:
+        """End the conversation, from wherever this is called."""
+        self._leaving.set()
+
+    def say(self, text: str) -> None:
+        """Show a sentence of ours."""
+        self._stage.say(text)
+
+    def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
+        """Do something beside what else goes on; what goes wrong is said."""
+        self._tasks.start_soon(self._guarded, work, arguments)
+
+    async def send(self, prompt: str) -> None:
+        """Have the agent answer a prompt, now or once it has time."""
+        self._stage.hear(prompt)
+
+    async def refresh(self) -> None:
+        """Offer the commands that the conversation brings as it is now, and say what is wrong with them."""
+        for warning in await to_thread.run_sync(self.commands.renew, self.conversation.setup.engine.guidance):
+            self._stage.say(warning, "warning")
+
+    def copy(self, text: str) -> None:
+        """Ask the terminal to put text on the clipboard, which works over ssh, too."""
+        self._stage.copy(text)
+
+    async def edit(self, text: str, name: str) -> str:
+        """Have the person change a text in their editor, as a file of that name, and return it.
+
+        Raises:
+            EditorError: there is no editor, or it failed.
+        """
+        return self._stage.edit(text, name)
+
+    async def reopen(self, opening: Opening) -> None:
+        """Close the conversation and go on with another.
+
+        Raises:
+            UsageError, EnvironmentFailure, ipc.errors.IpcError: the other could not be opened: this one goes on.
+        """
+        following = await self.runtime.open_conversation(replace(opening, prompt=""), self.seat)
+        before, self.conversation = self.conversation, following
+        await before.aclose()
+        self._stage.opened(LocalChat(self, self._stage, self._limits), "")
+
+    async def _guarded(self, work: Callable[..., Awaitable[None]], arguments: tuple[object, ...]) -> None:
+        try:
+            await work(*arguments)
+        except (VibeError, IpcError) as error:
+            self.say(f"{error}")
+
+
+class LocalChat:
+    """The ``Chat`` that the screen has of a talk."""
+
+    def __init__(self, talk: LocalTalk, stage: Stage, limits: PromptLimits) -> None:
+        self._talk = talk
+        self._stage = stage
+        self._limits = limits
+
+    @property
+    def about(self) -> ChatAbout:
+        """The conversation as it is now."""
+        talk = self._talk
+        return ChatAbout(
+            session_id=talk.conversation.session_id,
+            folder=talk.opening.workdir,
+            messages=talk.conversation.messages,
+            commands=[(one.name, one.usage, one.about) for one in talk.commands.values()],
+        )
+
+    async def arguments(self, command: str, text: str) -> Sequence[str]:
+        """The words that may follow a slash command and the text behind it."""
+        return [choice.value for choice in await self._talk.commands.arguments(self._talk, command, text)]
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a prompt is being answered."""
+        return self._conversation.is_busy
+
+    @property
+    def _conversation(self) -> Conversation:
+        return self._talk.conversation
+
+    def send(self, prompt: str, images: tuple[Path, ...] = ()) -> None:
+        """Have a prompt answered, with the images in these files."""
+        self._talk.begin(self._send, prompt, images)
+
+    def steer(self, text: str) -> bool:
+        """Say something to the agent at work; False: it is not at work."""
+        return self._conversation.steer(text)
+
+    def interrupt(self) -> bool:
+        """Stop the agent at once; False: it is not at work."""
+        return self._conversation.interrupt()
+
+    def shell(self, command: str, *, tell_model: bool) -> None:
+        """Run the person's own command line."""
+        self._talk.begin(self._shell, command, tell_model)
+
+    def command(self, line: str) -> None:
+        """Carry a slash command out; one that is refused comes back into the input."""
+        self._talk.begin(self._command, line)
+
+    def next_agent(self) -> None:
+        """Go on with the next agent profile, from the next prompt on."""
+        self._talk.begin(self._next_agent)
+
+    def tell_agent(self, agent_id: str, text: str) -> None:
+        """Say something to one of the agents at work, a step's or the person's."""
+        self._talk.begin(self._tell_agent, agent_id, text)
+
+    def act_on_step(self, action: str, plan_id: str, step_id: str) -> None:  # noqa: ARG002  one plan runs at a time
+        """``cancel``, ``skip`` or ``retry`` a step of the plan that runs."""
+        self.command(f"/{action} {step_id}")
+
+    async def _tell_agent(self, agent_id: str, text: str) -> None:
+        session = self._talk.plans.session
+        step_id = None if session is None else session.steering.step_of(agent_id)
+        if session is not None and step_id is not None:
+            heard = await session.steering.tell(step_id, text)
+        else:
+            main = self._stage.store.view.main
+            heard = main is not None and main.id == agent_id and self._conversation.steer(text)
+        self._talk.say("it is told before its next step" if heard else "nobody heard that: this agent is not at work")
+
+    async def _next_agent(self) -> None:
+        setup = self._conversation.setup
+        profiles = setup.engine.agents.profiles.values()
+        names = [profile.name for profile in profiles if profile.agent_type is not AgentType.SUBAGENT]
+        at = names.index(setup.profile.name) if setup.profile.name in names else -1
+        await self._conversation.configure(AgentChange(agent=names[(at + 1) % len(names)]))
+
+    def leave(self) -> None:
+        """End it."""
+        self._talk.leave()
+
+    async def _send(self, prompt: str, files: tuple[Path, ...] = ()) -> None:
+        try:
+            images = await to_thread.run_sync(_images, files)
+            await self._conversation.send(prompt, images=images, limits=self._limits)
+        except VibeError as error:
+            self._stage.give_back(prompt, f"{error}")
+        finally:
+            self._stage.rested()
+
+    async def _shell(self, command: str, tell_model: bool) -> None:  # noqa: FBT001  handed on as it is
+        try:
+            await self._conversation.shell(command, tell_model=tell_model)
+        finally:
+            self._stage.rested()
+
+    async def _command(self, line: str) -> None:
+        called = self._talk.commands.called(line)
+        if called is None:
+            await self._send(line)  # the conversation knows what to say of a word that no command has
+            return
+        command, typed = called
+        try:
+            await command.handler(self._talk, typed)
+        except (VibeError, IpcError) as error:
+            self._stage.give_back(line, f"{error}")
+
+
+def _images(files: tuple[Path, ...]) -> tuple[Image, ...]:
+    """Read image files.
+
+    Raises:
+        UsageError: one can't be read, is no image that models take, or is too large.
+    """
+    images: list[Image] = []
+    for path in files:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{path} can't be read ({error.strerror}): leave it out, or name another") from error
+        kind = image_type(data[:SIGNATURE_BYTES])
+        if kind is None:
+            raise UsageError(f"{path} is no image that models take: make it a PNG, JPEG, GIF or WebP file")
+        try:
+            images.append(as_image(data, kind, str(path)))
+        except FileAccessError as error:
+            raise UsageError(str(error)) from error
+    return tuple(images)
+
+
+async def hold_chat(host: Host, talk: tuple[Opening, PromptLimits], stage: Stage) -> None:
+    """Hold the conversation of a screen until it is left.
+
+    Raises:
+        UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``LocalTalk.hold``.
+    """
+    opening, limits = talk
+    open_flow = partial(FirstUse, host, opening.workdir)
+    if opening.model is None and await to_thread.run_sync(_is_due, open_flow):
+        await stage.set_up(open_flow)
+    async with Runtime(host) as runtime:
+        await LocalTalk(runtime, opening, limits, stage).hold()
+
+
+def _is_due(open_flow: Callable[[], FirstUse]) -> bool:
+    """Return whether the person has no key yet for any model; reads the settings."""
+    return open_flow().is_due

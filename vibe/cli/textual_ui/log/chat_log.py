@@ -1,0 +1,191 @@
+"""ChatLog: what was told, said and done, in one widget that paints its lines itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from time import monotonic
+from typing import ClassVar, Final
+
+from textual.binding import Binding, BindingType
+from textual.geometry import Offset
+from textual.selection import Selection
+from textual.timer import Timer
+
+from vibe.cli.textual_ui.log.entry import LogEntry
+from vibe.cli.textual_ui.log.finder import Finder
+from vibe.cli.textual_ui.log.painted_sheet import PaintedSheet
+from vibe.cli.textual_ui.log.passage import row_y
+
+FRAME_S: Final = 0.05
+"""Between two paintings of what streams."""
+
+
+class ChatLog(PaintedSheet, can_focus=True):
+    """Entries that scroll; the last stays in sight until a person scrolls up."""
+
+    DEFAULT_CSS = """
+    ChatLog {
+        height: 1fr;
+        overflow-x: hidden;
+        overflow-y: scroll;
+        scrollbar-size-vertical: 1;
+    }
+    ChatLog > .chat-log--user { background: $boost; color: $text; text-style: bold; }
+    ChatLog > .chat-log--code { background: $boost; }
+    ChatLog > .chat-log--added { background: $success 12%; }
+    ChatLog > .chat-log--removed { background: $error 12%; }
+    ChatLog > .chat-log--muted { color: $text-muted; }
+    ChatLog > .chat-log--more { background: $primary; color: $text; text-style: bold; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "chat-log--user",
+        "chat-log--code",
+        "chat-log--added",
+        "chat-log--removed",
+        "chat-log--more",
+        "chat-log--muted",
+    }
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("k,ctrl+up", "mark(-1)", "Entry above", show=False),
+        Binding("j,ctrl+down", "mark(1)", "Entry below", show=False),
+        Binding("enter", "choose", "Fold or open"),
+        Binding("m", "whole", "All lines", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002  Textual's names
+        super().__init__(id=id, classes=classes)
+        self._finder = Finder(self._sheet)
+        self._streamed: set[LogEntry] = set()
+        self._painted_at = 0.0
+        self._frame: Timer | None = None
+
+    @property
+    def entries(self) -> Sequence[LogEntry]:
+        """All entries."""
+        return self._sheet.entries
+
+    def warm(self) -> None:
+        """Load what Markdown and code need; may be called in a thread, once the first frame is out."""
+        self._sheet.warm()
+
+    def append(self, entry: LogEntry) -> None:
+        """Have one more entry at the end."""
+        self.extend([entry])
+
+    def extend(self, entries: Iterable[LogEntry]) -> None:
+        """Have more entries at the end."""
+        self._sheet.add(entries)
+        self._after(self._top(), is_new=True)
+
+    def changed(self, entry: LogEntry) -> None:
+        """Show an entry as it is now. Of what streams, 20 states a second are shown, and the last."""
+        if entry.index < 0:
+            return
+        self._streamed.add(entry)
+        if not entry.is_open or monotonic() - self._painted_at >= FRAME_S:
+            self.settle()
+        elif self._frame is None:
+            self._frame = self.set_timer(FRAME_S, self.settle)
+
+    def settle(self) -> None:
+        """Show now what streamed since the last time."""
+        if self._frame is not None:
+            self._frame.stop()
+            self._frame = None
+        entries = [entry for entry in self._streamed if entry.index >= 0]
+        self._streamed.clear()
+        if not self._sheet.cols:
+            return
+        top, height = self._top(), self._sheet.height
+        for entry in entries:
+            self._sheet.changed(entry)
+        if entries:
+            self._painted_at = monotonic()
+            self._after(top, is_new=self._sheet.height > height and entries[-1].index >= self._bottom())
+
+    def cut(self, index: int) -> None:
+        """Drop the entries from an index on."""
+        top = self._top()
+        self._sheet.cut(max(0, index))
+        if self._marked is not None and self._marked.index < 0:
+            self._marked = None
+        self._deselect()
+        self._after(top, is_new=False)
+
+    def reset(self) -> None:
+        """Drop all entries."""
+        self.cut(0)
+        self.to_end()
+
+    def toggle_all_calls(self) -> None:
+        """Open all calls, or fold them if the most are open."""
+        calls = [entry for entry in self._sheet.entries if entry.kind == "call"]
+        folded = sum(entry.folded for entry in calls) * 2 < len(calls)
+        for entry in calls:
+            entry.folded = folded
+        (index, _), follow = self._top(), self._follow
+        self._sheet.repaint()
+        self._sheet.estimate_all()
+        self._deselect()
+        if follow:
+            self.to_end()
+        else:
+            self._place(index, 0)
+
+    def find(self, text: str, backwards: bool = False) -> bool:  # noqa: FBT001, FBT002  as callers know it
+        """Scroll to the next place of a text and mark it; searching goes on from the last one. False: it is nowhere."""
+        found = self._finder.find(text, self._top()[0], backwards=backwards)
+        if found is None:
+            return False
+        index, row, start, end = found
+        self._sheet.measure(index, 1)
+        self._place(index, max(0, row - self._rows_shown // 3), clamp=False)
+        y = row_y(index, row)
+        self.screen.selections = {self: Selection(Offset(start, y), Offset(end, y))}
+        return True
+
+    # --- keys
+
+    def action_mark(self, step: int) -> None:
+        """Mark the next entry above or below, for Enter."""
+        entries = self._sheet.entries
+        if not entries:
+            return
+        shown = range(self._top()[0], self._bottom() + 1)
+        if self._marked is None or self._marked.index not in shown:
+            index = shown[-1] if step < 0 else shown[0]
+        else:
+            index = max(0, min(self._marked.index + step, len(entries) - 1))
+        self._marked = entries[index]
+        self._show_heading(self._marked)
+
+    def action_choose(self) -> None:
+        """Fold or open the marked entry, else the last one in sight that folds."""
+        entry = self._chosen()
+        if entry is not None:
+            self.choose(entry)
+
+    def action_whole(self) -> None:
+        """Show the lines that were left out of what a call printed, or leave them out again."""
+        entry = self._chosen()
+        if entry is not None:
+            entry.whole = not entry.whole
+            entry.folded = False
+            self._remade(entry)
+
+    def _chosen(self) -> LogEntry | None:
+        if not self._sheet.entries:
+            return None
+        shown = self._sheet.entries[self._top()[0] : self._bottom() + 1]
+        if self._marked in shown:
+            return self._marked
+        return next((entry for entry in reversed(shown) if entry.folds), None)
+
+    def _show_heading(self, entry: LogEntry) -> None:
+        self._sheet.measure(entry.index, 1)
+        y = self._sheet.tops[entry.index]
+        if y < self.scroll_offset.y:
+            self._place(entry.index, 0)
+        elif y + 1 >= self.scroll_offset.y + self._rows_shown:
+            self._move(y + 2 - self.scroll_offset.y - self._rows_shown)
+        self.refresh()

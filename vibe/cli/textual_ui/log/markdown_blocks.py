@@ -1,0 +1,202 @@
+"""Markdown as blocks: what a model wrote, read by markdown-it and highlighted by Pygments, both loaded on first use."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from textual.content import Content, Span
+
+from vibe.cli.textual_ui.log.blocks import LogBlock
+from vibe.cli.textual_ui.log.markdown_inline import inline
+from vibe.cli.textual_ui.log.markdown_table import Table
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+CODE: Final = "chat-log--code"
+PIECE: Final = 200
+"""Lines of code that are highlighted together: a longer listing is read in such pieces, so that no one takes long."""
+_TAB: Final = 4
+_KEPT: Final = 64
+_SHORT: Final = 3
+"""Lines of a listing that are coloured anew as fast as found."""
+_BULLETS: Final = ("•", "◦", "▪")
+_QUOTED: Final = "▌ "
+_NO_CODE: Final = frozenset({"", "text", "txt", "plain", "plaintext", "console", "output"})
+_HEADINGS: Final = {"h1": "bold underline $text-primary", "h2": "bold $text-primary"}
+
+
+class TopBlock(NamedTuple):
+    """A block that is in no other: the lines of the source it takes, and how it is read."""
+
+    start: int
+    end: int
+    tokens: Sequence[Token]
+
+    @property
+    def fence(self) -> Token | None:
+        """The code it is."""
+        return self.tokens[0] if self.tokens[0].type == "fence" else None
+
+
+class MarkdownBlocks:
+    """Reads Markdown. Colours of the last listings are kept, as those in a growing list are read again and again."""
+
+    def __init__(self) -> None:
+        self._parser: MarkdownIt | None = None
+        self._listings: OrderedDict[tuple[str, str], Content] = OrderedDict()
+
+    def warm(self) -> None:
+        """Load all that is needed, so that the first answer does not wait for it."""
+        for _ in self.blocks("*a*\n```python\npass\n```\n", 80):
+            continue
+
+    def blocks(self, text: str, cols: int) -> Iterator[LogBlock]:
+        """Yield the blocks of a text, with an empty one between two that belong to the top."""
+        gap: list[LogBlock] = []
+        for top in self.top_blocks(text):
+            blocks = list(self.of_top(top, cols))
+            if blocks:
+                yield from (*gap, *blocks)
+                gap = [LogBlock(Content(""))]
+
+    def top_blocks(self, text: str) -> list[TopBlock]:
+        """The blocks at the top of a text."""
+        found: list[TopBlock] = []
+        first = 0
+        tokens = self._read(text)
+        for number, token in enumerate(tokens):
+            if token.level == 0 and token.nesting != 1:
+                start, end = tokens[first].map or (0, 0)
+                found.append(TopBlock(start, end, tokens[first : number + 1]))
+                first = number + 1
+        return found
+
+    def of_top(self, top: TopBlock, cols: int) -> Iterator[LogBlock]:
+        """Yield the blocks of one at the top."""
+        return _Walk(self, top.tokens, cols).blocks()
+
+    def code(self, code: str, language: str) -> Iterator[LogBlock]:
+        """Yield the blocks of a listing."""
+        lines = code.removesuffix("\n").split("\n")
+        for start in range(0, len(lines), PIECE):
+            yield LogBlock(self.listing("\n".join(lines[start : start + PIECE]), language), look=CODE)
+
+    def listing(self, code: str, language: str) -> Content:
+        """Code with its colours, all of it read together."""
+        code = code.expandtabs(_TAB)
+        if language in _NO_CODE or not code.strip():
+            return Content(code)
+        if code.count("\n") < _SHORT:
+            return _highlighted(code, language)
+        known = self._listings.get((code, language))
+        if known is None:
+            known = self._listings[code, language] = _highlighted(code, language)
+            if len(self._listings) > _KEPT:
+                self._listings.popitem(last=False)
+        return known
+
+    def _read(self, text: str) -> list[Token]:
+        if self._parser is None:
+            from markdown_it import MarkdownIt  # noqa: PLC0415  half of a start
+
+            # Without references a text's beginning never depends on its end, as it must not in a stream.
+            parser = MarkdownIt("commonmark", {"html": False, "linkify": True})
+            self._parser = parser.enable(["table", "strikethrough", "linkify"]).disable(["reference"])
+        return self._parser.parse(text)
+
+
+class _Walk:
+    """The tokens of one block at the top, gone through from the first to the last."""
+
+    def __init__(self, markdown: MarkdownBlocks, tokens: Sequence[Token], cols: int) -> None:
+        self._markdown, self._tokens, self._cols = markdown, tokens, cols
+        self._prefixes: list[tuple[str, str]] = []
+        self._lists: list[int | None] = []
+        self._style = ""
+        self._gap = False
+
+    def blocks(self) -> Iterator[LogBlock]:
+        """Yield what they say."""
+        table: Table | None = None
+        for token in self._tokens:
+            if table is not None:
+                table.take(token)
+                if token.type == "table_close":
+                    yield from self._table(table)
+                    table = None
+            elif token.type == "table_open":
+                table = Table()
+            elif token.type == "inline":
+                yield from self._block(inline(token, self._style))
+            elif token.type in {"fence", "code_block"}:
+                yield from self._code(token)
+            elif token.type == "hr":
+                yield from self._block(Content.styled("─" * 12, "$text-muted"))
+                self._gap = True
+            else:
+                yield from self._structure(token)
+
+    def _table(self, table: Table) -> Iterator[LogBlock]:
+        for content in table.lines(self._cols - sum(len(first) for first, _ in self._prefixes)):
+            yield from self._block(content)
+        self._gap = True
+
+    def _structure(self, token: Token) -> Iterator[LogBlock]:
+        """Go into a container or out of it."""
+        match token.type.rpartition("_"):
+            case ("heading", _, side):
+                self._style = _HEADINGS.get(token.tag, "bold") if side == "open" else ""
+                self._gap = self._gap if side == "open" else True
+            case ("paragraph", _, "close"):
+                self._gap = not token.hidden
+            case ("bullet_list" | "ordered_list", _, "open"):
+                self._lists.append(int(token.attrs.get("start", 1)) if token.tag == "ol" else None)
+            case ("bullet_list" | "ordered_list", _, "close"):
+                self._lists.pop()
+            case ("list_item" | "blockquote" as name, _, "open"):
+                self._prefixes.append(self._mark() if name == "list_item" else (_QUOTED, _QUOTED))
+            case ("list_item" | "blockquote", _, "close"):
+                if self._prefixes[-1][0].strip(f" {_QUOTED}"):
+                    yield from self._block(Content(""))
+                self._prefixes.pop()
+                self._gap = self._gap or token.type == "blockquote_close"
+            case _:
+                return
+
+    def _mark(self) -> tuple[str, str]:
+        number = self._lists[-1]
+        if number is None:
+            mark = f"{_BULLETS[(self._lists.count(None) - 1) % len(_BULLETS)]} "
+        else:
+            mark = f"{number}. "
+            self._lists[-1] = number + 1
+        return mark, " " * len(mark)
+
+    def _code(self, token: Token) -> Iterator[LogBlock]:
+        for block in self._markdown.code(token.content, token.info.strip().partition(" ")[0].lower()):
+            yield from self._block(block.content, CODE)
+        self._gap = True
+
+    def _block(self, content: Content, look: str = "") -> Iterator[LogBlock]:
+        if self._gap:
+            self._gap = False
+            rest = "".join(rest for _, rest in self._prefixes)
+            yield LogBlock(Content(""), rest, rest)
+        first = "".join(first for first, _ in self._prefixes)
+        self._prefixes = [(rest, rest) for _, rest in self._prefixes]
+        yield LogBlock(content, first, "".join(rest for _, rest in self._prefixes), look)
+
+
+def _highlighted(code: str, language: str) -> Content:
+    from textual.highlight import highlight  # noqa: PLC0415  with Pygments, a third of a start
+
+    content = highlight(code, language=language)
+    # A lexer adds an end of line, and colours that are of another text are left out.
+    if content.plain.rstrip("\n") != code.rstrip("\n"):
+        return Content(code)
+    spans = [Span(start, min(end, len(code)), style) for start, end, style in content.spans if start < len(code)]
+    return Content(code, spans)

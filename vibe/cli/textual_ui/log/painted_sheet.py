@@ -1,0 +1,179 @@
+"""PaintedSheet: the part of the chat log that paints lines, with what is selected, marked and clicked on them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, cast
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style as RichStyle
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Offset
+from textual.message import Message
+from textual.selection import Selection
+from textual.strip import Strip
+
+from vibe.cli.textual_ui.log.entry import LogEntry
+from vibe.cli.textual_ui.log.markdown_inline import LINK
+from vibe.cli.textual_ui.log.passage import copied, entry_span, row_of, row_y, word_span
+from vibe.cli.textual_ui.log.rows import GUTTER
+from vibe.cli.textual_ui.log.sheet_view import SheetView
+
+MORE_BELOW: Final = " ↓ more below, End "
+
+
+class PaintedSheet(SheetView):
+    """Selected rows are known by entry and row, whatever is above them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("c,ctrl+c", "copy", "Copy", show=False)]
+
+    class LinkClicked(Message, namespace="chat_log"):
+        """A link was clicked; it may lead anywhere, and is as the model wrote it."""
+
+        def __init__(self, url: str) -> None:
+            super().__init__()
+            self.url = url
+
+    class EntryChosen(Message, namespace="chat_log"):
+        """An entry was chosen, by its heading or Enter; one that folds has done so."""
+
+        def __init__(self, entry: LogEntry) -> None:
+            super().__init__()
+            self.entry = entry
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002  Textual's names
+        super().__init__(id=id, classes=classes)
+        self.auto_links = False
+        self._marked: LogEntry | None = None
+        self._pressed: Offset | None = None
+
+    def on_mount(self) -> None:
+        """Take other colours with another theme."""
+        cast("Any", self).app.theme_changed_signal.subscribe(self, self._take_theme)
+
+    def _take_theme(self, _theme: object) -> None:
+        self._sheet.repaint()
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Return a line of the screen."""
+        width = self.size.width
+        sheet, line = self._sheet, y + self.scroll_offset.y
+        if line >= sheet.height or not sheet.cols:
+            return Strip.blank(width, self.rich_style)
+        index = sheet.at(line)
+        strip = self._line(index, line - sheet.tops[index], width)
+        if self.has_unseen and y == self.size.height - 1 and width > 2 * len(MORE_BELOW):
+            look = self.get_component_rich_style("chat-log--more")
+            more = Strip([Segment(MORE_BELOW, look)], len(MORE_BELOW))
+            strip = Strip.join([strip.crop(0, width - len(MORE_BELOW)), more])
+        return strip
+
+    def _line(self, index: int, number: int, width: int) -> Strip:
+        entry = self._sheet.entries[index]
+        rows = self._sheet.rows(entry)
+        if number >= len(rows):
+            return Strip.blank(width, self.rich_style)
+        row = rows[number]
+        y = row_y(index, number)
+        selection = self.text_selection
+        span = None if selection is None else selection.get_span(y)
+        marked = entry is self._marked and number == self._sheet.gap(entry) and self.has_focus
+        if span is None and not marked:
+            if row.shown is None or row.shown.cell_length != width:
+                row.shown = self._extended(row.strip, y, width)
+            return row.shown
+        strip = row.strip
+        if marked:
+            reverse = RichStyle(reverse=True)
+            strip = Strip.join([_over(strip.crop(0, GUTTER), reverse), strip.crop(GUTTER)])
+        if span is not None:
+            strip = self._selected(strip, *span)
+        return self._extended(strip, y, width)
+
+    def _extended(self, strip: Strip, y: int, width: int) -> Strip:
+        if strip.cell_length > width:
+            strip = strip.crop(0, width)
+        return strip.extend_cell_length(width, self.rich_style).apply_offsets(0, y)
+
+    def _selected(self, strip: Strip, start: int, end: int) -> Strip:
+        text = strip.text
+        left = cell_len(text[:start])
+        right = strip.cell_length if end < 0 else cell_len(text[:end])
+        if left >= right:
+            return strip
+        look = self.screen.get_component_rich_style("screen--selection")
+        return Strip.join([strip.crop(0, left), _over(strip.crop(left, right), look), strip.crop(right)])
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Know where a click began: one that ends elsewhere was a selection."""
+        self._pressed = event.screen_offset
+
+    def on_click(self, event: events.Click) -> None:
+        """Follow a link, choose an entry by its heading, select a word (twice) or an entry (three times)."""
+        event.prevent_default()
+        line = event.y + self.scroll_offset.y
+        if self._pressed != event.screen_offset or not self._sheet.entries or line >= self._sheet.height:
+            return
+        if self.has_unseen and event.y == self._rows_shown - 1 and event.x >= self.size.width - len(MORE_BELOW):
+            self.to_end()
+            return
+        index = self._sheet.at(line)
+        self._clicked(event, self._sheet.entries[index], line - self._sheet.tops[index])
+
+    def _clicked(self, event: events.Click, entry: LogEntry, number: int) -> None:
+        url = event.style.meta.get(LINK)
+        if event.chain == 1 and url is not None:
+            self.post_message(self.LinkClicked(str(url)))
+        elif number == self._sheet.gap(entry) and entry.folds:
+            self.choose(entry)
+        elif event.chain == 1 and number >= self._sheet.gap(entry):
+            self._marked = entry
+            self.refresh()
+            if number == self._sheet.gap(entry):
+                self.post_message(self.EntryChosen(entry))
+        elif event.chain > 1:
+            rows = self._sheet.rows(entry)
+            spans = word_span(entry.index, number, rows, event.x) if event.chain == 2 else entry_span(entry.index, rows)
+            if spans is not None:
+                self.screen.selections = {self: spans}
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected text, without the breaks that wrapping made."""
+        if selection.start is None and selection.end is None:
+            return "\n\n".join(entry.text.rstrip("\n") for entry in self._sheet.entries), "\n"
+        if not self._sheet.entries:
+            return None
+        first = 0 if selection.start is None else row_of(selection.start.y)[0]
+        last = len(self._sheet.entries) - 1 if selection.end is None else row_of(selection.end.y)[0]
+        entries = self._sheet.entries[first : last + 1]
+        return copied(selection, ((entry.index, self._sheet.rows(entry)) for entry in entries)), "\n"
+
+    def toggle(self, entry: LogEntry) -> None:
+        """Fold an entry, or open it; its heading stays where it is, if it is in sight."""
+        if entry.folds and entry.index >= 0:
+            entry.folded = not entry.folded
+            self._remade(entry)
+
+    def choose(self, entry: LogEntry) -> None:
+        """Mark an entry, and fold or open it if it can be."""
+        self._marked = entry
+        self.toggle(entry)
+        self.refresh()
+        self.post_message(self.EntryChosen(entry))
+
+    def selection_updated(self, selection: Selection | None) -> None:  # noqa: ARG002  as Textual calls it
+        """Paint it."""
+        self.refresh()
+
+    def action_copy(self) -> None:
+        """Copy what is selected."""
+        text = self.screen.get_selected_text()
+        if text:
+            cast("Any", self).app.copy_to_clipboard(text)
+
+
+def _over(strip: Strip, look: RichStyle) -> Strip:
+    """A strip with a look on top of its own."""
+    return Strip([Segment(text, style + look if style else look) for text, style, _ in strip], strip.cell_length)

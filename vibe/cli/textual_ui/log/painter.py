@@ -1,0 +1,161 @@
+"""Painter: the rows of an entry, by its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from textual.content import Content
+from textual.widget import Widget
+
+from vibe.cli.textual_ui.log.answer_rows import AnswerRows
+from vibe.cli.textual_ui.log.blocks import LogBlock, styled
+from vibe.cli.textual_ui.log.clean import clean_line, middle_cut
+from vibe.cli.textual_ui.log.diff_blocks import diff_blocks
+from vibe.cli.textual_ui.log.markdown_blocks import MarkdownBlocks
+from vibe.cli.textual_ui.log.rows import GUTTER, Row, lay_out
+
+if TYPE_CHECKING:
+    from vibe.cli.textual_ui.log.entry import LogEntry
+
+USER: Final = "chat-log--user"
+MOST_LINES: Final = 200
+"""Of what a tool printed; those between the first and the last ones show by a key."""
+ALL_LINES: Final = 4000
+"""Even then."""
+_LIVE: Final = 3
+"""Lines that show of a folded call that runs."""
+
+_CALLS: Final = {
+    "writing": ("…", "$text-muted"),
+    "queued": ("…", "$text-muted"),
+    "running": ("▶", "$text-accent"),
+    "ok": ("✓", "$text-success"),
+    "error": ("✗", "$text-error"),
+    "denied": ("⊘", "$text-warning"),
+    "cancelled": ("⊘", "$text-muted"),
+}
+_NOTES: Final = {"warning": ("!", "$text-warning"), "error": ("✗", "$text-error")}
+_AFTER: Final = {"queued": " waits", "error": " failed", "denied": " denied", "cancelled": " cancelled"}
+
+
+class Painter:
+    """Makes rows for a widget, whose look it takes; of answers that stream it keeps what is finished."""
+
+    def __init__(self, widget: Widget) -> None:
+        self._markdown = MarkdownBlocks()
+        self._widget = widget
+        self._answers: dict[LogEntry, AnswerRows] = {}
+        self._kinds: dict[str, Callable[[LogEntry], Iterator[LogBlock]]] = {
+            "user": _told,
+            "call": _call,
+            "reasoning": _reasoning,
+            "note": _note,
+            "shell": _shell,
+        }
+
+    def rows(self, entry: LogEntry, cols: int) -> list[Row]:
+        """All rows of an entry at that width."""
+        kind = self._kinds.get(entry.kind)
+        return self._answer(entry, cols) if kind is None else lay_out(self._widget, kind(entry), cols)
+
+    def warm(self) -> None:
+        """Load what Markdown and code need."""
+        self._markdown.warm()
+
+    def forget(self, entry: LogEntry | None = None) -> None:
+        """Keep nothing of an entry, or of any."""
+        if entry is None:
+            self._answers.clear()
+        else:
+            self._answers.pop(entry, None)
+
+    def _answer(self, entry: LogEntry, cols: int) -> list[Row]:
+        answer = self._answers.get(entry)
+        if answer is None or answer.cols != cols - GUTTER or answer.epoch != entry.epoch:
+
+            def laid_out(blocks: Iterable[LogBlock]) -> list[Row]:
+                return lay_out(self._widget, blocks, cols)
+
+            answer = AnswerRows(self._markdown, laid_out, cols - GUTTER, entry.epoch)
+        if entry.is_open:
+            self._answers[entry] = answer
+            return answer.streamed(entry.text)
+        self._answers.pop(entry, None)
+        rows = answer.finished(entry.text)
+        if entry.status == "interrupted":
+            rows += lay_out(self._widget, [LogBlock(styled("(interrupted)", "$text-warning"))], cols)
+        return rows
+
+
+def _told(entry: LogEntry) -> Iterator[LogBlock]:
+    yield LogBlock(Content(entry.text.rstrip("\n")), look=USER, mark=styled(">", "bold $text-primary"), flush=True)
+    if entry.images:
+        images = "1 image" if entry.images == 1 else f"{entry.images} images"
+        yield LogBlock(styled(f"[{images}]", "$text-muted"), look=USER, flush=True)
+
+
+def _note(entry: LogEntry) -> Iterator[LogBlock]:
+    sign, style = _NOTES.get(entry.status, ("·", "$text-muted"))
+    yield LogBlock(styled(entry.text.rstrip("\n"), style), mark=styled(sign, style))
+
+
+def _reasoning(entry: LogEntry) -> Iterator[LogBlock]:
+    title = clean_line(entry.title) or ("Thinks" if entry.is_open else "Thought")
+    yield _heading(Content.styled(title, "italic $text-muted"), styled("*", "$text-muted"), entry)
+    if not entry.folded:
+        yield LogBlock(styled(entry.text.rstrip("\n"), "italic $text-muted"))
+
+
+def _call(entry: LogEntry) -> Iterator[LogBlock]:
+    sign, style = _CALLS.get(entry.status, ("·", "$text-muted"))
+    title = styled(clean_line(entry.title) or "call", "bold") + styled(_AFTER.get(entry.status, ""), style)
+    if entry.images:
+        title += styled(f" [images: {entry.images}]", "$text-muted")
+    yield _heading(title, styled(sign, style), entry)
+    if entry.folded:
+        if entry.status == "running":
+            yield from _lines(entry.text.rstrip("\n").rsplit("\n", _LIVE)[-_LIVE:])
+        return
+    if entry.diff:
+        yield from diff_blocks(entry.diff)
+    if entry.text.strip() and (not entry.diff or entry.status != "ok"):
+        head, hidden, tail = middle_cut(_text_lines(entry), ALL_LINES if entry.whole else MOST_LINES)
+        yield from _lines(head)
+        if hidden:
+            yield LogBlock(styled(_hidden(hidden, entry), "italic $text-muted"))
+            yield from _lines(tail)
+
+
+def _shell(entry: LogEntry) -> Iterator[LogBlock]:
+    from rich.text import Text  # noqa: PLC0415  only for what a person runs
+
+    mark = styled("!", "$text-muted")
+    if entry.title:
+        yield LogBlock(styled(clean_line(entry.title), "bold"), mark=mark)
+    head, hidden, tail = middle_cut(_text_lines(entry), ALL_LINES if entry.whole else MOST_LINES)
+    for lines in (head, tail):
+        if lines:
+            coloured = Content.from_rich_text(Text.from_ansi("\n".join(lines)))
+            yield LogBlock(coloured)
+        if hidden and lines is head:
+            yield LogBlock(styled(_hidden(hidden, entry), "italic $text-muted"))
+
+
+def _heading(title: Content, mark: Content, entry: LogEntry) -> LogBlock:
+    has_more = entry.text.strip() or entry.diff
+    sign = ("▸ " if entry.folded else "▾ ") if has_more else ""
+    return LogBlock(styled(sign, "$text-muted") + title, mark=mark)
+
+
+def _lines(lines: list[str]) -> Iterator[LogBlock]:
+    if any(lines):
+        yield LogBlock(styled("\n".join(lines), "$text-muted"), "│ ", "│ ")
+
+
+def _text_lines(entry: LogEntry) -> list[str]:
+    return entry.text.rstrip("\n").split("\n")
+
+
+def _hidden(count: int, entry: LogEntry) -> str:
+    return f"… {count} more lines" + ("" if entry.whole else ", m shows them")

@@ -1,0 +1,84 @@
+"""Row: a line of the screen, made of a block at a width, that knows how it follows the one before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from rich.segment import Segment
+from textual.content import Content
+from textual.strip import Strip
+from textual.style import Style
+from textual.visual import Visual
+from textual.widget import Widget
+
+from vibe.cli.textual_ui.log.blocks import LogBlock
+
+GUTTER: Final = 2
+"""Columns before every text, for a mark; they are not copied."""
+MUTED: Final = "chat-log--muted"
+"""The look of what stands before the text."""
+
+
+class Row:
+    """``glue`` is the text that a wrap took out between the row before and this one; None: a new line begins.
+
+    ``shown`` is the strip in full width, once it was painted.
+    """
+
+    __slots__ = ("glue", "shown", "strip")
+
+    def __init__(self, strip: Strip, glue: str | None = None) -> None:
+        self.strip = strip
+        self.glue = glue
+        self.shown: Strip | None = None
+
+    @property
+    def text(self) -> str:
+        """Its characters, with the gutter."""
+        return self.strip.text
+
+
+def lay_out(widget: Widget, blocks: Iterable[LogBlock], cols: int) -> list[Row]:
+    """The rows of blocks at a width."""
+    rows: list[Row] = []
+    plain = widget.visual_style
+    for block in blocks:
+        style = widget.get_visual_style(block.look) if block.look else plain
+        width = max(1, cols - GUTTER - len(block.first))
+        gutter = style if block.flush else plain
+        first = _before(widget, block.mark, block.first, gutter)
+        rest = first if block.rest == block.first and block.mark is None else _before(widget, None, block.rest, gutter)
+        end = (0, -1)
+        for number, strip in enumerate(_strips(widget, block.content, width, style)):
+            column, line = _offset(strip)
+            glue = " " * max(0, column - end[0]) if column and line == end[1] else None
+            end = (column + len(strip.text), line)
+            filled = strip.adjust_cell_length(width, style.rich_style) if block.look else strip
+            rows.append(Row(Strip.join([rest if number else first, filled]), glue))
+    return rows
+
+
+def _strips(widget: Widget, content: Content, width: int, style: Style) -> list[Strip]:
+    strips = Visual.to_strips(widget, content, width, None, style, apply_selection=False) if content.plain else []
+    return strips or [Strip([], 0)]
+
+
+def _before(widget: Widget, mark: Content | None, text: str, style: Style) -> Strip:
+    """The gutter with its mark, and the text behind it."""
+    if mark is None:
+        gutter = Strip.blank(GUTTER, style.rich_style)
+    else:
+        gutter = _strips(widget, mark.pad_right(GUTTER - mark.cell_length), GUTTER, style)[0]
+    if not text:
+        return gutter
+    muted = (style + widget.get_visual_style(MUTED, partial=True)).rich_style
+    return Strip.join([gutter, Strip([Segment(text, muted)], len(text))])
+
+
+def _offset(strip: Strip) -> tuple[int, int]:
+    """The place of a strip's first character in its text: column and line."""
+    for segment in strip:
+        if segment.style is not None and "offset" in segment.style.meta:
+            return segment.style.meta["offset"]
+    return 0, -1

@@ -1,0 +1,192 @@
+"""Ticker: the line at the bottom of the screen that says how it stands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rich.cells import cell_len
+from textual.content import Content
+from textual.widget import Widget
+
+from vibe.app.view.agent_view import AgentView
+from vibe.app.view.plan_view import PlanView
+from vibe.app.view.transcript import Key
+from vibe.app.view.view import View
+from vibe.cli.render.event_text import one_line
+from vibe.cli.render.plan_words import SPINNER, cut, short, totals_line
+from vibe.cli.textual_ui.overview.refresher import Refresher
+
+SECONDS_PER_FRAME = 0.125
+SECONDS_PER_TICK = 1.0
+NARROW = 110
+"""Columns of the screen below which this line is all of the overview."""
+LEAST_DOING = 20
+SPARED_FIRST = ("thinking", "approvals", "tokens", "agent", "cost")
+"""Parts that go, one after the other, where the line is too short for all."""
+GAP = "   "
+
+
+class Ticker(Widget):
+    """One line: the plan while one runs, else agent and model, context and cost; what is done now; who waits for you.
+
+    ``agent_id`` is the agent of the chat (blank: the view's own choice), ``overview_key`` what a person presses to see
+    more (blank: nothing is said of it). It redraws by itself only while something goes on.
+    """
+
+    DEFAULT_CSS = """
+    Ticker {
+        height: 1;
+        background: $panel;
+        color: $foreground;
+    }
+    """
+
+    def __init__(self, *, overview_key: str = "ctrl+t", clock: Callable[[], float] = time.time) -> None:
+        super().__init__()
+        self.agent_id = ""
+        self.overview_key = overview_key
+        self._clock = clock
+        self._view = View()
+        self._refresher = Refresher(self, self._draw)
+
+    @property
+    def keeps_time(self) -> bool:
+        """It redraws by itself."""
+        return self._refresher.beats
+
+    def present(self, view: View, changed: frozenset[Key] = frozenset()) -> None:  # noqa: ARG002  as every presenter
+        """Show how a view stands, now or at most a tenth of a second later."""
+        self._view = view
+        self._refresher.wish()
+
+    def on_mount(self) -> None:
+        """Show what was presented before."""
+        self._draw()
+
+    def render(self) -> Content:
+        """The line."""
+        return ticker_line(self._view, self._agent(), self._clock(), self.size.width, self._key())
+
+    def _draw(self) -> None:
+        self._refresher.beat(self._pace())
+        self.refresh()
+
+    def _pace(self) -> float:
+        agent = self._agent()
+        if not is_live(self._view.plan) and not is_busy(agent):
+            return 0.0
+        return SECONDS_PER_TICK if self._view.requests else SECONDS_PER_FRAME
+
+    def _agent(self) -> AgentView | None:
+        view = self._view
+        return view.agents.get(self.agent_id) or view.main
+
+    def _key(self) -> str:
+        return self.overview_key if self.screen.size.width < NARROW else ""
+
+
+def is_live(plan: PlanView | None) -> bool:
+    """Return True if a run works on the plan."""
+    return plan is not None and plan.started_at is not None and plan.ended_at is None
+
+
+def is_busy(agent: AgentView | None) -> bool:
+    """Return True if an agent works on a prompt, or something runs for it."""
+    return agent is not None and (agent.prompt is not None or bool(agent.open_calls) or agent.writing is not None)
+
+
+def ticker_line(view: View, agent: AgentView | None, now: float, width: int, key: str = "") -> Content:
+    """The line for a view at ``now`` (unix seconds), at most ``width`` cells wide."""
+    ends = [_waiting(view), (f"{key} overview", "$foreground-muted") if key else ("", "")]
+    ends = [(text, style) for text, style in ends if text]
+    taken = sum(cell_len(text) + len(GAP) for text, _ in ends) + 1
+    doing, style = _doing(view, agent, now)
+    room = max(0, width - taken)
+    kept = min(cell_len(doing), LEAST_DOING) + len(GAP) if doing else 0
+    facts = _facts(view, agent, now, (max(0, room - kept), room))
+    said = sum(cell_len(text) for text, _ in facts)
+    parts = [(" ", ""), *facts]
+    if doing and room - said > len(GAP) + 1:
+        parts += [(GAP, ""), (cut(doing, room - said - len(GAP)), style)]
+    left = sum(cell_len(text) for text, _ in parts)
+    parts.append((" " * max(0, width - left - taken + 1), ""))
+    for end in ends:
+        parts += [(GAP, ""), end]
+    return Content.assemble(*parts)[:width]
+
+
+def _facts(view: View, agent: AgentView | None, now: float, rooms: tuple[int, int]) -> list[tuple[str, str]]:
+    """The parts of what stands first: in so many cells as there should be, else in as many as there are."""
+    room, most = rooms
+    plan = view.plan
+    if plan is not None and plan.total and _is_newest(plan, agent):
+        return [(cut(totals_line(plan, now, room), most), "bold")]
+    said = _about(view, agent)
+    for spare in SPARED_FIRST:
+        if sum(cell_len(text) + 3 for text, _ in said.values()) - 3 <= room:
+            break
+        said.pop(spare, None)
+    parts: list[tuple[str, str]] = []
+    for text, style in said.values():
+        parts += [(" · ", "$foreground-muted"), (text, style)] if parts else [(text, style)]
+    whole = sum(cell_len(text) for text, _ in parts)
+    return parts if whole <= most else [(cut("".join(text for text, _ in parts), most), "")]
+
+
+def _is_newest(plan: PlanView, agent: AgentView | None) -> bool:
+    """Return True if a plan runs, or nothing was said since it ended."""
+    if plan.started_at is None:
+        return False
+    newest = None if agent is None else next(reversed(agent.entries.values()), None)
+    return plan.ended_at is None or newest is None or newest.ts <= plan.ended_at
+
+
+def _about(view: View, agent: AgentView | None) -> dict[str, tuple[str, str]]:
+    """The parts of a line on a conversation, by name: text and style."""
+    if agent is None:
+        return {}
+    said = {
+        name: (one_line(text, 40), style)
+        for name, text, style in (
+            ("agent", agent.profile, "bold"),
+            ("model", agent.model, ""),
+            ("thinking", agent.thinking, "$foreground-muted"),
+            ("approvals", agent.approvals, "$foreground-muted"),
+        )
+        if text
+    }
+    if agent.context_tokens and agent.context_limit:
+        share = agent.context_tokens / agent.context_limit
+        said["context"] = (f"{share:.0%} context", pressure(share))
+    if view.spent.calls:
+        said["tokens"] = (f"{short(view.spent.tokens)} tok", "")
+        if view.spent.cost_usd is not None:
+            said["cost"] = (f"${view.spent.cost_usd:.2f}", "")
+    return said
+
+
+def pressure(share: float) -> str:
+    """The style for a share of something that must not run out."""
+    return "$text-error" if share >= 0.9 else "$text-warning" if share >= 0.7 else ""
+
+
+def _doing(view: View, agent: AgentView | None, now: float) -> tuple[str, str]:
+    plan = view.plan
+    said = ""
+    if agent is not None and agent.plan_id is None and is_busy(agent):
+        said = agent.doing()
+    if not said and plan is not None and is_live(plan):
+        step = next(reversed(plan.running.values()), None)
+        said = "" if step is None else f"{step.id}: {step.doing()}"
+    if not said:
+        return "", ""
+    spinner = "" if view.requests else SPINNER[int(now / SECONDS_PER_FRAME) % len(SPINNER)] + " "
+    return spinner + one_line(said, 400), "$text-accent"
+
+
+def _waiting(view: View) -> tuple[str, str]:
+    count = len(view.requests)
+    if not count:
+        return "", ""
+    return ("? 1 waits for you" if count == 1 else f"? {count} wait for you"), "bold $text-warning"

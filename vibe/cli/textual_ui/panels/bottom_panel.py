@@ -1,0 +1,259 @@
+"""BottomPanel: the bottom of the screen, which belongs to the prompt, a request to the person or a proposed plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.timer import Timer
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from ipc.events import ApprovalRequestEvent, PlanProposedEvent, QuestionEvent
+from vibe.cli.textual_ui.panels.approval_panel import ApprovalPanel
+from vibe.cli.textual_ui.panels.decision_panel import DecisionPanel
+from vibe.cli.textual_ui.panels.panel_frame import PanelFrame, TypingGuard
+from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
+from vibe.cli.textual_ui.panels.question_panel import QuestionPanel
+from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestQueue, RequestReply
+
+if TYPE_CHECKING:  # it loads tree-sitter
+    from textual.widgets import TextArea
+
+WAKE_SECONDS: Final = 0.1
+"""Between two looks at whether the person still types."""
+
+
+class BottomPanel(Vertical):
+    """Shows the prompt, or the panel of the request that is looked at, or a proposed plan; a request comes first.
+
+    ``prompt`` is hidden meanwhile, with what is written in it; the focus goes back to where it was. Who types when a
+    panel appears goes on typing: it takes keys once they pause. ``clock`` tells monotonic, ``now`` unix seconds.
+    """
+
+    DEFAULT_CSS = """
+    BottomPanel { height: auto; }
+    BottomPanel > .bottom--waiting { height: auto; padding: 0 1; color: $text-warning; display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+n", "look(1)", "next request", show=False),
+        Binding("ctrl+b", "look(-1)", "request before", show=False),
+    ]
+
+    def __init__(
+        self,
+        prompt: Widget,
+        queue: RequestQueue,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+        id: str | None = None,  # noqa: A002  Textual's name
+    ) -> None:
+        super().__init__(id=id)
+        self._prompt = prompt
+        self._queue = queue
+        self._now = now
+        self.guard = TypingGuard(clock)
+        self._waiting = Static(classes="bottom--waiting")
+        self._panels: dict[PendingRequest, PanelFrame] = {}
+        self._proposal: ProposalPanel | None = None
+        self._shown: Widget = prompt
+        self._leaving: Widget | None = None
+        self._focus_before: Widget | None = None
+        self._is_put_off = False
+        self._known = 0
+        self._waking: Timer | None = None
+
+    @property
+    def shown(self) -> Widget:
+        """The prompt, or the panel in its place."""
+        return self._shown
+
+    # --- what is shown
+
+    @property
+    def proposal(self) -> ProposalPanel | None:
+        """The panel of the proposed plan, in sight or not; None: no plan is proposed."""
+        return self._proposal
+
+    def show_request(self) -> None:
+        """Show the request that is looked at, if one waits; else the proposal, if there is one."""
+        self._is_put_off = False
+        self._settle()
+
+    def show_proposal(self, event: PlanProposedEvent, before: PlanProposedEvent | None = None) -> None:
+        """Show a proposed plan in place of the one before, once no request waits.
+
+        It tells what is different from ``before``, or from the version that was shown, if it is a later one.
+        """
+        old = self._proposal
+        if before is None and old is not None and old.event.draft < event.draft:
+            before = old.event
+        self._proposal = ProposalPanel(event, self.guard, before)
+        self._proposal.display = False
+        self.mount(self._proposal)
+        self._is_put_off = False
+        self._settle()
+        if old is not None:
+            old.remove()
+
+    def end_proposal(self) -> None:
+        """Take the proposal away; accepting or dropping it does so."""
+        if self._proposal is not None:
+            old, self._proposal = self._proposal, None
+            self._settle()
+            old.remove()
+
+    def show_input(self) -> None:
+        """Show the prompt; what waits does so until more comes, or the person asks for it."""
+        self._is_put_off = True
+        self._settle()
+
+    def action_look(self, step: int) -> None:
+        """Look at the next request, or the one before."""
+        self.guard.finished()  # who asks for a panel means the keys for it
+        if self._is_put_off:
+            self.show_request()
+        else:
+            self._queue.look(step)
+
+    # --- the widget
+
+    def compose(self) -> ComposeResult:
+        """Only the prompt at first."""
+        yield self._waiting
+        yield self._prompt
+
+    def on_mount(self) -> None:
+        """Follow the queue."""
+        self._known = len(self._queue.pending)
+        self._queue.listen(self._changed)
+        self._settle()
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        """Take note that the person types."""
+        self._note_typing(event.text_area.text)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Take note that the person types."""
+        self._note_typing(event.value)
+
+    def _note_typing(self, text: str) -> None:
+        if text:
+            self.guard.typed()
+        else:  # sent, or given up
+            self.guard.finished()
+
+    @on(PanelFrame.Replied)
+    def _replied(self, event: PanelFrame.Replied) -> None:
+        event.stop()
+        self.run_worker(self._answer(event.pending, event.reply), group="answers")
+
+    @on(ProposalPanel.Accepted)
+    @on(ProposalPanel.Dropped)
+    def _proposal_ended(self) -> None:
+        self.end_proposal()
+
+    async def _answer(self, pending: PendingRequest, reply: RequestReply) -> None:
+        problem = await self._queue.answer(pending, reply)
+        panel = self._panels.get(pending)
+        if problem and panel is not None:
+            panel.tell(problem)
+
+    def _changed(self) -> None:
+        count = len(self._queue.pending)
+        if count > self._known:
+            self._is_put_off = False
+        self._known = count
+        if self.is_attached:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Show what is to be shown now."""
+        pending, current = self._queue.pending, self._queue.current
+        wanted = self._wanted(current)
+        if wanted is not self._shown:
+            self._change(wanted)
+        for request in [each for each in self._panels if each not in pending]:
+            self._panels.pop(request).remove()
+        for panel in self._panels.values():
+            panel.more = len(pending) - 1
+        what = "1 request waits" if len(pending) == 1 else f"{len(pending)} requests wait"
+        if not pending:
+            what = "a proposed plan waits"
+        self._waiting.display = wanted is self._prompt and (bool(pending) or self._proposal is not None)
+        self._waiting.update(f"{what} for you: Ctrl+N")
+
+    def _wanted(self, current: PendingRequest | None) -> Widget:
+        if self._is_put_off or (current is None and self._proposal is None):
+            return self._prompt
+        if current is None:
+            return self._proposal or self._prompt
+        if current not in self._panels:
+            panel = self._panels[current] = self._panel_for(current)
+            panel.display = False
+            self.mount(panel)
+        return self._panels[current]
+
+    def _panel_for(self, pending: PendingRequest) -> PanelFrame:
+        event = pending.event
+        if isinstance(event, ApprovalRequestEvent):
+            return ApprovalPanel(pending, event, self.guard)
+        if isinstance(event, QuestionEvent):
+            return QuestionPanel(pending, event, self.guard)
+        return DecisionPanel(pending, event, self.guard, self._now)
+
+    def _change(self, wanted: Widget) -> None:
+        before, self._shown = self._shown, wanted
+        focused = self.screen.focused
+        if before is self._prompt or (focused is not None and self not in focused.ancestors_with_self):
+            self._focus_before = focused
+        self._leave()
+        wanted.display = True
+        is_typing = self.guard.is_typing
+        if isinstance(wanted, PanelFrame):
+            wanted.asleep = is_typing
+        if is_typing and wanted is not self._prompt and self._takes_words(focused):
+            self._leaving = before  # keys still go there
+        else:
+            before.display = False
+            self._focus(wanted)
+        if is_typing and self._waking is None:
+            self._waking = self.set_interval(WAKE_SECONDS, self._wake)
+
+    def _takes_words(self, focused: Widget | None) -> bool:
+        return isinstance(focused, Input) or (focused is not None and self._prompt in focused.ancestors_with_self)
+
+    def _leave(self) -> None:
+        if self._leaving is not None:
+            self._leaving.display = self._leaving is self._shown
+            self._leaving = None
+
+    def _wake(self) -> None:
+        if self.guard.is_typing:
+            return
+        if self._waking is not None:
+            self._waking.stop()
+            self._waking = None
+        if isinstance(self._shown, PanelFrame):
+            self._shown.asleep = False
+        if self._leaving is not None:
+            self._leave()
+            self._focus(self._shown)
+
+    def _focus(self, wanted: Widget) -> None:
+        if isinstance(wanted, PanelFrame):
+            wanted.take_focus()
+            return
+        before, self._focus_before = self._focus_before, None
+        if before is not None and before.is_attached and before.focusable:
+            before.focus()
+            return
+        found = next((each for each in (wanted, *wanted.query("*")) if each.focusable), None)
+        if found is not None:
+            found.focus()

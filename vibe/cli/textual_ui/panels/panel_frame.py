@@ -1,0 +1,263 @@
+"""PanelFrame: the frame of every panel at the bottom: a title, lines that scroll, a field for words, and its keys."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widgets import Input, Static
+
+from vibe.cli.textual_ui.panels.line_view import Line, LineView
+from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestReply
+
+GRACE_SECONDS: Final = 0.5
+"""A key that comes so soon after another was not meant for a panel that has just appeared."""
+NARROW: Final = 40
+"""Cells below which keys are told in fewer words."""
+LEFT_ALONE: Final = frozenset({"tab", "shift+tab"})
+"""Keys besides those with Ctrl, Alt and F1 to F12 that a panel leaves to the screen even before it listens."""
+
+
+class TypingGuard:
+    """Knows whether the person is in the middle of typing; ``clock`` tells monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._typed_at: float | None = None
+
+    @property
+    def is_typing(self) -> bool:
+        """A key came a moment ago."""
+        return self._typed_at is not None and self._clock() - self._typed_at < GRACE_SECONDS
+
+    def typed(self) -> None:
+        """Take note of a key."""
+        self._typed_at = self._clock()
+
+    def finished(self) -> None:
+        """Take note that what was typed is sent."""
+        self._typed_at = None
+
+
+class PanelFrame(Vertical):
+    """A panel; its lines scroll, and its last row names the keys that count.
+
+    While it is ``asleep`` it takes no keys: the person was typing when it appeared.
+    """
+
+    TITLE: ClassVar[str] = ""
+    DEFAULT_CSS = """
+    PanelFrame {
+        height: auto;
+        min-height: 4;
+        max-height: 80vh;
+        border-top: solid $accent;
+        border-title-color: $text-accent;
+        border-title-style: bold;
+        background: $surface;
+        color: $foreground;
+    }
+    PanelFrame > LineView { height: auto; max-height: 100%; padding: 0 1; }
+    PanelFrame > .panel--foot { dock: bottom; height: auto; }
+    PanelFrame .panel--keys { height: auto; max-height: 2; padding: 0 1; color: $text-muted; }
+    PanelFrame Input { margin: 0 1; }
+    PanelFrame.-asleep { border-top: solid $panel; }
+    """
+
+    asleep: reactive[bool] = reactive(default=False)
+    more: reactive[int] = reactive(0)
+    """Other requests that wait."""
+
+    class Replied(Message):
+        """The person answered the request."""
+
+        def __init__(self, pending: PendingRequest, reply: RequestReply) -> None:
+            super().__init__()
+            self.pending = pending
+            self.reply = reply
+
+    def __init__(self, guard: TypingGuard, *, id: str | None = None) -> None:  # noqa: A002  Textual's name
+        super().__init__(id=id)
+        self._guard = guard
+        self._view = LineView()
+        self._words = Input(compact=True, select_on_focus=False)
+        self._words.display = False
+        self._keys = Static(classes="panel--keys")
+        self._notice = ""
+        self._used_words: Callable[[str], object] | None = None
+        self._has_replied = False
+        self._is_wanted = False
+
+    # --- for those that are panels
+
+    def lines(self) -> Sequence[Line]:
+        """Return what the panel shows."""
+        raise NotImplementedError
+
+    def keys(self) -> Sequence[tuple[str, str]]:
+        """Return the keys that count now, each with its meaning."""
+        raise NotImplementedError
+
+    def pressed(self, key: str) -> bool:
+        """Do what a key means; False: it means nothing here."""
+        raise NotImplementedError
+
+    def redraw(self, *, reveal: str = "", from_top: bool = False) -> None:
+        """Show the lines and the keys as they are now."""
+        self._view.show([*self._noticed(), *self.lines()], reveal=reveal, from_top=from_top or bool(self._notice))
+        self._draw_keys()
+
+    def tell(self, notice: str) -> None:
+        """Say something above the lines, until the next key."""
+        self._notice, self._has_replied = notice, False
+        self.redraw()
+
+    def reply(self, pending: PendingRequest, reply: RequestReply) -> None:
+        """Give the person's answer; only the first counts, unless it is refused."""
+        if not self._has_replied:
+            self._has_replied = True
+            self.post_message(self.Replied(pending, reply))
+
+    def ask_words(self, placeholder: str, use: Callable[[str], object]) -> None:
+        """Have the person type a line; Esc goes back. ``use`` gets what they typed, blanks around it cut off."""
+        self._used_words = use
+        self._words.placeholder = placeholder
+        self._words.display = True
+        self._words.focus()
+        self._draw_keys()
+
+    def end_words(self) -> None:
+        """Go back from the line to the keys."""
+        self._used_words = None
+        if self._words.has_focus:
+            self._view.focus()
+        self._words.display = False
+        self._words.clear()
+        self._draw_keys()
+
+    @property
+    def is_narrow(self) -> bool:
+        """There is room for short words only."""
+        return self.size.width < NARROW
+
+    # --- for the one that owns the panel
+
+    def take_focus(self) -> None:
+        """Have the keys come here, as soon as there is a panel."""
+        self._is_wanted = True
+        (self._view if self._used_words is None else self._words).focus()
+
+    # --- the widget
+
+    def compose(self) -> ComposeResult:
+        """Lines, the field for words, keys."""
+        yield self._view
+        with Vertical(classes="panel--foot"):
+            yield self._words
+            yield self._keys
+
+    def on_mount(self) -> None:
+        """Show everything."""
+        self._retitle()
+        self.redraw()
+        if self._is_wanted:
+            self.take_focus()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return the rows of all lines and of what stands below them."""
+        inside = max(1, width - 2)
+        parts = [self._view.get_content_height(container, viewport, inside)]
+        parts.append(self._keys.get_content_height(container, viewport, inside))
+        return sum(parts) + (1 if self._words.display else 0)
+
+    def _watch_asleep(self) -> None:
+        self.set_class(self.asleep, "-asleep")
+        self._draw_keys()
+
+    def _watch_more(self) -> None:
+        self._retitle()
+
+    def on_key(self, event: events.Key) -> None:
+        """Do what a key means, once the panel listens."""
+        if self.asleep and not self._guard.is_typing:
+            self.asleep = False
+        elif self.asleep:
+            if not _is_left_alone(event.key):
+                self._guard.typed()
+                event.stop()
+                event.prevent_default()
+            return
+        self._guard.typed()
+        if self._used_words is not None:
+            if event.key == "escape":
+                self.end_words()
+                event.stop()
+        elif self._take(event):
+            event.stop()
+            event.prevent_default()
+
+    def _take(self, event: events.Key) -> bool:
+        if self._notice:
+            self._notice = ""
+            self.redraw()
+        key = event.character.lower() if event.character and event.is_printable else event.key
+        return self.pressed(key) or self._scrolled(key)
+
+    @on(Input.Submitted)
+    def _use_words(self, event: Input.Submitted) -> None:
+        event.stop()
+        if self._used_words is not None:
+            self._used_words(event.value.strip())
+
+    @on(Input.Changed)
+    def _typing(self, event: Input.Changed) -> None:
+        event.stop()
+        self._guard.typed()
+
+    @on(LineView.Scrolled)
+    def _in_sight(self, event: LineView.Scrolled) -> None:
+        event.stop()
+        self._draw_keys()
+
+    def _scrolled(self, key: str) -> bool:
+        view, page = self._view, max(1, self._view.size.height - 1)
+        far = view.rows
+        rows = {"up": -1, "down": 1, "pageup": -page, "pagedown": page, "home": -far, "end": far}.get(key)
+        if rows is None:
+            return False
+        view.turn(rows)
+        return True
+
+    def _retitle(self) -> None:
+        self.border_title = self.TITLE + (f" · {self.more} more wait (Ctrl+N)" if self.more else "")
+
+    def _noticed(self) -> list[Line]:
+        return [Line(text=self._notice, style="bold $text-error")] if self._notice else []
+
+    def _draw_keys(self) -> None:
+        if self.asleep:
+            text = Content("you were typing: keys count once you pause")
+        else:
+            keys = [("Enter", "send"), ("Esc", "back")] if self._used_words is not None else list(self.keys())
+            below = self._view.rows_below
+            if below:
+                keys.append(("PgDn", f"{below} more line{'s' if below != 1 else ''}"))
+            elif self._view.scroll_offset.y:
+                keys.append(("PgUp", "above"))
+            text = Content(" " if self.is_narrow else "  ").join(
+                Content.assemble((key, "bold $text-accent"), " ", meaning) for key, meaning in keys
+            )
+        self._keys.update(text)
+
+
+def _is_left_alone(key: str) -> bool:
+    modified = key.startswith(("ctrl+", "alt+")) and key not in {"ctrl+j", "ctrl+m"}
+    return modified or key in LEFT_ALONE or (key.startswith("f") and key[1:].isdecimal())

@@ -1,0 +1,204 @@
+"""RequestQueue: all that a person is asked, by the chat's agent, its subagents and plans; one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from uuid import uuid4
+
+from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
+
+if TYPE_CHECKING:
+    from vibe.app.view.agent_view import RequestView
+    from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
+    from vibe.core.tools.questions import Answer, Question
+
+APPROVAL = "approval"
+QUESTION = "question"
+DECISION = "decision"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalReply:
+    """Yes or no to a call. ``scope``: ``once``, ``session``, ``edits`` or ``always``; ``reason`` is for the model."""
+
+    allow: bool
+    scope: str = "once"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionReply:
+    """For each question the labels picked, or one text of the person's own; none at all: they would rather not."""
+
+    answers: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionsReply:
+    """The ids of the options picked; none: not now."""
+
+    selections: tuple[str, ...] = ()
+
+
+RequestPayload: TypeAlias = ApprovalRequestEvent | QuestionEvent | PlanDecisionEvent
+RequestReply: TypeAlias = ApprovalReply | QuestionReply | OptionsReply
+RemoteAnswer: TypeAlias = Callable[[RequestReply], Awaitable[str]]
+"""Sends a reply to another process; returns why it was refused, or nothing."""
+R = TypeVar("R", ApprovalReply, QuestionReply, OptionsReply)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PendingRequest:
+    """Something that waits for the person; ``id`` is that of the view's request, ``event`` what opened it."""
+
+    id: str
+    kind: str
+    event: RequestPayload
+    step_of: Callable[[str], str] = field(repr=False)
+    give: RemoteAnswer = field(repr=False)
+
+    @property
+    def step_title(self) -> str:
+        """The title of the step that asks; empty: none does, or it is not known yet."""
+        return self.step_of(self.id)
+
+
+class RequestQueue:
+    """Approver, user input and decider of everything in this process, and the place where other processes' ask.
+
+    One event loop. A call waits for the person, and is withdrawn when it is cancelled. ``step_of`` tells the title of
+    the step that asks, by the request's id; ``changed`` is called when a request came, left or is looked at.
+    """
+
+    def __init__(
+        self, step_of: Callable[[str], str] = lambda _: "", changed: Callable[[], object] | None = None
+    ) -> None:
+        self._step_of = step_of
+        self._listeners = [] if changed is None else [changed]
+        self._pending: dict[str, PendingRequest] = {}
+        self._looked_at = ""
+
+    def listen(self, changed: Callable[[], object]) -> None:
+        """Call this, too, when a request came, left or is looked at."""
+        self._listeners.append(changed)
+
+    # --- what waits
+
+    @property
+    def pending(self) -> Sequence[PendingRequest]:
+        """Everything that waits for the person, the oldest first."""
+        return tuple(self._pending.values())
+
+    @property
+    def current(self) -> PendingRequest | None:
+        """The request to look at: the oldest, or another that the person went on to."""
+        return self._pending.get(self._looked_at) or next(iter(self._pending.values()), None)
+
+    def look(self, step: int) -> None:
+        """Go on to the next request, or back to the one before (-1)."""
+        ids = list(self._pending)
+        current = self.current
+        if current is not None and len(ids) > 1:
+            self._looked_at = ids[(ids.index(current.id) + step) % len(ids)]
+            self._tell()
+
+    async def answer(self, pending: PendingRequest, reply: RequestReply) -> str:
+        """Give the person's reply; returns why it was not taken, or nothing. A second reply changes nothing."""
+        if self._pending.get(pending.id) is not pending:
+            return "it is answered already, or nobody waits for it any more"
+        problem = await pending.give(reply)
+        if not problem:
+            self._remove(pending)
+        return problem
+
+    # --- this process
+
+    @property
+    def approver(self) -> RequestQueue:
+        """The one to ask for approvals."""
+        return self
+
+    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Return the person's answer; see ``vibe.core.tools.ports.Approver``."""
+        from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope  # noqa: PLC0415  after the first frame
+
+        reply = await self._ask(ApprovalReply, request.request_id, APPROVAL, request.as_event())
+        return ApprovalAnswer(allow=reply.allow, scope=ApprovalScope(reply.scope), reason=reply.reason)
+
+    async def user_input(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+        """Return the person's answers; see ``vibe.core.tools.questions.UserInput``."""
+        from vibe.core.tools.questions import Answer  # noqa: PLC0415  pydantic: after the first frame
+
+        request_id = request_id or uuid4().hex
+        asked = tuple(question.model_dump(mode="json") for question in questions)
+        event = QuestionEvent(request_id=request_id, questions=asked)
+        reply = await self._ask(QuestionReply, request_id, QUESTION, event)
+        if not reply.answers:
+            return None
+        return [
+            Answer(
+                question=question.question,
+                answer=", ".join(given),
+                is_other=not {*given} <= {option.label for option in question.options},
+            )
+            for question, given in zip(questions, reply.answers, strict=True)
+        ]
+
+    async def decider(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
+        """Return the ids of the options picked; see ``vibe.app.plan.decision_prompter.DecisionAsker``."""
+        request_id = f"{decision.plan_id}:{decision.decision_id}"
+        reply = await self._ask(OptionsReply, request_id, DECISION, decision)
+        return reply.selections or None
+
+    async def _ask(self, kind_of_reply: type[R], request_id: str, kind: str, event: RequestPayload) -> R:
+        import anyio  # noqa: PLC0415  after the first frame
+
+        answered = anyio.Event()
+        replies: list[R] = []
+
+        async def give(reply: RequestReply) -> str:
+            if not isinstance(reply, kind_of_reply):
+                raise TypeError(f"{reply!r} is no answer to a request for {kind}")
+            replies.append(reply)
+            answered.set()
+            return ""
+
+        pending = PendingRequest(id=request_id, kind=kind, event=event, step_of=self._step_of, give=give)
+        self._add(pending)
+        try:
+            await answered.wait()
+        finally:
+            self._remove(pending)
+        return replies[0]
+
+    # --- other processes
+
+    def add_remote(self, request: RequestView, answer: RemoteAnswer) -> None:
+        """Have the person answer a request of another process; ``answer`` sends what they say. One known is no news."""
+        if request.id not in self._pending:
+            self._add(
+                PendingRequest(
+                    id=request.id, kind=request.kind, event=request.event, step_of=self._step_of, give=answer
+                )
+            )
+
+    def withdraw(self, request_id: str) -> None:
+        """Take a request away that another answered, or that nobody waits for any more; one unknown is none."""
+        found = self._pending.get(request_id)
+        if found is not None:
+            self._remove(found)
+
+    def _add(self, pending: PendingRequest) -> None:
+        self._pending[pending.id] = pending
+        self._tell()
+
+    def _remove(self, pending: PendingRequest) -> None:
+        if self._pending.get(pending.id) is pending:
+            del self._pending[pending.id]
+            self._tell()
+
+    def _tell(self) -> None:
+        for changed in self._listeners:
+            changed()

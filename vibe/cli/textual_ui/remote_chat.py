@@ -1,0 +1,244 @@
+"""RemoteChat: a run of another process on this screen: its events are shown, and what the person says is sent to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, cast
+
+from anyio import Event, create_task_group, fail_after, to_thread
+from anyio.abc import TaskGroup
+
+from ipc.commands import (
+    Act,
+    AnswerQuestion,
+    Approve,
+    Cancel,
+    Decide,
+    GivePrompt,
+    Interrupt,
+    Pause,
+    Reply,
+    Steer,
+    StepAction,
+    Wish,
+)
+from ipc.control import send_command
+from ipc.errors import IpcError
+from ipc.events import Event as BusEvent
+from ipc.registry import Entry, Registry
+from ipc.subscriber import Subscription, subscribe
+from vibe.app.engine.host import Host
+from vibe.app.view.agent_view import RequestView
+from vibe.app.view.view import lose
+from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
+from vibe.cli.textual_ui.panels.request_queue import ApprovalReply, OptionsReply, RequestReply
+
+REPLY_SECONDS = 15.0
+"""The time that a run has to answer."""
+BY = "attached screen"
+USAGE = MappingProxyType({
+    "pause": "/pause: start nothing more of the plan",
+    "cancel": "/cancel [STEP]: give the plan up, or one of its steps",
+    "retry": "/retry STEP: have a step done again",
+    "skip": "/skip STEP: leave a step out",
+    "steer": "/steer STEP TEXT: tell the agent of a step something",
+    "exit": "/exit: leave; the run goes on",
+    "help": "/help: tell these commands",
+})
+"""The commands to a run elsewhere; the rest belong to the process that holds the conversation."""
+
+
+class RemoteChat:
+    """A run elsewhere, until the person leaves; a ``Chat`` of the screen. ``entry`` says where it listens."""
+
+    def __init__(self, entry: Entry, subscription: Subscription, stage: Stage) -> None:
+        self._entry = entry
+        self._subscription = subscription
+        self._stage = stage
+        self._asked: set[str] = set()
+        self._tasks: TaskGroup
+        self._leaving = Event()
+
+    async def hold(self) -> None:
+        """Show the run until ``leave``; the run goes on. Its end is said, and the screen stays."""
+        async with create_task_group() as self._tasks:
+            self._stage.opened(self, "")
+            self._stage.say(
+                f"run {self._entry.source} of process {self._entry.pid}: /help tells what can be sent to it"
+            )
+            self._tasks.start_soon(self._follow)
+            await self._leaving.wait()
+            self._tasks.cancel_scope.cancel()
+
+    # --- as a chat
+
+    @property
+    def about(self) -> ChatAbout:
+        """The run; all that was said in it comes as events."""
+        commands = [(name, *_split(usage)) for name, usage in USAGE.items()]
+        return ChatAbout(session_id="", folder=Path(self._entry.info.cwd), messages=(), commands=commands)
+
+    async def arguments(self, command: str, text: str) -> Sequence[str]:  # noqa: ARG002  they all take a step
+        """The steps of the run's plan, where a command takes one."""
+        plan = self._stage.store.view.plan
+        return [] if plan is None or "STEP" not in USAGE.get(command, "") else list(plan.steps)
+
+    @property
+    def is_busy(self) -> bool:
+        """Never: a prompt is given at once, and waits there."""
+        return False
+
+    def send(self, prompt: str, images: tuple[Path, ...] = ()) -> None:
+        """Give the run's conversation a prompt; images can't be sent along."""
+        if images:
+            self._stage.give_back(prompt, "images can't be sent to a run of another process: leave them out")
+            return
+        self._wish(GivePrompt(text=prompt, by=BY))
+
+    def steer(self, text: str) -> bool:
+        """Say something to the run's agent at work."""
+        self._wish(Steer(text=text, by=BY))
+        return True
+
+    def interrupt(self) -> bool:
+        """Stop the run's agent, if it has one that a person talks to and that is at work."""
+        main = self._stage.store.view.main
+        if main is None or main.prompt is None:
+            return False
+        self._wish(Interrupt(by=BY))
+        return True
+
+    def shell(self, command: str, *, tell_model: bool) -> None:  # noqa: ARG002  there is no way to run it
+        """Refuse it."""
+        self._stage.give_back(f"!{command}", "a run of another process takes no shell commands: use another terminal")
+
+    def next_agent(self) -> None:
+        """Refuse it."""
+        self._stage.say("the agent of a run elsewhere is changed where it was started")
+
+    def tell_agent(self, agent_id: str, text: str) -> None:
+        """Say something to one of the run's agents at work."""
+        self._wish(Steer(text=text, agent_id=agent_id, by=BY))
+
+    def act_on_step(self, action: str, plan_id: str, step_id: str) -> None:  # noqa: ARG002  a run has one plan
+        """``cancel``, ``skip`` or ``retry`` a step of the run's plan."""
+        self._wish(Act(step_id=step_id, action=StepAction(action), by=BY))
+
+    def command(self, line: str) -> None:
+        """Carry out one of the few commands to a run elsewhere."""
+        name, _, rest = line.removeprefix("/").partition(" ")
+        wish = self._meant(name, rest.strip())
+        if name == "exit":
+            self.leave()
+        elif name == "help":
+            self._stage.say("\n".join(USAGE.values()))
+        elif wish is not None:
+            self._wish(wish)
+        else:
+            known = USAGE.get(name) or f"/{name} is no command to a run elsewhere: /help tells those there are"
+            self._stage.give_back(line, known)
+
+    def leave(self) -> None:
+        """Look on no more."""
+        self._leaving.set()
+
+    # --- what is sent and what comes
+
+    def _meant(self, name: str, rest: str) -> Wish | None:
+        """Return the wish of a command; None: it has none, or lacks something."""
+        step_id, _, text = rest.partition(" ")
+        match name:
+            case "pause":
+                return Pause(by=BY)
+            case "cancel" if not rest:
+                return Cancel(by=BY)
+            case "cancel" | "retry" | "skip" if step_id and not text:
+                return Act(step_id=step_id, action=StepAction(name), by=BY)
+            case "steer" if text.strip():
+                return Steer(text=text.strip(), step_id=step_id, by=BY)
+            case _:
+                return None
+
+    def _wish(self, wish: Wish) -> None:
+        self._tasks.start_soon(self._send, wish)
+
+    async def _send(self, wish: Wish) -> None:
+        reply = await self._answer_to(wish)
+        self._stage.say(reply.message)
+
+    async def _answer_to(self, wish: Wish) -> Reply:
+        try:
+            with fail_after(REPLY_SECONDS):
+                return await send_command(self._entry, wish)
+        except TimeoutError:
+            return Reply(ok=False, message=f"run {self._entry.source} has not answered for {REPLY_SECONDS:g} s")
+        except IpcError as error:
+            return Reply(ok=False, message=str(error))
+
+    async def _follow(self) -> None:
+        store = self._stage.store
+        try:
+            async with self._subscription as records:
+                async for record in records:
+                    self._take(record.event)
+        except IpcError as error:
+            self._stage.say(f"its events can't be followed any more: {error}")
+        if self._subscription.ended == "died":
+            lose(store.view, self._entry.source)
+        self._ask({})
+        self._stage.say(f"run {self._entry.source} has ended ({self._subscription.ended or 'gone'}); /exit leaves")
+
+    def _take(self, event: BusEvent | None) -> None:
+        """Take one event in; None: it is of a later version."""
+        if event is not None:
+            self._stage.store.publish(event)
+            self._ask(self._stage.store.view.requests)
+
+    def _ask(self, requests: Mapping[str, RequestView]) -> None:
+        """Have the person asked what the run asks now, and no longer what it does not."""
+        queue = self._stage.requests
+        for gone in self._asked - requests.keys():
+            queue.withdraw(gone)
+        for new in requests.keys() - self._asked:
+            queue.add_remote(requests[new], partial(self._give, requests[new]))
+        self._asked = set(requests)
+
+    async def _give(self, request: RequestView, reply: RequestReply) -> str:
+        """Send the person's answer, and return why it was not taken; blank: it was."""
+        if isinstance(reply, OptionsReply) and not reply.selections:
+            return ""  # not now: it stays open where it was asked
+        answer = await self._answer_to(_wish_of(request, reply))
+        return "" if answer.ok else answer.message
+
+
+def _split(usage: str) -> tuple[str, str]:
+    """Return the arguments and the purpose in a line of ``USAGE``."""
+    line, _, about = usage.partition(": ")
+    return line.partition(" ")[2], about
+
+
+def _wish_of(request: RequestView, reply: RequestReply) -> Wish:
+    if isinstance(reply, ApprovalReply):
+        scope = cast("Literal['once', 'session', 'edits', 'always']", reply.scope)
+        return Approve(request_id=request.id, allow=reply.allow, scope=scope, reason=reply.reason, by=BY)
+    if isinstance(reply, OptionsReply):
+        _, _, decision_id = request.id.rpartition(":")
+        return Decide(decision_id=decision_id, selections=reply.selections, by=BY)
+    return AnswerQuestion(request_id=request.id, answers=reply.answers, by=BY)
+
+
+async def hold_attached(host: Host, source: str, token: str, stage: Stage) -> None:
+    """Show a run elsewhere until the screen is left; ``source`` is its id, or the beginning of it.
+
+    ``token`` is the run's, where this home does not know it.
+
+    Raises:
+        IpcError: there is no such run.
+    """
+    registry = Registry(host.home, host.runtime_dir)
+    entry = await to_thread.run_sync(registry.running_as, source)
+    subscription = subscribe(entry.source, home=host.home, after=0, runtime_dir=host.runtime_dir, token=token)
+    await RemoteChat(entry, subscription, stage).hold()

@@ -1,0 +1,3 @@
+"""Screens that open over the chat."""
+
+from __future__ import annotations

@@ -1,0 +1,313 @@
+"""SetupScreen: the first use, step by step: provider, key, model, a first answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from anyio import to_thread
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from vibe.core.errors import VibeError
+from vibe.core.plain_text import plain_line, shortened
+
+if TYPE_CHECKING:
+    from vibe.app.first_use.flow import FirstUse, ModelMenu, SetupSelection
+    from vibe.app.first_use.provider_choice import ProviderChoice
+
+LONGEST_ROW = 200
+LONGEST_SENTENCE = 600
+WELCOME = (
+    "Welcome to vibe.\n\nA provider serves the model that works for you. Choose one, give its key and choose a model; "
+    "a first question tells whether they go together. The key stays in your vibe folder, where nobody else can read "
+    "it. Until the model has answered nothing is changed."
+)
+ANOTHER_KEY, ANOTHER_MODEL, TRY_AGAIN, KEEP = "another key", "another model", "try again", "keep it as it is"
+
+
+class SetupStep(Enum):
+    """The steps."""
+
+    WELCOME = auto()
+    PROVIDER = auto()
+    KEY = auto()
+    MODEL = auto()
+    TRIAL = auto()
+    DONE = auto()
+
+
+KEYS = {
+    SetupStep.WELCOME: "Enter begin · Esc skip",
+    SetupStep.PROVIDER: "↑↓ Enter choose · Esc skip",
+    SetupStep.KEY: "Enter go on · Esc skip",
+    SetupStep.MODEL: "↑↓ Enter choose · type to find · Esc skip",
+    SetupStep.TRIAL: "↑↓ Enter choose · Esc skip",
+    SetupStep.DONE: "Enter or Esc close",
+}
+"""The keys that count in each."""
+
+
+class SetupScreen(Screen[bool]):
+    """Has a person set vibe up; the result says whether a model was kept. Esc leaves it at every step.
+
+    ``open_flow`` is called in a thread once the screen is there.
+    """
+
+    CSS = """
+    SetupScreen { align: center middle; }
+    SetupScreen > Vertical {
+        width: 90%; max-width: 90; height: auto; max-height: 100%; border: round $primary; padding: 0 1;
+    }
+    SetupScreen Static { height: auto; margin-bottom: 1; }
+    SetupScreen #problem { color: $text-error; display: none; }
+    SetupScreen OptionList { height: auto; max-height: 10; border: none; margin-bottom: 1; }
+    SetupScreen Input { margin-bottom: 1; }
+    SetupScreen #keys { color: $text-muted; height: 1; margin: 0; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "skip", priority=True),
+        Binding("enter", "go_on", "go on", priority=True),
+        Binding("down", "move(1)", "next", priority=True, show=False),
+        Binding("up", "move(-1)", "previous", priority=True, show=False),
+    ]
+
+    def __init__(self, open_flow: Callable[[], FirstUse]) -> None:
+        super().__init__()
+        self.step = SetupStep.WELCOME
+        self._open_flow = open_flow
+        self._flow: FirstUse | None = None
+        self._choice: ProviderChoice | None = None
+        self._key = ""
+        self._menu: ModelMenu | None = None
+        self._selection: SetupSelection | None = None
+        self._rows: Sequence[str] = ()
+        """The names behind the options."""
+        self._is_begun = False
+        self._is_kept = False
+
+    def compose(self) -> ComposeResult:
+        """Words, a problem, options, a line to type on, and the keys; each step shows those it needs."""
+        with Vertical() as box:
+            box.border_title = "Set up vibe"
+            yield Static(id="words")
+            yield Static(id="problem")
+            yield OptionList()
+            yield Input()
+            yield Static(id="keys")
+
+    def on_mount(self) -> None:
+        """Show the welcome, and have the flow loaded behind it."""
+        self._show(SetupStep.WELCOME, WELCOME)
+        self.run_worker(self._open())
+
+    def action_leave(self) -> None:
+        """Leave it as it is now."""
+        self.dismiss(self._is_kept)
+
+    def action_move(self, by: int) -> None:
+        """Mark another option."""
+        options = self.query_one(OptionList)
+        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
+
+    def action_go_on(self) -> None:
+        """Take what is marked or typed."""
+        match self.step:
+            case SetupStep.WELCOME:
+                self._is_begun = True
+                self._ask_provider()
+            case SetupStep.PROVIDER:
+                self._take_provider()
+            case SetupStep.KEY:
+                self._take_key(self.query_one(Input).value)
+            case SetupStep.MODEL:
+                self._take_model()
+            case SetupStep.TRIAL:
+                self._take_next()
+            case SetupStep.DONE:
+                self.dismiss(self._is_kept)
+
+    def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
+        """Take the option clicked."""
+        message.stop()
+        self.action_go_on()
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        """Show the models that the typed words are in."""
+        if self.step is SetupStep.MODEL and self._menu is not None:
+            self._list(self._menu.like(message.value), self._menu.like(message.value))
+
+    # --- provider and key
+
+    async def _open(self) -> None:
+        try:
+            self._flow = await to_thread.run_sync(self._open_flow)
+        except VibeError as error:
+            self._tell(str(error))
+            return
+        if self._is_begun:
+            self._ask_provider()
+
+    def _ask_provider(self) -> None:
+        if self._flow is None:  # it comes when it is loaded; else the problem is on the screen
+            return
+        choices = self._flow.choices
+        found = next((number for number, choice in enumerate(choices) if choice.key_place), 0)
+        self._show(SetupStep.PROVIDER, "Who is to answer?")
+        rows = [f"{choice.name}: {choice.about}" for choice in choices]
+        self._list([choice.name for choice in choices], rows, marked=found)
+
+    def _take_provider(self) -> None:
+        name = self._marked()
+        if self._flow is None or name is None:
+            return
+        self._choice, self._key = self._flow.choice(name), ""
+        if self._choice.variable:
+            self._ask_key()
+        else:
+            self._ask_model()
+
+    def _ask_key(self, problem: str = "") -> None:
+        choice = self._choice
+        if choice is None:
+            return
+        found = f" Enter alone takes the one that is in {choice.key_place}." if choice.key_place else ""
+        self._show(SetupStep.KEY, f"The key of {choice.name} ({choice.variable}).{found}", problem)
+        self._type(placeholder="paste the key; it is not shown", secret=True)
+
+    def _take_key(self, text: str) -> None:
+        from vibe.app.first_use.provider_choice import BadKeyError, checked_key  # noqa: PLC0415  loaded with the flow
+
+        if not text.strip() and self._choice is not None and self._choice.key_place:
+            self._key = ""
+        else:
+            try:
+                self._key = checked_key(text)
+            except BadKeyError as error:
+                self._tell(str(error))
+                return
+        self._ask_model()
+
+    # --- model
+
+    def _ask_model(self, problem: str = "") -> None:
+        if self._choice is None:
+            return
+        self._menu = None
+        self._show(SetupStep.MODEL, f"Asking {self._choice.name} for its models ...", problem)
+        self.run_worker(self._list_models(self._choice), exclusive=True)
+
+    async def _list_models(self, choice: ProviderChoice) -> None:
+        if self._flow is None:
+            return
+        menu = await to_thread.run_sync(partial(self._flow.models, choice, self._key), abandon_on_cancel=True)
+        if menu.key_is_refused:
+            self._ask_key(f"{choice.name} refused the key: check that all of it was copied")
+            return
+        self._show(SetupStep.MODEL, f"Which model of {choice.name}?", menu.problem)
+        self._menu = menu
+        self._type(placeholder="a part of the name, or any name that the provider knows")
+        self._list(menu.names, menu.names)
+
+    def _take_model(self) -> None:
+        from vibe.app.first_use.flow import SetupSelection  # noqa: PLC0415  loaded with the flow
+
+        model = self._marked() or self.query_one(Input).value.strip()
+        if self._choice is None or self._menu is None or not model:
+            return
+        self._try_out(SetupSelection(choice=self._choice, model=model, key=self._key))
+
+    # --- the first question
+
+    def _try_out(self, selection: SetupSelection) -> None:
+        self._selection = selection
+        self._show(SetupStep.TRIAL, f"Asking {plain_line(selection.model)} a first question ...")
+        self.run_worker(self._ask(selection), exclusive=True)
+
+    async def _ask(self, selection: SetupSelection) -> None:
+        if self._flow is None:
+            return
+        trial = await self._flow.try_out(selection)
+        if trial.fault is None:
+            await self._keep(selection, trial.sentence)
+            return
+        self._show(SetupStep.TRIAL, "What now?", trial.sentence)
+        rows = [ANOTHER_MODEL, TRY_AGAIN, KEEP]
+        rows = [ANOTHER_KEY, *rows] if selection.choice.variable else rows
+        likely = {"key": ANOTHER_KEY, "model": ANOTHER_MODEL}.get(trial.fault.value, TRY_AGAIN)
+        self._list(rows, rows, marked=rows.index(likely) if likely in rows else 0)
+
+    def _take_next(self) -> None:
+        word, selection = self._marked(), self._selection
+        if word is None or selection is None:
+            return
+        if word == ANOTHER_KEY:
+            self._ask_key()
+        elif word == ANOTHER_MODEL:
+            self._ask_model()
+        elif word == TRY_AGAIN:
+            self._try_out(selection)
+        else:
+            self._show(SetupStep.TRIAL, "Keeping it as it is ...")
+            self.run_worker(self._keep(selection, ""), exclusive=True)
+
+    async def _keep(self, selection: SetupSelection, answered: str) -> None:
+        if self._flow is None:
+            return
+        try:
+            told = await to_thread.run_sync(self._flow.keep, selection)
+        except VibeError as error:
+            self._show(SetupStep.TRIAL, "What now?", str(error))
+            self._list([TRY_AGAIN, KEEP], [TRY_AGAIN, KEEP], marked=1)
+            return
+        self._is_kept = True
+        self._selection = replace(selection, key="")
+        self._key = ""
+        self._show(SetupStep.DONE, "\n".join(filter(None, ("Ready.\n", answered, *told))))
+
+    # --- widgets
+
+    def _show(self, step: SetupStep, words: str, problem: str = "") -> None:
+        """Show a step with its words alone; options and the line come with ``_list`` and ``_type``."""
+        self.step = step
+        self._rows = ()
+        lines = [shortened(plain_line(line), LONGEST_SENTENCE) for line in words.split("\n")]
+        self.query_one("#words", Static).update(Content("\n".join(lines)))
+        self.query_one("#keys", Static).update(Content(KEYS[step]))
+        self._tell(problem)
+        line, options = self.query_one(Input), self.query_one(OptionList)
+        with self.prevent(Input.Changed):
+            line.value = ""
+        line.display = options.display = False
+        self.set_focus(None)
+
+    def _tell(self, problem: str) -> None:
+        words = self.query_one("#problem", Static)
+        words.display = bool(problem)
+        words.update(Content(shortened(plain_line(problem), LONGEST_SENTENCE)))
+
+    def _type(self, *, placeholder: str, secret: bool = False) -> None:
+        line = self.query_one(Input)
+        line.placeholder, line.password, line.display = placeholder, secret, True
+        line.focus()
+
+    def _list(self, names: Sequence[str], rows: Sequence[str], *, marked: int = 0) -> None:
+        self._rows = names
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options(Option(Content(shortened(plain_line(row), LONGEST_ROW))) for row in rows)
+        options.display = bool(rows)
+        if rows:
+            options.highlighted = marked
+
+    def _marked(self) -> str | None:
+        number = self.query_one(OptionList).highlighted
+        return self._rows[number] if number is not None and number < len(self._rows) else None

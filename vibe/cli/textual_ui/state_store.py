@@ -1,0 +1,102 @@
+"""UIStateStore: the one view of what runs, the small state of the screen beside it, and who shows which of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from pathlib import Path
+from typing import Any, Protocol
+
+from ipc.events import Event
+from vibe.app.view.transcript import Key
+from vibe.app.view.view import View, apply
+
+SCREEN: Key = ("screen",)
+"""The key of the screen's own state among the keys that changed."""
+
+
+class ScreenPhase(Enum):
+    """The life of the screen."""
+
+    STARTING = auto()
+    """Keys are taken; what is sent waits for the engine."""
+    READY = auto()
+    LEAVING = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedLine:
+    """A line that waits, with the image files that go with it."""
+
+    text: str
+    images: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenState:
+    """The screen's own state. ``queued`` are prompts that wait for the agent's turn to end, or for the engine.
+
+    ``chosen`` is the agent whose talk is shown; blank: the one that a person talks to.
+    """
+
+    phase: ScreenPhase = ScreenPhase.STARTING
+    queued: tuple[QueuedLine, ...] = ()
+    chosen: str = ""
+
+
+class Presenter(Protocol):
+    """Puts a part of the state into widgets."""
+
+    def present(self, view: View, changed: frozenset[Key]) -> None:
+        """Show what changed; called in the order in which presenters were added."""
+        ...
+
+
+class UIStateStore:
+    """Takes events and changes of the screen, and has presenters show them; an event sink.
+
+    ``wake`` is called once when there is something to show, until ``flush`` shows it.
+    """
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        self.view = View()
+        self.screen = ScreenState()
+        self._wake = wake
+        self._presenters: list[Presenter] = []
+        self._changed: set[Key] = set()
+
+    def add(self, presenter: Presenter) -> None:
+        """Have one more presenter show what changes from now on."""
+        self._presenters.append(presenter)
+
+    def remove(self, presenter: Presenter) -> None:
+        """Have one show nothing any more."""
+        self._presenters.remove(presenter)
+
+    def publish(self, event: Event) -> None:
+        """Take one event."""
+        self._note(apply(self.view, event))
+
+    def change(self, **fields: Any) -> None:
+        """Change the screen's own state."""
+        self.screen = replace(self.screen, **fields)
+        self._note((SCREEN,))
+
+    def flush(self) -> None:
+        """Show all that changed since the last time."""
+        changed, self._changed = frozenset(self._changed), set()
+        if changed:
+            for presenter in self._presenters:
+                presenter.present(self.view, changed)
+
+    def restart(self) -> None:
+        """Forget what ran; for a run elsewhere that is looked at from here on."""
+        self.view = View()
+        self._note((SCREEN,))
+
+    def _note(self, keys: tuple[Key, ...]) -> None:
+        was_asleep = not self._changed
+        self._changed.update(keys)
+        if was_asleep and self._changed:
+            self._wake()
