@@ -1,0 +1,145 @@
+"""ConversationCall: one prompt for one client, in a conversation that begins and ends with the call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from anyio import CancelScope
+
+from vibe.app.conversation.conversation import Conversation, prompt_record
+from vibe.app.conversation.opening import Opening, PromptLimits, PromptResult, Seat
+from vibe.app.conversation.runtime import Runtime
+from vibe.app.engine.result_record import RunRecord
+from vibe.core.outcome import Outcome
+from vibe.core.plain_text import both_ends, plain
+from vibe.core.tools.permissions import ApprovalMode
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
+from vibe.core.tools.process.runner import OwnProcesses
+from vibe.mcp_server.progress import CallProgress, told_meanwhile
+from vibe.mcp_server.tool import Caller
+
+DIFF_LENGTH = 4_000
+LINE_LENGTH = 2_000
+CHOICES = MappingProxyType({
+    "once": "Yes, this once",
+    "session": "Yes, and the same again until this task ends",
+    "no": "No",
+})
+SCOPES = MappingProxyType({"once": ApprovalScope.ONCE, "session": ApprovalScope.SESSION})
+PATIENCE_SECONDS = 0.3
+"""Between TERM and KILL: the client has been told that all is over."""
+TIMEOUT_REASON = "timeout"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedCall:
+    """The end of a call. ``status`` is a stable word, ``problem`` the sentence where it did not complete."""
+
+    status: str
+    response: str
+    problem: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationCall:
+    """A prompt as a client wants it answered."""
+
+    prompt: str
+    workdir: Path
+    agent: str | None
+    observe: bool
+    seconds: float
+    auto_approve: bool
+
+    async def run(self, runtime: Runtime, caller: Caller) -> EndedCall:
+        """Have it answered; cancelling this ends the agent and all it started.
+
+        Raises:
+            UsageError: the agent or the configuration is wrong.
+            EnvironmentFailure, ipc.errors.IpcError: key, disk, lock or bus.
+        """
+        progress = CallProgress()
+        asks = caller.can_be_asked and not self.auto_approve
+        seat = Seat(
+            listeners=[progress],
+            approver=ClientApprover(caller) if asks else None,
+            commands=OwnProcesses(patience=PATIENCE_SECONDS),
+        )
+        conversation = await runtime.open_conversation(self._opening(), seat)
+        outcome, exit_code = Outcome.INTERRUPTED, 0
+        try:
+            answer = await told_meanwhile(progress, caller, partial(self._answer, conversation))
+            record = prompt_record(conversation, answer)
+            outcome, exit_code = record.outcome, record.exit_code
+        finally:
+            with CancelScope(shield=True):
+                await conversation.aclose(outcome, exit_code)
+        return self._ended(record)
+
+    async def _answer(self, conversation: Conversation) -> PromptResult:
+        return await conversation.send(self.prompt, limits=PromptLimits(time_limit=self.seconds))
+
+    def _opening(self) -> Opening:
+        return Opening(
+            prompt=self.prompt,
+            workdir=self.workdir,
+            agent=self.agent,
+            approvals=ApprovalMode.ALL if self.auto_approve else None,
+            wait_for_servers=True,
+            observe=self.observe,
+        )
+
+    def _ended(self, record: RunRecord) -> EndedCall:
+        document = record.as_document()
+        kept = ("session_id", "usage", "cost_usd", "duration_s", "denied", "warnings")
+        metadata = {name: document[name] for name in kept if document.get(name)}
+        timed_out = record.reason == TIMEOUT_REASON and record.outcome is Outcome.LIMIT
+        return EndedCall(
+            status="timed_out" if timed_out else record.outcome.value,
+            response=record.result,
+            problem=self._problem(record, timed_out=timed_out),
+            metadata=metadata,
+        )
+
+    def _problem(self, record: RunRecord, *, timed_out: bool) -> str:
+        if timed_out:
+            return (
+                f"vibe timed out after {self.seconds * 1000:g} ms and was stopped with all it had started: give a "
+                f"larger timeout_ms, or a smaller task; `vibe --resume {record.session_id}` goes on with it"
+            )
+        if record.exit_code == 0:
+            return ""
+        why = record.detail or record.reason or "; ".join(record.warnings) or "no reason given"
+        return f"vibe {record.outcome.value}: {why}"
+
+
+class ClientApprover:
+    """An ``Approver`` at the other end of a connection."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Return the person's answer; none is a no."""
+        offered = {key: words for key, words in CHOICES.items() if key != "session" or request.covers}
+        chosen = await self._caller.ask(_question(request), offered)
+        scope = SCOPES.get(chosen or "no")
+        if scope is None:
+            return ApprovalAnswer(allow=False, reason="" if chosen else "nobody said yes", by="client")
+        return ApprovalAnswer(allow=True, scope=scope, by="client")
+
+
+def _question(request: ApprovalRequest) -> str:
+    parts = [
+        f"vibe wants to: {both_ends(request.summary or request.tool, LINE_LENGTH)}",
+        request.reason,
+        f"in {request.outlook.cwd}" if request.outlook.cwd else "",
+        both_ends(request.diff, DIFF_LENGTH),
+    ]
+    return plain("\n".join(part for part in parts if part))

@@ -1,0 +1,110 @@
+"""Greeting: answers the first requests of a client at once, while the library that speaks the protocol is loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from vibe import __version__
+from vibe.core.tools.schema import parameter_schema
+from vibe.mcp_server.tool import ServedTool
+
+SERVER_NAME, SERVER_TITLE = "vibe", "Vibe"
+INSTRUCTIONS = (
+    "vibe is a coding agent. call_vibe has one task done and returns its answer; give it the absolute path of the "
+    "folder and all it must know. Use mode observe for questions: nothing can be changed then."
+)
+VERSIONS = frozenset({"2025-06-18", "2025-11-25"})
+"""Protocol versions in which the answers look so; a client with another one waits for the library."""
+DISCOVER = "server/discover"
+METHOD_NOT_FOUND = -32601
+
+
+class Greeting:
+    """The answers to ``initialize``, ``ping`` and ``tools/list``, which are the same for every client.
+
+    ``initialize`` is the request that was answered, for the library to hear of, and None before. ``listed`` is called
+    when a client has seen the tools.
+    """
+
+    def __init__(self, tools: Sequence[ServedTool], listed: Callable[[], object]) -> None:
+        self.initialize: bytes | None = None
+        self._tools = tools
+        self._listed = listed
+
+    def answer(self, line: bytes) -> bytes | None:
+        """Return the answer to a message; None: it has to wait for the library."""
+        request = _request(line)
+        if request is None:
+            return None
+        match request.get("method"):
+            case "initialize" if self.initialize is None:
+                return self._initialized(request, line)
+            case "ping":
+                return _answer(request, {})
+            case "tools/list" if self.initialize is not None:
+                self._listed()
+                return _answer(request, {"tools": [listed_tool(tool) for tool in self._tools]})
+            case _:
+                return declined(line)
+
+    def _initialized(self, request: Mapping[str, Any], line: bytes) -> bytes | None:
+        params = request.get("params")
+        wanted = cast("Mapping[str, Any]", params).get("protocolVersion") if isinstance(params, dict) else None
+        if wanted not in VERSIONS:
+            return None
+        self.initialize = line
+        result = {
+            "capabilities": {"tools": {"listChanged": False}},
+            "instructions": INSTRUCTIONS,
+            "protocolVersion": wanted,
+            "serverInfo": {"name": SERVER_NAME, "title": SERVER_TITLE, "version": __version__},
+        }
+        return _answer(request, result)
+
+
+def declined(line: bytes) -> bytes | None:
+    """Return the refusal of a request that begins a connection on which we could not ask a person; None: it is none.
+
+    Clients that make it go on with ``initialize``, and can be asked then.
+    """
+    if DISCOVER.encode() not in line:
+        return None
+    request = _request(line)
+    if request is None or request.get("method") != DISCOVER:
+        return None
+    error = {"code": METHOD_NOT_FOUND, "message": "Method not found", "data": DISCOVER}
+    return _line({"jsonrpc": "2.0", "id": request["id"], "error": error})
+
+
+def listed_tool(tool: ServedTool) -> dict[str, Any]:
+    """Return a tool as clients are told of it."""
+    return {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": parameter_schema(tool.arguments),
+        "annotations": {"readOnlyHint": tool.only_reads},
+    }
+
+
+def _request(line: bytes) -> dict[str, Any] | None:
+    """Return the request of a line; None: it is none that could be answered at once."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(message, dict):
+        return None
+    request = cast("dict[str, Any]", message)
+    known = isinstance(request.get("id"), str | int) and isinstance(request.get("method"), str)
+    return request if known else None
+
+
+def _answer(request: Mapping[str, Any], result: Mapping[str, Any]) -> bytes:
+    return _line({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+
+def _line(message: Mapping[str, Any]) -> bytes:
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"

@@ -1,0 +1,131 @@
+"""The server over streamable HTTP, on this machine alone, for clients that know the token."""
+
+from __future__ import annotations
+
+import hmac
+import socket
+from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from anyio import Event, create_task_group, sleep_forever
+
+from vibe.core.errors import EnvironmentFailure
+from vibe.mcp_server.protocol import GONE
+
+if TYPE_CHECKING:
+    from mcp.server import Server
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
+
+PATH = "/mcp"
+LARGEST_BODY = 32 * 1024 * 1024
+LAST_SECONDS = 1
+WAITING_CONNECTIONS = 64
+
+
+class AddressTakenError(EnvironmentFailure):
+    """Nothing can be served at an address."""
+
+    def __init__(self, host: str, port: int, problem: str) -> None:
+        super().__init__(f"{host}:{port} can't be listened on ({problem}): give another port to --http, or 0 for any")
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; port 0: any that is free.
+
+    Raises:
+        AddressTakenError: it can't.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(WAITING_CONNECTIONS)
+    except OSError as error:
+        listener.close()
+        raise AddressTakenError(host, port, error.strerror or str(error)) from error
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """Return where clients find the server."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
+
+
+class TokenGuard:
+    """Lets only requests pass that carry the token, and tells calls when their client has hung up."""
+
+    def __init__(self, application: Application, token: str) -> None:
+        self._application = application
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        if not hmac.compare_digest(given, self._expected):
+            await _refuse(send)
+            return
+        gone = scope[GONE] = Event()
+
+        async def heard() -> Message:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                gone.set()
+            return message
+
+        await self._application(scope, heard, send)
+
+
+async def serve_http(server: Server[Any], listener: socket.socket, token: str) -> None:
+    """Serve clients until this is cancelled."""
+    import uvicorn  # noqa: PLC0415  only for those who listen
+
+    config = uvicorn.Config(
+        TokenGuard(_application(server, listener), token),
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=LAST_SECONDS,
+    )
+
+    class OwnSignals(uvicorn.Server):
+        """Leaves the signals to the command."""
+
+        @contextmanager
+        def capture_signals(self) -> Generator[None]:
+            yield
+
+    serving = OwnSignals(config)
+    async with create_task_group() as group:
+        group.start_soon(serving.serve, [listener])
+        try:
+            await sleep_forever()
+        finally:
+            serving.should_exit = True
+            serving.force_exit = True
+
+
+def _application(server: Server[Any], listener: socket.socket) -> Application:
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    port = listener.getsockname()[1]
+    names = [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
+    ours = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
+    return server.streamable_http_app(
+        streamable_http_path=PATH, transport_security=ours, max_request_body_size=LARGEST_BODY
+    )
+
+
+async def _refuse(send: Send) -> None:
+    body = b'{"error": "give the token of this server: Authorization: Bearer TOKEN"}'
+    headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

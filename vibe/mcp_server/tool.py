@@ -1,0 +1,63 @@
+"""ServedTool: a tool that clients of this server call, and the client as such a tool sees it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from pydantic import BaseModel
+
+from vibe.core.errors import UsageError
+
+
+class CallRefusedError(UsageError):
+    """A call that can't be made as it was asked for; nothing was done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAnswer:
+    """The end of a call: ``text`` for the model that called, ``data`` for programs."""
+
+    text: str
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_error: bool = False
+
+
+class Caller(ABC):
+    """The client that made a call, for as long as the call lasts."""
+
+    @property
+    @abstractmethod
+    def can_be_asked(self) -> bool:
+        """True if it can put questions to a person."""
+
+    @abstractmethod
+    async def ask(self, message: str, choices: Mapping[str, str]) -> str | None:
+        """Have a person choose one of ``choices``, words by key, and return its key; None: they would rather not.
+
+        Cancelling the call withdraws the question.
+        """
+
+    @abstractmethod
+    async def report(self, count: int, message: str) -> None:
+        """Tell how far the call is, if the client wants to know; ``count`` grows from one to the next."""
+
+
+class ServedTool(ABC):
+    """A tool. Its ``arguments`` are checked before ``call``."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    description: ClassVar[str]
+    arguments: ClassVar[type[BaseModel]]
+    only_reads: ClassVar[bool] = False
+
+    @abstractmethod
+    async def call(self, given: Any, caller: Caller) -> ToolAnswer:
+        """Do it. Cancelling the call ends all it has started.
+
+        Raises:
+            VibeError: the sentence is the answer.
+        """
