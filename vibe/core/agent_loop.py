@@ -7,29 +7,29 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, assert_never
 
-from anyio import CancelScope, create_task_group
+from anyio import CancelScope, create_task_group, get_cancelled_exc_class
 
 from ipc.events import ErrorEvent, UserMessageEvent, WarningEvent
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.errors import VibeError
 from vibe.core.llm.errors import ContextTooLongError, ModelAccessError, ModelError
-from vibe.core.messages import AssistantMessage, Usage, UserMessage
+from vibe.core.messages import AssistantMessage, Image, Usage, UserMessage
 from vibe.core.middleware.compactor import Compactor
 from vibe.core.middleware.context import AutoCompact, ContextWarning, compaction_threshold
 from vibe.core.middleware.cut_answer import MAX_CUTS, CutAnswer, go_on
 from vibe.core.middleware.limits import SUMMARISE, LoopDetection, SpendingNotice, TurnLimit
 from vibe.core.middleware.pipeline import MiddlewarePipeline
 from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Notice, Stop, Verdict, Warn
-from vibe.core.outcome import Outcome
+from vibe.core.outcome import Denial, Outcome
 from vibe.core.stop import NeverStop, StopSignal
 from vibe.core.tools.hand_in import HandIn
-from vibe.core.tools.permissions import Denial
 from vibe.core.turn import AgentKit, TurnResult, TurnRunner
 
 QUOTA_STATUSES = frozenset({402, 429})
 """The provider's credit or quota is used up: a limit, not a fault."""
 
 EMPTY_NOTICE = f"{HOST_NOTICE}your last answer was empty. Go on with the work, or end with your closing summary."
+INTERRUPTED_NOTICE = f"{HOST_NOTICE}you were interrupted here. What you had begun may have been done in part."
 UNHANDED_NOTICE = (
     f"{HOST_NOTICE}the work counts only once its result is handed in, and it is not. Call the tool {{tool!r}} now, "
     f"with a "
@@ -68,6 +68,8 @@ class AgentLoop:
 
     def __init__(self, kit: AgentKit, *, max_turns: int | None = None, turns_before: int = 0) -> None:
         self._kit = kit
+        self._transcript = kit.transcript
+        self._sink = kit.sink
         self._threshold = compaction_threshold(kit.model)
         ending = SUMMARISE if kit.hand_in is None else f"hand in your result with {kit.hand_in.name}"
         limit = () if max_turns is None else (TurnLimit(max_turns, turns_before),)
@@ -90,19 +92,34 @@ class AgentLoop:
         self._files_changed: dict[str, None] = {}
         self._rescued = False
         self._answer = CutAnswer()
+        self._steered: list[str] = []
+        self._is_working = False
 
-    async def act(self, prompt: str, stop: StopSignal | None = None) -> ActResult:
+    async def act(self, prompt: str, stop: StopSignal | None = None, *, images: tuple[Image, ...] = ()) -> ActResult:
         """Answer a prompt, using tools as needed. What goes wrong is a result; only a cancellation is raised."""
         if self._kit.hand_in is not None:
             self._kit.hand_in.renew()
         self._answer.renew()
-        self._kit.transcript.append(UserMessage(prompt))
-        self._kit.sink.publish(UserMessageEvent(text=prompt))
+        self._say(prompt, images)
         return await self._run(stop or NeverStop())
+
+    async def compact(self, focus: str = "") -> bool:
+        """Put a summary in place of all but the recent turns, with an eye on ``focus``; False: a warning says why."""
+        length = self._turns.context().context_tokens
+        return await self._compactor.focused(focus).compact(length, self._threshold or length)
+
+    def steer(self, text: str) -> bool:
+        """Say something to the agent at work: it is told before its next model call, and does not end without that.
+
+        False: it does not work, or has just ended; nothing was said.
+        """
+        if self._is_working:
+            self._steered.append(text)
+        return self._is_working
 
     async def resume(self, stop: StopSignal | None = None) -> ActResult:
         """Go on with a conversation that was cut off, from its last complete turn."""
-        transcript = self._kit.transcript
+        transcript = self._transcript
         transcript.close_dangling_calls()
         last, hand_in = transcript.messages[-1], self._kit.hand_in
         self._answer.restore(transcript.messages)
@@ -125,23 +142,38 @@ class AgentLoop:
 
     async def _run(self, stop: StopSignal) -> ActResult:
         """Work until it is done; however that ends, what the middleware began meanwhile has ended, too."""
+        self._is_working = True
+        try:
+            ended = await self._guarded(stop)
+        except get_cancelled_exc_class():
+            if self._kit.keeps_partial:
+                self._transcript.append(UserMessage(INTERRUPTED_NOTICE))
+            raise
+        finally:
+            self._is_working = False
+            self._take_steered()
+        if isinstance(ended, Exception):
+            raise ended
+        return ended
+
+    async def _guarded(self, stop: StopSignal) -> ActResult | Exception:
+        """Work until it is done, with the tasks of the middleware beside; an error is returned, else one of a group."""
         ended: ActResult | Exception = self.interrupted()
         async with create_task_group() as tasks:
             self._pipeline.before_run(tasks)
             try:
                 ended = await self._until_done(stop)
-            except Exception as error:  # noqa: BLE001  raised below, not as one of a group
+            except Exception as error:  # noqa: BLE001  raised by the caller, not as one of a group
                 ended = error
             finally:
                 with CancelScope(shield=True):
                     await self._heed(await self._pipeline.after_run(self._turns.context()))
-        if isinstance(ended, Exception):
-            raise ended
         return ended
 
     async def _until_done(self, stop: StopSignal) -> ActResult:
         empty_before = False
         while True:
+            self._take_steered()
             if stop.requested:
                 return self._result(Outcome.INTERRUPTED, "stopped", "stopped at the end of a turn")
             stopped = await self._heed(await self._pipeline.before_turn(self._turns.context()))
@@ -162,9 +194,9 @@ class AgentLoop:
                 case Stop():
                     return self._result(verdict.outcome, verdict.reason, verdict.detail)
                 case Notice():
-                    self._kit.transcript.append(UserMessage(HOST_NOTICE + verdict.text))
+                    self._transcript.append(UserMessage(HOST_NOTICE + verdict.text))
                 case Warn():
-                    self._kit.sink.publish(WarningEvent(code=verdict.code, message=verdict.message))
+                    self._sink.publish(WarningEvent(code=verdict.code, message=verdict.message))
                 case Compact():
                     await self._compactor.compact(self._turns.context().context_tokens, verdict.threshold)
                 case _:
@@ -214,8 +246,19 @@ class AgentLoop:
             return await self._ended_with(answer.text) if hand_in is None else self._unhanded(hand_in, answer.text)
         if empty_before:
             return self._result(Outcome.FAILED, "empty", "the model answered with nothing, twice")
-        self._kit.transcript.append(UserMessage(EMPTY_NOTICE))
+        self._transcript.append(UserMessage(EMPTY_NOTICE))
         return None
+
+    def _say(self, text: str, images: tuple[Image, ...] = (), origin: str = "prompt") -> None:
+        self._transcript.append(UserMessage(text, images))
+        index = len(self._transcript.messages) - 1
+        self._sink.publish(UserMessageEvent(text=text, message_index=index, images=len(images), origin=origin))
+
+    def _take_steered(self) -> None:
+        """Put what was said to the agent meanwhile into its conversation; that of one that has ended, too."""
+        said, self._steered = self._steered, []
+        for text in said:
+            self._say(text, origin="steer")
 
     def _cut_off(self, message: AssistantMessage) -> ActResult | None:
         """Have the model go on; the result, if it was cut off too often for that."""
@@ -225,14 +268,15 @@ class AgentLoop:
                 "max_output_tokens of the model"
             )
             return self._result(Outcome.LIMIT, "length", detail)
-        self._kit.transcript.append(go_on(message))
+        self._transcript.append(go_on(message))
         return None
 
     async def _ended_with(self, text: str) -> ActResult | None:
         """The result with this closing text, unless the middleware has the agent go on."""
         verdicts = await self._pipeline.before_end(self._turns.context(), text)
         await self._heed(verdicts)
-        if not any(isinstance(verdict, Notice) for verdict in verdicts):
+        if not self._steered and not any(isinstance(verdict, Notice) for verdict in verdicts):
+            self._is_working = False
             return self._result(Outcome.COMPLETED, text=text)
         if self._kit.hand_in is not None:
             self._kit.hand_in.renew()
@@ -247,16 +291,16 @@ class AgentLoop:
             refused = f"; the last value was refused: {hand_in.last_problem}" if hand_in.last_problem else ""
             ended = f"the agent ended without handing in its result with {hand_in.name}{refused}"
             return self._result(Outcome.FAILED, "output", ended, text=text)
-        self._kit.transcript.append(UserMessage(reminder))
+        self._transcript.append(UserMessage(reminder))
         self._answer.renew()
         return None
 
     def _prompts_backwards(self) -> Iterator[str]:
         """Return what was said to the agent, the last first; the transcript knows, so a resume does not start anew."""
-        return (prompt.content for prompt in reversed(self._kit.transcript.prompts))
+        return (prompt.content for prompt in reversed(self._transcript.prompts))
 
     def _failed(self, reason: str, error: ModelError) -> ActResult:
-        self._kit.sink.publish(ErrorEvent(code=f"model.{reason}", message=str(error)))
+        self._sink.publish(ErrorEvent(code=f"model.{reason}", message=str(error)))
         outcome = Outcome.LIMIT if error.status in QUOTA_STATUSES else Outcome.FAILED
         return self._result(outcome, reason, str(error), error=error)
 
@@ -269,7 +313,7 @@ class AgentLoop:
         text: str = "",
         error: ModelError | None = None,
     ) -> ActResult:
-        transcript = self._kit.transcript
+        transcript = self._transcript
         blocked = next((denial for denial in self._denied if denial.by == "headless"), None)
         if outcome is Outcome.COMPLETED and blocked is not None:
             outcome, reason = Outcome.BLOCKED, "blocked"

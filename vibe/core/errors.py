@@ -25,7 +25,7 @@ _REMEDIES: Mapping[int, str] = MappingProxyType({
     errno.ENOMEM: "free some memory",
     errno.EAGAIN: "free some memory or processes",
 })
-"""What helps against each shortage of the system; whatever else the system says is about what it was asked."""
+"""The remedy for each shortage of the system; whatever else the system says is about what it was asked."""
 
 _ABOUT_PLACES: Mapping[int, str] = MappingProxyType({
     errno.ENOENT: "its folder is gone, put it back",
@@ -63,7 +63,7 @@ class MissingKeyError(EnvironmentFailure):
 
     def __init__(self, provider: str, variable: str) -> None:
         super().__init__(
-            f"no API key for provider {provider!r}: set the environment variable {variable}, "
+            f"no API key for provider {provider!r}: set the environment variable {variable}, run `vibe setup`, "
             "or choose another model with --model"
         )
         self.provider = provider

@@ -13,14 +13,14 @@ from ipc.sink import EventSink
 from vibe.core.config.models import VibeConfig
 from vibe.core.hooks.models import Hook
 from vibe.core.hooks.runner import HookRunner
-from vibe.core.instructions.memory import MemoryDesk, MemoryStore
+from vibe.core.instructions.memory import AgentMemory, MemoryStore
 from vibe.core.instructions.project_docs import NestedDocs, ProjectDocs, Trusts
 from vibe.core.instructions.system_prompt import PromptLibrary, PromptParts, build_system_prompt
 from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from vibe.core.middleware.port import Middleware
 from vibe.core.middleware.taught import Taught
+from vibe.core.skills.agent_skills import INVOKED, LOADED, AgentSkills
 from vibe.core.skills.command_files import CommandFiles
-from vibe.core.skills.desk import INVOKED, LOADED, SkillDesk
 from vibe.core.skills.manager import SkillManager
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.hook_commands import ShellHooks
@@ -110,7 +110,7 @@ class Guidance:
     context: str = ""
     warnings: tuple[str, ...] = ()
     session_id: str = ""
-    parent_skills: SkillDesk | None = None
+    parent_skills: AgentSkills | None = None
 
     def started(self, prompt: str) -> str:
         """The prompt that a slash command stands for, else as it is: skills are started later. Blocks.
@@ -129,8 +129,8 @@ class Guidance:
     def for_agent(self, place: AgentPlace) -> AgentGuidance:
         """Return what one agent gets of it; an agent that goes on is restricted by the skills it had loaded."""
         calls = CallGuidance(
-            skills=self._desk(place.conversation),
-            memory=MemoryDesk(self.memory, place.sink) if self.memory is not None else None,
+            skills=self._agent_skills(place.conversation),
+            memory=AgentMemory(self.memory, place.sink) if self.memory is not None else None,
             hooks=self._hook_runner(place),
             docs=self._nested_docs(place.root),
         )
@@ -168,12 +168,12 @@ class Guidance:
             )
         )
 
-    def _desk(self, conversation: Iterable[Message]) -> SkillDesk | None:
+    def _agent_skills(self, conversation: Iterable[Message]) -> AgentSkills | None:
         if not self.skills.available:
             return None
-        desk = SkillDesk(self.skills, self.parent_skills)
-        desk.restore(loaded_skills(conversation))
-        return desk
+        loaded = AgentSkills(self.skills, self.parent_skills)
+        loaded.restore(loaded_skills(conversation))
+        return loaded
 
     def _hook_runner(self, place: AgentPlace) -> HookRunner | None:
         if not self.hooks:

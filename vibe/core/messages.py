@@ -39,7 +39,7 @@ class UserMessage(Struct, frozen=True, omit_defaults=True, tag="user", tag_field
     images: tuple[Image, ...] = ()
 
 
-class Usage(Struct, frozen=True):
+class Usage(Struct, frozen=True, gc=False):
     """Tokens and calls of one model call or of many, added up."""
 
     prompt_tokens: int = 0
@@ -73,7 +73,8 @@ class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag="assistant",
     """A model's answer and the tools it asked for.
 
     ``usage`` and ``cost_usd`` are what saying it took, so that a resumed conversation knows what it has spent; they
-    never go back to a model. ``cost_usd`` None: unknown. ``cut``: the output limit ended it, so it is not whole.
+    never go back to a model. ``cost_usd`` None: unknown. It is not whole where the output limit ended it (``cut``) or a
+    person did (``interrupted``).
     """
 
     content: str
@@ -82,6 +83,7 @@ class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag="assistant",
     usage: Usage | None = None
     cost_usd: float | None = None
     cut: bool = False
+    interrupted: bool = False
 
     @property
     def is_empty(self) -> bool:

@@ -1,8 +1,10 @@
-"""Ways work can end, in the words of the result record."""
+"""Ways work can end, and what was not allowed on the way, in the words of the result record."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Outcome(StrEnum):
@@ -16,3 +18,12 @@ class Outcome(StrEnum):
     """Turns, tokens, price, time or the provider's quota ended it."""
     INTERRUPTED = "interrupted"
     """A person or a signal stopped it; it can be continued."""
+
+
+class Denial(Struct, frozen=True):
+    """A tool call that was not allowed. ``by``: ``rule``, ``headless`` (nobody there to ask) or ``user``."""
+
+    tool: str
+    summary: str
+    reason: str
+    by: str

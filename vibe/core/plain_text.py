@@ -1,9 +1,10 @@
-"""Text from models, files and tools, made safe to show: it moves no cursor, turns no line around, hides nothing."""
+"""Text from models, files and tools, made fit to show: it moves no cursor, hides nothing, and is not too long."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
@@ -13,7 +14,8 @@ _ORDINARY = re.compile(r"[^ -~\n\t]")
 def plain(text: str) -> str:
     """Text of several lines without escape sequences, control, direction and unassigned characters."""
     text = _ESCAPES.sub("", text.replace("\r\n", "\n")) if "\x1b" in text or "\r" in text else text
-    return _ORDINARY.sub(_kept, text)
+    bad = {ord(char): None for char in set(text) if not _is_shown(char)} if _ORDINARY.search(text) else {}
+    return text.translate(bad) if bad else text
 
 
 def plain_line(text: str) -> str:
@@ -21,6 +23,29 @@ def plain_line(text: str) -> str:
     return " ".join(plain(" ".join(_ESCAPES.sub("", text).split())).split())
 
 
-def _kept(match: re.Match[str]) -> str:
-    char = match.group()
-    return "" if unicodedata.category(char) in _UNPRINTABLE else char
+def some_of(names: Iterable[str], most: int) -> str:
+    """The first so many names, in a row, and how many more there are."""
+    known = list(names)
+    return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
+
+
+def shortened(text: str, most: int) -> str:
+    """Text of at most so many characters, with an ellipsis at its end if something is missing."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def beginning(text: str, most: int, place: str = "") -> str:
+    """The first characters of a text, with what was left out counted at its end; ``place`` says where it is whole."""
+    return text if len(text) <= most else f"{text[:most]} [... {len(text) - most} characters left out{place}]"
+
+
+def both_ends(text: str, most: int) -> str:
+    """Text of at most about so many characters, with what was left out counted in its middle."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[len(text) - half :]}"
+
+
+def _is_shown(char: str) -> bool:
+    return char in "\n\t" or unicodedata.category(char) not in _UNPRINTABLE

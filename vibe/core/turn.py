@@ -4,32 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from uuid import uuid4
 
+from anyio import get_cancelled_exc_class
 from msgspec import structs
 
-from ipc.events import (
-    AssistantDeltaEvent,
-    AssistantEvent,
-    ReasoningDeltaEvent,
-    UsageEvent,
-    WarningEvent,
-)
+from ipc.events import AssistantEvent, UsageEvent, WarningEvent
 from ipc.sink import EventSink
-from vibe.core.budget import Budget, bound_of, room_for
+from vibe.core.budget import Budget, Reservation, bound_of, room_for
 from vibe.core.config.models import ModelConfig
-from vibe.core.llm.announcing import CallAnnouncer
+from vibe.core.llm.announcing import AnswerAnnouncer
 from vibe.core.llm.history import PromptHistory
 from vibe.core.llm.port import (
     Completion,
-    Delta,
     FinishReason,
     ModelBackend,
     ModelRequest,
     ToolSchema,
 )
+from vibe.core.llm.pricing import configured_cost
 from vibe.core.llm.tokens import estimate_messages, estimate_tools
-from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage
+from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage
 from vibe.core.middleware.compactor import Fork, Reminders, in_place, no_reminders, summary_instructions
 from vibe.core.middleware.guard import GuardedTools
 from vibe.core.middleware.pipeline import MiddlewarePipeline
@@ -45,6 +39,9 @@ AFFINITY = "x-affinity"
 """The header by which a provider can have one conversation served in one place, where it knows its beginning
 already."""
 
+INTERRUPTED = "interrupted"
+"""The finish reason of an answer that a person broke off."""
+
 CUT_CALL_RESULT = (
     "The answer was cut at the output limit, so this call was not run. Send it again with less content, "
     "or in several smaller calls."
@@ -58,7 +55,8 @@ class AgentKit:
     ``offered`` is asked before each turn where the tools may become others meanwhile (None: they stay ``schemas``).
     ``middleware`` is asked after the loop's own. After the conversation was summarised, ``reminders`` are put into it
     and ``fork`` says where it goes on; ``summarising`` reads what the model is told to do for that. ``hand_in`` is what
-    it must end with, beside the ``tools``.
+    it must end with, beside the ``tools``. ``keeps_partial``: an answer that a cancellation breaks off stays in the
+    conversation as far as it was given, and the model is told; else it is as if it had never been asked for.
     """
 
     model: ModelConfig
@@ -78,6 +76,7 @@ class AgentKit:
     fork: Fork = in_place
     summarising: Callable[[], str] = summary_instructions
     hand_in: HandIn | None = None
+    keeps_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +92,8 @@ class TurnRunner:
 
     def __init__(self, kit: AgentKit, pipeline: MiddlewarePipeline) -> None:
         self._kit = kit
+        self._transcript = kit.transcript
+        self._sink = kit.sink
         self._pipeline = pipeline
         self._tools = GuardedTools(kit.tools, pipeline, kit.sink)
         self._history = PromptHistory(kit.system_prompt)
@@ -100,6 +101,7 @@ class TurnRunner:
         self._known_prompt = 0  # tokens the provider counted for the first `_known_messages` of `_counted`
         self._known_messages = 0
         self._oddities: set[str] = set()
+        self._only_read: frozenset[str] = frozenset()
 
     async def run(self) -> TurnResult:
         """One model call and its tools; everything is in the transcript before this returns.
@@ -109,49 +111,60 @@ class TurnRunner:
             BudgetExhaustedError: there is no room for the call.
         """
         completion = await self._call_model()
+        self._only_read = frozenset()
         message = completion.message
         if not message.tool_calls:
             return TurnResult(completion=completion, batch=None)
         if message.cut:
             for call in message.tool_calls:
-                self._kit.transcript.append(ToolMessage(CUT_CALL_RESULT, call.id, call.name, status="error"))
+                self._transcript.append(ToolMessage(CUT_CALL_RESULT, call.id, call.name, status="error"))
             return TurnResult(completion=completion, batch=None)
         try:
             await self._warn_before(message.tool_calls)
-            batch = await self._tools.run_all(message.tool_calls, self._kit.transcript.append)
+            batch = await self._tools.run_all(message.tool_calls, self._transcript.append)
         finally:
-            self._kit.transcript.cancel_dangling_calls()
+            self._transcript.cancel_dangling_calls()
+        self._only_read = batch.only_read
         return TurnResult(completion=completion, batch=batch)
 
     def context(self) -> TurnContext:
         """The conversation as middleware sees it."""
         kit = self._kit
-        return TurnContext(transcript=kit.transcript, budget=kit.budget, context_tokens=self._prompt_estimate())
+        return TurnContext(
+            transcript=kit.transcript,
+            budget=kit.budget,
+            context_tokens=self._prompt_estimate(),
+            only_read=self._only_read,
+        )
 
     async def _warn_before(self, calls: tuple[ToolCall, ...]) -> None:
         for warning in await self._pipeline.before_tools(self.context(), calls):
-            self._kit.sink.publish(WarningEvent(code=warning.code, message=warning.message))
+            self._sink.publish(WarningEvent(code=warning.code, message=warning.message))
 
     async def _call_model(self) -> Completion:
         kit = self._kit
         conversation = kit.transcript.messages
         sent = len(conversation)
         wanted = kit.model.max_output_tokens or DEFAULT_ANSWER_TOKENS
-        reservation = await room_for(kit.budget, kit.sink, kit.model, self._prompt_estimate(), wanted)
-        message_id = uuid4().hex
+        context_tokens = self._prompt_estimate()
+        reservation = await room_for(kit.budget, kit.sink, kit.model, context_tokens, wanted)
+        announcer = AnswerAnnouncer(kit.sink, kit.model, kit.tools.masked)
+        request = ModelRequest(
+            model=kit.model,
+            messages=self._history.messages(conversation),
+            tools=self._schemas(),
+            max_tokens=bound_of(reservation, wanted),
+            caller=kit.caller,
+            extra_headers={AFFINITY: kit.session_id} if kit.session_id else {},
+        )
         try:
-            completion = await kit.backend.complete(
-                ModelRequest(
-                    model=kit.model,
-                    messages=self._history.messages(conversation),
-                    tools=self._schemas(),
-                    max_tokens=bound_of(reservation, wanted),
-                    caller=kit.caller,
-                    extra_headers={AFFINITY: kit.session_id} if kit.session_id else {},
-                ),
-                _Announcer(kit.sink, message_id),
-            )
+            with announcer.announced(context_tokens):
+                completion = await kit.backend.complete(request, announcer)
             reservation.settle(completion.usage, completion.cost_usd)
+        except get_cancelled_exc_class():
+            if kit.keeps_partial:
+                self._keep(announcer, context_tokens, reservation)
+            raise
         finally:
             reservation.release()
         message = structs.replace(
@@ -162,15 +175,36 @@ class TurnRunner:
         )
         kit.transcript.append(message)
         self._counted, self._known_prompt, self._known_messages = conversation, completion.usage.prompt_tokens, sent
-        self._announce(completion, message, message_id)
+        self._announce(completion, message, announcer.message_id)
         return replace(completion, message=message)
+
+    def _keep(self, announcer: AnswerAnnouncer, context_tokens: int, reservation: Reservation) -> None:
+        """Keep an answer as far as it was given, and book what it will have cost, as far as that can be told."""
+        text = announcer.text
+        if not text.strip():
+            return
+        message = AssistantMessage(text, interrupted=True)
+        usage = Usage(prompt_tokens=context_tokens, completion_tokens=estimate_messages([message]), calls=1)
+        cost_usd = configured_cost(self._kit.model, usage)
+        reservation.settle(usage, cost_usd)
+        self._transcript.append(structs.replace(message, usage=usage, cost_usd=cost_usd))
+        self._sink.publish(
+            AssistantEvent(
+                message_id=announcer.message_id,
+                text=text,
+                finish_reason=INTERRUPTED,
+                message_index=len(self._transcript.messages) - 1,
+                interrupted=True,
+            )
+        )
+        self._spent(usage, cost_usd)
 
     def _schemas(self) -> tuple[ToolSchema, ...]:
         return self._kit.schemas if self._kit.offered is None else self._kit.offered()
 
     def _prompt_estimate(self) -> int:
         """Return what the provider counted last time plus a rough count of what came since."""
-        messages = self._kit.transcript.messages
+        messages = self._transcript.messages
         if self._known_prompt and messages is self._counted:
             return self._known_prompt + estimate_messages(messages[self._known_messages :])
         prompt = estimate_messages([SystemMessage(self._kit.system_prompt), *messages])
@@ -178,39 +212,27 @@ class TurnRunner:
 
     def _announce(self, completion: Completion, message: AssistantMessage, message_id: str) -> None:
         usage = completion.usage
-        self._kit.sink.publish(
+        self._sink.publish(
             AssistantEvent(
                 message_id=message_id,
                 text=message.content,
                 tool_calls=len(message.tool_calls),
                 finish_reason=completion.finish_reason.value,
+                message_index=len(self._transcript.messages) - 1,
             )
         )
-        self._kit.sink.publish(
+        self._spent(usage, completion.cost_usd)
+        if completion.oddity and completion.oddity not in self._oddities:  # said once: it is so with every answer
+            self._oddities.add(completion.oddity)
+            self._sink.publish(WarningEvent(code="model.odd", message=completion.oddity))
+
+    def _spent(self, usage: Usage, cost_usd: float | None) -> None:
+        self._sink.publish(
             UsageEvent(
                 model=self._kit.model.key,
                 prompt_tokens=usage.prompt_tokens,
                 completion_tokens=usage.completion_tokens,
                 cached_tokens=usage.cached_tokens,
-                cost_usd=completion.cost_usd,
+                cost_usd=cost_usd,
             )
         )
-        if completion.oddity and completion.oddity not in self._oddities:  # said once: it is so with every answer
-            self._oddities.add(completion.oddity)
-            self._kit.sink.publish(WarningEvent(code="model.odd", message=completion.oddity))
-
-
-class _Announcer(CallAnnouncer):
-    """Turns what a backend reports while it streams into events."""
-
-    def __init__(self, sink: EventSink, message_id: str) -> None:
-        super().__init__(sink)
-        self._message_id = message_id
-
-    def delta(self, delta: Delta) -> None:
-        if delta.text:
-            self._sink.publish(AssistantDeltaEvent(message_id=self._message_id, text=delta.text, attempt=delta.attempt))
-        if delta.reasoning:
-            self._sink.publish(
-                ReasoningDeltaEvent(message_id=self._message_id, text=delta.reasoning, attempt=delta.attempt)
-            )

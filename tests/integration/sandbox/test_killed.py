@@ -73,15 +73,22 @@ import anyio
 from tests.integration.sandbox.conftest import Cell
 line = "echo evil > .git/config; echo evil > .git/hooks/pre-commit; echo evil > AGENTS.md; mv .vibe v; mkdir .vibe; "
 line += "echo evil > .vibe/config.toml; touch changed; sleep 600; :"
-anyio.run(Cell(Path(sys.argv[1]), sys.argv[2]).run, line)
+cell = Cell(Path(sys.argv[1]), sys.argv[2])
+async def after_others():
+    async with cell.confinement.at_work():
+        await cell.run(":")
+        await cell.run("touch new")
+        await cell.run(line)
+anyio.run(*([cell.run, line] if sys.argv[3] == "the first" else [after_others]))
 """
 
 
-def test_what_decides_what_runs_later_is_put_back_though_we_are_killed(cell: Cell) -> None:
+@pytest.mark.parametrize("which", ["the first", "after others"])
+def test_what_decides_what_runs_later_is_put_back_though_we_are_killed(cell: Cell, which: str) -> None:
     run_plain("git init -q .; rm -f .git/hooks/*; mkdir .vibe; echo mine > .vibe/config.toml", cell.root, cell.environ)
     config = (cell.root / ".git" / "config").read_text()
     ours = subprocess.Popen(
-        [sys.executable, "-c", CHANGING, str(cell.base), cell.backend], cwd=Path(__file__).parents[3]
+        [sys.executable, "-c", CHANGING, str(cell.base), cell.backend, which], cwd=Path(__file__).parents[3]
     )
     _until((cell.root / "changed").exists)
     ours.kill()

@@ -10,6 +10,7 @@ import pytest
 from tests.integration.sandbox.conftest import Cell
 from tests.integration.sandbox.plain import run_plain
 from vibe.core.sandbox.confinement import Place, remove_abandoned_placeholders
+from vibe.core.sandbox.records import records_of
 
 FOLDERS = (".vibe", ".agents")
 WORKTREE_SETTINGS = "git init -q . && git config extensions.worktreeConfig true"
@@ -109,6 +110,66 @@ def test_what_a_running_command_holds_stays(bubblewrapped: Cell) -> None:
     assert standing(bubblewrapped.root) == []
 
 
+async def test_while_somebody_is_at_work_nothing_is_made_anew_for_the_next_command(bubblewrapped: Cell) -> None:
+    def there() -> list[int]:
+        records = records_of(bubblewrapped.confinement.vibe_home)
+        made = [*(bubblewrapped.root / name for name in FOLDERS), *records.iterdir()]
+        return [path.stat().st_ino for path in made]
+
+    async with bubblewrapped.confinement.at_work():
+        await bubblewrapped.run(":")
+        before = await anyio.to_thread.run_sync(there)
+        refused = await bubblewrapped.run("mkdir .vibe/tools || echo x > AGENTS.md")
+        said = bubblewrapped.aside
+        after = await anyio.to_thread.run_sync(there)
+
+    assert (len(before), before) == (3, after)
+    assert "Read-only file system" in refused.stderr
+    assert "AGENTS.md decides what runs later" in said
+    assert standing(bubblewrapped.root) == []
+    assert not [*records_of(bubblewrapped.confinement.vibe_home).iterdir()]
+
+
+async def test_what_a_user_puts_in_or_takes_away_meanwhile_is_heeded(bubblewrapped: Cell) -> None:
+    async with bubblewrapped.confinement.at_work():
+        await bubblewrapped.run(":")
+        (bubblewrapped.root / ".vibe" / "config.toml").write_text("mine")
+        (bubblewrapped.root / ".agents").rmdir()
+        refused = await bubblewrapped.run("rm .vibe/config.toml; mkdir .agents/skills; ls -d .agents")
+
+    assert (refused.stdout, refused.stderr.count("Read-only file system")) == (".agents\n", 2)
+    assert (bubblewrapped.root / ".vibe" / "config.toml").read_text() == "mine"
+    assert standing(bubblewrapped.root) == [".vibe"]
+
+
+async def test_a_guard_ends_at_once_only_where_there_is_nothing_to_do(bubblewrapped: Cell) -> None:
+    place, guard = Place(roots=(bubblewrapped.root,)), bubblewrapped.confinement.guard
+    alone = await anyio.to_thread.run_sync(guard, place)
+    async with bubblewrapped.confinement.at_work():
+        same, changed, other = [await anyio.to_thread.run_sync(guard, place) for _ in range(3)]
+        assert same.end_at_once()
+        (bubblewrapped.root / "AGENTS.md").write_text("evil")
+        assert not changed.end_at_once()
+        (bubblewrapped.root / "AGENTS.md").rename(bubblewrapped.root / "AGENTS.override.md")
+        assert not other.end_at_once()
+        for one in (changed, other):
+            await anyio.to_thread.run_sync(one.end)
+
+    assert not alone.end_at_once()
+    assert await anyio.to_thread.run_sync(alone.end) == ""
+    assert standing(bubblewrapped.root) == []
+
+
+async def test_a_command_in_the_background_keeps_what_it_needs_to_its_end(bubblewrapped: Cell) -> None:
+    place = Place(roots=(bubblewrapped.root,))
+    async with bubblewrapped.confinement.at_work():
+        guard = await anyio.to_thread.run_sync(bubblewrapped.confinement.guard, place)
+
+    assert standing(bubblewrapped.root) == [*FOLDERS]
+    assert await anyio.to_thread.run_sync(guard.end) == ""
+    assert standing(bubblewrapped.root) == []
+
+
 def test_an_empty_folder_of_the_user_stays(bubblewrapped: Cell) -> None:
     run_plain(WORKTREE_SETTINGS, bubblewrapped.root, bubblewrapped.environ)
     settings = bubblewrapped.root / ".git" / "config.worktree"
@@ -132,6 +193,17 @@ def test_what_the_user_put_into_one_is_the_users(bubblewrapped: Cell) -> None:
     remove_abandoned_placeholders(bubblewrapped.root)
 
     assert standing(bubblewrapped.root) == [".vibe"]
+
+
+def test_a_repository_without_a_folder_for_hooks_gets_one_that_no_command_is_blamed_for(cell: Cell) -> None:
+    run_plain("git init -q . && rm -r .git/hooks", cell.root, cell.environ)
+    before = {path.name for path in (cell.root / ".git").iterdir()}
+
+    anyio.run(cell.run, "echo evil > .git/hooks/pre-commit")
+
+    assert "hooks decides" not in cell.aside
+    assert {path.name for path in (cell.root / ".git").iterdir()} - before == {"hooks"}
+    assert not [*(cell.root / ".git" / "hooks").iterdir()]
 
 
 WORKTREE = "git init -q . && git commit -q --allow-empty -m one && git worktree add -q ../one"

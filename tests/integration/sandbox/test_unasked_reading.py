@@ -16,7 +16,7 @@ from vibe.core.config.models import SandboxConfig, SandboxMode, VibeConfig
 from vibe.core.messages import ToolMessage
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools.approvals import Approvals
-from vibe.core.tools.executor import Callbacks, ToolExecutor
+from vibe.core.tools.executor import Callbacks, ToolBatch, ToolExecutor
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer
@@ -43,8 +43,10 @@ class Desk:
         )
 
     async def say(self, line: str, **arguments: Any) -> ToolMessage:
-        batch = await self.executor.run_all([call("1", "bash", command=line, **arguments)], lambda _message: None)
-        return batch.messages[0]
+        return (await self.run(line, **arguments)).messages[0]
+
+    async def run(self, line: str, **arguments: Any) -> ToolBatch:
+        return await self.executor.run_all([call("1", "bash", command=line, **arguments)], lambda _message: None)
 
     @property
     def questions(self) -> list[str]:
@@ -128,6 +130,19 @@ async def test_what_fails_for_want_of_writing_is_asked_about_and_run_if_yes(line
     assert sorted(path.name for path in bubblewrap.root.rglob("*") if ".git" not in path.parts) == before
     assert (await desk.say(line)).status == "ok"
     assert desk.questions == ["in a read-only sandbox it could not write"] * 2
+
+
+@pytest.mark.parametrize(
+    ("line", "only_read"),
+    [("cat a.txt", True), ("wc -l $(ls *.txt)", True), ("sort -o new a.txt", False), ("touch new", False)],
+)
+async def test_a_line_that_ran_where_it_could_write_may_have_changed_something(
+    line: str, bubblewrap: Cell, *, only_read: bool
+) -> None:
+    desk = await at_desk(bubblewrap, Approvals(approver=ScriptedApprover([YES])))
+    batch = await desk.run(line)
+    assert batch.messages[0].status == "ok"
+    assert batch.only_read == ({"1"} if only_read else set())
 
 
 async def test_without_anybody_to_ask_it_is_a_denial_with_what_was_printed(bubblewrap: Cell) -> None:

@@ -1,7 +1,7 @@
 """Errors of asking for an agent.
 
 UsageError
-└── AgentError                 the agent can't be had
+└── AgentError                 the agent can't be used
     ├── UnknownAgentError      no profile of that name
     ├── DisabledAgentError     ``enabled_agents`` or ``disabled_agents`` leave it out
     ├── BrokenAgentError       its file is wrong; every problem names file, line and key
@@ -18,7 +18,7 @@ from vibe.core.suggestion import closest, did_you_mean
 
 
 class AgentError(UsageError):
-    """An agent that can't be had."""
+    """An agent that can't be used."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"agent {name!r} {problem}")

@@ -32,11 +32,11 @@ class AgentFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str | None, Field(pattern=NAME_PATTERN)] = None
-    """What ``--agent`` and ``task`` call it; not set: the name of the file."""
+    """Its name for ``--agent`` and ``task``; not set: the name of the file."""
     display_name: str = ""
-    """What people see; not set: the name."""
+    """The name people see; not set: the name."""
     description: str = ""
-    """What it is for; other agents choose by it."""
+    """Its purpose; other agents choose by it."""
     safety: AgentSafety = AgentSafety.NEUTRAL
     """`safe` agents have no tool that writes or reaches the network."""
     agent_type: AgentType = AgentType.AGENT
@@ -50,7 +50,7 @@ class AgentFile(BaseModel):
     disabled_tools: tuple[str, ...] = ()
     """Patterns of tools it has not."""
     auto_approve: bool = False
-    """Whether its calls run without asking; needs `safety = "yolo"`."""
+    """Run its calls without asking; needs `safety = "yolo"`."""
     tools: dict[str, ToolTable] = {}
     """A table a tool, such as `[tools.bash]`, over the one of the configuration."""
 

@@ -18,7 +18,7 @@ from vibe.core.agents.files import read_agent_file
 from vibe.core.agents.profiles import BUILTIN_PROFILES, AgentProfile, AgentType
 from vibe.core.config.errors import InvalidConfigError
 from vibe.core.config.paths import shown
-from vibe.core.config.patterns import NamePatterns
+from vibe.core.config.patterns import left_out
 from vibe.core.errors import ConfigError
 
 
@@ -53,7 +53,8 @@ class AgentManager:
         self._warnings: list[str] = []
         for path in _files(sources.folders, self._warnings):
             self._load(path)
-        self._left_out = self._choose()
+        known = (*self._profiles, *self._broken)
+        self._left_out = left_out("agent", known, sources.enabled, sources.disabled, self._warnings, sources.places)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -150,21 +151,6 @@ class AgentManager:
     def _refuse(self, path: Path, problems: Sequence[ConfigError]) -> None:
         self._broken[path.stem] = BrokenAgentError(path.stem, problems)
         self._warnings.extend(f"{problem} (the agent {path.stem!r} can't be used)" for problem in problems)
-
-    def _choose(self) -> dict[str, str]:
-        """The names that the patterns leave out, and the setting that does it."""
-        enabled, disabled = self._sources.enabled, self._sources.disabled
-        known = (*self._profiles, *self._broken)
-        for key, patterns in (("enabled_agents", enabled), ("disabled_agents", disabled)):
-            for pattern in NamePatterns(patterns, where=self._sources.places.get(key, key), key=key).unmatched(known):
-                self._warnings.append(f"{key}: {pattern!r} matches no agent; there are: {', '.join(sorted(known))}")
-        if enabled:
-            if disabled:
-                self._warnings.append("disabled_agents is ignored because enabled_agents is set")
-            keep = NamePatterns(enabled)
-            return {name: "enabled_agents" for name in known if not keep.matches(name)}
-        drop = NamePatterns(disabled)
-        return {name: "disabled_agents" for name in known if drop.matches(name)}
 
 
 def _files(folders: Sequence[Path], warnings: list[str]) -> Iterator[Path]:

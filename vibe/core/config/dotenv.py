@@ -41,7 +41,7 @@ def read_env_file(path: Path, label: str) -> EnvFile:
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
             continue
-        pair = _pair(stripped)
+        pair = parsed_line(stripped)
         if pair is None:
             warnings.append(f"{label}:{number}: is ignored, write KEY=VALUE")
             continue
@@ -56,7 +56,8 @@ def _exposure(path: Path, label: str) -> list[str]:
     return [f"{label}: other users can read the keys in it, run: chmod 600 {label}"]
 
 
-def _pair(line: str) -> tuple[str, str] | None:
+def parsed_line(line: str) -> tuple[str, str] | None:
+    """Return the variable that a line without blanks around it sets, and its value; None: it sets none."""
     match = _LINE.fullmatch(line)
     if match is None:
         return None

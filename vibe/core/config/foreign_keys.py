@@ -43,7 +43,7 @@ OUR_NAMES: Mapping[tuple[str, str], str] = MappingProxyType({
     ("models", "supports_images"): "sees_images",
     ("providers", "api_timeout"): "timeout_seconds",
 })
-"""What its settings are called here that mean the same: table and name."""
+"""Names that settings of the same meaning have here, by table and name there."""
 
 REMEDIES: Mapping[str, str] = MappingProxyType({
     "api_retry_max_elapsed_time": "set retry_max_seconds of the provider instead",
@@ -54,7 +54,7 @@ REMEDIES: Mapping[str, str] = MappingProxyType({
     "tools.read_file.sensitive_patterns": "names of secrets are known; refuse more with denylist",
     "workdir": "give --workdir instead",
 })
-"""What to do in place of those whose effect is wanted perhaps."""
+"""Advice for those whose effect may be wanted."""
 
 
 def is_foreign(table: str, name: str) -> bool:

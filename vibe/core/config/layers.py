@@ -11,14 +11,7 @@ from typing import Any, TypeAlias, cast
 from vibe.core.config.foreign_keys import OUR_NAMES, foreign_note, is_foreign
 from vibe.core.config.models import DEFAULT_MODELS, DEFAULT_PROVIDERS, Section, ToolTable, VibeConfig
 from vibe.core.config.paths import absolute
-from vibe.core.config.schema import (
-    TOOLS,
-    Key,
-    entry_of,
-    section_of,
-    suggestion,
-    written,
-)
+from vibe.core.config.schema import TOOLS, Key, entry_of, section_of, suggestion, written
 from vibe.core.config.toml_source import RawPath, dotted
 from vibe.core.config.tool_names import canonical_tool_name
 from vibe.core.errors import ConfigError
@@ -44,7 +37,7 @@ class Layer:
     entries: dict[Key, str] = field(default_factory=dict[Key, str])
     warnings: list[str] = field(default_factory=list[str])
     foreign: list[str] = field(default_factory=list[str])
-    """What to say of settings that only Mistral Vibe has."""
+    """Sentences about settings that only Mistral Vibe has."""
     problems: list[ConfigError] = field(default_factory=list[ConfigError])
 
 

@@ -19,7 +19,14 @@ from vibe.core.config.toml_source import TomlSource, read_toml
 from vibe.core.config.trust import TrustStore
 
 VARIABLE_PREFIX = "VIBE_"
-NOT_SETTINGS = frozenset({"VIBE_BUS_TOKEN", "VIBE_HOME", "VIBE_LOG_LEVEL", "VIBE_LOG_MAX_BYTES"})
+NOT_SETTINGS = frozenset({
+    "VIBE_BUS_TOKEN",
+    "VIBE_HOME",
+    "VIBE_LOG_LEVEL",
+    "VIBE_LOG_MAX_BYTES",
+    "VIBE_MCP_DEPTH",
+    "VIBE_MCP_TOKEN",
+})
 """Variables of ours that are not settings."""
 FLAG_NAMES = MappingProxyType({
     "active_model": "--model",
@@ -29,7 +36,7 @@ FLAG_NAMES = MappingProxyType({
     "planner.max_parallel_steps": "--max-parallel",
     "sandbox.network": "--network",
 })
-"""What users call the flag that sets a key; for others the key itself after ``--``."""
+"""The flag that sets a key; for others the key itself after ``--``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ class McpServerConfig(Section):
     """An MCP server. Its tools are called `<name>_<tool>`; `[tools.<name>_<tool>]` sets their permission."""
 
     name: str
-    """What its tools' names begin with; a later layer's server of the same name replaces the whole entry."""
+    """The beginning of its tools' names; a later layer's server of the same name replaces the whole entry."""
     transport: McpTransport
     """`stdio` is a command that is run; `http` and `streamable-http` both mean streamable HTTP."""
     url: str = ""
@@ -54,19 +54,19 @@ class McpServerConfig(Section):
     prompt: str = ""
     """A hint for the model about what the server is good for."""
     startup_timeout_sec: PositiveSeconds = 10.0
-    """How long it may take to start and list its tools, in seconds."""
+    """The time it may take to start and list its tools, in seconds."""
     tool_timeout_sec: PositiveSeconds = 60.0
-    """How long a call of a tool may take, in seconds."""
+    """The time a call of a tool may take, in seconds."""
     required: bool = False
-    """Whether a run fails (exit code 3) if the server does not start."""
+    """Let a run fail (exit code 3) if the server does not start."""
     enabled: bool = True
-    """Whether it is used at all."""
+    """Use it at all."""
     disabled: bool = False
     """The same the other way round: `true` turns it off whatever `enabled` says."""
     disabled_tools: tuple[str, ...] = ()
     """Its tools that are not offered: names as the server has them or as they are offered, globs, or `re:` patterns."""
     max_tools: PositiveInt = 128
-    """How many of its tools are offered at most; what it lists beyond them is left out, with a warning."""
+    """The most of its tools that are offered; what it lists beyond them is left out, with a warning."""
 
     @property
     def in_use(self) -> bool:

@@ -29,7 +29,7 @@ class ProviderConfig(Section):
     """A provider: where models are served."""
 
     name: str
-    """What models call it; a later layer's provider of the same name replaces the whole entry."""
+    """The name by which models refer to it; a later layer's provider of the same name replaces the whole entry."""
     backend: BackendKind = BackendKind.GENERIC
     """The protocol it speaks; `generic` is the OpenAI-compatible chat completions API."""
     api_base: str = ""
@@ -39,21 +39,21 @@ class ProviderConfig(Section):
     script: str = ""
     """For the `scripted` backend: the file that is replayed, relative to the file that names it."""
     timeout_seconds: PositiveSeconds | None = None
-    """For how long it may say nothing in a call, in seconds; not set: `api_timeout`."""
+    """The longest silence in a call, in seconds; not set: `api_timeout`."""
     api_style: str = "openai"
-    """How requests to a `generic` backend are worded; there is no other style than `openai` in this version."""
+    """The wording of requests to a `generic` backend; there is no other style than `openai` in this version."""
     reasoning_field_name: str = "reasoning_content"
     """The field of an answer in which it tells what the model thought."""
     extra_headers: dict[str, str] = Field(default={})
     """Headers of every request besides those that are needed; `${NAME}` is a variable's value."""
     max_concurrency: PositiveInt = 16
-    """How many calls may be open at once, in the whole tree of agents."""
+    """The most calls that may be open at once, in the whole tree of agents."""
     retry_max_seconds: NonNegativeFloat = 300.0
-    """For how long a failing call is repeated, in seconds; 0: never. Where nobody ever answered, 5 seconds at most."""
+    """The time a failing call is repeated for, in seconds; 0: never. Where nobody ever answered, 5 seconds at most."""
 
     @property
     def silence_seconds(self) -> float:
-        """For how long it may say nothing, whoever set that."""
+        """The longest silence, whoever set that."""
         return self.timeout_seconds or API_TIMEOUT
 
 
@@ -71,15 +71,15 @@ class ModelConfig(Section):
     """A model, and what it costs."""
 
     name: str
-    """What the provider calls it."""
+    """Its name at the provider."""
     provider: str
     """The name of one of the providers."""
     alias: str = ""
-    """What you call it; empty: its name. A later layer's model of the same alias replaces the whole entry."""
+    """Your name for it; empty: its own. A later layer's model of the same alias replaces the whole entry."""
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.2
     """Sampling temperature."""
     thinking: Thinking = Thinking.OFF
-    """How much it is to think before it answers: sent as `reasoning_effort` (`max` as `high`); `off`: nothing is
+    """Effort it puts into thinking before it answers: sent as `reasoning_effort` (`max` as `high`); `off`: nothing is
     sent."""
     input_price: NonNegativeFloat | None = None
     """USD per million tokens sent; not set: looked up, else unknown."""
@@ -88,9 +88,9 @@ class ModelConfig(Section):
     max_output_tokens: PositiveInt | None = None
     """The longest reply, in tokens; not set: the provider decides, unless a budget leaves less room."""
     sees_images: bool = False
-    """Whether the model takes images: `read_file` then shows it pictures."""
+    """The model takes images: `read_file` shows it pictures."""
     context_size: PositiveInt = 128_000
-    """How many tokens fit into one call."""
+    """The tokens that fit into one call."""
     auto_compact_threshold: NonNegativeInt | None = None
     """A prompt of so many tokens is summarised before the conversation goes on; 0: never; not set: as for all
     models."""
@@ -105,23 +105,23 @@ class PlannerConfig(Section):
     """Settings of the planner, and defaults of plans that do not say otherwise."""
 
     enabled: bool = True
-    """Whether a model may write and revise plans; false: `vibe plan new` and `on_failure: replan` are refused."""
+    """Let models write and revise plans; false: `vibe plan new` and `on_failure: replan` are refused."""
     auto_run: bool = False
     """Run the commands of a plan that a model wrote without showing them and asking first."""
     max_parallel_steps: PositiveInt = 4
-    """How many steps may run at once."""
+    """The most steps that may run at once."""
     verify_timeout_seconds: PositiveSeconds = 600.0
-    """How long one `verify` command of a step may take, in seconds."""
+    """The time one `verify` command of a step may take, in seconds."""
     decision_timeout_seconds: NonNegativeFloat = 0.0
-    """How long decisions that name no time of their own wait, in seconds; 0: for ever."""
+    """The time that decisions wait which name none of their own, in seconds; 0: for ever."""
     max_turns: PositiveInt = 30
-    """How many model calls one plan, or one revision of it, may take."""
+    """The most model calls for one plan, or for one revision of it."""
     max_tokens: PositiveInt = 200_000
-    """How many tokens one plan, or one revision of it, may take."""
+    """The most tokens for one plan, or for one revision of it."""
     max_context_tokens: PositiveInt = 100_000
-    """How long the planner's conversation may get, in tokens; a longer one is summarised."""
+    """The longest the planner's conversation may get, in tokens; a longer one is summarised."""
     max_replans: NonNegativeInt = 3
-    """How often a plan may be revised because a step failed."""
+    """The number of times a plan may be revised because a step failed."""
     enable_persistence: Literal[True] = True
     """Plans are always kept: what a resume reads is what a run writes."""
 
@@ -164,22 +164,22 @@ class SubagentsConfig(Section):
     """Limits of agents that start others with the `task` tool."""
 
     max_spawned: PositiveInt = 16
-    """How many subagents one run may start, all agents together; a plan's resumes count with its first run."""
+    """The most subagents one run may start, all agents together; a plan's resumes count with its first run."""
     max_parallel: PositiveInt = 4
-    """How many of them may work at once."""
+    """The most of them that may work at once."""
     max_turns: PositiveInt = 30
-    """How many model calls one of them may make."""
+    """The most model calls of one of them."""
     max_tokens: PositiveInt = 200_000
-    """How many tokens one of them may use; what it uses also counts for who started it."""
+    """The most tokens of one of them; what it uses also counts for who started it."""
     timeout_seconds: PositiveSeconds = 1_800.0
-    """How long one of them may take, in seconds."""
+    """The time one of them may take, in seconds."""
 
 
 class IpcConfig(Section):
     """The event bus."""
 
     address: str = ""
-    """Where it listens; empty: a socket in a private run directory."""
+    """The address it listens at; empty: a socket in a private run directory."""
 
 
 class SandboxMode(StrEnum):
@@ -210,11 +210,11 @@ class SandboxConfig(Section):
     readable: tuple[str, ...] = ()
     """Files and folders that may be read although they are known to hold secrets, such as `~/.npmrc`."""
     max_processes: NonNegativeInt = 4_096
-    """How many processes and threads a command may have at once (in bubblewrap, and not as root); 0: any number."""
+    """The most processes and threads a command may have at once (in bubblewrap, and not as root); 0: any number."""
     max_memory_mb: NonNegativeInt = 16_384
-    """How much memory each process of a command may write to, in MB; 0: any amount."""
+    """The memory each process of a command may write to, in MB; 0: any amount."""
     max_file_mb: NonNegativeInt = 16_384
-    """How large a file that a command writes may get, in MB; 0: any size."""
+    """The size a file may get that a command writes, in MB; 0: any size."""
 
 
 class ToolTable(BaseModel):
@@ -223,7 +223,7 @@ class ToolTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     permission: Literal["always", "ask", "never"] | None = None
-    """Whether a call runs, is asked about, or is refused; not set: the tool's own default."""
+    """Run a call, ask about it, or refuse it; not set: the tool's own default."""
     allowlist: tuple[str, ...] = ()
     """Patterns of calls that run without asking."""
     denylist: tuple[str, ...] = ()
@@ -252,26 +252,26 @@ class ProjectContextConfig(Section):
     max_chars: NonNegativeInt = 7_000
     """Characters of the list of files."""
     default_commit_count: Annotated[int, Field(ge=0, le=100)] = 5
-    """How many of the latest commits are told."""
+    """The number of latest commits that are told."""
     max_doc_bytes: NonNegativeInt = 8_192
     """Bytes of the README; 0: none."""
     truncation_buffer: NonNegativeInt = 1_000
     """Characters of `max_chars` kept free for the note that the list was cut."""
     max_depth: PositiveInt = 3
-    """How many levels of folders are listed."""
+    """The levels of folders that are listed."""
     max_files: NonNegativeInt = 1_000
-    """How many files are listed."""
+    """The most files that are listed."""
     max_dirs_per_level: NonNegativeInt = 20
-    """How many folders of one folder are listed."""
+    """The most folders of one folder that are listed."""
     timeout_seconds: PositiveSeconds = 2.0
-    """How long git may take to answer, and listing files, in seconds."""
+    """The time git may take to answer, and listing files, in seconds."""
 
 
 class SessionLoggingConfig(Section):
     """Settings for keeping conversations."""
 
     enabled: bool = True
-    """Whether conversations are kept, in `logs/session` of the vibe home; false: nothing of them, not even their
+    """Keep conversations, in `logs/session` of the vibe home; false: nothing of them, not even their
     events, stays."""
 
 
@@ -291,6 +291,19 @@ class WorktreeConfig(Section):
     """Paths of the workspace that each worktree gets links to, such as `node_modules`, where git does not have them."""
 
 
+class UiConfig(Section):
+    """Settings of the screen that `vibe` opens."""
+
+    theme: str = "textual-dark"
+    """The colours: a name that `/theme` lists, such as `textual-light`, `nord` or `gruvbox`."""
+    mouse: bool = True
+    """Take the mouse; false: it selects text as the terminal itself does."""
+    notify: Literal["bell", "osc9", "off"] = "bell"
+    """The sign of the terminal when a request waits or long work has ended: its bell, or a notification (OSC 9)."""
+    notify_after_seconds: NonNegativeFloat = 20.0
+    """Work that took less ends without a sign."""
+
+
 class VibeConfig(Section):
     """Everything that can be set, after the layers were merged.
 
@@ -302,9 +315,9 @@ class VibeConfig(Section):
     models: tuple[ModelConfig, ...] = DEFAULT_MODELS
     """The models that can be chosen; yours come before the built-in ones."""
     providers: tuple[ProviderConfig, ...] = DEFAULT_PROVIDERS
-    """Where models are served; yours come before the built-in ones."""
+    """The servers of models; yours come before the built-in ones."""
     api_timeout: PositiveSeconds = API_TIMEOUT
-    """Where a provider sets no `timeout_seconds`: for how long it may say nothing in a call, in seconds."""
+    """The longest silence in a call of a provider that sets no `timeout_seconds`, in seconds."""
     tools: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """A table a tool, such as `[tools.bash]`."""
     enabled_tools: tuple[str, ...] = ()
@@ -322,14 +335,14 @@ class VibeConfig(Section):
     disabled_agents: tuple[str, ...] = ()
     """Patterns of agents there are not."""
     auto_compact_threshold: NonNegativeInt = 200_000
-    """Where a model sets none: a prompt of so many tokens, or of 85 % of what the model takes, is summarised; 0:
+    """For a model that sets none: a prompt of so many tokens, or of 85 % of what the model takes, is summarised; 0:
     never."""
     memory_soft_limit_ratio: Annotated[float, Field(gt=0, le=1)] = 1.0
     """The share of that threshold at which a conversation is summarised; 0.95: a little before."""
     context_warnings: bool = True
-    """Whether agent and user are warned once half of the threshold is used."""
+    """Warn agent and user once half of the threshold is used."""
     auto_approve: bool = False
-    """Whether calls that would be asked about run without asking; what is refused stays refused."""
+    """Run calls without asking that would be asked about; what is refused stays refused."""
     skill_paths: tuple[str, ...] = ()
     """Folders with skills of your own, relative to the file that names them."""
     enabled_skills: tuple[str, ...] = ()
@@ -339,21 +352,21 @@ class VibeConfig(Section):
     system_prompt_id: str = "cli"
     """The base of the system prompt: `<id>.md` in the project's `.vibe/prompts`, in `~/.vibe/prompts`, or built in."""
     instructions: str = ""
-    """What every agent is told besides, at the end of the system prompt's own text."""
+    """Text for every agent, at the end of the system prompt's own text."""
     include_commit_signature: bool = True
-    """Whether the system prompt asks for a signature under git commits."""
+    """Have the system prompt ask for a signature under git commits."""
     include_model_info: bool = True
-    """Whether the system prompt names the model."""
+    """Have the system prompt name the model."""
     include_prompt_detail: bool = True
-    """Whether the system prompt tells of system and shell, of tools, skills and subagents."""
+    """Have the system prompt tell of system and shell, of tools, skills and subagents."""
     include_project_context: bool = True
-    """Whether the system prompt tells of the project's files, its git state and its README."""
+    """Have the system prompt tell of the project's files, its git state and its README."""
     project_context: ProjectContextConfig = ProjectContextConfig()
     """Bounds of what the system prompt tells of the project."""
     worktree: WorktreeConfig = WorktreeConfig()
-    """What the worktrees of steps have besides what git checks out; see `[worktree]`."""
+    """Additions to the worktrees of steps, beside git's checkout; see `[worktree]`."""
     enable_experimental_hooks: bool = False
-    """Whether hooks run; false: no `hooks.toml` is read, which is said where there is one."""
+    """Run hooks; false: no `hooks.toml` is read, which is said where there is one."""
     mcp_servers: tuple[McpServerConfig, ...] = ()
     """MCP servers whose tools agents may call."""
     step_turns: StepTurnsConfig = StepTurnsConfig()
@@ -372,6 +385,8 @@ class VibeConfig(Section):
     """The event bus."""
     session_logging: SessionLoggingConfig = SessionLoggingConfig()
     """Settings for keeping conversations."""
+    ui: UiConfig = UiConfig()
+    """The screen."""
 
     def find_model(self, name: str) -> ModelConfig | None:
         """The model of that alias, else of that name."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any, cast
 
 from vibe.core.errors import ConfigError
@@ -32,6 +33,35 @@ class NamePatterns:
         known = tuple(names)
         tests = zip(self.patterns, self._tests, strict=True)
         return tuple(pattern for pattern, test in tests if not any(test(name) for name in known))
+
+
+def left_out(
+    kind: str,
+    names: Iterable[str],
+    enabled: tuple[str, ...],
+    disabled: tuple[str, ...],
+    warnings: list[str],
+    places: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
+    """Return the names that ``enabled_<kind>s``, or else ``disabled_<kind>s``, leave out, and which of them does it.
+
+    ``places`` says where the two are set; patterns that match nothing are told in ``warnings``.
+
+    Raises:
+        ConfigError: a pattern is not valid.
+    """
+    known = sorted(set(names))
+    keep_key, drop_key = f"enabled_{kind}s", f"disabled_{kind}s"
+    keep = NamePatterns(enabled, where=places.get(keep_key, "the configuration"), key=keep_key)
+    drop = NamePatterns(disabled, where=places.get(drop_key, "the configuration"), key=drop_key)
+    for key, patterns in ((keep_key, keep), (drop_key, drop)):
+        for pattern in patterns.unmatched(known):
+            warnings.append(f"{key}: {pattern!r} matches no {kind}; there are: {', '.join(known) or 'none'}")
+    if not enabled:
+        return {name: drop_key for name in known if drop.matches(name)}
+    if disabled:
+        warnings.append(f"{drop_key} is ignored because {keep_key} is set")
+    return {name: keep_key for name in known if not keep.matches(name)}
 
 
 def _compile(pattern: str, where: str, key: str) -> Callable[[str], bool]:

@@ -8,23 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 
 FOREIGN_FOLDERS = frozenset({
-    ".git",
-    ".tox",
-    ".venv",
-    "build",
-    "dist",
-    "node_modules",
-    "site-packages",
-    "target",
-    "third_party",
-    "vendor",
+    ".git", ".tox", ".venv", "build", "dist", "node_modules", "site-packages", "target", "third_party", "vendor",
     "venv",
-})
-"""What lies below is somebody else's, and so is what it teaches."""
+})  # fmt: skip
+"""Folders of other projects, whose instructions are not for this one."""
 TEACHING_FOLDERS = frozenset({".vibe", ".agents"})
 MAX_DEPTH = 4
 MAX_FOLDERS = 2_000
-"""How far below a workspace, and into how many folders, is looked for what they teach."""
+"""The depth below a workspace, and the number of folders, to which instructions are looked for."""
 
 
 def project_lineage(workdir: Path, user_home: Path) -> list[Path]:
@@ -52,7 +43,7 @@ def project_root(workdir: Path, user_home: Path) -> Path:
 def nested_folders(workdir: Path, trusts: Callable[[Path], bool]) -> tuple[Path, ...]:
     """Return the trusted folders below a trusted ``workdir`` that have a ``.vibe`` or ``.agents``, the nearest first.
 
-    Reads the file system: four levels deep at most, past hidden folders, links and what is somebody else's.
+    Reads the file system: four levels deep at most, past hidden folders, links and folders of other projects.
     """
     start = workdir.resolve()
     if not trusts(start):

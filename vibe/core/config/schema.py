@@ -68,7 +68,7 @@ CALLED_OTHERWISE = {
     "url": "api_base",
     "max_tokens": "max_output_tokens",
 }
-"""What other programs call settings of ours."""
+"""Names that other programs have for settings of ours."""
 
 
 def _meant(name: str, section: type[BaseModel]) -> list[str]:

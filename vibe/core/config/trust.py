@@ -12,7 +12,7 @@ from vibe.core.config.toml_source import TomlSource, read_toml
 from vibe.core.errors import ConfigError
 
 TEACHING = ("AGENTS.override.md", "AGENTS.md", ".agents")
-"""What instructs agents besides ``.vibe``."""
+"""Files that instruct agents besides ``.vibe``."""
 
 
 class TrustStore:

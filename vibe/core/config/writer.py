@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
 LOCK_SECONDS = 10.0
-"""How long to wait for another process that changes the file."""
+"""The time to wait for another process that changes the file."""
 LONGEST_LINE = 100
 _KEY_PART = re.compile(r"\.?([A-Za-z0-9_-]+)|\[([^\]]+)\]|\.?\"([^\"]+)\"")
 
@@ -57,6 +57,28 @@ def parse_key(text: str) -> Key:
     return tuple(parts)
 
 
+@contextmanager
+def changing_alone(path: Path, label: str) -> Generator[None]:
+    """One writer of ``path`` at a time, by a lock on its folder, which is made: it leaves nothing behind.
+
+    Raises:
+        ConfigWriteError: there can be no such folder.
+        ConfigBusyError: another process is at it all the time.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = os.open(path.parent, os.O_RDONLY)
+    except OSError as error:
+        raise ConfigWriteError(label, error) from error
+    try:
+        with suppress(OSError):  # some file systems have no locks
+            if not wait_for_lock(folder, LOCK_SECONDS):
+                raise ConfigBusyError(label)
+        yield
+    finally:
+        os.close(folder)
+
+
 class ConfigWriter:
     """Writes ``path``, shown as ``label``; blocks. ``check`` is asked about a draft before it takes the file's place.
 
@@ -65,7 +87,7 @@ class ConfigWriter:
     """
 
     def __init__(self, path: Path, label: str, check: Callable[[Path], None]) -> None:
-        self._path = Path(os.path.realpath(path))  # a link to somebody's own folder of settings stays a link
+        self._path = Path(os.path.realpath(path))  # a link to a user's own folder of settings stays a link
         self._label = label
         self._check = check
 
@@ -98,13 +120,29 @@ class ConfigWriter:
                 if entry not in current:
                     current.append(entry)
 
+    def add_entry(self, key: str, entry: Mapping[str, Any]) -> None:
+        """Add a table to a list of tables, such as ``models``; to one that the file does not have, as its first.
+
+        Raises:
+            ConfigError, ConfigWriteError: as ``set``.
+        """
+        import tomlkit
+
+        with self._changing() as document:
+            table, name = self._table_of(document, parse_key(key))
+            if name not in table:
+                table[name] = tomlkit.aot()
+            if not hasattr(table[name], "append"):
+                raise ConfigError(self._label, key, "must be a list of tables to add to, correct it first")
+            table[name].append(tomlkit.item(dict(entry)))
+
     def replace(self, text: str) -> None:
         """Let ``text`` be the whole file.
 
         Raises:
             ConfigError, ConfigWriteError: as ``set``.
         """
-        with self._locked():
+        with changing_alone(self._path, self._label):
             self._put(text)
 
     def text(self) -> str:
@@ -119,7 +157,7 @@ class ConfigWriter:
     def _changing(self) -> Generator[TOMLDocument]:
         import tomlkit
 
-        with self._locked():
+        with changing_alone(self._path, self._label):
             read_toml(self._path, self._label)  # says what is wrong, with its line
             text = self.text()
             document = tomlkit.parse(text)
@@ -158,22 +196,6 @@ class ConfigWriter:
     def _missing_entry(self, key: Key) -> ConfigError:
         problem = f"is not set in this file, add it with `vibe config edit` as a whole [[{written(key[:-1])}]]"
         return ConfigError(self._label, written(key), problem)
-
-    @contextmanager
-    def _locked(self) -> Generator[None]:
-        """One writer at a time, by a lock on the folder: it leaves nothing behind."""
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            folder = os.open(self._path.parent, os.O_RDONLY)
-        except OSError as error:
-            raise ConfigWriteError(self._label, error) from error
-        try:
-            with suppress(OSError):  # some file systems have no locks
-                if not wait_for_lock(folder, LOCK_SECONDS):
-                    raise ConfigBusyError(self._label)
-            yield
-        finally:
-            os.close(folder)
 
     def _put(self, text: str) -> None:
         try:

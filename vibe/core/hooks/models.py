@@ -15,7 +15,7 @@ from vibe.core.config.tool_names import our_tool_name
 DEFAULT_TIMEOUT_SECONDS = 30.0
 MAX_TIMEOUT_SECONDS = 600.0
 DEFAULT_RETRIES = 3
-"""How often a hook that could not be started, or ran out of time, is tried again."""
+"""The number of times a hook is tried again that could not be started or ran out of time."""
 
 
 class HookEvent(StrEnum):
@@ -45,7 +45,7 @@ EVENT_NAMES = MappingProxyType({
 
 
 def event_named(word: str) -> HookEvent | None:
-    """The event somebody means, in the spelling of any tool of this kind."""
+    """The event a word means, in the spelling of any tool of this kind."""
     return EVENT_NAMES.get(re.sub(r"[-_ ]", "", word).casefold())
 
 

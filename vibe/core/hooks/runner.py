@@ -20,7 +20,7 @@ FOREIGN_EVENTS = {
     HookEvent.AFTER_TOOL: "PostToolUse",
     HookEvent.POST_AGENT_TURN: "Stop",
 }
-"""What scripts written for other tools read in ``hook_event_name``."""
+"""Names in ``hook_event_name`` for scripts that were written for other tools."""
 
 
 class HookStartError(Exception):

@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, cast
 
+from vibe.core.plain_text import beginning
+
 BLOCKING_EXIT = 2
 MAX_TEXT = 4_000
 """Characters of a hook's words that reach the model."""
@@ -51,7 +53,9 @@ def read_verdict(run: HookRun) -> HookVerdict:
     """
     if run.exit_code == BLOCKING_EXIT:
         said = _document(run.stdout) if run.stdout.lstrip().startswith("{") else {}
-        return HookVerdict(blocked=True, reason=_cut(_reason(said) or run.stderr.strip() or run.stdout.strip()))
+        return HookVerdict(
+            blocked=True, reason=beginning(_reason(said) or run.stderr.strip() or run.stdout.strip(), MAX_TEXT)
+        )
     if run.exit_code != 0:
         raise HookBrokenError(f"exited with {run.exit_code}{_because(run)}")
     if not run.stdout.lstrip().startswith("{"):
@@ -66,8 +70,8 @@ def read_verdict(run: HookRun) -> HookVerdict:
     stopped = said.get("continue") is False
     return HookVerdict(
         blocked=decision in _BLOCKING or stopped,
-        reason=_cut(_reason(said)),
-        message=_cut(message),
+        reason=beginning(_reason(said), MAX_TEXT),
+        message=beginning(message, MAX_TEXT),
         arguments=_arguments(specific),
     )
 
@@ -115,7 +119,3 @@ def _word_kept(value: Any) -> str:
 def _because(run: HookRun) -> str:
     line = next(iter(reversed(run.stderr.strip().splitlines())), "")
     return f" ({line[:200]})" if line else ""
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} [... {len(text) - MAX_TEXT} characters left out]"

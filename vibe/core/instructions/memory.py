@@ -36,7 +36,7 @@ MAX_ENTRIES = 100
 MAX_TEXT = 1_000
 """Characters of one entry."""
 LOCK_SECONDS = 10.0
-"""How long to wait for another process that changes a file of entries."""
+"""The time to wait for another process that changes a file of entries."""
 MAX_SECTION = 6_000
 """Characters of all entries in a system prompt; the newest are kept."""
 
@@ -206,7 +206,7 @@ def _section(lines: Sequence[tuple[float, str]]) -> str:
     return f"{head}\n" + "\n".join(reversed(kept)) + note
 
 
-class MemoryDesk:
+class AgentMemory:
     """One agent's use of a store: every change is announced."""
 
     def __init__(self, store: MemoryStore, sink: EventSink) -> None:

@@ -17,7 +17,7 @@ MAX_BYTES = 32 * 1024
 """Of all files in a prompt, and again of all that an agent is told of later."""
 
 Trusts: TypeAlias = Callable[[Path], bool]
-"""Whether a resolved folder is trusted."""
+"""Check that a resolved folder is trusted."""
 
 _HEAD = (
     "# Project instructions\n\n"

@@ -58,7 +58,7 @@ class _Folder:
 def draw_tree(root: Path, listed: Iterable[str] | None, limits: TreeLimits) -> ProjectTree:
     """A line an entry, two spaces a level; folders end with a slash. Blocks.
 
-    ``listed`` are the project's files if somebody knows them, relative to ``root``; a folder among them ends with a
+    ``listed`` are the project's files if they are known, relative to ``root``; a folder among them ends with a
     slash and is read from disk.
     """
     top = _Folder(on_disk=True) if listed is None else _of_paths(listed, _Rules.of(root, top=True), limits.depth)

@@ -1,14 +1,27 @@
-"""CallAnnouncer: says on the event stream that a model call is about to be repeated, or waits for its turn."""
+"""Announcers: say on the event stream how a model call goes: its start, its answer as it grows, its end."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
-from ipc.events import WarningEvent
+from ipc.events import (
+    AssistantDeltaEvent,
+    ModelEndedEvent,
+    ModelStartedEvent,
+    ReasoningDeltaEvent,
+    ToolArgumentsEvent,
+    WarningEvent,
+)
 from ipc.sink import EventSink
 
 if TYPE_CHECKING:
-    from vibe.core.llm.port import Delta, RetryNotice, WaitNotice
+    from vibe.core.config.models import ModelConfig
+    from vibe.core.llm.port import CallDelta, Delta, RetryNotice, WaitNotice
 
 WAIT = "model.wait"
 """The code of the warning that a model call waits for its turn; with its agent's next event it waits no longer."""
@@ -16,17 +29,70 @@ WAITED = "model.waited"
 """The code of the warning that it has its turn."""
 
 
-class CallAnnouncer:
-    """A ``ModelObserver`` that keeps the answer to itself and makes every retry and every long wait known."""
+ARGUMENTS_BATCH = 64
+"""So many characters of a call's arguments are announced at once, up to the end of a word."""
+_LINE_END = r"\n"
+"""A line's end within a text in JSON."""
+ARGUMENTS_CONTEXT = 64
+"""So many characters before a piece are looked at for what makes a secret of it."""
 
-    def __init__(self, sink: EventSink) -> None:
+
+class CallAnnouncer:
+    """A ``ModelObserver`` that makes a call and every retry and long wait of it known, and keeps the answer to itself.
+
+    ``purpose`` as in ``model.started``.
+    """
+
+    def __init__(self, sink: EventSink, model: ModelConfig, purpose: str = "turn") -> None:
+        self.message_id = uuid4().hex
         self._sink = sink
+        self._model = model
+        self._purpose = purpose
+        self._attempt = 1
+        self._started = 0.0
+        self._first: float | None = None
+
+    @contextmanager
+    def announced(self, context_tokens: int) -> Generator[None]:
+        """Announce the call that is made in the block; ``context_tokens`` estimates what is sent."""
+        self._started = began = monotonic()
+        self._sink.publish(
+            ModelStartedEvent(
+                message_id=self.message_id,
+                model=self._model.key,
+                context_tokens=context_tokens,
+                context_limit=self._model.context_size,
+                purpose=self._purpose,
+            )
+        )
+        status = "cancelled"
+        try:
+            yield
+            status = "ok"
+        except Exception:
+            status = "failed"
+            raise
+        finally:
+            self._sink.publish(
+                ModelEndedEvent(
+                    message_id=self.message_id,
+                    model=self._model.key,
+                    status=status,
+                    attempt=self._attempt,
+                    first_token_s=self._first,
+                    duration_s=monotonic() - began,
+                )
+            )
 
     def delta(self, delta: Delta) -> None:
-        """Nobody watches this answer grow."""
+        """Nobody watches this answer grow; only when it began is told."""
+        if self._first is None:
+            self._first = monotonic() - self._started
+        self._attempt = delta.attempt
 
     def retry(self, notice: RetryNotice) -> None:
         """Say when the next attempt is made, and how to stop it."""
+        self._attempt, self._first = notice.attempt + 1, None
         self._sink.publish(
             WarningEvent(
                 code="model.retry",
@@ -52,3 +118,80 @@ class CallAnnouncer:
             code = WAITED
             message = f"a model call had its turn after {notice.waited_seconds:.1f} s"
         self._sink.publish(WarningEvent(code=code, message=message))
+
+
+class AnswerAnnouncer(CallAnnouncer):
+    """Announces the answer, too, as it grows: text, reasoning, and the arguments of calls, ``masked``."""
+
+    def __init__(self, sink: EventSink, model: ModelConfig, masked: Callable[[str], str]) -> None:
+        super().__init__(sink, model)
+        self._masked = masked
+        self._pieces: list[str] = []
+        self._calls: dict[int, _Arguments] = {}
+
+    @property
+    def text(self) -> str:
+        """The answer so far."""
+        return "".join(self._pieces)
+
+    def delta(self, delta: Delta) -> None:
+        """Announce one piece of the answer."""
+        if delta.attempt != self._attempt:
+            self._pieces, self._calls = [], {}
+        super().delta(delta)
+        if delta.text:
+            self._pieces.append(delta.text)
+            self._sink.publish(AssistantDeltaEvent(message_id=self.message_id, text=delta.text, attempt=delta.attempt))
+        if delta.reasoning:
+            self._sink.publish(
+                ReasoningDeltaEvent(message_id=self.message_id, text=delta.reasoning, attempt=delta.attempt)
+            )
+        if delta.call is not None:
+            self._take_call(delta.call)
+
+    def _take_call(self, piece: CallDelta) -> None:
+        call = self._calls.get(piece.index)
+        is_first = call is None
+        if call is None:
+            call = self._calls[piece.index] = _Arguments()
+        text = call.take(piece.arguments, self._masked)
+        if is_first or text:
+            self._sink.publish(
+                ToolArgumentsEvent(
+                    message_id=self.message_id,
+                    index=piece.index,
+                    tool=piece.name,
+                    text=text,
+                    tool_call_id=piece.id,
+                    attempt=self._attempt,
+                )
+            )
+
+
+@dataclass(slots=True)
+class _Arguments:
+    """The arguments of one call as they come: ``waiting`` was not told yet, ``told`` is the end of what was."""
+
+    told: str = ""
+    waiting: str = ""
+    is_closed: bool = False
+
+    def take(self, text: str, masked: Callable[[str], str]) -> str:
+        """Take a piece; what can be told now without secrets, whole words of it, else nothing.
+
+        Where a secret may have begun in what was told, nothing more is: ``tool.call`` tells it, masked as a whole.
+        """
+        self.waiting += text
+        if self.is_closed or len(self.waiting) < ARGUMENTS_BATCH:
+            return ""
+        word, line = self.waiting.rfind(" "), self.waiting.rfind(_LINE_END)
+        cut = max(word + 1, line + len(_LINE_END) if line >= 0 else 0)
+        if cut == 0:
+            return ""
+        piece, self.waiting = self.waiting[:cut], self.waiting[cut:]
+        before, both = masked(self.told), masked(self.told + piece)
+        if not both.startswith(before) or "-----BEGIN" in both:
+            self.is_closed = True
+            return ""
+        self.told = (self.told + piece)[-ARGUMENTS_CONTEXT:]
+        return both[len(before) :]

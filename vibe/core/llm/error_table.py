@@ -79,7 +79,7 @@ WIRE_ERRORS: Final[Mapping[str, tuple[type[ModelError], str]]] = {
 }
 
 UNREACHABLE: Final = frozenset({"ConnectTimeout", "ConnectError", "ProxyError"})
-"""The names of those that come before anybody has answered."""
+"""The names of those that come before there was any answer."""
 
 CHUNK_ERRORS: Final[Mapping[str, int]] = {
     # Types of errors told inside a stream that began with 200, and the status each stands for.

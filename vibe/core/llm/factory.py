@@ -31,6 +31,7 @@ class ModelCatalog:
 
     ``environ`` is where keys are looked up. ``limiter_of`` a provider's name is what lets its calls begin, where that
     is not this catalog's own doing. ``retries`` is the usual policy, for what a provider's settings leave open.
+    ``limiters`` are those of all catalogs that share them, by provider; None: they are this catalog's own.
     """
 
     def __init__(
@@ -39,12 +40,13 @@ class ModelCatalog:
         environ: Mapping[str, str],
         limiter_of: Callable[[str], CallLimiter] | None = None,
         retries: RetryPolicy | None = None,
+        limiters: dict[str, CallLimiter] | None = None,
     ) -> None:
         self._config = config
         self._limiter_of = limiter_of
         usual = retries or RetryPolicy()
         self._retries = usual if limiter_of is None else replace(usual, unreached_seconds=UNREACHED_BELOW_SECONDS)
-        self._limiters: dict[str, CallLimiter] = {}
+        self._limiters = {} if limiters is None else limiters
         self._environ = environ
         self._providers = {provider.name: _patient(provider, config.api_timeout) for provider in config.providers}
         self._backends: dict[str, ModelBackend] = {}
@@ -208,7 +210,7 @@ class ModelCatalog:
         if not (key.isascii() and key.isprintable()):
             raise EnvironmentFailure(
                 f"the API key in {variable} for provider {provider.name!r} contains characters that no key has: "
-                "set it anew"
+                "set it again"
             )
         return key
 

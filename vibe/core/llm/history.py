@@ -66,7 +66,7 @@ class PromptHistory:
         self._result: list[Message] = []
 
     def messages(self, conversation: list[Message]) -> list[Message]:
-        """The whole prompt. ``conversation`` only grows; another list starts anew."""
+        """The whole prompt. ``conversation`` only grows; another list starts over."""
         if conversation is not self._source:
             self._source, self._settled = conversation, 0
             self._result = [self._system]

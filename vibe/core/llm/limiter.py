@@ -12,7 +12,7 @@ from vibe.core.llm.errors import ModelError
 from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest, WaitNotice
 
 PATIENCE_SECONDS = 1.0
-"""How long a call waits for its turn before that is said."""
+"""The time a call waits for its turn before that is said."""
 
 
 class CallLimiter(Protocol):
@@ -90,10 +90,6 @@ class LimitedBackend:
         observer.wait(WaitNotice(provider=provider))
         await held.enter_async_context(self._limiter.slot())
         observer.wait(WaitNotice(provider=provider, waited_seconds=anyio.current_time() - started))
-
-    async def count_tokens(self, request: ModelRequest) -> int:
-        """Return what the inner backend says."""
-        return await self._inner.count_tokens(request)
 
     async def aclose(self) -> None:
         """Close the inner backend."""

@@ -45,11 +45,22 @@ class ModelRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallDelta:
+    """A piece of a tool call: the ``index``-th of its answer. ``id`` is blank if the provider gave none yet."""
+
+    index: int
+    name: str
+    arguments: str
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
     """A piece of an answer as it streams. A higher ``attempt`` replaces all that lower ones showed."""
 
     text: str = ""
     reasoning: str = ""
+    call: CallDelta | None = None
     attempt: int = 1
 
 
@@ -112,10 +123,6 @@ class ModelBackend(Protocol):
         Raises:
             vibe.core.llm.errors.ModelError: whatever the provider or the wire did wrong, mapped.
         """
-        ...
-
-    async def count_tokens(self, request: ModelRequest) -> int:
-        """Return how many tokens the prompt takes; an estimate where the provider offers no count."""
         ...
 
     async def aclose(self) -> None:

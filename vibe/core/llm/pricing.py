@@ -99,10 +99,6 @@ class PricedBackend:
         await anyio.to_thread.run_sync(listed_cost, self._provider, model, Usage(), abandon_on_cancel=True)
         self._loaded = True
 
-    async def count_tokens(self, request: ModelRequest) -> int:
-        """Return what the inner backend says."""
-        return await self._inner.count_tokens(request)
-
     async def aclose(self) -> None:
         """Close the inner backend."""
         await self._inner.aclose()

@@ -115,10 +115,6 @@ class RetryingBackend:
         longest = self._policy.max_total_seconds
         return f"; it asks to wait {failure.retry_after:g} s, and retry_max_seconds allows {longest:g} s in all"
 
-    async def count_tokens(self, request: ModelRequest) -> int:
-        """Return what the inner backend says."""
-        return await self._inner.count_tokens(request)
-
     async def aclose(self) -> None:
         """Close the inner backend."""
         await self._inner.aclose()

@@ -14,7 +14,7 @@ CHARS_PER_TOKEN: Final = 4
 MESSAGE_OVERHEAD: Final = 4
 """Tokens a chat template spends on the role and the borders of one message."""
 IMAGE_TOKENS: Final = 1_500
-"""What a picture of a screen takes with most providers, about."""
+"""The tokens of a picture of a screen with most providers, about."""
 
 
 def estimate_messages(messages: Iterable[Message]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -28,17 +28,19 @@ SUMMARY_PROMPT = "compact"
 """The id of the prompt that says how to summarise."""
 SUMMARY_TOKENS = 4_096
 KEEP_SHARE = 0.2
-"""How much of the threshold the recent turns may fill that stay word for word."""
+"""The share of the threshold that recent turns may fill, which stay word for word."""
 KEEP_TOKENS = 20_000
 RECORD_SHARE = 0.6
-"""How much of the threshold the text may fill that the summary is made from."""
+"""The share of the threshold that the text may fill from which the summary is made."""
 CUT_SUMMARY = "\n[The summary was cut off here: look up what you miss.]"
 CUT_WARNING = "the summary of the conversation was cut off at the model's output limit: its end is missing"
+COMPACT = "compact"
+"""The purpose of the call, see ``model.started``."""
 ATTEMPTS = 3
 """A record that is too long for the model is halved so often."""
 
 Reminders: TypeAlias = Callable[[], Sequence[str]]
-"""What an agent must not lose, read from its source: its list of things to do, its plan."""
+"""State an agent must not lose, read from its source: its list of things to do, its plan."""
 
 
 def summary_instructions() -> str:
@@ -96,9 +98,16 @@ class Compactor:
     instructions: Callable[[], str] = summary_instructions
     caller: str = "main"
 
+    def focused(self, focus: str) -> Compactor:
+        """The same, told what the summary is to keep above all; nothing: as it is."""
+        if not focus.strip():
+            return self
+        return replace(self, instructions=lambda: f"{self.instructions()}\n\nKeep above all: {focus.strip()}\n")
+
     async def compact(self, context_tokens: int, threshold: int) -> bool:
         """Return whether it worked; if not, the conversation is as it was and a warning said why."""
         self.sink.publish(CompactStartEvent(context_tokens=context_tokens, threshold=threshold))
+        messages = len(self.transcript.messages)
         try:
             saved = await self._replace(threshold)
         except VibeError as error:
@@ -106,7 +115,14 @@ class Compactor:
             self.sink.publish(WarningEvent(code="compact.failed", message=sentence))
             return False
         after = max(0, context_tokens - saved)
-        self.sink.publish(CompactEndEvent(tokens_before=context_tokens, tokens_after=after))
+        self.sink.publish(
+            CompactEndEvent(
+                tokens_before=context_tokens,
+                tokens_after=after,
+                messages_before=messages,
+                messages_after=len(self.transcript.messages),
+            )
+        )
         return True
 
     async def _replace(self, threshold: int) -> int:
@@ -152,17 +168,18 @@ class Compactor:
             SystemMessage(instructions),
             UserMessage(f"<conversation>\n{record}\n</conversation>\n\nWrite the summary."),
         ]
-        reservation = await room_for(self.budget, self.sink, self.model, estimate_messages(prompt), SUMMARY_TOKENS)
+        size = estimate_messages(prompt)
+        reservation = await room_for(self.budget, self.sink, self.model, size, SUMMARY_TOKENS)
+        request = ModelRequest(
+            model=self.model,
+            messages=prompt,
+            max_tokens=bound_of(reservation, SUMMARY_TOKENS),
+            caller=f"{self.caller}:compact",
+        )
+        announcer = CallAnnouncer(self.sink, self.model, COMPACT)
         try:
-            completion = await self.backend.complete(
-                ModelRequest(
-                    model=self.model,
-                    messages=prompt,
-                    max_tokens=bound_of(reservation, SUMMARY_TOKENS),
-                    caller=f"{self.caller}:compact",
-                ),
-                CallAnnouncer(self.sink),
-            )
+            with announcer.announced(size):
+                completion = await self.backend.complete(request, announcer)
             reservation.settle(completion.usage, completion.cost_usd)
             self.transcript.spend(completion.usage, completion.cost_usd)
         finally:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from vibe.core.llm.tokens import CHARS_PER_TOKEN, estimate_messages
 from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from vibe.core.middleware.port import HOST_NOTICE
+from vibe.core.plain_text import both_ends
 
 TEXT_LENGTH = 4_000
 """Characters of one prompt or answer that go into the record a summary is made from."""
@@ -39,14 +40,14 @@ def split_recent(messages: Sequence[Message], keep_tokens: int) -> int:
 def record_of(messages: Sequence[Message], max_tokens: int) -> str:
     """The conversation as text of about ``max_tokens`` at most: long parts are clipped, then its middle is left out."""
     room = max_tokens * CHARS_PER_TOKEN
-    return clipped("\n\n".join(map(_as_text, messages)), room)
+    return both_ends("\n\n".join(map(_as_text, messages)), room)
 
 
 def last_request(prompts: Sequence[UserMessage], messages: Sequence[Message]) -> str:
     """Return what the user asked last; where only a summary is left of it, what that has word for word; else empty."""
     for prompt in reversed(prompts):
         if not prompt.content.startswith(HOST_NOTICE):
-            return clipped(prompt.content, REQUEST_LENGTH)
+            return both_ends(prompt.content, REQUEST_LENGTH)
     for message in messages:
         found = _REQUEST.search(message.content) if isinstance(message, UserMessage) else None
         if found:
@@ -68,19 +69,13 @@ def stand_in(summary: str, request: str, reminders: Sequence[str]) -> UserMessag
     return UserMessage("\n\n".join(parts))
 
 
-def clipped(text: str, length: int) -> str:
-    """Text of at most about ``length`` characters, with what was left out counted in its middle."""
-    if len(text) <= length:
-        return text
-    half = length // 2
-    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[len(text) - half :]}"
-
-
 def _as_text(message: Message) -> str:
     if isinstance(message, ToolMessage):
-        return f"[result of {message.name}: {message.status}]\n{clipped(message.content, RESULT_LENGTH)}"
+        return f"[result of {message.name}: {message.status}]\n{both_ends(message.content, RESULT_LENGTH)}"
     if isinstance(message, AssistantMessage):
-        calls = [f"[calls {call.name} with {clipped(call.arguments, ARGUMENTS_LENGTH)}]" for call in message.tool_calls]
-        return "\n".join(["[agent]", *filter(None, [clipped(message.content, TEXT_LENGTH)]), *calls])
+        calls = [
+            f"[calls {call.name} with {both_ends(call.arguments, ARGUMENTS_LENGTH)}]" for call in message.tool_calls
+        ]
+        return "\n".join(["[agent]", *filter(None, [both_ends(message.content, TEXT_LENGTH)]), *calls])
     who = "[host]" if message.content.startswith(HOST_NOTICE) else "[user]"
-    return f"{who}\n{clipped(message.content, TEXT_LENGTH * 2)}"
+    return f"{who}\n{both_ends(message.content, TEXT_LENGTH * 2)}"

@@ -9,7 +9,7 @@ from anyio import CancelScope, Event, to_thread
 from anyio.abc import TaskGroup
 
 from vibe.core.config.tool_names import canonical_tool_name
-from vibe.core.messages import ToolCall, UserMessage
+from vibe.core.messages import Message, ToolCall, UserMessage
 from vibe.core.middleware.port import HOST_NOTICE, Middleware, Notice, TurnContext, Verdict, Warn
 from vibe.core.session.errors import SnapshotError
 from vibe.core.session.snapshots import Snapshots
@@ -19,8 +19,9 @@ class FileHistory(Middleware):
     """One snapshot before the first changing call of a prompt, and one after every turn with such calls.
 
     ``snapshots`` gives those of the session as it is now: a summarised conversation goes on in another. ``harmless``
-    are the tools that change nothing: turns with no other cost nothing. Where files can't be recorded, that is said
-    once and the work goes on. The model is asked on while a turn is recorded: nothing of ours changes a file meanwhile.
+    are the tools that change nothing: turns with no other cost nothing, and of those with others no more is recorded
+    where their calls are known to have changed nothing. Where files can't be recorded, that is said once and the work
+    goes on. The model is asked on while a turn is recorded: nothing of ours changes a file meanwhile.
     However the work ends, all that its calls changed by then is recorded.
     """
 
@@ -28,7 +29,12 @@ class FileHistory(Middleware):
         self._snapshots = snapshots
         self._harmless = frozenset(harmless)
         self._recorded_prompt: UserMessage | None = None
+        self._messages: list[Message] | None = None
+        self._seen = (0, 0)
+        """The number of messages that were looked at for prompts, and the place of the last one."""
         self._may_have_changed = False
+        self._calls: frozenset[str] = frozenset()
+        """The ids of this turn's calls that may change files."""
         self._off = False
         self._recording: _Recording | None = None
         self._tasks: TaskGroup
@@ -39,22 +45,25 @@ class FileHistory(Middleware):
 
     async def before_tools(self, context: TurnContext, calls: Sequence[ToolCall]) -> Sequence[Warn]:
         """Record the files as a person left them, before the first call of their prompt that may change some."""
-        if self._off or all(canonical_tool_name(call.name) in self._harmless for call in calls):
+        changing = frozenset(call.id for call in calls if canonical_tool_name(call.name) not in self._harmless)
+        if self._off or not changing:
             return ()
         warnings = await self._recorded()
-        place = _last_prompt(context)
+        place = self._last_prompt(context.transcript.messages)
         if not self._off and place is not None and context.transcript.messages[place] is not self._recorded_prompt:
             warnings = await self._said(to_thread.run_sync(partial(self._snapshots().take, place, found=True)))
             prompt = context.transcript.messages[place]
             self._recorded_prompt = prompt if isinstance(prompt, UserMessage) else None
-        self._may_have_changed = True  # not before: what a person changed until then would pass for the agent's
+        self._may_have_changed |= bool(self._calls)  # of a turn after which nobody asked
+        self._calls = changing  # not before: what a person changed until then would pass for the agent's
         return warnings
 
     async def after_turn(self, context: TurnContext) -> Sequence[Verdict]:
         """Record what the calls came to."""
         warnings = await self._recorded()
-        if not self._off and self._may_have_changed:
-            self._may_have_changed = False
+        may_have_changed = self._may_have_changed or not self._calls <= context.only_read
+        self._may_have_changed, self._calls = False, frozenset()
+        if may_have_changed and not self._off:
             self._recording = _Recording(self._turn(context))
             self._tasks.start_soon(self._recording.run)
         return warnings
@@ -66,10 +75,21 @@ class FileHistory(Middleware):
     async def after_run(self, context: TurnContext) -> Sequence[Warn]:
         """Have it recorded what was not, since the work ended within a turn."""
         warnings = await self._recorded()
-        if self._off or not self._may_have_changed:
+        if self._off or not (self._may_have_changed or self._calls):
             return warnings
-        self._may_have_changed = False
+        self._may_have_changed, self._calls = False, frozenset()
         return (*warnings, *await self._said(to_thread.run_sync(self._turn(context))))
+
+    def _last_prompt(self, messages: list[Message]) -> int | None:
+        """Return where the last prompt stands that is no notice of ours, in a list that only grows."""
+        seen, place = self._seen if messages is self._messages else (0, 0)
+        for index in range(len(messages) - 1, seen - 1, -1):
+            message = messages[index]
+            if isinstance(message, UserMessage) and not message.content.startswith(HOST_NOTICE):
+                place = index
+                break
+        self._messages, self._seen = messages, (len(messages), place)
+        return place if messages else None
 
     def _turn(self, context: TurnContext) -> Callable[[], str]:
         return partial(self._snapshots().take, len(context.transcript.messages))
@@ -111,13 +131,3 @@ class _Recording:
         await self._ended.wait()
         if self._failure is not None:
             raise self._failure
-
-
-def _last_prompt(context: TurnContext) -> int | None:
-    """Return where the last prompt stands that is no notice of ours."""
-    messages = context.transcript.messages
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        if isinstance(message, UserMessage) and not message.content.startswith(HOST_NOTICE):
-            return index
-    return 0 if messages else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -13,8 +14,8 @@ from vibe.core.config.tool_names import canonical_tool_name
 from vibe.core.messages import ToolCall, ToolMessage
 from vibe.core.middleware.pipeline import MiddlewarePipeline
 from vibe.core.middleware.port import Middleware
+from vibe.core.outcome import Denial
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
-from vibe.core.tools.permissions import Denial
 
 
 class GuardedTools:
@@ -52,7 +53,7 @@ class GuardedTools:
             for call, why in zip(calls, reasons, strict=True)
             if why
         )
-        return ToolBatch(messages=tuple(messages), denied=(*denials, *batch.denied), files_changed=batch.files_changed)
+        return replace(batch, messages=tuple(messages), denied=(*denials, *batch.denied))
 
     def _refused(self, call: ToolCall, why: str) -> ToolMessage:
         arguments = _object(call.arguments)

@@ -84,7 +84,11 @@ class LoopDetection(Middleware):
 
     async def after_turn(self, context: TurnContext) -> Sequence[Verdict]:
         """Tell the agent when the last turns were alike, and stop it when it did not heed that."""
-        turns = _last_turns(context.transcript.messages)
+        messages = context.transcript.messages
+        last, *others = _last_turns(messages, LONGEST_ROUND + 1) or [()]
+        if last not in others:
+            return ()
+        turns = _last_turns(messages, END_AFTER * LONGEST_ROUND)
         for length in range(1, LONGEST_ROUND + 1):
             alike = _alike(turns, length)
             tools = ", ".join(dict.fromkeys(call[0] for turn in reversed(turns[:length]) for call in turn))
@@ -113,8 +117,8 @@ def _alike(turns: Sequence[_Turn], length: int) -> int:
     return count
 
 
-def _last_turns(messages: Sequence[Message]) -> list[_Turn]:
-    """The last turns that called tools, the last first; no more than it takes to know, none from before a wait."""
+def _last_turns(messages: Sequence[Message], most: int) -> list[_Turn]:
+    """The last turns that called tools, the last first; ``most`` at most, none from before a wait."""
     turns: list[_Turn] = []
     results: dict[str, str] = {}
     for message in reversed(messages):
@@ -125,7 +129,7 @@ def _last_turns(messages: Sequence[Message]) -> list[_Turn]:
                 break
             turns.append(tuple((call.name, call.arguments, results.get(call.id, "")) for call in message.tool_calls))
             results = {}
-            if len(turns) == END_AFTER * LONGEST_ROUND:
+            if len(turns) == most:
                 break
     return turns
 

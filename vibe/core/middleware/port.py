@@ -14,16 +14,20 @@ from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript
 
 HOST_NOTICE = "Notice from the host: "
-"""How every message to the model begins that no person wrote."""
+"""The beginning of every message to the model that no person wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnContext:
-    """A conversation between two turns. ``context_tokens`` is how long the next prompt will be."""
+    """A conversation between two turns. ``context_tokens`` is how long the next prompt will be.
+
+    ``only_read`` are the ids of the last turn's calls that are known to have changed nothing, though their tool might.
+    """
 
     transcript: Transcript
     budget: Budget
     context_tokens: int
+    only_read: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from vibe.core.middleware.port import Middleware, Notice, TurnContext, Verdict, 
 from vibe.core.tools.guidance import CallGuidance
 
 MAX_RETURNS = 3
-"""How often in a row hooks may send an agent back to work that believes it is done."""
+"""The times in a row that hooks may send an agent back to work that believes it is done."""
 
 
 def taught_reminders(guidance: CallGuidance, others: Reminders) -> Reminders:

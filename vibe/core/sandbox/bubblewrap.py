@@ -12,10 +12,10 @@ from pathlib import Path
 from vibe.core.sandbox.limits import bounded
 from vibe.core.sandbox.mounts import file_system
 from vibe.core.sandbox.port import Confined, Network, SandboxPolicy
+from vibe.core.sandbox.probe import PROBE_SECONDS, failure
 from vibe.core.sandbox.secrets import confined_environ, prepare_temp, reading_environ
 from vibe.core.sandbox.temporary import brief_folder
 
-PROBE_SECONDS = 10
 SYSTEM_PROGRAMS = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """The system's own comes first: it is kept up to date by it, and may be the only one that it lets make namespaces."""
 SHOWN_PROC = "/proc can't be mounted here, so it is empty inside"
@@ -85,10 +85,10 @@ def find_bubblewrap() -> Bubblewrap | str:
     for private_proc, nesting in product((True, False), (False, True)):
         for program, version in programs:
             candidate = Bubblewrap(program, version, private_proc=private_proc, nesting=nesting)
-            failure = _failure(candidate)
-            if not failure:
+            why = _failure(candidate)
+            if not why:
                 return candidate
-            problem = f"bwrap: {failure}"
+            problem = f"bwrap: {why}"
     return problem
 
 
@@ -110,7 +110,12 @@ def _programs() -> Iterator[Path]:
 def _version(program: Path) -> str:
     try:
         ended = subprocess.run(  # noqa: S603  the program of our own package, or of the PATH
-            [program, "--version"], capture_output=True, timeout=PROBE_SECONDS, check=False, text=True
+            [program, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_SECONDS,
+            check=False,
+            text=True,
         )
     except (OSError, subprocess.SubprocessError):
         return "?"
@@ -120,11 +125,4 @@ def _version(program: Path) -> str:
 def _failure(candidate: Bubblewrap) -> str:
     """Return why it can't confine a program that does nothing, or nothing."""
     with brief_folder() as temp:
-        confined = candidate.wrap(["/bin/true"], {}, SandboxPolicy(writable=(), temp=temp))
-        try:
-            ended = subprocess.run(  # noqa: S603  as above, with /bin/true
-                confined.argv, env=confined.environ, capture_output=True, timeout=PROBE_SECONDS, check=False, text=True
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            return str(error)
-    return "" if ended.returncode == 0 else (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
+        return failure(candidate.wrap(["/bin/true"], {}, SandboxPolicy(writable=(), temp=temp)))

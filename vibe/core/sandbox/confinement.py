@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeAlias
+
+from anyio import CancelScope, to_thread
 
 from vibe.core.config.models import Network, SandboxConfig, SandboxMode
 from vibe.core.sandbox.choose import BACKENDS, SandboxChoice, choose_sandbox
@@ -45,22 +48,92 @@ class Place:
     secrets: tuple[Path, ...] = ()
 
 
+_Control: TypeAlias = "Mapping[Path, Sequence[Path]]"
+"""Files that decide what runs later, by the workspace or repository they are of."""
+
+
+@dataclass(slots=True)
+class _Standing:
+    """Things that stay from one command to the next, so as not to be made for each: they cost more than the command."""
+
+    placeholders: dict[tuple[Path, ...], Placeholders] = field(default_factory=dict[tuple[Path, ...], Placeholders])
+    blank: list[Record] = field(default_factory=list[Record])
+    is_over: bool = False
+
+    def keep_empty(self, paths: tuple[Path, ...]) -> None:
+        """Keep these places empty between commands, too."""
+        if paths and not self.is_over and paths not in self.placeholders:
+            self.placeholders[paths] = Placeholders(paths)
+
+    def has(self, placeholders: Placeholders | None) -> bool:
+        """Return whether these stay."""
+        if self.is_over or placeholders is None:
+            return False
+        return any(placeholders.are_among(one) for one in self.placeholders.values())
+
+    def record(self, folder: Path, kept: Sequence[dict[str, Any]]) -> Record:
+        """Return a command's record."""
+        try:
+            record = self.blank.pop()
+        except IndexError:
+            return Record(folder, kept)
+        record.fill(kept)
+        return record
+
+    def take_back(self, record: Record) -> None:
+        """A command has ended."""
+        if not self.is_over and record.blank():
+            self.blank.append(record)
+        else:
+            record.remove()
+
+    def release(self) -> None:
+        """Take all of it away; what commands under way use stays until they end."""
+        self.is_over = True
+        for placeholders in [*self.placeholders.values()]:
+            placeholders.release()
+        for record in [*self.blank]:
+            record.remove()
+
+
 class Guard:
-    """Files to restore, and ones to take away, once a command has ended."""
+    """Files to restore, and ones to take away, once a command has ended. ``control`` are files it must not change."""
 
     def __init__(
-        self, kept: tuple[Kept, ...] = (), placeholders: Placeholders | None = None, record: Record | None = None
+        self,
+        control: _Control | None = None,
+        kept: tuple[Kept, ...] = (),
+        placeholders: Placeholders | None = None,
+        record: Record | None = None,
+        standing: _Standing | None = None,
     ) -> None:
+        self.control = control
         self._kept = kept
         self._placeholders = placeholders
         self._record = record
+        self._standing = standing
+
+    def end_at_once(self) -> bool:
+        """End it if all is as it was, and stays for the next command; else false, and nothing has happened.
+
+        That takes a few looks at the file system and empties a file: less than it takes to have a thread do it.
+        """
+        standing = self._standing
+        if standing is None or not standing.has(self._placeholders):
+            return False
+        if not all(kept.is_as_it_was() for kept in self._kept):
+            return False
+        self.end()
+        return True
 
     def end(self) -> str:
         """Put everything back, and say what was not as it was. Reads and writes files."""
         if self._placeholders is not None:
             self._placeholders.release()
         notes = [kept.put_back() for kept in self._kept]
-        if self._record is not None:
+        if self._record is not None and self._standing is not None:
+            self._standing.take_back(self._record)
+        elif self._record is not None:
             self._record.remove()
         return "\n".join(filter(None, notes))
 
@@ -92,6 +165,19 @@ class Confinement:
         self._temp: Path | None = None
         self._inner: dict[Path, tuple[Path, ...]] = {}
         self._not_for_everybody: tuple[Path, ...] | None = None
+        self._standing: _Standing | None = None
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncGenerator[None]:
+        """While somebody is at work here, one command after the other, keep for the next what each of them needs."""
+        standing = self._standing = _Standing()
+        try:
+            yield
+        finally:
+            if self._standing is standing:
+                self._standing = None
+            with CancelScope(shield=True):
+                await to_thread.run_sync(standing.release)
 
     @property
     def vibe_home(self) -> Path:
@@ -152,8 +238,12 @@ class Confinement:
         """``environ`` without the variables that hold keys."""
         return {name: value for name, value in environ.items() if name not in self._keys}
 
-    def confine(self, argv: Sequence[str], environ: Mapping[str, str], place: Place) -> Confined | None:
+    def confine(
+        self, argv: Sequence[str], environ: Mapping[str, str], place: Place, guard: Guard | None = None
+    ) -> Confined | None:
         """The command confined, to be started in the place's folder; None where nothing confines. Reads files.
+
+        ``guard`` is the place's, made right before; None: what it looks at is looked at anew.
 
         Raises:
             SandboxUnavailableError: one is required and none works.
@@ -164,7 +254,9 @@ class Confinement:
             if place.read_only:
                 raise ReadOnlyUnavailableError("there is no sandbox")
             return None
-        return sandbox.wrap(argv, environ, self._reading(place) if place.read_only else self.policy(place))
+        if place.read_only:
+            return sandbox.wrap(argv, environ, self._reading(place))
+        return sandbox.wrap(argv, environ, self.policy(place, None if guard is None else guard.control))
 
     def note(self, output: str, exit_code: int, place: Place) -> str:
         """Return what to add to the output of a command confined there that may have been refused something.
@@ -201,18 +293,15 @@ class Confinement:
             bounds=READING,
         )
 
-    def policy(self, place: Place) -> SandboxPolicy:
-        """Return what a command there may do. Reads files."""
+    def policy(self, place: Place, control: _Control | None = None) -> SandboxPolicy:
+        """Return what a command there may do, ``control`` being what it may not change. Reads files."""
+        control = self._control_of(place) if control is None else control
         # A worktree that we made for a step is committed by us: what runs in it needs no hand on the user's repository.
         own = Path(os.path.realpath(self._vibe_home))
         theirs = [root for root in place.roots if not Path(os.path.realpath(root)).is_relative_to(own)]
-        repositories = [folder for root in theirs for folder in _repository_of_worktree(root)]
+        repositories = [folder for root in theirs for folder in _repository_of_worktree(root) if folder in control]
         roots = (*place.roots, *repositories, *self.writable)
-        for root in place.roots:
-            if (root / ".git").is_dir():
-                (root / ".git" / "hooks").mkdir(exist_ok=True)
-        frozen = [path for root in place.roots for path in control_paths(root, self._inner_of(root), self._settings)]
-        frozen += [path for folder in repositories for path in of_repository(folder)]
+        frozen = [path for top in dict.fromkeys((*place.roots, *repositories)) for path in control[top]]
         readable = (*self.readable, self._vibe_home / "skills", *place.readable)
         temp = self._temporary()
         return SandboxPolicy(
@@ -238,17 +327,31 @@ class Confinement:
         sandbox = self.choice().sandbox
         if sandbox is None or place.read_only:
             return Guard()
-        found: list[tuple[Path, list[Path], list[Path]]] = []
-        for root in place.roots:
-            found.append((root, [*control_paths(root, self._inner_of(root), self._settings)], fillable(root)))
-            for folder in _repositories_of(root):
-                found.append((folder, [*of_repository(folder)], fillable_of_repository(folder)))
-        placeholders = Placeholders(path for _, _, paths in found for path in paths) if sandbox.freezes else None
+        control = self._control_of(place)
+        standing = self._standing
+        placeholders: Placeholders | None = None
+        if sandbox.freezes:
+            empty = tuple(path for root in place.roots for path in _fillable_at(root))
+            if standing is not None:
+                standing.keep_empty(empty)
+            placeholders = Placeholders(empty)
         kept: list[Kept] = []
-        for top, paths, _ in found:
+        for top, paths in control.items():
             below = [path for path in paths if path.is_relative_to(top)]
             kept.append(Kept(top, below, () if sandbox.freezes else below))
-        return Guard(tuple(kept), placeholders, Record(records_of(self._vibe_home), [one.written() for one in kept]))
+        folder, written = records_of(self._vibe_home), [one.written() for one in kept]
+        record = Record(folder, written) if standing is None else standing.record(folder, written)
+        return Guard(control, tuple(kept), placeholders, record, standing)
+
+    def _control_of(self, place: Place) -> _Control:
+        """Find it, after a folder for hooks was made where there is none."""
+        found: dict[Path, Sequence[Path]] = {}
+        for root in place.roots:
+            if (root / ".git").is_dir():
+                (root / ".git" / "hooks").mkdir(exist_ok=True)
+            found[root] = [*control_paths(root, self._inner_of(root), self._settings)]
+            found |= {folder: [*of_repository(folder)] for folder in _repository_of_worktree(root)}
+        return found
 
     def _inner_of(self, root: Path) -> tuple[Path, ...]:
         """The repositories below a root that were there before the first command."""
@@ -268,14 +371,13 @@ def remove_abandoned_placeholders(root: Path) -> None:
 
     Reads and writes files.
     """
-    remove_abandoned(fillable(root))
-    for folder in _repositories_of(root):
-        remove_abandoned(fillable_of_repository(folder))
+    remove_abandoned(_fillable_at(root))
 
 
-def _repositories_of(root: Path) -> tuple[Path, ...]:
-    """The folder of the repository at ``root``, or of the one that it is a worktree of."""
-    return (root / ".git",) if (root / ".git").is_dir() else _repository_of_worktree(root)
+def _fillable_at(root: Path) -> list[Path]:
+    """Return what must stay empty at a workspace and in its repository, which it may be a worktree of."""
+    repositories = (root / ".git",) if (root / ".git").is_dir() else _repository_of_worktree(root)
+    return [*fillable(root), *(path for folder in repositories for path in fillable_of_repository(folder))]
 
 
 def _other_owner(root: Path) -> int | None:

@@ -15,7 +15,9 @@ FOLDERS = (".vibe", ".agents")
 """Of the workspace."""
 FILES = ("AGENTS.md", "AGENTS.override.md")
 """Of the workspace, read as instructions."""
-OF_GIT = ("config", "config.worktree", "hooks", "info/attributes", "commondir", "gitdir")
+OF_WORKTREE = ("commondir", "gitdir")
+"""Of a worktree's folder in a repository, which is one only with them."""
+OF_GIT = ("config", "config.worktree", "hooks", "info/attributes", *OF_WORKTREE)
 """Of a repository's folder, a worktree's or a module's."""
 MOST_ENTRIES = 50_000
 """The most entries that are looked through for repositories below the workspace."""
@@ -126,7 +128,7 @@ def _parts(folder: Path) -> Iterator[Path]:
     with suppress(OSError):
         for part in (folder / "worktrees").iterdir():
             # One that git is making still lacks these: what comes to it during a command is not the command's doing.
-            if (part / "gitdir").exists() and (part / "commondir").exists():
+            if all((part / name).exists() for name in OF_WORKTREE):
                 yield part
     for config in (folder / "modules").glob("**/config"):
         yield config.parent

@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from vibe.core.sandbox.control import OF_WORKTREE
+
 MOST_BYTES = 1024 * 1024
 """Of a file that is put back."""
 MOST_FILES = 2_000
+FEW = 100
+"""So many paths are looked at in less time than another thread takes to begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,7 @@ class Kept:
 
     def __init__(self, root: Path, paths: Iterable[Path], contents: Iterable[Path] = ()) -> None:
         self._root = root
-        self._absent = [path for path in paths if not os.path.lexists(path)]
+        self._absent = _absent(paths)
         self._links = {path: str(path.readlink()) for path in paths if path.is_symlink()}
         self._files: dict[Path, _File] = {}
         self._folders: dict[Path, tuple[int, int]] = {}
@@ -39,11 +43,17 @@ class Kept:
             if os.path.lexists(path) and not path.is_symlink():
                 self._take(path)
 
+    def is_as_it_was(self) -> bool:
+        """Return whether a few looks tell so; false as well where it takes more of them, or reading files."""
+        if self._files or self._folders or len(self._absent) + len(self._links) > FEW:
+            return False
+        return not any(map(os.path.lexists, self._absent)) and not any(map(self._is_other, self._links))
+
     def put_back(self) -> str:
         """Have everything as it was, and say what was not; mostly nothing."""
         notes = [self._aside(path, "make") for path in self._absent if os.path.lexists(path)]
         for path, target in self._links.items():
-            if not path.is_symlink() or str(path.readlink()) != target:
+            if self._is_other(path):
                 notes.append(self._aside(path, "change"))
                 with suppress(OSError):
                     path.symlink_to(target)
@@ -76,6 +86,9 @@ class Kept:
         kept._folders = {Path(path): (device, number) for path, (device, number) in written["folders"].items()}
         kept._closed = [*map(Path, written["closed"])]
         return kept
+
+    def _is_other(self, link: Path) -> bool:
+        return not link.is_symlink() or str(link.readlink()) != self._links[link]
 
     def _take(self, path: Path) -> None:
         for parent in path.parents:
@@ -142,6 +155,16 @@ class Kept:
             return f"[{path.name} decides what runs later, and could not be put aside: {error.strerror}]"
         shown = aside.relative_to(self._root) if aside.is_relative_to(self._root) else aside
         return f"[{path.name} decides what runs later, so commands can't {what} it: it is {shown} now]"
+
+
+def _absent(paths: Iterable[Path]) -> list[Path]:
+    """Return the paths that nothing stands at, but for those of a git worktree that went since they were named.
+
+    Whoever removes one makes it again under the same name, and no command could have made it.
+    """
+    absent = [path for path in paths if not os.path.lexists(path)]
+    gone = {path.parent for path in absent if path.name in OF_WORKTREE and path.parent.parent.name == "worktrees"}
+    return [path for path in absent if gone.isdisjoint(path.parents)] if gone else absent
 
 
 def _is(path: Path, was: _File) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import platform
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,13 +14,13 @@ from pathlib import Path
 
 from vibe.core.sandbox.limits import bounded
 from vibe.core.sandbox.port import Confined, ReadOnlyUnavailableError, SandboxPolicy
+from vibe.core.sandbox.probe import failure
 from vibe.core.sandbox.secrets import confined_environ, prepare_temp
 from vibe.core.sandbox.temporary import brief_folder
 
 LAUNCHER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_launch.py")))
 """The words that a confined command begins with. Whoever starts many of them need not start an
 interpreter for each (see ``starter_program``)."""
-PROBE_SECONDS = 10
 LIMITS = (
     "the modes of files outside can be changed, memory that your programs share is shared with it, Unix sockets and "
     "terminals can't be opened, and what decides what runs later (settings and hooks of git, settings and tools of "
@@ -113,18 +112,8 @@ def find_landlock() -> Landlock | str:
         )
         policy = SandboxPolicy(writable=(), temp=temp)
         found = Landlock(version, loopback=True)
-        failure = _failure(found, policy, ["/bin/true"])
-        if failure:
-            return f"Landlock: {failure}"
-        return Landlock(version, loopback=not _failure(found, policy, [sys.executable, "-I", "-S", "-c", connecting]))
-
-
-def _failure(candidate: Landlock, policy: SandboxPolicy, argv: Sequence[str]) -> str:
-    confined = candidate.wrap(argv, {}, policy)
-    try:
-        ended = subprocess.run(  # noqa: S603  our own launcher
-            confined.argv, env=confined.environ, capture_output=True, timeout=PROBE_SECONDS, check=False, text=True
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return str(error)
-    return "" if ended.returncode == 0 else (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
+        why = failure(found.wrap(["/bin/true"], {}, policy))
+        if why:
+            return f"Landlock: {why}"
+        connects = not failure(found.wrap([sys.executable, "-I", "-S", "-c", connecting], {}, policy))
+        return Landlock(version, loopback=connects)

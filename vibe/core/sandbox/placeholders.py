@@ -29,6 +29,16 @@ class Placeholders:
     def __init__(self, paths: Iterable[Path]) -> None:
         held = [(path, lock) for path in paths if (lock := _placed(path)) is not None]
         self.release = weakref.finalize(self, _release, held)
+        self._held = frozenset(_which(lock) for _, lock in held)
+
+    def are_among(self, others: Placeholders) -> bool:
+        """Return whether releasing these takes none away, as long as ``others`` are not released."""
+        return self._held <= others._held
+
+
+def _which(lock: int) -> tuple[int, int]:
+    found = os.fstat(lock)
+    return found.st_dev, found.st_ino
 
 
 def remove_abandoned(paths: Iterable[Path]) -> None:

@@ -27,16 +27,37 @@ def records_of(vibe_home: Path) -> Path:
 class Record:
     """One command's, for as long as it runs: whoever finds it unlocked puts back what a killed run could not.
 
-    ``kept`` are of ``Kept.written``. Where no file can be made or locked, there is none.
+    ``kept`` are of ``Kept.written``. Where no file can be made or locked, there is none. One that is ``blank`` can be
+    filled for another command.
     """
 
     def __init__(self, folder: Path, kept: Iterable[dict[str, Any]]) -> None:
         self._forget: weakref.finalize[..., Record] | None = None
-        data = json.dumps([*kept]).encode()
+        self._descriptor = -1
+        data = _data(kept)
         with suppress(OSError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._forget = weakref.finalize(self, _remove, *_made(folder, data))
+            path, self._descriptor = _made(folder, data)
+            self._forget = weakref.finalize(self, _remove, path, self._descriptor)
             self._forget.atexit = False  # a run that ends before its command has put nothing back
+
+    def blank(self) -> bool:
+        """All is put back, and it stays for another command; false: it can't."""
+        if self._forget is None or not self._forget.alive:
+            return False
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+        except OSError:
+            return False
+        return True
+
+    def fill(self, kept: Iterable[dict[str, Any]]) -> None:
+        """Record what another command may not change; where it can't be written, there is no record."""
+        try:
+            _write(self._descriptor, _data(kept))
+        except OSError:
+            self.remove()
 
     def remove(self) -> None:
         """All is put back."""
@@ -113,6 +134,15 @@ def _put_back(path: Path) -> list[str]:
     return notes
 
 
+def _data(kept: Iterable[dict[str, Any]]) -> bytes:
+    return json.dumps([*kept]).encode()
+
+
+def _write(record: int, data: bytes) -> None:
+    with open(record, "wb", closefd=False) as file:
+        file.write(data)
+
+
 def _made(folder: Path, data: bytes) -> tuple[Path, int]:
     made = None
     while made is None:
@@ -127,8 +157,7 @@ def _locked(folder: Path, data: bytes) -> tuple[Path, int] | None:
     is_made = False
     try:
         if try_lock(record):
-            with open(record, "wb", closefd=False) as file:
-                file.write(data)
+            _write(record, data)
             path = new.rename(new.with_suffix(".json"))
             is_made = True
             return path, record

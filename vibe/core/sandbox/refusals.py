@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 
 from vibe.core.config.models import Network
 
@@ -21,6 +23,11 @@ UNREACHABLE = _pattern(
     r"failed to lookup address|no route to host|nodename nor servname|dns error|no address associated",
     "ENETUNREACH|EAI_AGAIN|ENOTFOUND|getaddrinfo|NameResolutionError|NewConnectionError",
 )
+GAVE_UP = re.compile(
+    r"bwrap: Can't [^\n]*: (?:No such file or directory|Invalid argument|Unable to find \"[^\"\n]*\" in mount table)\s*"
+)
+"""What it says depends on when the file goes: before it is mounted, before the mount is looked for, or before its flags
+are set."""
 FILES = (
     "only the workspace (but for .vibe, .agents, AGENTS.md and git's own settings and hooks) and temporary files can "
     "be written; "
@@ -32,6 +39,18 @@ OWN_LOCALHOST = (
 )
 SECRETS = "keys and credentials can't be read; a file named in [sandbox] readable of config.toml could be"
 NETWORK = 'only localhost can be reached; [sandbox] network = "on" in config.toml would open the network'
+
+
+def is_unbegun(argv: Sequence[str], exit_code: int, said: str) -> bool:
+    """Return whether ``bwrap`` gave up before it began a command, since a file of a git worktree went meanwhile.
+
+    ``said`` is all that was printed. What may go is mounted with ``-try``, but it can still go after it was looked for.
+    Started again it is left out.
+    """
+    if exit_code != 1 or not GAVE_UP.fullmatch(said):
+        return False
+    tried = (path for option, path in pairwise(argv) if option.endswith("bind-try"))
+    return any(f"/newroot{path}" in said or f"/oldroot{path}" in said for path in tried)
 
 
 def others_files(owner: int) -> str:

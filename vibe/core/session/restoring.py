@@ -1,4 +1,4 @@
-"""Restoration: puts the files of a workspace back to a snapshot, but only those somebody answers for."""
+"""Restoration: puts the files of a workspace back to a snapshot, but only those an agent changed."""
 
 from __future__ import annotations
 

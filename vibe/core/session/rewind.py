@@ -15,25 +15,18 @@ from vibe.core.messages import Message, ToolMessage
 from vibe.core.session.errors import NoSuchMessageError
 from vibe.core.session.folder import SessionFolder
 from vibe.core.session.loader import SavedSession
-from vibe.core.session.restoring import Blame, FileConflict, Restoration, Restored, aside_folder
+from vibe.core.session.restoring import Blame, Restoration, Restored, aside_folder
 from vibe.core.session.snapshots import Snapshot, Snapshots
 from vibe.core.session.transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindReport:
-    """Result of a rewind. Paths are relative to the workspace's repository, else to the workspace.
-
-    ``session_id`` goes on from the message; the session it was forked from is untouched. ``skipped`` are files that
-    could not be restored because a git filter stands before them.
-    """
+    """Result of a rewind. ``session_id`` continues from the message; the session it was forked from is untouched."""
 
     session_id: str
     messages: int
-    restored: tuple[str, ...] = ()
-    deleted: tuple[str, ...] = ()
-    conflicts: tuple[FileConflict, ...] = ()
-    skipped: tuple[str, ...] = ()
+    files: Restored
 
 
 class RewindManager:
@@ -44,8 +37,17 @@ class RewindManager:
         self._environ = environ
         self._clock = clock
 
-    def rewind(self, session: SavedSession, message_index: int, *, files: bool = True) -> RewindReport:
+    def rewind(
+        self,
+        session: SavedSession,
+        message_index: int,
+        *,
+        files: bool = True,
+        fork: Callable[[Transcript], str] | None = None,
+    ) -> RewindReport:
         """Fork the session before the message at ``message_index``; with ``files``, put the files back too.
+
+        ``fork`` makes the new session of the whole conversation and returns its id; None: one nobody goes on with yet.
 
         Only files that the agent changed since are touched. Where others changed one of them as well, theirs is kept
         aside first.
@@ -60,16 +62,9 @@ class RewindManager:
         if message_index not in allowed:
             raise NoSuchMessageError(message_index, allowed)
         restoring = self._restoring(session, message_index) if files else None
-        session_id = self._fork(session, conversation, message_index)
+        session_id = fork(conversation) if fork else self._fork(session, conversation, message_index)
         done = Restored() if restoring is None else restoring.carry_out()
-        return RewindReport(
-            session_id=session_id,
-            messages=message_index,
-            restored=done.restored,
-            deleted=done.deleted,
-            conflicts=done.conflicts,
-            skipped=done.skipped,
-        )
+        return RewindReport(session_id=session_id, messages=message_index, files=done)
 
     def _restoring(self, session: SavedSession, message_index: int) -> Restoration | None:
         """Return what has to be done to the files; None: nothing, since no call changed any after that."""

@@ -20,6 +20,7 @@ from msgspec import Struct
 from ipc.errors import INVALID_JSON
 from vibe.core.errors import remedy
 from vibe.core.session.errors import SnapshotError
+from vibe.core.system.files import text_of
 from vibe.core.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
 from vibe.core.system.git.config_file import GitConfigError, read_settings
 from vibe.core.system.git.discovery import Located, locate
@@ -32,18 +33,10 @@ MOST_FILES = 10_000
 GIT_SECONDS = 30.0
 
 DEFAULT_EXCLUDES = (
-    ".git/",
-    ".venv/",
-    "venv/",
-    "node_modules/",
-    "__pycache__/",
-    ".mypy_cache/",
-    ".pytest_cache/",
-    ".ruff_cache/",
-    ".cache/",
-    "target/",
-)
-"""What is left out where there is no repository to say so."""
+    ".git/", ".venv/", "venv/", "node_modules/", "__pycache__/", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/",
+    ".cache/", "target/",
+)  # fmt: skip
+"""Paths left out where there is no repository to say so."""
 
 _CONFIG = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[gc]\n\tauto = 0\n[extensions]\n\tobjectFormat = {}\n"
 
@@ -140,17 +133,15 @@ class Snapshots:
 
     def filtered_paths(self, paths: Sequence[str]) -> set[str]:
         """Those a filter (such as LFS) stands before: what is recorded of them is not what was on disk."""
-        listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        words = self._git("check-attr", "-z", "--stdin", "filter", stdin=listed).split(b"\0")
+        words = self._git("check-attr", "-z", "--stdin", "filter", stdin=stdin_of(paths)).split(b"\0")
         triples = zip(words[0::3], words[2::3], strict=False)
         return {os.fsdecode(path) for path, value in triples if value not in {b"unspecified", b"unset"}}
 
     def write_files(self, tree: str, paths: Sequence[str]) -> None:
         """Put files of a tree (paths relative to ``top``) into the workspace, over what is there."""
         index = {"GIT_INDEX_FILE": str(self.git_dir / "rewind.index")}
-        listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
         self._git("read-tree", tree, environ=index)
-        self._git("checkout-index", "-z", "-f", "--stdin", stdin=listed, environ=index, cwd=self.top)
+        self._git("checkout-index", "-z", "-f", "--stdin", stdin=stdin_of(paths), environ=index, cwd=self.top)
 
     def _changed_paths(self) -> list[str]:
         """Paths relative to the workspace that are new, changed or gone since the last time."""
@@ -186,7 +177,7 @@ class Snapshots:
             for name in ("objects/info", "objects/pack", "refs", "info"):
                 (self.git_dir / name).mkdir(parents=True, exist_ok=True, mode=0o700)
             (self.git_dir / "config").write_text(_CONFIG.format(_object_format(user)))
-            excludes = "\n".join(DEFAULT_EXCLUDES) if user is None else _text(user.common_dir / "info" / "exclude")
+            excludes = "\n".join(DEFAULT_EXCLUDES) if user is None else text_of(user.common_dir / "info" / "exclude")
             (self.git_dir / "info" / "exclude").write_text(excludes + "\n")
             if user is not None:
                 borrowed = f"{user.common_dir / 'objects'}\n"
@@ -243,17 +234,10 @@ def _is_recordable(path: Path) -> bool:
     return path.is_symlink() or (path.is_file() and found.st_size <= MOST_BYTES)
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return ""
-
-
 def _object_format(user: Located | None) -> str:
     """Return how a repository names its objects."""
     try:
-        settings = list(read_settings(_text(user.common_dir / "config"))) if user is not None else []
+        settings = list(read_settings(text_of(user.common_dir / "config"))) if user is not None else []
     except GitConfigError:
         settings = []
     named = [one.value for one in settings if (one.section, one.key) == ("extensions", "objectformat")]

@@ -1,8 +1,8 @@
 """Transcript: one agent's conversation, in memory and as ``messages.jsonl`` on disk.
 
 One write a message, so that a process killed at any instant loses at most the message it was writing. The system prompt
-is not part of it: it is built anew, and goes first, in every request. A conversation that was shortened, or forked from
-another, has a checkpoint line: the messages that stand in for everything before it.
+is not part of it: it is built again, and goes first, in every request. A conversation that was shortened, or forked
+from another, has a checkpoint line: the messages that stand in for everything before it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,7 @@ from msgspec import Struct
 
 from ipc.errors import INVALID_JSON
 from vibe.core.errors import EnvironmentFailure, remedy
-from vibe.core.messages import (
-    AssistantMessage,
-    Message,
-    ToolCall,
-    ToolMessage,
-    Usage,
-    UserMessage,
-    encode_message,
-)
+from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage, encode_message
 from vibe.core.session.foreign import our_message
 from vibe.core.system.files import append_all
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from vibe.core.errors import UsageError
+from vibe.core.skills.front_matter import (
+    FENCE,
+    FrontMatterError,
+    front_matter_fields,
+    split_front_matter,
+    text_of_field,
+)
 from vibe.core.suggestion import closest, did_you_mean
 
 MAX_BYTES = 200_000
-_CALL = re.compile(r"/(?P<name>[A-Za-z0-9][\w:.-]*)(?:\s+(?P<rest>.*))?", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z0-9][\w:.-]*")
+_CALL = re.compile(rf"/(?P<name>{_NAME.pattern})(?:\s+(?P<rest>.*))?", re.DOTALL)
 _HEADER = re.compile(r"\A---\n.*?^---\n", re.DOTALL | re.MULTILINE)
 _PLACE = re.compile(r"\$(ARGUMENTS|[1-9])")
 
@@ -31,6 +41,16 @@ class CommandFileError(UsageError):
         super().__init__(f"{path}: {problem}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandFile:
+    """A command as its file describes it; ``hint`` are the arguments it takes."""
+
+    name: str
+    path: Path
+    description: str = ""
+    hint: str = ""
+
+
 class CommandFiles:
     """The commands in some folders; of one name the first found is meant. Files are read when they are called."""
 
@@ -44,21 +64,68 @@ class CommandFiles:
             NoSuchCommandError, CommandFileError: it calls one that is not there, or can't be used.
         """
         call = _CALL.fullmatch(prompt)
-        if call is None or call["name"].casefold() in set(besides):
+        if call is None:
             return prompt
         name = call["name"]
         path = next((path for folder in self._folders if (path := folder / f"{name}.md").is_file()), None)
         if path is not None:
             return _filled(_template(path), (call["rest"] or "").strip())
+        if name.casefold() in set(besides):
+            return prompt
         if Path(f"/{name}").exists():  # a folder of the system
             return prompt
         raise NoSuchCommandError(name, [*self._names(), *besides])
+
+    def listed(self, warnings: list[str]) -> list[CommandFile]:
+        """Return the commands by name, and add to ``warnings`` a sentence for each that is broken or hidden. Blocks."""
+        found: dict[str, CommandFile] = {}
+        for path in (path for folder in self._folders if folder.is_dir() for path in sorted(folder.glob("*.md"))):
+            if not _NAME.fullmatch(path.stem):
+                warnings.append(f"{path}: {path.stem!r} can't be typed as a command: use letters, digits, - and _")
+            elif path.stem in found:
+                warnings.append(f"two commands are called /{path.stem}: {found[path.stem].path} is used, not {path}")
+            else:
+                try:
+                    found[path.stem] = _described(path, warnings)
+                except CommandFileError as error:
+                    warnings.append(str(error))
+        return list(found.values())
 
     def _names(self) -> list[str]:
         return [path.stem for folder in self._folders if folder.is_dir() for path in sorted(folder.glob("*.md"))]
 
 
+def _described(path: Path, warnings: list[str]) -> CommandFile:
+    """Return a command with what its front matter says; a broken one says nothing."""
+    _template(path)
+    text = _text(path)
+    odd: list[str] = []
+    fields: Mapping[str, Any] = {}
+    if FENCE.fullmatch(text.partition("\n")[0]):
+        try:
+            fields = front_matter_fields(split_front_matter(text)[0], odd)
+        except FrontMatterError as error:
+            odd.append(str(error))
+    warnings.extend(f"{path}: {problem}" for problem in odd)
+    hint = fields.get("argument-hint", fields.get("argument_hint"))
+    if isinstance(hint, list):  # [file] is a list to YAML
+        hint = " ".join(f"[{text_of_field(word)}]" for word in cast("list[Any]", hint))
+    return CommandFile(
+        name=path.stem,
+        path=path,
+        description=text_of_field(fields.get("description")),
+        hint=text_of_field(hint),
+    )
+
+
 def _template(path: Path) -> str:
+    text = _HEADER.sub("", _text(path)).strip()
+    if not text:
+        raise CommandFileError(path, "there is no prompt in it, write one")
+    return text
+
+
+def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -66,10 +133,7 @@ def _template(path: Path) -> str:
         raise CommandFileError(path, f"can't be read ({error.strerror})") from error
     if len(content) > MAX_BYTES:
         raise CommandFileError(path, f"longer than {MAX_BYTES:,} bytes, shorten it")
-    text = _HEADER.sub("", content.decode("utf-8-sig", "replace").replace("\r\n", "\n")).strip()
-    if not text:
-        raise CommandFileError(path, "there is no prompt in it, write one")
-    return text
+    return content.decode("utf-8-sig", "replace").replace("\r\n", "\n")
 
 
 def _filled(template: str, given: str) -> str:

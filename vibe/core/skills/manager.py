@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from vibe.core.config.patterns import NamePatterns
+from vibe.core.config.patterns import left_out
 from vibe.core.skills.models import SKILL_FILE, NoSuchSkillError, ParsedSkill, SkillFileError, SkillInfo
 from vibe.core.skills.parser import MAX_DESCRIPTION, parse_skill
 
 MAX_FOLDERS = 500
-"""How many entries of one search path are looked at."""
+"""The most entries of one search path that are looked at."""
 MAX_LIST = 8_000
 """Characters of the list in a prompt; further skills are named without their descriptions."""
 
@@ -53,7 +53,8 @@ class SkillManager:
         chosen = patterns or SkillPatterns()
         warnings: list[str] = []
         found = _discover(sources or SkillSources(), warnings)
-        self._skills = MappingProxyType(_choose(found, chosen, warnings))
+        dropped = left_out("skill", found, chosen.enabled, chosen.disabled, warnings)
+        self._skills = MappingProxyType({name: found[name] for name in sorted(found) if name not in dropped})
         self.warnings = tuple(warnings)
 
     @property
@@ -151,18 +152,3 @@ def _entries(folder: Path) -> Sequence[Path]:
     except OSError:
         return ()
     return [folder / name for name in names[:MAX_FOLDERS]]
-
-
-def _choose(found: Mapping[str, SkillInfo], patterns: SkillPatterns, warnings: list[str]) -> dict[str, SkillInfo]:
-    enabled = NamePatterns(patterns.enabled, where="the configuration", key="enabled_skills")
-    disabled = NamePatterns(patterns.disabled, where="the configuration", key="disabled_skills")
-    for key, chosen in (("enabled_skills", enabled), ("disabled_skills", disabled)):
-        for pattern in chosen.unmatched(found):
-            warnings.append(f"{key}: {pattern!r} matches no skill; there are: {', '.join(sorted(found)) or 'none'}")
-    if patterns.enabled and patterns.disabled:
-        warnings.append("disabled_skills is ignored because enabled_skills is set")
-    return {
-        name: found[name]
-        for name in sorted(found)
-        if (enabled.matches(name) if patterns.enabled else not disabled.matches(name))
-    }

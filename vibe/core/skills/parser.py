@@ -6,10 +6,11 @@ A missing description and YAML that can't be read make a skill unusable; everyth
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from vibe.core.skills.front_matter import FrontMatterError, front_matter_fields, split_front_matter, text_of_field
 from vibe.core.skills.models import ParsedSkill, SkillFileError, SkillInfo
 
 MAX_FILE_BYTES = 256 * 1024
@@ -17,8 +18,6 @@ MAX_NAME = 64
 MAX_DESCRIPTION = 1_024
 MAX_COMPATIBILITY = 500
 
-_FENCE = re.compile(r"-{3,}[ \t]*")
-_PLAIN_LINE = re.compile(r"(?P<key>[A-Za-z_][\w-]*):[ \t]+(?P<value>[^\s\"'\[{|>&*!#].*?)[ \t]*")
 _TOOL = re.compile(r"[^\s,()]+(?:\([^)]*\))?")
 _FALSE = frozenset({"false", "no", "off", "0"})
 
@@ -30,17 +29,20 @@ def parse_skill(path: Path) -> ParsedSkill:
         SkillFileError: it can't be read, has no usable frontmatter, or no description.
     """
     warnings: list[str] = []
-    header, body = _split(path, _read(path))
-    fields = _fields(path, header, warnings)
-    description = _text(fields.get("description"))
+    try:
+        header, body = split_front_matter(_read(path))
+        fields = front_matter_fields(header, warnings)
+    except FrontMatterError as error:
+        raise SkillFileError(path, str(error)) from error
+    description = text_of_field(fields.get("description"))
     if not description:
         raise SkillFileError(path, "its frontmatter has no description, add one line that says when to use it")
     info = SkillInfo(
         name=_name(path, fields, warnings),
         description=description,
         path=path,
-        license=_text(fields.get("license")) or None,
-        compatibility=_text(fields.get("compatibility")) or None,
+        license=text_of_field(fields.get("license")) or None,
+        compatibility=text_of_field(fields.get("compatibility")) or None,
         metadata=_metadata(fields.get("metadata"), warnings),
         allowed_tools=_tools(fields.get("allowed-tools", fields.get("allowed_tools")), warnings),
         user_invocable=_flag(fields.get("user-invocable", fields.get("user_invocable"))),
@@ -68,84 +70,8 @@ def _read(path: Path) -> str:
         raise SkillFileError(path, f"it is not UTF-8 (byte {error.start}), save it as UTF-8") from error
 
 
-def _split(path: Path, text: str) -> tuple[str, str]:
-    """The frontmatter and what is below it."""
-    lines = text.splitlines()
-    if not lines or not _FENCE.fullmatch(lines[0]):
-        raise SkillFileError(path, "it does not start with frontmatter between two lines of ---")
-    for index, line in enumerate(lines[1:], 1):
-        if _FENCE.fullmatch(line):
-            return "\n".join(lines[1:index]), "\n".join(lines[index + 1 :])
-    raise SkillFileError(path, "its frontmatter is not closed, add a line of --- below it")
-
-
-def _fields(path: Path, header: str, warnings: list[str]) -> Mapping[str, Any]:
-    """The frontmatter as a mapping; a second try takes values with unquoted colons as text."""
-    import yaml
-
-    problem = ""
-    for attempt, text in enumerate((header, _quoted(header))):
-        try:
-            return _load(text, warnings)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            where = getattr(error, "problem_mark", None)
-            reason = getattr(error, "problem", None) or str(error) or type(error).__name__
-            problem = problem or (f"line {where.line + 2}: {reason}" if where else str(reason))
-        if attempt == 0:
-            warnings.clear()
-    raise SkillFileError(path, f"its frontmatter is not valid YAML ({problem}), quote values that hold a colon")
-
-
-def _load(text: str, warnings: list[str]) -> Mapping[str, Any]:
-    """A mapping whose first entry of a repeated key counts.
-
-    Raises:
-        yaml.YAMLError, ValueError: it is none.
-    """
-    import yaml
-
-    loader = yaml.SafeLoader(text)
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return {}
-        if not isinstance(node, yaml.MappingNode):
-            raise ValueError("it is no list of `key: value` lines")  # noqa: TRY004  one kind of refusal for the caller
-        kept: dict[str, tuple[Any, Any]] = {}
-        for key, value in node.value:
-            name = str(key.value)
-            if name in kept:
-                warnings.append(f"line {key.start_mark.line + 2}: {name!r} is set twice, the first one counts")
-            else:
-                kept[name] = (key, value)
-        node.value = list(kept.values())
-        construct = cast("Callable[[Any], Any]", getattr(loader, "construct_document"))  # noqa: B009  untyped in the stubs
-        return {str(key): value for key, value in construct(node).items()}
-    finally:
-        loader.dispose()
-
-
-def _quoted(header: str) -> str:
-    """Every plain one-line value in quotes."""
-    lines = header.splitlines()
-    for index, line in enumerate(lines):
-        found = _PLAIN_LINE.fullmatch(line)
-        continued = index + 1 < len(lines) and lines[index + 1][:1] in {" ", "\t"}
-        if found and not continued:
-            value = found["value"].replace("\\", "\\\\").replace('"', '\\"')
-            lines[index] = f'{found["key"]}: "{value}"'
-    return "\n".join(lines)
-
-
-def _text(value: Any) -> str:
-    """A scalar on one line; nothing else is text."""
-    if value is None or isinstance(value, dict | list):
-        return ""
-    return " ".join(str(value).split())
-
-
 def _name(path: Path, fields: Mapping[str, Any], warnings: list[str]) -> str:
-    folder, name = path.parent.name, _text(fields.get("name"))
+    folder, name = path.parent.name, text_of_field(fields.get("name"))
     if not name:
         warnings.append(f"the frontmatter has no name, the folder's is used: {folder!r}")
         return folder
@@ -188,7 +114,7 @@ def _tools(value: Any, warnings: list[str]) -> tuple[str, ...] | None:
     if isinstance(value, str):
         return split_tools(value)
     if isinstance(value, list):
-        return tuple(entry for item in cast("list[Any]", value) for entry in split_tools(_text(item)))
+        return tuple(entry for item in cast("list[Any]", value) for entry in split_tools(text_of_field(item)))
     warnings.append("allowed-tools is neither text nor a list: the skill allows no tool")
     return ()
 

@@ -1,9 +1,8 @@
-"""Writing files so that nobody ever sees half of one."""
+"""Files: written so that nobody ever sees half of one, read whatever is in them."""
 
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,8 +11,16 @@ PRIVATE = 0o600
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _DESCRIPTORS = Path("/proc/self/fd")
-"""Where a file without a name can be reached to give it one."""
+"""The folder in which a file without a name can be reached, to give it one."""
 _UNNAMED = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC if hasattr(os, "O_TMPFILE") and _DESCRIPTORS.is_dir() else None
+
+
+def text_of(path: Path) -> str:
+    """The text of a file, whatever its bytes; nothing where there is no file, or none that can be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
+    except OSError:
+        return ""
 
 
 def replace_file(
@@ -72,7 +79,7 @@ class FileDraft:
 
     def __init__(self, folder: int, name: str) -> None:
         self._folder = folder
-        self.name = f".{name[:100]}.{secrets.token_hex(6)}.tmp"
+        self.name = f".{name[:100]}.{os.urandom(6).hex()}.tmp"
         unnamed = _open_unnamed(folder)
         self._has_name = unnamed is None
         self.descriptor = os.open(self.name, _CREATE, 0o666, dir_fd=folder) if unnamed is None else unnamed
@@ -135,6 +142,24 @@ def append_all(descriptor: int, data: bytes, end: int) -> None:
         with suppress(OSError):  # what is told is why it could not be written
             os.ftruncate(descriptor, end)  # half a line would spoil the next one
         raise
+
+
+def append_rotating(path: Path, data: bytes, most: int) -> None:
+    """Append to a log that only its user may read; at ``most`` bytes it becomes ``<path>.1`` and starts over.
+
+    Raises:
+        OSError: the disk is full or refuses.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with suppress(FileNotFoundError):
+        size = path.stat().st_size
+        if size and size + len(data) > most:
+            path.replace(path.with_name(f"{path.name}.1"))
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
+    try:
+        write_all(descriptor, data)
+    finally:
+        os.close(descriptor)
 
 
 def sync_data(descriptor: int) -> None:

@@ -19,39 +19,11 @@ IGNORE_FILE = ".vibeignore"
 PER_FOLDER = (".ignore", ".gitignore")
 
 DEFAULT_IGNORES = (
-    ".git",
-    ".hg",
-    ".svn",
-    ".venv",
-    "venv",
-    "node_modules",
-    "__pycache__",
-    ".mypy_cache",
-    ".pytest_cache",
-    ".ruff_cache",
-    ".hypothesis",
-    ".tox",
-    ".nox",
-    ".cache",
-    ".eggs",
-    "*.egg-info",
-    "dist",
-    "build",
-    "target",
-    ".next",
-    ".idea",
-    ".vscode",
-    "coverage",
-    "htmlcov",
-    "*.pyc",
-    "*.pyo",
-    "*.so",
-    "*.o",
-    "*.class",
-    "*.min.js",
-    "*.map",
+    ".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache",
+    ".ruff_cache", ".hypothesis", ".tox", ".nox", ".cache", ".eggs", "*.egg-info", "dist", "build", "target", ".next",
+    ".idea", ".vscode", "coverage", "htmlcov", "*.pyc", "*.pyo", "*.so", "*.o", "*.class", "*.min.js", "*.map",
     ".DS_Store",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ POLL_SECONDS = 0.01
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Lock an open file or folder at once; False if somebody else has it, in this process or another.
+    """Lock an open file or folder at once; False if another has it, in this process or another.
 
     Raises:
         OSError: the file system has no locks.
@@ -29,7 +29,7 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
 
 
 def wait_for_lock(descriptor: int, seconds: float, *, shared: bool = False) -> bool:
-    """The same, but wait for it; False if somebody else has it all the time. Blocks.
+    """The same, but wait for it; False if another has it all the time. Blocks.
 
     Raises:
         OSError: the file system has no locks.
@@ -107,7 +107,7 @@ def holder_of(path: Path) -> int | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether there is a process of that number, anybody's."""
+    """Return whether there is a process of that number, whoever's."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -16,6 +16,9 @@ MODES = (ApprovalMode.ASK, ApprovalMode.EDITS, ApprovalMode.ALL)
 ALL_EDITS = "all edits"
 """The lasting yes that has every file edit pass that a mode could let pass."""
 
+BESIDE = "beside "
+"""A lasting yes to writing where another does, by the other's name."""
+
 
 @dataclass(slots=True, kw_only=True)
 class _Tree:
@@ -25,6 +28,7 @@ class _Tree:
     yeses: set[str]
     keep: Callable[[Sequence[str]], None] | None
     queue: AbstractAsyncContextManager[object]
+    neighbours: Callable[[], Sequence[str]] = tuple
 
 
 class Approvals:
@@ -60,6 +64,19 @@ class Approvals:
     @queue.setter
     def queue(self, queue: AbstractAsyncContextManager[object]) -> None:
         self._tree.queue = queue
+
+    def neighbours(self) -> tuple[str, ...]:
+        """Return the names of others at work in the same folder whose company nobody has said yes to."""
+        return tuple(name for name in self._tree.neighbours() if not self.remembers([BESIDE + name]))
+
+    def heed(self, neighbours: Callable[[], Sequence[str]]) -> None:
+        """Ask before something is written while ``neighbours`` names others that write in the same folder."""
+        self._tree.neighbours = neighbours
+
+    def set_mode(self, mode: ApprovalMode) -> None:
+        """Ask less or more from now on; a lasting yes to all edits is withdrawn."""
+        self._mode = mode
+        self._tree.yeses.discard(ALL_EDITS)
 
     @property
     def mode(self) -> ApprovalMode:

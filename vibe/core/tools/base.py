@@ -24,16 +24,20 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ipc.events import Display
 from vibe.core.config.models import Network
-from vibe.core.instructions.memory import MemoryDesk
+from vibe.core.instructions.memory import AgentMemory
 from vibe.core.messages import Image
+from vibe.core.outcome import Denial
+from vibe.core.plain_text import shortened
 from vibe.core.sandbox.confinement import Confinement
-from vibe.core.skills.desk import SkillDesk
+from vibe.core.skills.agent_skills import AgentSkills
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
 from vibe.core.tools.mistral_hooks import MistralHooks, assess_by_hooks
-from vibe.core.tools.permissions import Assessment, Denial, PathAccess, ToolPermission
-from vibe.core.tools.ports import SubagentSpawner
+from vibe.core.tools.permissions import Assessment, PathAccess, ToolPermission
+from vibe.core.tools.ports import CallOutlook, SubagentSpawner
 from vibe.core.tools.process.background import BackgroundCommands
+from vibe.core.tools.process.port import Commands
 from vibe.core.tools.questions import UserInput
 from vibe.core.tools.schema import (
     CONTEXT_PARAMETER,
@@ -89,11 +93,13 @@ class BaseToolState(BaseModel):
 
 
 class ToolStreamLine(BaseModel):
-    """A line a running tool shows."""
+    """A line a running tool shows; ``stream`` and ``dropped_bytes`` as in ``tool.stream``."""
 
     tool_name: str
     message: str
     tool_call_id: str
+    stream: str = ""
+    dropped_bytes: int = 0
 
 
 ToolStreamEvent = ToolStreamLine
@@ -113,8 +119,9 @@ class InvokeContext:
     ``workspace`` is the agent's own root (the process has no directory to rely on), ``reads`` which version of which
     file it has seen, ``output_dir`` where a truncated output is kept whole, ``environ`` what child processes get.
     ``skills`` and ``memory`` are None where the agent has none. ``user_input_callback`` None: nobody is there to ask;
-    ``subagents`` None: none can be started; ``background`` None: no command can run on after its call. ``confinement``
-    None: commands run as the user would run them. ``network`` None: they reach what the settings let them.
+    ``subagents`` None: none can be started. ``commands`` None: they are processes of our own; ``background`` None: none
+    can run on after its call; ``confinement`` None: they run as the user would run them; ``network`` None: they reach
+    what the settings let them.
     ``sees_images``: the model takes pictures. ``read_only``: nobody was asked, as it only reads.
     """
 
@@ -127,9 +134,10 @@ class InvokeContext:
     agent_manager: Any = None
     user_input_callback: UserInput | None = None
     subagents: SubagentSpawner | None = None
+    commands: Commands | None = None
     background: BackgroundCommands | None = None
-    skills: SkillDesk | None = None
-    memory: MemoryDesk | None = None
+    skills: AgentSkills | None = None
+    memory: AgentMemory | None = None
     confinement: Confinement | None = None
     network: Network | None = None
     sees_images: bool = False
@@ -189,8 +197,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
     @classmethod
     def get_name(cls) -> str:
         """The name the model calls: the class name in snake_case."""
-        spaced = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", cls.__name__)
-        return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", spaced).lower()
+        return _in_snake_case(cls.__name__)
 
     @classmethod
     def get_description(cls) -> str:
@@ -259,7 +266,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         """The call on one line, for people: ``write_file src/a.py``."""
         texts = (value for value in keyword_values(args).values() if isinstance(value, str) and value.strip())
         line = " ".join(f"{self.get_name()} {next(texts, '')}".split())
-        return line if len(line) <= SUMMARY_LENGTH else line[: SUMMARY_LENGTH - 1] + "…"
+        return shortened(line, SUMMARY_LENGTH)
 
     def format_result(self, result: Result) -> str:
         """Return what the model reads of a result: text as it is, a model as ``field: value`` lines."""
@@ -274,6 +281,17 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
     def diff(self, result: Result) -> str:  # noqa: ARG002  overridden by writing tools
         """Return what the call has changed, as a diff."""
         return ""
+
+    def outlook(self, args: Args, workspace: Workspace, *, sandboxed: bool) -> CallOutlook:  # noqa: ARG002  overridden
+        """Return what the call would do, and where, as data for the person who is asked. Reads files.
+
+        ``sandboxed``: commands run in a sandbox unless they ask for another place.
+        """
+        return CallOutlook(cwd=str(workspace.root))
+
+    def display(self, result: Result) -> Display | None:  # noqa: ARG002  overridden by tools with more to show than text
+        """Return the result as data that a screen can draw; None: there is only the text."""
+        return None
 
     def files_changed(self, result: Result) -> tuple[str, ...]:  # noqa: ARG002  overridden by writing tools
         """Workspace-relative paths of the files the call changed."""
@@ -326,7 +344,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         return self._items(self.parse(raw), ctx)
 
     def _items(self, args: Args, ctx: InvokeContext | None) -> AsyncGenerator[ToolStreamLine | Result, None]:
-        if inspect.isasyncgenfunction(self.run):
+        if _shape_of(self.run).streams:
             return self._call_run(args, ctx)
         return self._single(args, ctx)
 
@@ -335,14 +353,46 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
 
     def _call_run(self, args: Args, ctx: InvokeContext | None) -> Any:
         _ROOT.set(ctx.workspace.root if ctx is not None else None)
-        parameters = list(inspect.signature(self.run).parameters.values())
-        context = next((p for p in parameters if p.name == CONTEXT_PARAMETER), None)
-        named = {CONTEXT_PARAMETER: ctx} if context else {}
+        shape = _shape_of(self.run)
+        named = {CONTEXT_PARAMETER: ctx} if shape.names_context else {}
         if isinstance(args, KeywordArguments):
             return self.run(**keyword_values(args), **named)
-        if context is None and len(parameters) > 1 and parameters[1].default is inspect.Parameter.empty:
+        if shape.takes_second:
             return self.run(args, ctx)
         return self.run(args, **named)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    """The shape of a ``run``: it is a generator, it names the context, or takes it as its second argument unnamed."""
+
+    streams: bool
+    names_context: bool
+    takes_second: bool
+
+
+def _shape_of(run: Callable[..., Any]) -> _Shape:
+    """The shape of an instance's ``run``, which is mostly a method: another object at each look, of one function."""
+    function = getattr(run, "__func__", None)
+    return _shape(run) if function is None else _shape(function, bound=1)
+
+
+@lru_cache(maxsize=512)
+def _shape(run: Callable[..., Any], *, bound: int = 0) -> _Shape:
+    """Look at a function, the first ``bound`` of whose parameters are given, once: that is slow."""
+    parameters = list(inspect.signature(run).parameters.values())[bound:]
+    names_context = any(one.name == CONTEXT_PARAMETER for one in parameters)
+    return _Shape(
+        streams=inspect.isasyncgenfunction(run),
+        names_context=names_context,
+        takes_second=not names_context and len(parameters) > 1 and parameters[1].default is inspect.Parameter.empty,
+    )
+
+
+@lru_cache(maxsize=512)
+def _in_snake_case(name: str) -> str:
+    spaced = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
+    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", spaced).lower()
 
 
 @lru_cache(maxsize=512)

@@ -18,13 +18,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
+from ipc.events import Display
 from vibe.core.errors import UsageError, VibeError
 from vibe.core.suggestion import closest, did_you_mean
 
 
 class ToolError(VibeError):
     """A tool could not do what it was asked; the message is what the model reads."""
+
+    display: Display | None = None
+    """What there is to see of it, beside the message."""
+
+    def showing(self, display: Display) -> Self:
+        """Return the error, with what there is to see of it."""
+        self.display = display
+        return self
 
 
 class ToolArgumentsError(ToolError):

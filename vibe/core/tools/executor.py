@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import groupby, takewhile
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 from anyio import Semaphore, create_task_group
 from pydantic import BaseModel
 
-from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
+from ipc.events import Display, ToolCallEvent, ToolQueuedEvent, ToolResultEvent, ToolStreamEvent
 from ipc.sink import EventSink
 from vibe.core.config.models import Network
 from vibe.core.hooks.models import HookAnswer, HookCall
 from vibe.core.messages import Image, ToolCall, ToolMessage
+from vibe.core.outcome import Denial
 from vibe.core.sandbox.confinement import Confinement
 from vibe.core.tools import base, ui
 from vibe.core.tools.approvals import Approvals
@@ -28,9 +31,9 @@ from vibe.core.tools.gate import Admission, ApprovalQuestion, CallRefusal, Gate
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable
-from vibe.core.tools.permissions import Denial
-from vibe.core.tools.ports import SubagentSpawner
+from vibe.core.tools.ports import CallOutlook, SubagentSpawner
 from vibe.core.tools.process.background import BackgroundCommands
+from vibe.core.tools.process.port import Commands
 from vibe.core.tools.questions import AnnouncedInput, UserInput
 from vibe.core.tools.redaction import Mask, redact
 from vibe.core.tools.workspace import ReadTracker, Workspace
@@ -48,11 +51,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolBatch:
-    """Results of the calls of one answer: messages in call order, what was not allowed, files changed (relative)."""
+    """Results of the calls of one answer: messages in call order, what was not allowed, files changed (relative).
+
+    ``only_read`` are the ids of calls that are known to have changed nothing, though their tool might.
+    """
 
     messages: tuple[ToolMessage, ...]
     denied: tuple[Denial, ...] = ()
     files_changed: tuple[str, ...] = ()
+    only_read: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +70,7 @@ class Callbacks:
     user_input: UserInput | None = None
     agent_manager: Any = None
     subagents: SubagentSpawner | None = None
+    commands: Commands | None = None
     background: BackgroundCommands | None = None
     guidance: CallGuidance | None = None
     confinement: Confinement | None = None
@@ -74,7 +82,7 @@ class Callbacks:
 class _Pending:
     """One call on its way. ``problem`` says why it can't be run at all; ``message`` is set once it is answered.
 
-    ``paths`` are the resolved ones it touches, once it was let through.
+    ``paths`` are the resolved ones it touches, once it was let through; ``only_read``: it can have changed nothing.
     """
 
     call: ToolCall
@@ -93,6 +101,8 @@ class _Pending:
     paths: tuple[Path, ...] | None = None
     files: tuple[str, ...] = ()
     diff: str = ""
+    display: Display | None = None
+    only_read: bool = True
 
     @property
     def read_only(self) -> bool:
@@ -131,6 +141,7 @@ class ToolExecutor:
         output_dir: Path | None = None,
         environ: Mapping[str, str] | None = None,
         callbacks: Callbacks | None = None,
+        reads: ReadTracker | None = None,
     ) -> None:
         self._tools = tools
         self._callbacks = callbacks or Callbacks()
@@ -145,7 +156,13 @@ class ToolExecutor:
         self._mask = Mask(self._environ)
         ask = self._callbacks.user_input
         self._ask = None if ask is None else AnnouncedInput(ask, sink, approvals.queue)
-        self._reads = ReadTracker()
+        self._reads = reads or ReadTracker()
+        if self._callbacks.background is not None:
+            self._callbacks.background.announce(sink, self._mask.printed)
+
+    def masked(self, text: str) -> str:
+        """``text`` without the secrets that this agent's commands are given, and what has the shape of one."""
+        return self._mask.printed(text)
 
     async def run_all(self, calls: Sequence[ToolCall], record: Callable[[ToolMessage], None]) -> ToolBatch:
         """Run the calls of one answer.
@@ -155,13 +172,14 @@ class ToolExecutor:
         """
         pending = [self._prepare(call) for call in calls]
         log = _Log(pending, record)
+        self._announce_queue(pending)
         try:
             for side_by_side, members in groupby(pending, key=lambda item: item.read_only):
                 if side_by_side:
                     await self._answer_side_by_side(tuple(members), log)
                     continue
                 for item in members:
-                    await self._answer(item)
+                    await self._answer(item, others_ran=item is not pending[0])
                     log.flush()
         except BaseException:
             for item in pending:
@@ -172,7 +190,16 @@ class ToolExecutor:
             messages=tuple(item.message for item in pending if item.message is not None),
             denied=tuple(denial for item in pending for denial in (item.denial, *item.inner_denials) if denial),
             files_changed=tuple(dict.fromkeys(name for item in pending for name in item.files)),
+            only_read=frozenset(item.call.id for item in pending if item.only_read)
+            - {item.call.id for item in pending if not item.only_read},
         )
+
+    def _announce_queue(self, pending: Sequence[_Pending]) -> None:
+        """Say which calls wait for others of the same answer."""
+        at_once = len(tuple(takewhile(lambda item: item.read_only, pending[:SIDE_BY_SIDE])))
+        for item in pending[max(at_once, 1) :]:
+            summary = self._mask.printed(item.summary)
+            self._sink.publish(ToolQueuedEvent(tool_call_id=item.call.id, tool=item.name, summary=summary))
 
     def _prepare(self, call: ToolCall) -> _Pending:
         """Find the tool and check the arguments; what is wrong becomes the call's problem."""
@@ -203,11 +230,14 @@ class ToolExecutor:
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
-    async def _answer(self, item: _Pending) -> None:
-        """Decide about a call, run it, and set its message whatever comes of it."""
+    async def _answer(self, item: _Pending, *, others_ran: bool = True) -> None:
+        """Decide about a call, run it, and set its message whatever comes of it.
+
+        ``others_ran``: calls of the same answer ran since it was prepared.
+        """
         item.started = perf_counter()
-        if item.tool is not None and item.args is not None and not item.problem:
-            _summarize(item, item.tool, item.args)  # once more: calls before it may have changed what it means
+        if others_ran and item.tool is not None and item.args is not None and not item.problem:
+            _summarize(item, item.tool, item.args)  # once more: those calls may have changed what it means
         self._sink.publish(
             ToolCallEvent(
                 tool_call_id=item.call.id,
@@ -221,6 +251,7 @@ class ToolExecutor:
             status, content = await self._outcome(item)
         except Exception as error:  # noqa: BLE001  the door of a tool call: whatever it raises is its result
             status, content = "error", _failure(item.name, error)
+            item.display = self._displayed(error.display) if isinstance(error, ToolError) else None
         content = await capped(self._masked(item, content), item.call.id, self._output_dir)
         if item.paths is not None:
             await self._guidance.heard(_hook_call(item), item.paths, status=status, result=content)
@@ -247,12 +278,14 @@ class ToolExecutor:
                 return "denied", self._deny(item, admitted)
         subject = admitted.subject
         item.paths = tuple(access.path for access in subject.accesses)
+        item.only_read = admitted.read_only or subject.own.only_reads
         try:
             content = await self._run(item, item.tool, self._context(item, subject, read_only=admitted.read_only))
         except ReadOnlyRefusedError as error:
             again = await self._gate.admit_in_full(subject, self._question(item), error.lacking)
             if isinstance(again, CallRefusal):
                 return "denied", f"{self._deny(item, again)}\nThere it printed:\n{error.printed}".rstrip()
+            item.only_read = False
             content = await self._run(item, item.tool, self._context(item, subject, read_only=False))
         return "ok", content + _note(item, answer)
 
@@ -268,14 +301,19 @@ class ToolExecutor:
         shown, summary = self._mask.inside(item.arguments), self._mask.printed(item.summary)
         return ApprovalQuestion(tool_call_id=item.call.id, arguments=shown, summary=summary, preview=self._preview)
 
-    def _preview(self, subject: CallSubject) -> str:
-        """Show what the call would change; nothing of a file that may hold secrets, or that can't be shown."""
+    def _preview(self, subject: CallSubject) -> tuple[str, CallOutlook]:
+        """Show what the call would change and do; nothing of a file that may hold secrets, or that can't be shown."""
+        tool, args, diff = subject.tool, subject.args, ""
+        workspace = self._workspace
+        outlook = CallOutlook(cwd=str(workspace.root))
+        with suppress(Exception):  # the door of a tool call: it is asked about all the same
+            workspace = subject.granted(self._workspace)
+            outlook = tool.outlook(args, workspace, sandboxed=self._callbacks.confinement is not None)
         if not subject.is_judged or any(access.secret for access in subject.accesses):
-            return ""
-        try:
-            return self._mask.printed(encodable(subject.tool.preview(subject.args, subject.granted(self._workspace))))
-        except Exception:  # noqa: BLE001  the door of a tool call: it is asked about all the same
-            return ""
+            return diff, replace(outlook, display=None)
+        with suppress(Exception):  # as above
+            diff = self._mask.printed(encodable(tool.preview(args, workspace)))
+        return diff, replace(outlook, display=self._displayed(outlook.display), cwd=encodable(outlook.cwd))
 
     def _context(self, item: _Pending, subject: CallSubject, *, read_only: bool) -> base.InvokeContext:
         return base.InvokeContext(
@@ -286,8 +324,9 @@ class ToolExecutor:
             environ=self._environ,
             approval_callback=self._callbacks.approval,
             agent_manager=self._callbacks.agent_manager,
-            user_input_callback=self._ask,
+            user_input_callback=self._ask and self._ask.of_call(item.call.id),
             subagents=self._callbacks.subagents,
+            commands=self._callbacks.commands,
             background=self._callbacks.background,
             skills=self._guidance.skills,
             memory=self._guidance.memory,
@@ -303,7 +342,16 @@ class ToolExecutor:
         item.diff = self._mask.printed(encodable(tool.diff(result)))
         item.inner_denials = tuple(tool.denials(result))
         item.images = tool.images(result)
+        item.display = self._displayed(tool.display(result))
         return tool.format_result(result)
+
+    def _displayed(self, display: Display | None) -> Display | None:
+        """A display without secrets, in text that can be sent."""
+        if display is None:
+            return None
+        plain = msgspec.to_builtins(display)
+        shown = self._mask.inside(_encodable(plain))
+        return display if shown == plain else msgspec.convert(shown, type(display))
 
     def _masked(self, item: _Pending, content: str) -> str:
         """A result without secrets; what a file holds is worked with, so nothing in it is taken for one by its shape.
@@ -315,7 +363,15 @@ class ToolExecutor:
 
     def _show(self, item: _Pending, event: base.ToolStreamLine) -> None:
         text = self._mask.printed(encodable(event.message))
-        self._sink.publish(ToolStreamEvent(tool_call_id=item.call.id, tool=item.name, text=text))
+        self._sink.publish(
+            ToolStreamEvent(
+                tool_call_id=item.call.id,
+                tool=item.name,
+                text=text,
+                stream=event.stream,
+                dropped_bytes=event.dropped_bytes,
+            )
+        )
 
     def _deny(self, item: _Pending, refusal: CallRefusal) -> str:
         """Note a denial, without the secrets a command line may hold; the text is for the model."""
@@ -350,14 +406,27 @@ class ToolExecutor:
                 duration_s=perf_counter() - item.started,
                 files_changed=item.files,
                 diff=item.diff,
+                display=item.display,
+                images=len(item.message.images),
             )
         )
 
 
 def closed_to_reading(tools: ToolManager) -> list[str]:
     """Return what ``read_file`` may not read, whether or not this agent has it."""
-    config = tools.held.catalogue.configs.get("read_file")
+    config = tools.visible.catalogue.configs.get("read_file")
     return [] if config is None else config.denylist
+
+
+def _encodable(value: Any) -> Any:
+    """JSON with every text in it as ``encodable``."""
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, dict):
+        return {name: _encodable(inner) for name, inner in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_encodable(inner) for inner in cast("Sequence[Any]", value)]
+    return value
 
 
 def _hook_call(item: _Pending) -> HookCall:

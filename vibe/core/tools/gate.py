@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
 from anyio import Lock, move_on_after, to_thread
 from pydantic import BaseModel
 
-from ipc.events import ApprovalDecisionEvent, ApprovalRequestEvent, WarningEvent
+from ipc.events import (
+    ApprovalDecisionEvent,
+    Event,
+    RequestWithdrawnEvent,
+    ToolQueuedEvent,
+    WarningEvent,
+)
 from ipc.sink import EventSink
 from vibe.core.errors import VibeError
 from vibe.core.sandbox.confinement import Confinement
-from vibe.core.tools.approvals import ALL_EDITS, Approvals
+from vibe.core.tools.approvals import ALL_EDITS, BESIDE, Approvals
 from vibe.core.tools.facts import AnyTool, CallSubject, gather, subject_of
 from vibe.core.tools.permissions import READ_ONLY_RULE, ApprovalMode, Assessment, PermissionDecision, Ruling, decide
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver, CallOutlook
 from vibe.core.tools.workspace import Workspace
 
 JUDGING_SECONDS = 5
@@ -28,13 +34,13 @@ JUDGING_SECONDS = 5
 class ApprovalQuestion:
     """A call as a person is asked about it.
 
-    ``preview`` makes a diff of what it would change, and reads files for that.
+    ``preview`` makes a diff of what it would change, and tells what it would do and where; it reads files for that.
     """
 
     tool_call_id: str
     arguments: dict[str, Any]
     summary: str
-    preview: Callable[[CallSubject], str] = lambda _: ""
+    preview: Callable[[CallSubject], tuple[str, CallOutlook]] = lambda _: ("", CallOutlook())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +69,7 @@ class Gate:
         self._approvals = approvals
         self._sink = sink
         self._confinement = confinement
-        self._judging = Lock()
+        self._judging = Lock(fast_acquire=True)
 
     def judge(self, tool: AnyTool, args: BaseModel) -> tuple[CallSubject, PermissionDecision]:
         """Say what a call is about and what the rules make of it, before anybody is asked. Reads the file system.
@@ -86,6 +92,10 @@ class Gate:
             ToolError: the tool can't judge it.
         """
         subject, decision = await self._judge_in_time(tool, args)
+        if subject.is_edit or decision.ruling is Ruling.ASK:
+            refusal = await self._beside_others(subject, question, decision)
+            if refusal is not None:
+                return refusal
         if decision.ruling is Ruling.ALLOW:
             return Admission(subject=subject, read_only=decision.rule == READ_ONLY_RULE)
         if decision.ruling is Ruling.DENY:
@@ -108,14 +118,46 @@ class Gate:
             reason = f"{decision.reason}, and this run can ask no one"
             # Where everything is approved that can be, what is still refused is refused by the rules, person or not.
             by = "rule" if self._approvals.mode is ApprovalMode.ALL else "headless"
-            self._sink.publish(ApprovalDecisionEvent(request_id=uuid4().hex, decision="deny", reason=reason))
+            request = _request(subject, question, decision, self._unseen())
+            self._sink.publish(request.as_event())
+            self._sink.publish(ApprovalDecisionEvent(request_id=request.request_id, decision="deny", reason=reason))
             return CallRefusal(by=by, reason=reason)
-        async with self._approvals.queue:
+        queue = self._approvals.queue
+        if isinstance(queue, Lock) and queue.locked():
+            self._sink.publish(
+                ToolQueuedEvent(
+                    tool_call_id=question.tool_call_id,
+                    tool=subject.tool.get_name(),
+                    summary=question.summary,
+                    waits_for="request",
+                )
+            )
+        async with queue:
             if self._approvals.remembers(subject.keys) or self._edits_pass(subject, decision):
                 return Admission(subject=subject)
-            diff = await to_thread.run_sync(question.preview, subject)
-            request = _request(subject, question, decision, diff)
+            preview = await to_thread.run_sync(question.preview, subject)
+            request = _request(subject, question, decision, preview)
             return await self._ask(self._approvals.approver, request) or Admission(subject=subject)
+
+    async def _beside_others(
+        self, subject: CallSubject, question: ApprovalQuestion, decision: PermissionDecision
+    ) -> CallRefusal | None:
+        """Ask, once, whether to write where others do; a refusal is theirs."""
+        approvals = self._approvals
+        others = approvals.neighbours()
+        if not others or decision.ruling is Ruling.DENY or approvals.mode is ApprovalMode.ALL:
+            return None
+        reason = f"{' and '.join(others)} is writing in this folder, too"
+        if approvals.approver is None:
+            return CallRefusal(by="headless", reason=f"{reason}, and this run can ask no one")
+        async with approvals.queue:
+            asked = PermissionDecision(ruling=Ruling.ASK, rule="workspace", reason=reason)
+            keys = [BESIDE + name for name in approvals.neighbours()]
+            request = replace(_request(subject, question, asked, self._unseen()), covers=tuple(keys), is_edit=False)
+            refusal = await self._ask(approvals.approver, request) if keys else None
+        if refusal is None:
+            approvals.remember(keys)
+        return refusal
 
     def _edits_pass(self, subject: CallSubject, decision: PermissionDecision) -> bool:
         """Return whether all edits were approved while this call waited for its turn."""
@@ -133,31 +175,23 @@ class Gate:
         unknown = CallSubject(tool=tool, args=args, own=Assessment(must_ask=reason), is_judged=False)
         return unknown, self._decide(unknown)
 
+    def _unseen(self) -> tuple[str, CallOutlook]:
+        """The preview of a call that was not looked at: only where it would be made is known."""
+        return "", CallOutlook(cwd=str(self._workspace.root))
+
     async def _ask(self, approver: Approver, request: ApprovalRequest) -> CallRefusal | None:
-        self._sink.publish(
-            ApprovalRequestEvent(
-                request_id=request.request_id,
-                tool_call_id=request.tool_call_id,
-                tool=request.tool,
-                arguments=request.arguments,
-                rule=request.rule,
-                reason=request.reason,
-                diff=request.diff,
-            )
+        self._sink.publish(request.as_event())
+        end: Event = RequestWithdrawnEvent(
+            request_id=request.request_id, kind="approval", reason="the call was given up"
         )
-        answer = ApprovalAnswer(allow=False, reason="the question was withdrawn", by="nobody")
         try:
             answer = await approver.approve(request)
+            end = _decided(request, answer)
+        except Exception:
+            end = _decided(request, ApprovalAnswer(allow=False, reason="nobody could be asked", by="nobody"))
+            raise
         finally:
-            self._sink.publish(
-                ApprovalDecisionEvent(
-                    request_id=request.request_id,
-                    decision="allow" if answer.allow else "deny",
-                    scope=answer.scope.value,
-                    reason=answer.reason,
-                    by=answer.by,
-                )
-            )
+            self._sink.publish(end)
         if not answer.allow:
             return CallRefusal(by="user", reason=answer.reason or "the user said no")
         if answer.scope is ApprovalScope.EDITS:
@@ -176,14 +210,25 @@ class Gate:
             self._sink.publish(WarningEvent(code="approval.not_kept", message=message))
 
 
+def _decided(request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalDecisionEvent:
+    return ApprovalDecisionEvent(
+        request_id=request.request_id,
+        decision="allow" if answer.allow else "deny",
+        scope=answer.scope.value,
+        reason=answer.reason,
+        by=answer.by,
+    )
+
+
 def _is_open_edit(subject: CallSubject, decision: PermissionDecision) -> bool:
     """Return whether a yes to all edits covers the call."""
     return subject.is_edit and decision.rule == "permission"
 
 
 def _request(
-    subject: CallSubject, question: ApprovalQuestion, decision: PermissionDecision, diff: str
+    subject: CallSubject, question: ApprovalQuestion, decision: PermissionDecision, preview: tuple[str, CallOutlook]
 ) -> ApprovalRequest:
+    diff, outlook = preview
     return ApprovalRequest(
         request_id=uuid4().hex,
         tool_call_id=question.tool_call_id,
@@ -195,4 +240,5 @@ def _request(
         covers=subject.keys,
         is_edit=_is_open_edit(subject, decision),
         diff=diff,
+        outlook=outlook,
     )

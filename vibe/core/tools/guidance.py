@@ -11,17 +11,17 @@ import anyio.to_thread
 
 from vibe.core.hooks.models import HookAnswer, HookCall
 from vibe.core.hooks.runner import HookRunner
-from vibe.core.instructions.memory import MemoryDesk
+from vibe.core.instructions.memory import AgentMemory
 from vibe.core.instructions.project_docs import NestedDocs
-from vibe.core.skills.desk import SkillDesk
+from vibe.core.skills.agent_skills import AgentSkills
 
 
 @dataclass(slots=True, kw_only=True)
 class CallGuidance:
     """Asked by the executor before and after each call of one agent; None: there is nothing of the kind."""
 
-    skills: SkillDesk | None = None
-    memory: MemoryDesk | None = None
+    skills: AgentSkills | None = None
+    memory: AgentMemory | None = None
     hooks: HookRunner | None = None
     docs: NestedDocs | None = None
     _notices: list[str] = field(default_factory=list[str])

@@ -11,6 +11,7 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict
 
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
+from vibe.core.plain_text import shortened
 from vibe.core.tools.base import (
     SUMMARY_LENGTH,
     BaseTool,
@@ -25,7 +26,7 @@ from vibe.core.tools.loading import ToolClass
 
 HAND_IN = "hand_in"
 MAX_BYTES = 256 * 1024
-"""How long a value may be, as JSON text."""
+"""The longest value, as JSON text."""
 MAX_DEPTH = 64
 UNFINISHED = frozenset({"interrupted", "cancelled"})
 
@@ -81,7 +82,7 @@ class HandIn:
         self._check = check
 
     def renew(self) -> None:
-        """Forget what was handed in: a new prompt wants a value anew."""
+        """Forget what was handed in: a new prompt wants a new value."""
         self.accepted, self.value, self.summary, self.last_problem = False, None, "", ""
 
     def offer(self, value: Any, summary: str = "") -> str | None:
@@ -191,7 +192,7 @@ class _HandInTool(BaseTool[HandInArgs, HandInResult, HandInConfig, BaseToolState
     def summarize(self, args: HandInArgs) -> str:
         """The name, and the summary as far as it fits on a line."""
         line = " ".join(f"{self.get_name()} {args.summary}".split())
-        return line if len(line) <= SUMMARY_LENGTH else line[: SUMMARY_LENGTH - 1] + "…"
+        return shortened(line, SUMMARY_LENGTH)
 
     def format_result(self, result: HandInResult) -> str:
         """The sentence alone."""

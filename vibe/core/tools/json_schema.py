@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 JsonPath = tuple[str | int, ...]
 
 SHOWN_PROBLEMS = 30
-"""How many problems of a value are told; what comes after is counted."""
+"""The most problems of a value that are told; the rest is counted."""
 MESSAGE_LENGTH = 300
 MAX_REFERENCES = 10_000
-"""How many references a schema may follow before it has looked at anything."""
+"""The most references a schema may follow before it has looked at anything."""
 _REFERRING = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
-"""What stands below these is data, whatever it looks like."""
+"""Keywords below which there is data, whatever it looks like."""
 
 
 CHECK_SECONDS = 10

@@ -34,7 +34,7 @@ class _Catalogue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Holding:
+class _Visible:
     """Tools of one view."""
 
     catalogue: _Catalogue
@@ -45,7 +45,7 @@ class _Holding:
 class ToolSurvey:
     """All that was found for one configuration, ready to be adopted."""
 
-    holding: _Holding
+    tools: _Visible
     warnings: tuple[ToolWarning, ...]
 
 
@@ -54,7 +54,7 @@ class _View:
     """Origin of a view: ``derive`` makes its tools of those of its ``parent``."""
 
     parent: ToolManager
-    derive: Callable[[_Holding], _Holding]
+    derive: Callable[[_Visible], _Visible]
 
 
 class ToolManager:
@@ -74,17 +74,17 @@ class ToolManager:
         self._sources = sources
         self.config = config
         self._view_of = view_of
-        self._offered: tuple[_Holding, tuple[ToolSchema, ...]] | None = None
+        self._offered: tuple[_Visible, tuple[ToolSchema, ...]] | None = None
         self._instances: dict[str, BaseTool[Any, Any, Any, Any]] = {}
         self.warnings: tuple[ToolWarning, ...] = ()
         if view_of is None:
             self.adopt(self.survey(sources.extra))
         else:
-            self._seen = view_of.parent.held
-            self._holding = view_of.derive(self._seen)
+            self._seen = view_of.parent.visible
+            self._tools = view_of.derive(self._seen)
 
     def survey(self, extra: Iterable[ToolClass]) -> ToolSurvey:
-        """Return what there is to be had with ``extra`` in place of the tools made elsewhere.
+        """Return all there is with ``extra`` in place of the tools made elsewhere.
 
         Reads files, changes nothing.
 
@@ -106,29 +106,29 @@ class ToolManager:
         if enabled and disabled:
             found.warn("tool_pattern", "disabled_tools is ignored because enabled_tools is set")
         names = _choose(catalogue.classes, enabled or None, () if enabled else disabled)
-        return ToolSurvey(holding=_Holding(catalogue=catalogue, names=names), warnings=tuple(found.warnings))
+        return ToolSurvey(tools=_Visible(catalogue=catalogue, names=names), warnings=tuple(found.warnings))
 
     def adopt(self, survey: ToolSurvey) -> None:
         """Have what a survey of this manager found; the views made of it follow, each within its own patterns."""
-        self._holding = survey.holding
+        self._tools = survey.tools
         self.warnings = survey.warnings
 
     @property
-    def held(self) -> _Holding:
+    def visible(self) -> _Visible:
         """The tools of the view, derived again when those of its parent have changed."""
         if self._view_of is not None:
-            base = self._view_of.parent.held
+            base = self._view_of.parent.visible
             if base is not self._seen:
-                self._seen, self._holding = base, self._view_of.derive(base)
-        return self._holding
+                self._seen, self._tools = base, self._view_of.derive(base)
+        return self._tools
 
     @property
     def _catalogue(self) -> _Catalogue:
-        return self.held.catalogue
+        return self.visible.catalogue
 
     @property
     def _names(self) -> tuple[str, ...]:
-        return self.held.names
+        return self.visible.names
 
     @property
     def available(self) -> Mapping[str, ToolClass]:
@@ -179,7 +179,7 @@ class ToolManager:
     def only(self, keep: Callable[[ToolClass], bool]) -> ToolManager:
         """Return a view with the tools ``keep`` says yes to, those adopted later included, with fresh instances."""
 
-        def derive(base: _Holding) -> _Holding:
+        def derive(base: _Visible) -> _Visible:
             classes = base.catalogue.classes
             return replace(base, names=tuple(name for name in base.names if keep(classes[name])))
 
@@ -189,7 +189,7 @@ class ToolManager:
         """A new view with one tool more, which the host gives to this agent alone, with fresh instances."""
         name = cls.get_name()
 
-        def derive(base: _Holding) -> _Holding:
+        def derive(base: _Visible) -> _Visible:
             known = base.catalogue
             catalogue = replace(
                 known,
@@ -205,7 +205,7 @@ class ToolManager:
     def reconfigured(self, change: Callable[[ToolClass, BaseToolConfig], BaseToolConfig]) -> ToolManager:
         """A new view with the same tools, each with the settings ``change`` makes of its own, with fresh instances."""
 
-        def derive(base: _Holding) -> _Holding:
+        def derive(base: _Visible) -> _Visible:
             known = base.catalogue
             changed = {name: change(known.classes[name], known.configs[name]) for name in base.names}
             other = [name for name, config in changed.items() if config != known.configs[name]]
@@ -229,9 +229,9 @@ class ToolManager:
 
     def schemas(self) -> tuple[ToolSchema, ...]:
         """The tools as the model is offered them, by name; those whose permission is ``never`` are not offered."""
-        holding = self.held
-        if self._offered is None or self._offered[0] is not holding:
-            self._offered = (holding, _schemas(holding))
+        tools = self.visible
+        if self._offered is None or self._offered[0] is not tools:
+            self._offered = (tools, _schemas(tools))
         return self._offered[1]
 
     def prompts(self) -> Mapping[str, str]:
@@ -240,7 +240,7 @@ class ToolManager:
         first = {prompts[name]: name for name in reversed(self._names) if name in prompts}
         return MappingProxyType({name: text for text, name in sorted(first.items(), key=lambda item: item[1])})
 
-    def _view(self, derive: Callable[[_Holding], _Holding]) -> ToolManager:
+    def _view(self, derive: Callable[[_Visible], _Visible]) -> ToolManager:
         return ToolManager(self._sources, self.config, view_of=_View(parent=self, derive=derive))
 
     def _known(self, name: str) -> str:
@@ -263,11 +263,11 @@ def unknown_tools(tools: ToolManager, patterns: Iterable[str]) -> Iterator[tuple
             yield name, _hint(name, known)
 
 
-def _schemas(holding: _Holding) -> tuple[ToolSchema, ...]:
-    classes, configs = holding.catalogue.classes, holding.catalogue.configs
+def _schemas(tools: _Visible) -> tuple[ToolSchema, ...]:
+    classes, configs = tools.catalogue.classes, tools.catalogue.configs
     return tuple(
         ToolSchema(name=name, description=classes[name].get_description(), parameters=classes[name].get_parameters())
-        for name in holding.names
+        for name in tools.names
         if configs[name].permission is not ToolPermission.NEVER
     )
 

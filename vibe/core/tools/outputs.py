@@ -38,13 +38,23 @@ async def capped(text: str, tool_call_id: str, output_dir: Path | None) -> str:
 async def _keep(data: bytes, tool_call_id: str, output_dir: Path | None) -> str:
     if output_dir is None:
         return "the whole was not kept"
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", tool_call_id)[:48] or "call"
-    path = output_dir / f"{name}-{uuid4().hex[:8]}.txt"
     try:
-        await to_thread.run_sync(_write, path, data)
+        path = await keep_file(data, tool_call_id, output_dir, ".txt")
     except OSError as error:
         return f"the whole could not be kept ({error.strerror})"
     return f"the whole is in {path}"
+
+
+async def keep_file(data: bytes, tool_call_id: str, output_dir: Path, suffix: str) -> Path:
+    """Keep a file of a call's result, which nobody but the user may read.
+
+    Raises:
+        OSError: the disk is full or refuses.
+    """
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", tool_call_id)[:48] or "call"
+    path = output_dir / f"{name}-{uuid4().hex[:8]}{suffix}"
+    await to_thread.run_sync(_write, path, data)
+    return path
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -15,8 +15,6 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import PurePath
 
-from msgspec import Struct
-
 
 class ToolPermission(StrEnum):
     """Level of a tool: its calls run, are refused or are asked about."""
@@ -49,9 +47,11 @@ class Assessment:
     must_ask: str = ""
     """Why a person must say yes to this very call, whatever else was approved; empty: nobody need."""
     covers: tuple[str, ...] = ()
-    """What a lasting yes covers (the commands of a line); empty: its resolved paths, else its exact arguments."""
+    """The calls a lasting yes covers (the commands of a line); empty: its resolved paths, else its exact arguments."""
     read_only: bool = False
     """It could run unasked in a read-only sandbox."""
+    only_reads: bool = False
+    """It is known to change nothing."""
 
 
 def listed(texts: Iterable[str], allowlist: Sequence[str], denylist: Sequence[str]) -> ToolPermission | None:
@@ -62,15 +62,6 @@ def listed(texts: Iterable[str], allowlist: Sequence[str], denylist: Sequence[st
     if given and all(any(fnmatchcase(text, glob) for glob in allowlist) for text in given):
         return ToolPermission.ALWAYS
     return None
-
-
-class Denial(Struct, frozen=True):
-    """A tool call that was not allowed. ``by``: ``rule``, ``headless`` (nobody there to ask) or ``user``."""
-
-    tool: str
-    summary: str
-    reason: str
-    by: str
 
 
 SENSITIVE_NAMES = (
@@ -161,7 +152,7 @@ SENSITIVE_TAILS = (
     (".m2", "settings.xml"), (".m2", "settings-security.xml"), (".gradle", "gradle.properties"), ("run", "secrets"),
 )  # fmt: skip
 CLOSED_RULES = frozenset({"sensitive", "control", "outside"})
-"""What a person opens, each time, and no mode."""
+"""Files that a person opens, each time, and no mode."""
 
 CONTROL_FOLDERS = frozenset({".agents", ".git", ".vibe"})
 """Who writes here decides what runs later: hooks, tools, settings, skills."""

@@ -1,14 +1,15 @@
-"""Needs of tools from above: somebody who can say yes, and somebody who starts subagents."""
+"""Needs of tools from above: somebody who can say yes, who starts subagents, and who has the files."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
-from vibe.core.outcome import Outcome
-from vibe.core.tools.permissions import Denial
+from ipc.events import ApprovalRequestEvent, Display
+from vibe.core.outcome import Denial, Outcome
 
 
 class ApprovalScope(StrEnum):
@@ -19,6 +20,18 @@ class ApprovalScope(StrEnum):
     EDITS = "edits"
     """To every edit of files that no rule closes, as long as the run lasts."""
     ALWAYS = "always"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOutlook:
+    """A call that was not made yet: what it would do as data (None: its arguments say it), and where.
+
+    ``confined`` says whether its command would run in a sandbox (None: it runs none).
+    """
+
+    display: Display | None = None
+    cwd: str = ""
+    confined: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +51,25 @@ class ApprovalRequest:
     covers: tuple[str, ...] = ()
     diff: str = ""
     is_edit: bool = False
+    outlook: CallOutlook = CallOutlook()
+
+    def as_event(self) -> ApprovalRequestEvent:
+        """Return the announcement of it."""
+        return ApprovalRequestEvent(
+            request_id=self.request_id,
+            tool_call_id=self.tool_call_id,
+            tool=self.tool,
+            arguments=self.arguments,
+            rule=self.rule,
+            reason=self.reason,
+            diff=self.diff,
+            summary=self.summary,
+            covers=self.covers,
+            edits=self.is_edit,
+            preview=self.outlook.display,
+            cwd=self.outlook.cwd,
+            confined=self.outlook.confined,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,5 +130,42 @@ class SubagentSpawner(Protocol):
 
         Raises:
             ToolError: none can be started; the message is for the model.
+        """
+        ...
+
+
+class Files(Protocol):
+    """The files that tools read and write: those on disk, or an editor's with what is not saved yet.
+
+    ``path`` is resolved, and whoever calls was let go there; errors call it ``name``. Called in worker threads.
+    Searches and commands see the disk, so what is written stands there, too, when the call returns. An editor has its
+    text in UTF-8, and leaves to the disk what it has no text of.
+    """
+
+    def exists(self, path: Path) -> bool:
+        """Return whether there is anything at a path, saved or not."""
+        ...
+
+    def read(self, path: Path, name: str) -> AbstractContextManager[BinaryIO]:
+        """The bytes of a file as they are now.
+
+        Raises:
+            ToolError: missing, no file, or not readable.
+        """
+        ...
+
+    def create(self, path: Path, name: str, data: bytes) -> None:
+        """Put a new file at a path, whole or not at all; missing folders are made.
+
+        Raises:
+            ToolError: something is there, or it can't be written.
+        """
+        ...
+
+    def replace(self, path: Path, name: str, data: bytes, *, previous: bytes) -> None:
+        """Replace all of a file in one go.
+
+        Raises:
+            ToolError: its bytes are no longer ``previous``, or it can't be written; nothing has changed.
         """
         ...

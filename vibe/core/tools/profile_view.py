@@ -21,6 +21,7 @@ LEVELS = (ToolPermission.ALWAYS, ToolPermission.ASK, ToolPermission.NEVER)
 """From the widest to the narrowest."""
 READS_ONLY = "reads_only"
 """The setting of a tool that can be held to reading: a safe agent that names the tool has it so."""
+BUILTIN_MODULES = "vibe.core.tools.builtins."
 MISSPELLED = 0.8
 """From this likeness on a name is taken for a slip; below it, for a tool of a server that may come."""
 
@@ -50,6 +51,22 @@ def profile_view(tools: ToolManager, profile: AgentProfile, *, may_widen: bool) 
         return overlaid.model_copy(update={READS_ONLY: True}) if safe and READS_ONLY in _settings(cls) else overlaid
 
     return view.reconfigured(overlaid)
+
+
+def observing(tools: ToolManager) -> ToolManager:
+    """The tools of an agent that only looks, whatever its profile lets it do, and so of all whom it starts.
+
+    Only our own tools are left: what else calls itself harmless is not known to be. A shell is held to reading.
+    """
+
+    def keep(cls: ToolClass) -> bool:
+        ours = cls.__module__.startswith(BUILTIN_MODULES)
+        return ours and (_is_safe(cls) or READS_ONLY in _settings(cls))
+
+    def held(cls: ToolClass, config: BaseToolConfig) -> BaseToolConfig:
+        return config.model_copy(update={READS_ONLY: True}) if READS_ONLY in _settings(cls) else config
+
+    return tools.only(keep).reconfigured(held)
 
 
 def unattended(tools: ToolManager) -> ToolManager:

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ipc.events import AnswerEvent, QuestionEvent
+from ipc.events import AnswerEvent, QuestionEvent, RequestWithdrawnEvent
 from ipc.sink import EventSink
 
 HEADER_LENGTH = 12
@@ -36,41 +36,58 @@ class Question(BaseModel):
 
 
 class Answer(BaseModel):
-    """Answer to a question: labels, or text of the person's own (``is_other``)."""
+    """Answer to a question: labels, or text of the person's own (``is_other``); ``by`` as in ``question.answered``."""
 
     model_config = ConfigDict(frozen=True)
 
     question: str
     answer: str
     is_other: bool = False
+    by: str = "user"
 
 
 class UserInput(Protocol):
     """Asks a person. Cancelling the call withdraws the questions."""
 
-    async def __call__(self, questions: Sequence[Question]) -> Sequence[Answer] | None:
-        """An answer to each question, in order; None if the person would rather not. Called once at a time."""
+    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+        """An answer to each question, in order; None if the person would rather not. Called once at a time.
+
+        ``request_id`` is the one under which ``question.asked`` announced them.
+        """
         ...
 
 
 class AnnouncedInput:
-    """Asks through ``ask``, one call of the whole tree at a time, and announces question and answer."""
+    """Asks through ``ask``, one call of the whole tree at a time, and announces question and answer.
 
-    def __init__(self, ask: UserInput, sink: EventSink, queue: AbstractAsyncContextManager[object]) -> None:
+    ``tool_call_id`` is the call that asks.
+    """
+
+    def __init__(
+        self, ask: UserInput, sink: EventSink, queue: AbstractAsyncContextManager[object], tool_call_id: str = ""
+    ) -> None:
         self._ask = ask
         self._sink = sink
         self._queue = queue
+        self._tool_call_id = tool_call_id
 
-    async def __call__(self, questions: Sequence[Question]) -> Sequence[Answer] | None:
+    def of_call(self, tool_call_id: str) -> AnnouncedInput:
+        """The same for the questions of a call."""
+        return AnnouncedInput(self._ask, self._sink, self._queue, tool_call_id)
+
+    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
         """Ask, once nobody else does."""
         async with self._queue:
-            request_id = uuid4().hex
+            request_id = request_id or uuid4().hex
             asked = tuple(question.model_dump(mode="json") for question in questions)
-            self._sink.publish(QuestionEvent(request_id=request_id, questions=asked))
-            answers: Sequence[Answer] | None = None
+            self._sink.publish(QuestionEvent(request_id=request_id, questions=asked, tool_call_id=self._tool_call_id))
             try:
-                answers = await self._ask(questions)
-            finally:
-                given = tuple(answer.model_dump(mode="json") for answer in answers or ())
-                self._sink.publish(AnswerEvent(request_id=request_id, answers=given, cancelled=answers is None))
+                answers = await self._ask(questions, request_id)
+            except BaseException:
+                given_up = "the agent was stopped before anybody answered"
+                self._sink.publish(RequestWithdrawnEvent(request_id=request_id, kind="question", reason=given_up))
+                raise
+            given = tuple(answer.model_dump(mode="json") for answer in answers or ())
+            by = answers[0].by if answers else ""
+            self._sink.publish(AnswerEvent(request_id=request_id, answers=given, cancelled=answers is None, by=by))
             return answers

@@ -14,7 +14,7 @@ from vibe.core.tools.base import BaseTool
 from vibe.core.tools.schema import CONTEXT_PARAMETER, KeywordArguments, SignatureProblem
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What every provider takes as the name of a function."""
+"""Names that every provider takes for a function."""
 
 
 UNHEARD_HOOKS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
@@ -71,16 +72,22 @@ class ToolUIData(Protocol[Args_co, Result_co]):
         ...
 
 
+@lru_cache(maxsize=512)
+def _words_itself(kind: type) -> bool:
+    """Return whether a tool of this class does: to look for all its methods takes longer than to word a call."""
+    return issubclass(kind, ToolUIData)
+
+
 def call_summary(tool: Any, event: ToolCallView, default: str) -> str:
     """The tool's own wording of a call, else ``default``."""
-    if not isinstance(tool, ToolUIData):
+    if not _words_itself(tool.__class__):
         return default
     return tool.get_call_display(event).summary
 
 
 def result_display(tool: Any, event: ToolResultView, default: str) -> ToolResultDisplay:
     """The tool's own wording of a result, else the first line of its text."""
-    if event.error is None and isinstance(tool, ToolUIData):
+    if event.error is None and _words_itself(tool.__class__):
         return tool.get_result_display(event)
     line = next(iter((event.error or default).strip().splitlines()), "")
     return ToolResultDisplay(success=event.error is None, message=line)

@@ -20,6 +20,8 @@ from vibe.core.tools.errors import (
     PathSealedError,
     PathSteersError,
 )
+from vibe.core.tools.files.text_files import DISK
+from vibe.core.tools.ports import Files
 
 MAX_PATH_BYTES = 4_095
 """The longest path the system takes."""
@@ -31,21 +33,23 @@ class Workspace:
 
     ``extra_roots`` are as good as ``root``; below ``read_roots`` nothing may be written. ``writes`` are the globs
     (relative to ``root``; ``*`` within a name, ``**`` across folders) of what may be written; None: anything inside.
-    ``held`` are resolved files that may not be written all the same: the work is checked with them; ``steering`` are
-    resolved paths, of files or not, that change what these checks do. ``bounds`` are the places on the user's machine
-    that stay closed, inside or not. ``stands_for`` is the folder that ``root`` is a copy of, for as long as a step
-    works in it. Paths are resolved at the moment of use. A hard link can't be told from the file it shares, so a link
-    that someone made inside the root to a file outside it counts as inside.
+    ``protected`` are resolved files that may not be written all the same: the work is checked with them; ``steering``
+    are resolved paths, of files or not, that change what these checks do. ``bounds`` are the places on the user's
+    machine that stay closed, inside or not. ``stands_for`` is the folder that ``root`` is a copy of, for as long as a
+    step works in it. ``files`` is who has the files: an editor has what is not saved yet, a copy has them on disk.
+    Paths are resolved at the moment of use. A hard link can't be told from the file it shares, so a link that someone
+    made inside the root to a file outside it counts as inside.
     """
 
     root: Path
     extra_roots: tuple[Path, ...] = ()
     writes: tuple[str, ...] | None = None
     read_roots: tuple[Path, ...] = ()
-    held: frozenset[Path] = frozenset()
+    protected: frozenset[Path] = frozenset()
     steering: Container[Path] = ()
     bounds: Bounds = field(default_factory=Bounds)
     stands_for: Path | None = None
+    files: Files = DISK
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "root", _real(self.root))
@@ -108,7 +112,7 @@ class Workspace:
 
     def claim_problem(self, path: str, resolved: Path) -> PathError | None:
         """Return why what was written as ``path`` may not be written by this agent, inside or not; None: it may."""
-        if resolved in self.held:
+        if resolved in self.protected:
             return PathHeldError(path)
         if resolved in self.steering:
             return PathSteersError(path)

@@ -13,9 +13,8 @@ from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.history import PromptHistory, normalised
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from vibe.core.middleware.guard import ReadOnly
-from vibe.core.outcome import Outcome
+from vibe.core.outcome import Denial, Outcome
 from vibe.core.session.transcript import Transcript
-from vibe.core.tools.permissions import Denial
 
 WRITE = ("write_file", {"path": "a.txt", "content": "x"})
 READ = ("read_file", {"path": "b.txt"})

@@ -75,6 +75,13 @@ def test_the_prefix_is_byte_stable_from_turn_to_turn() -> None:
     assert second == PayloadEncoder().encode(request(*HISTORY))
 
 
+def test_another_conversation_between_changes_nothing() -> None:
+    encoder = PayloadEncoder()
+    others = (UserMessage("something else"), *HISTORY[1:])
+    for messages in (HISTORY[:2], others, HISTORY, HISTORY[:1], (), HISTORY[1:], others, HISTORY):
+        assert encoder.encode(request(*messages)) == PayloadEncoder().encode(request(*messages))
+
+
 def test_nothing_optional_is_sent_unasked() -> None:
     body = json.loads(PayloadEncoder().encode(request()))
     assert not {"tools", "max_tokens", "reasoning_effort"} & set(body)

@@ -88,6 +88,9 @@ async def test_start_and_end_are_announced_with_sizes(tmp_path: Path) -> None:
     assert start.threshold == 4_000
     assert start.context_tokens == end.tokens_before >= 4_000
     assert end.tokens_after < 4_000
+    assert end.messages_after is not None
+    assert end.messages_before is not None
+    assert 0 < end.messages_after < end.messages_before
 
 
 @pytest.mark.parametrize("failure", [ModelTransportError("refused"), answer("  ")], ids=["error", "empty"])

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from vibe.core.llm.tokens import estimate_messages
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.core.middleware.digest import clipped, last_request, record_of, split_recent, stand_in
+from vibe.core.middleware.digest import last_request, record_of, split_recent, stand_in
+from vibe.core.plain_text import both_ends
 
 CALLS = (ToolCall("1", "grep", "{}"), ToolCall("2", "bash", "{}"))
 TALK: list[Message] = [
@@ -39,7 +40,7 @@ def test_a_record_keeps_its_beginning_and_its_end() -> None:
 
 
 def test_clipped_text_counts_what_is_missing() -> None:
-    assert clipped("x" * 30, 10) == "xxxxx\n[... 20 characters left out ...]\nxxxxx"
+    assert both_ends("x" * 30, 10) == "xxxxx\n[... 20 characters left out ...]\nxxxxx"
 
 
 def test_the_last_request_is_the_last_one_a_person_made() -> None:

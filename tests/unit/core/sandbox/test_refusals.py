@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from vibe.core.config.models import Network
-from vibe.core.sandbox.refusals import refusal_note
+from vibe.core.sandbox.refusals import is_unbegun, refusal_note
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,31 @@ def test_root_is_told_why_it_does_not_write_the_files_of_another() -> None:
     note = refusal_note("sh: x: Permission denied", 1, "box", Network.LOOPBACK, owner=1000)
     assert "the workspace is of user 1000" in note
     assert "`setpriv --reuid=1000" in note
+
+
+GONE = "/w/.git/worktrees/s1/gitdir"
+MOUNTING = f"bwrap: Can't bind mount /oldroot{GONE} on /newroot{GONE}"
+GAVE_UP = f'{MOUNTING}: Unable to remount destination "/newroot{GONE}" with correct flags: No such file or directory\n'
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "said", "expected"),
+    [
+        (1, GAVE_UP, True),
+        (1, f"bwrap: Can't get type of source /oldroot{GONE}: No such file or directory\n", True),
+        (1, GAVE_UP.replace("No such file or directory", "Invalid argument"), True),
+        (1, f'{MOUNTING}: Unable to find "/newroot{GONE}" in mount table\n', True),
+        (1, f"{MOUNTING}: Unable to mount source on destination: No such file or directory\n", True),
+        (1, f"{MOUNTING}: realpath(destination): No such file or directory\n", True),
+        (1, f'{MOUNTING}: open("/newroot{GONE}", O_PATH): No such file or directory\n', True),
+        (0, GAVE_UP, False),
+        (1, f"{GAVE_UP}more\n", False),
+        (1, f"before\n{GAVE_UP}", False),
+        (1, GAVE_UP.replace("gitdir", "other"), False),
+        (1, f'{MOUNTING}: Unable to find "/newroot{GONE}" in mount table\nmore\n', False),
+        (1, GAVE_UP.replace("No such file or directory", "Permission denied"), False),
+    ],
+)
+def test_a_sandbox_gave_up_only_if_a_file_that_may_go_was_gone(exit_code: int, said: str, *, expected: bool) -> None:
+    argv = ("bwrap", "--ro-bind-try", GONE, GONE, "--", "sh", "-c", "x")
+    assert is_unbegun(argv, exit_code, said) is expected

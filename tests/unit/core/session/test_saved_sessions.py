@@ -18,10 +18,10 @@ from vibe.core.session.errors import (
     WorkspaceLockedError,
 )
 from vibe.core.session.folder import SessionFolder
-from vibe.core.session.git_head import git_head
 from vibe.core.session.loader import SessionLoader
 from vibe.core.session.lock import lock_session, lock_workspace
 from vibe.core.session.meta import SessionMeta, read_meta, write_meta
+from vibe.core.system.git.discovery import git_head
 
 
 def begin(sessions: Path, session_id: str, workspace: Path, *, said: float) -> SessionFolder:

@@ -16,6 +16,7 @@ from ipc.events import (
     ApprovalDecisionEvent,
     ApprovalRequestEvent,
     Event,
+    RequestWithdrawnEvent,
     ToolCallEvent,
     ToolResultEvent,
     ToolStreamEvent,
@@ -24,10 +25,11 @@ from ipc.events import (
 from tests.fakes.tools import ExecutorRig, Peek, Save, ScriptedApprover, Traffic, call, passing_tools
 from vibe.core.errors import VibeError
 from vibe.core.messages import ToolCall, encode_message
+from vibe.core.outcome import Denial
 from vibe.core.tools import base, gate
 from vibe.core.tools.approvals import ALL_EDITS, Approvals
 from vibe.core.tools.outputs import RESULT_BYTES
-from vibe.core.tools.permissions import ApprovalMode, Denial
+from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 
 YES, NO = ApprovalAnswer(allow=True), ApprovalAnswer(allow=False, reason="not today")
@@ -298,10 +300,11 @@ async def test_without_anybody_to_ask_a_question_is_a_denial_at_once(tmp_path: P
         Denial("save", "save a.txt", "save needs your approval, and this run can ask no one", "headless"),
     )
     assert batch.messages[0].status == "denied"
-    assert tags(rigged.sink.events) == ["ToolCallEvent", "ApprovalDecisionEvent", "ToolResultEvent"]
-    decision = rigged.sink.events[1]
+    _, asked, decision, ended = rigged.sink.events
+    assert isinstance(asked, ApprovalRequestEvent)
     assert isinstance(decision, ApprovalDecisionEvent)
-    assert decision.decision == "deny"
+    assert isinstance(ended, ToolResultEvent)
+    assert (decision.request_id, decision.decision, decision.by) == (asked.request_id, "deny", "nobody")
     assert not (tmp_path / "a.txt").exists()
 
 
@@ -364,6 +367,8 @@ async def test_a_yes_runs_the_call_and_both_sides_are_announced(tmp_path: Path) 
     assert asked.request_id == answered.request_id == approver.asked[0].request_id
     assert (asked.tool, asked.rule, asked.arguments) == ("save", "permission", {"path": "a.txt", "text": "hi"})
     assert (answered.decision, answered.scope) == ("allow", "once")
+    assert (asked.summary, asked.cwd, asked.confined) == ("save a.txt", str(tmp_path), None)
+    assert asked.covers == (f"save: write {tmp_path}/a.txt",)
 
 
 async def test_a_no_is_told_to_the_model_in_the_persons_words(tmp_path: Path) -> None:
@@ -653,8 +658,8 @@ async def test_a_question_is_withdrawn_when_the_call_is_cancelled(tmp_path: Path
         group.cancel_scope.cancel()
     assert rigged.recorded[0].status == "cancelled"
     withdrawn = rigged.sink.events[2]
-    assert isinstance(withdrawn, ApprovalDecisionEvent)
-    assert (withdrawn.decision, withdrawn.reason) == ("deny", "the question was withdrawn")
+    assert isinstance(withdrawn, RequestWithdrawnEvent)
+    assert (withdrawn.kind, withdrawn.reason) == ("approval", "the call was given up")
 
 
 async def test_a_record_that_fails_ends_the_batch_with_its_own_error(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from vibe.core.hooks.models import Hook, HookEvent
 from vibe.core.hooks.runner import HookRunner
 from vibe.core.instructions.project_docs import NestedDocs
 from vibe.core.messages import ToolMessage
-from vibe.core.skills.desk import SkillDesk
+from vibe.core.skills.agent_skills import AgentSkills
 from vibe.core.skills.manager import SkillManager, SkillSources
 from vibe.core.tools.executor import Approvals, Callbacks, ToolBatch, ToolExecutor
 from vibe.core.tools.guidance import CallGuidance
@@ -32,7 +32,7 @@ class Guided:
         self.traffic = Traffic()
         self.sink = MemorySink()
         self.guidance = CallGuidance(docs=NestedDocs(root=root, origin=root, trusts=lambda _: True))
-        self.guidance.skills = SkillDesk(SkillManager(SkillSources(user=(root / "skills",))))
+        self.guidance.skills = AgentSkills(SkillManager(SkillSources(user=(root / "skills",))))
         self.messages: list[ToolMessage] = []
         tables = {"look": {"denylist": ["forbidden"]}}
         self.executor = ToolExecutor(

@@ -11,7 +11,7 @@ import msgspec
 
 from ipc.errors import INVALID_JSON
 from vibe.core.llm.error_table import ErrorMapper
-from vibe.core.llm.port import Completion, Delta, FinishReason, ModelObserver, ModelRequest
+from vibe.core.llm.port import CallDelta, Completion, Delta, FinishReason, ModelObserver, ModelRequest
 from vibe.core.llm.tokens import estimate_answer, estimate_prompt
 from vibe.core.messages import AssistantMessage, ToolCall, Usage
 
@@ -86,10 +86,15 @@ class AnswerBuilder:
             self._calls.append(call)
         call.id = call.id or identity
         call.name = call.name or fragment.name
-        if isinstance(fragment.arguments, dict):
-            call.arguments = [msgspec.json.encode(fragment.arguments).decode()]
-        elif fragment.arguments:
-            call.arguments.append(fragment.arguments)
+        text = fragment.arguments
+        if isinstance(text, dict):
+            text = msgspec.json.encode(text).decode()
+            call.arguments = [text]
+        elif text:
+            call.arguments.append(text)
+        if call.name:
+            piece = CallDelta(index=self._calls.index(call), name=call.name, arguments=text, id=call.id)
+            self._observer.delta(Delta(call=piece))
 
     def _find_call(self, fragment: CallFragment, identity: str) -> _OpenCall | None:
         if identity:

@@ -11,7 +11,6 @@ from vibe.core.llm.backend.reader import ChatStreamReader
 from vibe.core.llm.backend.transport import CONNECT_SECONDS, headers_of, import_httpx, system_tls
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
-from vibe.core.llm.tokens import estimate_prompt
 
 if TYPE_CHECKING:
     import httpx
@@ -50,10 +49,6 @@ class GenericBackend:
             if not answer.finished:
                 raise self._errors.from_wire(error) from error
         return answer.build(request, self._errors)
-
-    async def count_tokens(self, request: ModelRequest) -> int:
-        """An estimate: the format has no way to ask."""
-        return estimate_prompt(request)
 
     async def aclose(self) -> None:
         """Close pooled connections; the next call opens new ones."""

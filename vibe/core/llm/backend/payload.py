@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from operator import is_not
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -75,8 +76,8 @@ def _call_fields(call: ToolCall) -> dict[str, Any]:
 class PayloadEncoder:
     """Encodes requests; every message once, since a conversation is sent again with each turn.
 
-    ``say`` words one message, ``options`` go into every body. Remembers at most 8192 encoded messages and starts anew
-    when they are full.
+    ``say`` words one message, ``options`` go into every body. Remembers at most 8192 encoded messages and starts over
+    when they are full; those of the last request are remembered joined, too.
     """
 
     def __init__(
@@ -87,13 +88,15 @@ class PayloadEncoder:
         self._say = say
         self._options = dict(options)
         self._encoder = msgspec.json.Encoder()
-        self._known: dict[int, tuple[Message, msgspec.Raw]] = {}  # by identity: hashing them all costs as much
+        self._known: dict[int, tuple[Message, bytes]] = {}  # by identity: hashing them all costs as much
+        self._last: tuple[Message, ...] = ()
+        self._last_joined = b""
 
     def encode(self, request: ModelRequest) -> bytes:
         """The body of a streaming chat completions request."""
         body: dict[str, Any] = {
             "model": request.model.name,
-            "messages": [self._message(message) for message in request.messages],
+            "messages": msgspec.Raw(b"[" + self._joined(tuple(request.messages)) + b"]"),
             "temperature": request.model.temperature,
             "stream": True,
             **self._options,
@@ -109,12 +112,22 @@ class PayloadEncoder:
             body["max_tokens"] = bound
         return self._encoder.encode(body)
 
-    def _message(self, message: Message) -> msgspec.Raw:
+    def _joined(self, messages: tuple[Message, ...]) -> bytes:
+        """All of them with commas between; mostly they are those of the last request and a few more."""
+        before = len(self._last)
+        if not before or before > len(messages) or any(map(is_not, self._last, messages)):
+            joined = b",".join(map(self._message, messages))
+        else:
+            joined = b",".join((self._last_joined, *map(self._message, messages[before:])))
+        self._last, self._last_joined = messages, joined
+        return joined
+
+    def _message(self, message: Message) -> bytes:
         known = self._known.get(id(message))
         if known is not None:
             return known[1]
         if len(self._known) >= _CACHE_LIMIT:
             self._known.clear()
-        raw = msgspec.Raw(self._encoder.encode(self._say(message)))
-        self._known[id(message)] = message, raw  # kept alive here, so that no other message gets its identity
-        return raw
+        encoded = self._encoder.encode(self._say(message))
+        self._known[id(message)] = message, encoded  # kept alive here, so that no other message gets its identity
+        return encoded

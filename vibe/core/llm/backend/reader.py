@@ -21,9 +21,9 @@ MAX_STREAM_BYTES: Final = 64 * 1024 * 1024
 MAX_ERROR_BYTES: Final = 64 * 1024
 ERROR_BODY_SECONDS: Final = 10.0
 AFTER_FINISH_SECONDS: Final = 5.0
-"""How long the usage and ``[DONE]`` may lag behind the finish reason."""
+"""The time the usage and ``[DONE]`` may lag behind the finish reason."""
 AFTER_DONE_SECONDS: Final = 1.0
-"""How long the end of the body may lag behind ``[DONE]``."""
+"""The time the end of the body may lag behind ``[DONE]``."""
 
 
 class ByteResponse(Protocol):

@@ -22,8 +22,7 @@ from vibe.core.llm.errors import (
     ModelRequestError,
     ModelTransportError,
 )
-from vibe.core.llm.port import Completion, Delta, ModelObserver, ModelRequest
-from vibe.core.llm.tokens import estimate_prompt
+from vibe.core.llm.port import CallDelta, Completion, Delta, ModelObserver, ModelRequest
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage
 
 FAULTS: Final[Mapping[FaultKind, type[ModelError]]] = {
@@ -66,10 +65,6 @@ class ScriptedBackend:
         if fault is not None:
             await self._fail(fault, request.caller, index)
         return _completion(turn, request)
-
-    async def count_tokens(self, request: ModelRequest) -> int:
-        """An estimate from the length."""
-        return estimate_prompt(request)
 
     async def aclose(self) -> None:
         """Nothing is open."""
@@ -126,10 +121,6 @@ class ScriptFileBackend:
         backend = self._loaded or await self._load()
         return await backend.complete(request, observer)
 
-    async def count_tokens(self, request: ModelRequest) -> int:
-        """An estimate from the length."""
-        return estimate_prompt(request)
-
     async def aclose(self) -> None:
         """Nothing is open."""
 
@@ -164,6 +155,9 @@ def _chunks(turn: ScriptedTurn) -> Iterator[Delta]:
         yield Delta(reasoning=piece)
     for piece in _cut(turn.text, turn.chunk_size):
         yield Delta(text=piece)
+    for index, call in enumerate(turn.tool_calls):
+        for piece in _cut(call.arguments_text, turn.chunk_size):
+            yield Delta(call=CallDelta(index=index, name=call.name, arguments=piece))
 
 
 def _cut(text: str, size: int) -> list[str]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 GIT_SECONDS = 120.0
-"""How long one git command may take; a checkout of a large repository takes seconds."""
+"""The time one git command may take; a checkout of a large repository takes seconds."""
 
 OPTIONS = (
     "core.fsmonitor=false", "core.untrackedCache=false", "core.hooksPath=/dev/null", "core.safecrlf=false", "gc.auto=0",
@@ -22,7 +24,7 @@ OPTIONS = (
 """Settings that hold whatever a repository says."""
 
 PROTOCOLS = "https:http:ssh:git"
-"""How what a partial clone lacks may be fetched."""
+"""Ways to fetch the objects that a partial clone lacks."""
 
 _KEPT = re.compile(r"GIT_(CONFIG_.*|(AUTHOR|COMMITTER)_(NAME|EMAIL)|EXEC_PATH|CEILING_DIRECTORIES|SSL_.*)")
 """Of the variables that steer git, those that say who the user is and where the configuration lies."""
@@ -58,7 +60,7 @@ class GitOutput:
 class GitCall:
     """Words for git and where they are said; ``environ`` is complete (see ``git_environ``).
 
-    ``held`` are descriptors that the command keeps open, so that a lock outlives us for as long as it.
+    ``locks`` are descriptors that the command keeps open, so that a lock outlives us for as long as it.
     """
 
     words: tuple[str, ...]
@@ -66,7 +68,7 @@ class GitCall:
     environ: Mapping[str, str] = field(repr=False)  # it may hold keys
     stdin: bytes = b""
     seconds: float = GIT_SECONDS
-    held: tuple[int, ...] = ()
+    locks: tuple[int, ...] = ()
 
 
 def run_git(call: GitCall) -> GitOutput:
@@ -77,18 +79,37 @@ def run_git(call: GitCall) -> GitOutput:
         subprocess.TimeoutExpired: it takes too long.
     """
     options = [word for option in OPTIONS for word in ("-c", option)]
-    ended = subprocess.run(  # noqa: S603  git, with words of our own
-        ["git", "--no-pager", *options, *call.words],  # noqa: S607  the user's git, wherever it is
+    with _Git(
+        ["git", "--no-pager", *options, *call.words],  # the user's git, wherever it is
         cwd=call.folder,
         env=dict(call.environ),
-        input=call.stdin,
-        capture_output=True,
-        timeout=call.seconds,
-        check=False,
-        pass_fds=call.held,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=call.locks,
         start_new_session=True,  # Ctrl-C is for us: what is being merged is merged
-    )
-    return GitOutput(code=ended.returncode, out=ended.stdout, err=ended.stderr)
+    ) as git:
+        try:
+            out, err = git.communicate(call.stdin, timeout=call.seconds)
+        except BaseException:
+            git.kill()
+            raise
+    return GitOutput(code=git.returncode, out=out, err=err)
+
+
+class _Git(subprocess.Popen[bytes]):
+    """A process whose end is seen at once: the library looks for it now and again, and sleeps for longer each time."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        if timeout is not None and self.returncode is None and sys.platform.startswith("linux"):
+            descriptor = os.pidfd_open(self.pid)
+            try:
+                ended = select.poll()
+                ended.register(descriptor, select.POLLIN)
+                ended.poll(timeout * 1_000)
+            finally:
+                os.close(descriptor)
+        return super().wait(timeout)
 
 
 def git_environ(environ: Mapping[str, str]) -> dict[str, str]:

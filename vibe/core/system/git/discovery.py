@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from vibe.core.system.files import text_of
+
 MOST_BYTES = 4096
 """Of the small files that say where things are."""
 
 BARE = "looks like a repository without a working tree"
 
 _LINK = re.compile(r"gitdir: ([^\0\n\r]*[^\0\n\r\t ])\n?")
+_HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _HEAD = re.compile(r"(?:ref: refs/[^\0\n\r\t ]+|[0-9a-f]{40}|[0-9a-f]{64})\n?")
 
 
@@ -135,3 +138,33 @@ def _mode(path: Path) -> int | None:
         return path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def git_head(folder: Path) -> tuple[str | None, str | None]:
+    """The commit and the branch a folder is at, without starting git; None for what there is not.
+
+    There may be no repository, no commit yet, or no branch.
+    """
+    try:
+        located = locate(folder)
+        head = small_text(located.git_dir / "HEAD").strip() if located is not None else ""
+    except (OSError, ValueError):
+        return None, None
+    if located is None or not head.startswith("ref: "):
+        return (head if _HASH.fullmatch(head) else None), None
+    ref = head.removeprefix("ref: ")
+    branch = ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else None
+    return _resolved(located, ref), branch
+
+
+def _resolved(located: Located, ref: str) -> str | None:
+    for place in (located.git_dir, located.common_dir):
+        try:
+            found = small_text(place / ref).strip()
+        except (OSError, ValueError):
+            continue
+        if _HASH.fullmatch(found):
+            return found
+    packed = text_of(located.common_dir / "packed-refs")
+    match = re.search(rf"^({_HASH.pattern}) {re.escape(ref)}$", packed, re.MULTILINE)
+    return match.group(1) if match else None

@@ -15,10 +15,10 @@ from vibe.core.system.git.calls import GitCall, git_environ, run_git
 from vibe.core.system.git.discovery import Located
 
 SHARED = ("HEAD", "info", "lfs", "logs", "objects", "packed-refs", "refs", "reftable", "shallow", "worktrees")
-"""What git has in the folder that worktrees share, but for settings, hooks and the repositories of submodules."""
+"""Entries of git in the folder that worktrees share, but for settings, hooks and the repositories of submodules."""
 
 LFS_VALUE = re.compile(r"git-lfs [\w %-]+|true")
-"""What git-lfs sets its filter to."""
+"""Values to which git-lfs sets its filter."""
 
 _HARMLESS = re.compile(
     r"core\.(filemode|symlinks|ignorecase|precomposeunicode|protecthfs|protectntfs|autocrlf|eol|checkroundtripencoding|"

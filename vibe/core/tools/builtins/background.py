@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ipc.events import CommandDisplay
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolPermission
 
 STILL_RUNNING = "still running after"
@@ -22,7 +23,10 @@ class BackgroundArgs(BaseModel):
 
 
 class BackgroundResult(BaseModel):
-    """How it stands; ``returncode`` None: it runs. ``output`` is what was not shown before."""
+    """How it stands; ``returncode`` None: it runs. ``output`` is what was not shown before.
+
+    ``lost`` says why nobody knows how it ended.
+    """
 
     handle: str
     output: str
@@ -30,6 +34,8 @@ class BackgroundResult(BaseModel):
     returncode: int | None = None
     dropped: int = 0
     output_files: list[str] = []
+    lost: str = ""
+    command: str = ""
 
 
 class BackgroundConfig(BaseToolConfig):
@@ -62,15 +68,28 @@ class Background(BaseTool[BackgroundArgs, BackgroundResult, BackgroundConfig, Ba
             returncode=report.exit_code,
             dropped=report.dropped,
             output_files=[str(file) for file in report.output_files],
+            lost=report.lost,
+            command=report.command,
         )
 
     def summarize(self, args: BackgroundArgs) -> str:
         """``background bg1``, ``background stop bg1``."""
         return f"background {'stop ' if args.stop else ''}{args.handle}"
 
+    def display(self, result: BackgroundResult) -> CommandDisplay:
+        """The command and how it stands."""
+        return CommandDisplay(
+            command=result.command,
+            exit_code=None if result.lost else result.returncode,
+            duration_s=result.seconds,
+            output_files=tuple(result.output_files),
+            handle=result.handle,
+        )
+
     def format_result(self, result: BackgroundResult) -> str:
         """The new output and how the command stands; the time makes no two answers alike."""
-        state = STILL_RUNNING if result.returncode is None else f"ended with exit code {result.returncode} after"
+        ended = f"lost, {result.lost}," if result.lost else f"ended with exit code {result.returncode}"
+        state = STILL_RUNNING if result.returncode is None else f"{ended} after"
         parts = [
             f"[{result.dropped} characters left out]" if result.dropped else "",
             result.output.rstrip("\n"),

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from anyio import to_thread
+from msgspec.structs import replace as replace_display
 from pydantic import BaseModel, ConfigDict, Field
 
+from ipc.events import CommandDisplay
+from vibe.core.plain_text import shortened
 from vibe.core.sandbox.confinement import Place
 from vibe.core.sandbox.port import ReadOnlyUnavailableError
 from vibe.core.sandbox.refusals import lacking
@@ -25,16 +28,23 @@ from vibe.core.tools.base import (
     ToolStreamLine,
 )
 from vibe.core.tools.errors import ReadOnlyRefusedError
-from vibe.core.tools.process.confined import ConfinedCommand, shell_command
+from vibe.core.tools.ports import CallOutlook
+from vibe.core.tools.process.confined import MOST_STARTS, ConfinedCommand, shell_command
 from vibe.core.tools.process.kept_state import (
     ShellState,
     Surroundings,
     folder_problem,
     next_state,
 )
-from vibe.core.tools.process.runner import NOT_INTERACTIVE, CommandResult, OutputLimit, RunningCommand, child_environ
+from vibe.core.tools.process.port import (
+    CommandLostError,
+    CommandOrder,
+    CommandResult,
+    CommandTimeoutError,
+    StartedCommand,
+)
+from vibe.core.tools.process.runner import NOT_INTERACTIVE, PROCESSES, OutputLimit, child_environ
 from vibe.core.tools.redaction import Mask
-from vibe.core.tools.shell.approval_scope import covered_commands
 from vibe.core.tools.shell.denied_files import named_unread, unread_files
 from vibe.core.tools.shell.policy import (
     DEFAULT_ALLOWED,
@@ -44,6 +54,7 @@ from vibe.core.tools.shell.policy import (
     ConfinedReading,
     classify,
 )
+from vibe.core.tools.shell.project_checks import covered_commands
 from vibe.core.tools.workspace import Workspace
 
 SUMMARY_LENGTH = 200
@@ -79,7 +90,7 @@ class UnsandboxedBashArgs(BashArgs):
 class BashResult(BaseModel):
     """Result of a line; a ``returncode`` other than 0 is a result like any other.
 
-    ``note`` tells where the sandbox may have refused something.
+    ``note`` tells where the sandbox may have refused something. ``handle``: it runs on in the background by that name.
     """
 
     command: str
@@ -89,6 +100,7 @@ class BashResult(BaseModel):
     duration_s: float = 0.0
     output_files: list[str] = []
     note: str = ""
+    handle: str = ""
 
 
 class BashState(BaseToolState):
@@ -126,22 +138,12 @@ class BashConfig(BaseToolConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """A line ready to run. It ``tells`` its folder and variables as it ends, to be compared with those it was given."""
+    """A line that runs. It ``tells`` its folder and variables as it ends, to be compared with those it was given."""
 
     shell: ConfinedCommand
-    folder: Path
-    limit: OutputLimit
+    running: StartedCommand
     around: Surroundings
     tells: bool
-
-
-class CommandTimeoutError(ToolError):
-    """A line that took too long; the message ends with what it had printed."""
-
-    def __init__(self, seconds: float, printed: str) -> None:
-        said = f"the command was stopped after {seconds:g} s; give a larger timeout, or make it do less"
-        super().__init__(f"{said}\n{printed}".rstrip())
-        self.seconds = seconds
 
 
 class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
@@ -163,45 +165,63 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
 
         Raises:
             CommandTimeoutError: it took too long.
+            CommandLostError: its terminal is gone.
             CommandStartError: the workspace is gone.
             ToolError: the folder of a stateful shell is gone.
         """
-        line = await self._made_ready(args, ctx)
         if args.background:
-            yield await self._in_background(args, ctx, line)
+            yield await self._in_background(args, ctx)
             return
-        seconds = min(args.timeout or self.config.default_timeout, self.config.max_timeout)
-        running = await RunningCommand.start(
-            line.shell.argv,
-            cwd=line.folder,
-            environ=line.shell.environ,
-            timeout=seconds,
-            limit=line.limit,
-            reports=line.tells,
-        )
-        try:
-            while (text := await running.next_output()) is not None:
-                if text:
-                    yield ToolStreamLine(tool_name=self.get_name(), message=text, tool_call_id=ctx.tool_call_id)
-        finally:
-            await running.stop()
-            aside = await line.shell.put_aside()
-        finished = running.result()
+        starts = 0
+        while True:
+            starts += 1
+            line = await self._started(args, ctx)
+            running = line.running
+            try:
+                async for shown in self._printed_by(running, ctx.tool_call_id):
+                    yield shown
+            finally:
+                await running.stop()
+                aside = await line.shell.put_aside()
+            finished = running.result()
+            if starts == MOST_STARTS or not line.shell.is_unbegun(finished):
+                break
         notes = (line.shell.note(finished), aside, READ_ONLY_NOTE if ctx.read_only else "")
         result = _as_result(args.command, finished, "\n".join(filter(None, notes)))
         if finished.timed_out:
-            raise CommandTimeoutError(seconds, _printed(result))
+            shown = replace_display(self.display(result), timed_out=True)
+            raise CommandTimeoutError(self._seconds(args), _printed(result)).showing(shown)
+        if finished.lost:
+            shown = replace_display(self.display(result), exit_code=None)
+            raise CommandLostError(finished.lost, _printed(result)).showing(shown)
         lacked = lacking(finished.stdout, finished.stderr, finished.exit_code) if ctx.read_only else ""
         if lacked:
             raise ReadOnlyRefusedError(lacked, _printed(result))
-        if finished.report is not None:
-            result.note = await to_thread.run_sync(self._keep, result.note, finished.report, line, ctx.workspace)
+        if line.tells:
+            told = finished.report or b""
+            result.note = await to_thread.run_sync(self._keep, result.note, told, line, ctx.workspace)
         yield result
 
-    async def _made_ready(self, args: BashArgs, ctx: InvokeContext) -> _Line:
-        """The line with its shell, its folder and its variables.
+    async def _printed_by(self, running: StartedCommand, call_id: str) -> AsyncGenerator[ToolStreamLine, None]:
+        while (pieces := await running.next_output()) is not None:
+            for piece in filter(lambda piece: piece.text, pieces):
+                yield ToolStreamLine(
+                    tool_name=self.get_name(),
+                    message=piece.text,
+                    tool_call_id=call_id,
+                    stream=piece.stream,
+                    dropped_bytes=piece.dropped_bytes,
+                )
+
+    def _seconds(self, args: BashArgs) -> int:
+        """The time a line has that is waited for."""
+        return min(args.timeout or self.config.default_timeout, self.config.max_timeout)
+
+    async def _started(self, args: BashArgs, ctx: InvokeContext) -> _Line:
+        """The line under way, with its shell, its folder and its variables.
 
         Raises:
+            CommandStartError: the workspace is gone.
             ToolError: the folder of a stateful shell is gone.
             ReadOnlyRefusedError: it can't be kept to reading.
         """
@@ -237,7 +257,21 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         except ReadOnlyUnavailableError as error:
             raise ReadOnlyRefusedError(f"it can't run: {error}") from error
         around = Surroundings(base=base, wanted=wanted, had=shell.environ, passing=partial(_passed, ctx))
-        return _Line(shell=shell, folder=workspace.root / kept.folder, limit=limit, around=around, tells=tells)
+        order = CommandOrder(
+            line=args.command,
+            argv=shell.argv,
+            cwd=workspace.root / kept.folder,
+            environ=shell.environ,
+            timeout=args.timeout if args.background else self._seconds(args),
+            limit=limit,
+            reports=tells,
+        )
+        try:
+            running = await (ctx.commands or PROCESSES).start(order)
+        except BaseException:
+            await shell.put_aside()
+            raise
+        return _Line(shell=shell, running=running, around=around, tells=tells)
 
     def _keep(self, note: str, told: bytes, line: _Line, workspace: Workspace) -> str:
         """Keep what the shell told; the note with what the model must know of that."""
@@ -248,18 +282,15 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         state.begun, state.lost = True, ""
         return "\n".join(filter(None, (note, f"[{said}]" if said else "")))
 
-    @staticmethod
-    async def _in_background(args: BashArgs, ctx: InvokeContext, line: _Line) -> BashResult:
+    async def _in_background(self, args: BashArgs, ctx: InvokeContext) -> BashResult:
         """Start it and leave it to the agent's background commands; ``timeout`` counts only if it is given."""
         if ctx.background is None:
             raise ToolError("no command can run in the background here: run it without `background`")
         ctx.background.check_room()
-        running = await RunningCommand.start(
-            line.shell.argv, cwd=line.folder, environ=line.shell.environ, timeout=args.timeout, limit=line.limit
-        )
-        handle = ctx.background.adopt(running, args.command, line.shell.put_aside)
+        line = await self._started(args, ctx)
+        handle = ctx.background.adopt(line.running, args.command, line.shell.put_aside, tool_call_id=ctx.tool_call_id)
         note = f"[runs in the background as {handle}; read or stop it with the tool `background`]"
-        return BashResult(command=args.command, stdout="", stderr="", returncode=0, note=note)
+        return BashResult(command=args.command, stdout="", stderr="", returncode=0, note=note, handle=handle)
 
     def assess(self, args: BashArgs, workspace: Workspace) -> Assessment:
         """Judge every command of the line where it would run now, with every path followed to where it leads.
@@ -274,7 +305,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         verdict = self._classified(args, workspace, kept)
         if self.config.reads_only:
             if verdict.permission is ToolPermission.ALWAYS and not args.unconfined and not args.background:
-                return Assessment(listed=ToolPermission.ALWAYS)
+                return Assessment(listed=ToolPermission.ALWAYS, only_reads=verdict.only_reads)
             reason = f"this agent's bash only reads: {verdict.reason}"
             return Assessment(listed=ToolPermission.NEVER, reason=reason)
         return Assessment(
@@ -283,6 +314,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             must_ask="the command would run outside the sandbox" if args.unconfined else verdict.each_time,
             covers=_covered(args, kept),
             read_only=verdict.read_only,
+            only_reads=verdict.only_reads,
         )
 
     def _classified(self, args: BashArgs, workspace: Workspace, kept: ShellState) -> BashVerdict:
@@ -322,8 +354,24 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         """The line, on one line."""
         line = " ".join(args.command.split())
         kept = self._kept(None).described(variables=not args.unconfined)
-        shown = line if len(line) <= SUMMARY_LENGTH else line[: SUMMARY_LENGTH - 1] + "…"
+        shown = shortened(line, SUMMARY_LENGTH)
         return f"bash ({kept}) {shown}" if kept else f"bash {shown}"
+
+    def outlook(self, args: BashArgs, workspace: Workspace, *, sandboxed: bool) -> CallOutlook:
+        """The line, where it would run and whether confined."""
+        cwd = str(workspace.root / self._kept(None).folder)
+        confined = sandboxed and not args.unconfined
+        return CallOutlook(display=CommandDisplay(command=args.command), cwd=cwd, confined=confined)
+
+    def display(self, result: BashResult) -> CommandDisplay:
+        """The line and how it ended; where it runs on, its handle."""
+        return CommandDisplay(
+            command=result.command,
+            exit_code=None if result.handle else result.returncode,
+            duration_s=result.duration_s,
+            output_files=tuple(result.output_files),
+            handle=result.handle,
+        )
 
     def format_result(self, result: BashResult) -> str:
         """Return what it printed, then the exit code unless it is 0."""

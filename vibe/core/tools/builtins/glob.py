@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
+from ipc.events import FilesDisplay
 from vibe.core.system.ignore import walk_files
 from vibe.core.tools.base import (
     Assessment,
@@ -74,6 +75,10 @@ class Glob(BaseTool[GlobArgs, GlobResult, GlobConfig, BaseToolState]):
     def summarize(self, args: GlobArgs) -> str:
         """Pattern and place: ``glob **/*.py in src``."""
         return f"glob {args.pattern} in {args.path}"
+
+    def display(self, result: GlobResult) -> FilesDisplay:
+        """The paths."""
+        return FilesDisplay(paths=tuple(result.paths), total=None if result.was_truncated else len(result.paths))
 
     def format_result(self, result: GlobResult) -> str:
         """A path a line, and whether there are more."""

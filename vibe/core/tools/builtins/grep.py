@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from anyio import fail_after
 from pydantic import BaseModel, ConfigDict, Field
 
+from ipc.events import FilesDisplay
 from vibe.core.system.ignore import DEFAULT_IGNORES, IGNORE_FILE, Ignores
 from vibe.core.tools.base import (
     Assessment,
@@ -36,11 +37,12 @@ class GrepArgs(BaseModel):
 
 
 class GrepResult(BaseModel):
-    """``path:line:text``, one match a line, sorted."""
+    """``path:line:text``, one match a line, sorted; ``files`` are the paths."""
 
     matches: str
     match_count: int
     was_truncated: bool = False
+    files: list[str] = []
 
 
 class GrepConfig(BaseToolConfig):
@@ -106,6 +108,10 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
         """Pattern and place: ``grep 'def run' in src``."""
         return f"grep {args.pattern!r} in {args.path}"
 
+    def display(self, result: GrepResult) -> FilesDisplay:
+        """The files that hold a match."""
+        return FilesDisplay(paths=tuple(result.files), total=None if result.was_truncated else len(result.files))
+
     def format_result(self, result: GrepResult) -> str:
         """The matches, and whether there are more."""
         if not result.matches:  # said whether or not there are any: what is in them is not to be guessed by asking
@@ -136,4 +142,5 @@ def _bounded(found: Found, query: Query) -> GrepResult:
             break
         lines.append(line)
     cut = found.more or len(lines) < len(found.matches)
-    return GrepResult(matches="\n".join(lines), match_count=len(lines), was_truncated=cut)
+    files = list(dict.fromkeys(match.path for match in found.matches[: len(lines)]))
+    return GrepResult(matches="\n".join(lines), match_count=len(lines), was_truncated=cut, files=files)

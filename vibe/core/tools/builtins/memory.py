@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe.core.errors import VibeError
-from vibe.core.instructions.memory import MemoryDesk, MemoryScope
+from vibe.core.instructions.memory import AgentMemory, MemoryScope
 from vibe.core.tools.base import (
     Assessment,
     BaseTool,
@@ -74,14 +74,14 @@ class Memory(BaseTool[MemoryArgs, TextResult, BaseToolConfig, BaseToolState]):
         return f"memory {args.action} ({args.scope})" + (f": {' '.join(about.split())[:100]}" if about else "")
 
 
-async def _answer(args: MemoryArgs, desk: MemoryDesk) -> str:
+async def _answer(args: MemoryArgs, memory: AgentMemory) -> str:
     match args.action:
         case MemoryAction.ADD:
-            entry = await desk.add(args.text, args.scope)
+            entry = await memory.add(args.text, args.scope)
             return f"kept as {entry.id} ({args.scope})"
         case MemoryAction.REMOVE:
-            entry = await desk.remove(args.id)
+            entry = await memory.remove(args.id)
             return f"forgotten: {entry.text}"
         case MemoryAction.LIST:
-            lines = [f"{entry.id}: {entry.text}" for entry in await desk.entries(args.scope)]
+            lines = [f"{entry.id}: {entry.text}" for entry in await memory.entries(args.scope)]
             return "\n".join(lines) or f"no {args.scope} entries"

@@ -11,6 +11,7 @@ from typing import Annotated, BinaryIO, ClassVar
 from anyio import to_thread
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
+from ipc.events import ImageDisplay
 from vibe.core.messages import Image
 from vibe.core.tools.base import (
     Assessment,
@@ -22,7 +23,7 @@ from vibe.core.tools.base import (
     ToolPermission,
 )
 from vibe.core.tools.files.images import as_image, image_type
-from vibe.core.tools.files.text_files import FileAccessError, decode, open_file, sniff, whole_characters
+from vibe.core.tools.files.text_files import FileAccessError, decode, sniff, whole_characters
 from vibe.core.tools.workspace import Workspace
 
 WHOLE_BYTES = 10 * 1024 * 1024
@@ -99,6 +100,13 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, ReadFileSt
         """The picture, if the file is one."""
         return (Image(result.media_type, result.image_base64),) if result.media_type else ()
 
+    def display(self, result: ReadFileResult) -> ImageDisplay | None:
+        """The picture's name and size; text speaks for itself."""
+        if not result.media_type:
+            return None
+        size = len(result.image_base64) * 3 // 4 - result.image_base64[-2:].count("=")
+        return ImageDisplay(path=result.path, media_type=result.media_type, size_bytes=size)
+
     def summarize(self, args: ReadFileArgs) -> str:
         """Name and lines: ``read_file src/a.py:11-20``."""
         if not args.offset and args.limit is None:
@@ -140,7 +148,7 @@ class _Window:
 def _read(args: ReadFileArgs, ctx: InvokeContext, max_bytes: int) -> ReadFileResult:
     path = ctx.workspace.readable(args.path)
     name = ctx.workspace.relative(path)
-    with open_file(path, name) as file:
+    with ctx.workspace.files.read(path, name) as file:
         size = file.seek(0, 2)
         file.seek(0)
         if size > WHOLE_BYTES:

@@ -14,6 +14,7 @@ from anyio import to_thread
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from ipc.events import DiffDisplay, WrittenFile
 from vibe.core.tools.base import (
     Assessment,
     BaseTool,
@@ -25,11 +26,10 @@ from vibe.core.tools.base import (
 )
 from vibe.core.tools.builtins._blocks import Block, apply_blocks, parse_blocks
 from vibe.core.tools.builtins._closest import LEAST_SIMILAR
-from vibe.core.tools.files.diffs import diff_of
-from vibe.core.tools.files.text_files import DecodedText, FileAccessError, create_file, decode, open_file, replace_file
+from vibe.core.tools.files.diffs import FileDiff, diff_of, file_diff
+from vibe.core.tools.files.text_files import DecodedText, decode, read_whole
+from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.workspace import Workspace
-
-LARGEST_FILE_BYTES = 10 * 1024 * 1024
 
 
 class Edit(BaseModel):
@@ -69,7 +69,10 @@ class SearchReplaceArgs(BaseModel):
 
 
 class SearchReplaceResult(BaseModel):
-    """What was changed; ``content`` is the blocks as given, ``diff`` what they came to."""
+    """What was changed; ``content`` is the blocks as given, ``diff`` what they came to.
+
+    ``added`` and ``removed`` count lines.
+    """
 
     file: str
     blocks_applied: int
@@ -78,6 +81,8 @@ class SearchReplaceResult(BaseModel):
     warnings: list[str] = []
     backup: str | None = None
     diff: str = ""
+    added: int = 0
+    removed: int = 0
 
 
 class SearchReplaceConfig(BaseToolConfig):
@@ -117,6 +122,20 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, SearchRepla
         first = f"edited {result.file}: {blocks}, {lines} changed"
         return "\n".join([first, *(f"[{warning}]" for warning in result.warnings)])
 
+    def outlook(self, args: SearchReplaceArgs, workspace: Workspace, *, sandboxed: bool) -> CallOutlook:
+        """The file, and how many lines come and go; fails as the edit would."""
+        del sandboxed
+        edited = _edited(args, workspace, self.config)
+        diff = file_diff(edited.name, edited.decoded.text, edited.text)
+        file = WrittenFile(path=edited.name, added=diff.added, removed=diff.removed)
+        return CallOutlook(display=DiffDisplay(files=(file,)), cwd=str(workspace.root))
+
+    def display(self, result: SearchReplaceResult) -> DiffDisplay:
+        """The file, and how many of its lines came and went; its backup."""
+        file = WrittenFile(path=result.file, added=result.added, removed=result.removed)
+        backup = (WrittenFile(path=result.backup, created=True),) if result.backup else ()
+        return DiffDisplay(files=(file, *backup))
+
     def preview(self, args: SearchReplaceArgs, workspace: Workspace) -> str:
         """The edit as a diff; fails as the edit would."""
         edited = _edited(args, workspace, self.config)
@@ -152,7 +171,7 @@ def _edited(args: SearchReplaceArgs, workspace: Workspace, config: SearchReplace
             f"the blocks for {name!r} have {size} bytes, more than {config.max_content_size}; use two calls"
         )
     blocks = _blocks_of(args.edits) or parse_blocks(args.content)
-    data = _read(path, name)
+    data = read_whole(workspace.files, path, name)
     decoded = decode(data, name)
     text = apply_blocks(decoded.text, blocks, name, config.fuzzy_threshold)
     return _Edited(path=path, name=name, data=data, decoded=decoded, blocks=blocks, text=text)
@@ -165,9 +184,10 @@ def _edit(args: SearchReplaceArgs, ctx: InvokeContext, config: SearchReplaceConf
     backup = _back_up(path, data, ctx) if config.create_backup else None
     seen = ctx.reads.is_current(path, data)
     if changed != data:
-        replace_file(path, name, changed, previous=data)
+        ctx.workspace.files.replace(path, name, changed, previous=data)
     if seen:
         ctx.reads.note(path, changed)
+    diff = FileDiff() if ctx.workspace.is_secret(path) else file_diff(name, edited.decoded.text, text)
     return SearchReplaceResult(
         file=name,
         blocks_applied=len(edited.blocks),
@@ -175,7 +195,9 @@ def _edit(args: SearchReplaceArgs, ctx: InvokeContext, config: SearchReplaceConf
         content=args.content,
         warnings=_warnings(path, edited.decoded.text, text),
         backup=backup,
-        diff="" if ctx.workspace.is_secret(path) else diff_of(name, edited.decoded.text, text),
+        diff=diff.text,
+        added=diff.added,
+        removed=diff.removed,
     )
 
 
@@ -212,14 +234,6 @@ def _format_problem(suffix: str, text: str) -> str:
     return ""
 
 
-def _read(path: Path, name: str) -> bytes:
-    with open_file(path, name) as file:
-        data = file.read(LARGEST_FILE_BYTES + 1)
-    if len(data) > LARGEST_FILE_BYTES:
-        raise FileAccessError(name, f"is larger than {LARGEST_FILE_BYTES} bytes", "edit it with bash")
-    return data
-
-
 def _encoded(decoded: DecodedText, text: str, name: str) -> bytes:
     try:
         return decoded.encode(text)
@@ -231,12 +245,12 @@ def _encoded(decoded: DecodedText, text: str, name: str) -> bytes:
 
 
 def _back_up(path: Path, data: bytes, ctx: InvokeContext) -> str:
-    backup = ctx.workspace.writable(f"{path}.bak")
+    backup, files = ctx.workspace.writable(f"{path}.bak"), ctx.workspace.files
     name = ctx.workspace.relative(backup)
-    if backup.exists():
-        replace_file(backup, name, data, previous=_read(backup, name))
+    if files.exists(backup):
+        files.replace(backup, name, data, previous=read_whole(files, backup, name))
     else:
-        create_file(backup, name, data)
+        files.create(backup, name, data)
     return name
 
 

@@ -6,9 +6,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vibe.core.outcome import Outcome
+from vibe.core.outcome import Denial, Outcome
+from vibe.core.plain_text import shortened
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolPermission
-from vibe.core.tools.permissions import Assessment, Denial, listed
+from vibe.core.tools.permissions import Assessment, listed
 from vibe.core.tools.ports import SubagentOrder, SubagentReport
 from vibe.core.tools.workspace import Workspace
 
@@ -70,7 +71,7 @@ class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, BaseToolState]):
     def summarize(self, args: TaskArgs) -> str:
         """Return who does what: ``task explore: find the callers of run``."""
         line = f"task {args.agent}: {' '.join(args.task.split())}"
-        return line if len(line) <= SUMMARY_LENGTH else line[: SUMMARY_LENGTH - 1] + "…"
+        return shortened(line, SUMMARY_LENGTH)
 
     def format_result(self, result: TaskResult) -> str:
         """The report, and what is to be known about it."""

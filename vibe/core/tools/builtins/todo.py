@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ipc.events import TodoDisplay, TodoEntry
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolError, ToolPermission
 
 
@@ -103,6 +104,15 @@ class Todo(BaseTool[TodoArgs, TodoResult, TodoConfig, TodoState]):
     def summarize(self, args: TodoArgs) -> str:
         """Action and size: ``todo write (3 items)``."""
         return f"todo {args.action}" + (f" ({len(args.todos)} items)" if args.todos is not None else "")
+
+    def display(self, result: TodoResult) -> TodoDisplay:
+        """The whole list."""
+        return TodoDisplay(
+            items=tuple(
+                TodoEntry(id=item.id, content=item.content, status=item.status.value, priority=item.priority.value)
+                for item in result.todos
+            )
+        )
 
     def format_result(self, result: TodoResult) -> str:
         """One line an item: ``[x] 1 (high): content``."""

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from anyio import fail_after, to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
+from vibe.core.plain_text import shortened
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolPermission
 from vibe.core.tools.permissions import Assessment, listed
 from vibe.core.tools.web.address import WebUrl, parse_url
@@ -85,7 +86,7 @@ class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, BaseToolSt
 
     def summarize(self, args: WebFetchArgs) -> str:
         """``web_fetch https://example.com/page``."""
-        return f"web_fetch {args.url if len(args.url) <= SUMMARY_LENGTH else args.url[: SUMMARY_LENGTH - 1] + '…'}"
+        return f"web_fetch {shortened(args.url, SUMMARY_LENGTH)}"
 
     def format_result(self, result: WebFetchResult) -> str:
         """The text, and what is to be known about it."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from anyio import to_thread
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
+from ipc.events import DiffDisplay, WrittenFile
 from vibe.core.tools.base import (
     Assessment,
     BaseTool,
@@ -19,12 +20,10 @@ from vibe.core.tools.base import (
     PathAccess,
     ToolError,
 )
-from vibe.core.tools.files.diffs import diff_of
-from vibe.core.tools.files.text_files import FileAccessError, create_file, decode, open_file, replace_file
+from vibe.core.tools.files.diffs import FileDiff, diff_of, file_diff
+from vibe.core.tools.files.text_files import FileAccessError, decode, read_whole
+from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.workspace import Workspace
-
-LARGEST_REPLACED_BYTES = 10 * 1024 * 1024
-"""A larger file is never read whole, so it can't be known to have been seen."""
 
 
 class WriteFileArgs(BaseModel):
@@ -39,7 +38,7 @@ class WriteFileArgs(BaseModel):
 
 
 class WriteFileResult(BaseModel):
-    """What was written; ``diff`` is what became of a file that existed."""
+    """What was written; ``diff`` is what became of a file that existed. ``added`` and ``removed`` count lines."""
 
     path: str
     bytes_written: int
@@ -47,6 +46,8 @@ class WriteFileResult(BaseModel):
     content: str
     appended: bool = False
     diff: str = ""
+    added: int = 0
+    removed: int = 0
 
 
 class WriteFileConfig(BaseToolConfig):
@@ -82,13 +83,30 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, WriteFileConfig, BaseTo
             return f"added {result.bytes_written} bytes to {result.path}"
         return f"{'replaced' if result.file_existed else 'created'} {result.path} ({result.bytes_written} bytes)"
 
+    def outlook(self, args: WriteFileArgs, workspace: Workspace, *, sandboxed: bool) -> CallOutlook:
+        """The file, and how many lines come and go; fails where that can't be told."""
+        del sandboxed
+        path = workspace.writable(args.path)
+        name = workspace.relative(path)
+        existed = workspace.files.exists(path)
+        before = decode(read_whole(workspace.files, path, name), name).text if existed else ""
+        written = file_diff(name, before, before + args.content if args.append else args.content)
+        file = WrittenFile(path=name, added=written.added, removed=written.removed, created=not existed)
+        return CallOutlook(display=DiffDisplay(files=(file,)), cwd=str(workspace.root))
+
+    def display(self, result: WriteFileResult) -> DiffDisplay:
+        """The file, and how many of its lines came and went."""
+        created = not result.file_existed
+        file = WrittenFile(path=result.path, added=result.added, removed=result.removed, created=created)
+        return DiffDisplay(files=(file,))
+
     def preview(self, args: WriteFileArgs, workspace: Workspace) -> str:
         """Return what would become of a file that exists; fails where that can't be shown."""
         path = workspace.writable(args.path)
         name = workspace.relative(path)
-        if not path.exists():
+        if not workspace.files.exists(path):
             return ""
-        before = decode(_whole(path, name), name).text
+        before = decode(read_whole(workspace.files, path, name), name).text
         return diff_of(name, before, before + args.content if args.append else args.content)
 
     def diff(self, result: WriteFileResult) -> str:
@@ -104,35 +122,42 @@ def _write(args: WriteFileArgs, ctx: InvokeContext, config: WriteFileConfig) -> 
     path = ctx.workspace.writable(args.path)
     name = ctx.workspace.relative(path)
     data = _encoded(args.content, name, config.max_write_bytes)
-    existed = path.exists()
+    files = ctx.workspace.files
+    existed = files.exists(path)
     if existed and args.append:
         return _append(path, name, args, ctx)
     if existed:
         previous = _seen(path, name, args, ctx)
-        replace_file(path, name, data, previous=previous)
+        files.replace(path, name, data, previous=previous)
         diff = _diff(path, name, previous, data, ctx)
     else:
         if not config.create_parent_dirs and not path.parent.is_dir():
             raise FileAccessError(name, "lies in a folder that does not exist", "make it first, or write elsewhere")
-        create_file(path, name, data)
-        diff = ""
+        files.create(path, name, data)
+        diff = FileDiff(added=len(args.content.splitlines()))
     ctx.reads.note(path, data)
-    return WriteFileResult(path=name, bytes_written=len(data), file_existed=existed, content=args.content, diff=diff)
+    return WriteFileResult(
+        path=name, bytes_written=len(data), file_existed=existed, content=args.content, **_told(diff)
+    )
 
 
-def _diff(path: Path, name: str, before: bytes, after: bytes, ctx: InvokeContext) -> str:
+def _told(diff: FileDiff) -> dict[str, Any]:
+    return {"diff": diff.text, "added": diff.added, "removed": diff.removed}
+
+
+def _diff(path: Path, name: str, before: bytes, after: bytes, ctx: InvokeContext) -> FileDiff:
     """From one version to the next; nothing where a version is no text, or may hold secrets."""
     if ctx.workspace.is_secret(path):
-        return ""
+        return FileDiff()
     try:
-        return diff_of(name, decode(before, name).text, decode(after, name).text)
+        return file_diff(name, decode(before, name).text, decode(after, name).text)
     except FileAccessError:
-        return ""
+        return FileDiff()
 
 
 def _append(path: Path, name: str, args: WriteFileArgs, ctx: InvokeContext) -> WriteFileResult:
     """Add to the end of a text file, in its own encoding and with its own line ends; it need not have been read."""
-    old = _whole(path, name)
+    old = read_whole(ctx.workspace.files, path, name)
     decoded = decode(old, name)
     content = args.content.replace("\r\n", "\n").replace("\n", "\r\n") if _is_crlf(decoded.text) else args.content
     try:
@@ -143,7 +168,7 @@ def _append(path: Path, name: str, args: WriteFileArgs, ctx: InvokeContext) -> W
             f"{name!r} is encoded as {decoded.encoding}, which lacks {character!r}; use characters it has"
         ) from error
     seen = ctx.reads.is_current(path, old)
-    replace_file(path, name, data, previous=old)
+    ctx.workspace.files.replace(path, name, data, previous=old)
     if seen:
         ctx.reads.note(path, data)
     return WriteFileResult(
@@ -152,7 +177,7 @@ def _append(path: Path, name: str, args: WriteFileArgs, ctx: InvokeContext) -> W
         file_existed=True,
         content=args.content,
         appended=True,
-        diff=_diff(path, name, old, data, ctx),
+        **_told(_diff(path, name, old, data, ctx)),
     )
 
 
@@ -178,17 +203,9 @@ def _encoded(content: str, name: str, most: int) -> bytes:
 
 def _seen(path: Path, name: str, args: WriteFileArgs, ctx: InvokeContext) -> bytes:
     """The bytes to be replaced, which this agent has seen."""
-    data = _whole(path, name)
+    data = read_whole(ctx.workspace.files, path, name)
     if not args.overwrite:
         raise FileAccessError(name, "exists", "edit it with search_replace, or read it and set overwrite to true")
     if not ctx.reads.is_current(path, data):
         raise FileAccessError(name, "was not read in its current version", "read it with read_file before replacing it")
-    return data
-
-
-def _whole(path: Path, name: str) -> bytes:
-    with open_file(path, name) as file:
-        data = file.read(LARGEST_REPLACED_BYTES + 1)
-    if len(data) > LARGEST_REPLACED_BYTES:
-        raise FileAccessError(name, f"is larger than {LARGEST_REPLACED_BYTES} bytes", "edit it with bash")
     return data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import unified_diff
 
 CONTEXT = 3
@@ -11,17 +12,34 @@ MOST_LINES = 400
 MOST_CHARACTERS = 20_000
 
 
+@dataclass(frozen=True, slots=True)
+class FileDiff:
+    """A change to a text: the diff, empty where too much changes to be compared, and how many lines come and go."""
+
+    text: str = ""
+    added: int = 0
+    removed: int = 0
+
+
 def diff_of(name: str, before: str, after: str) -> str:
     """The diff from ``before`` to ``after``; empty where nothing changes, or too much to be compared."""
+    return file_diff(name, before, after).text
+
+
+def file_diff(name: str, before: str, after: str) -> FileDiff:
+    """The same, with its lines counted."""
     old, new = (text.replace("\r\n", "\n").split("\n") for text in (before, after))
     start = _same(old, new)
     end = _same(old[start:][::-1], new[start:][::-1])
-    if (len(old) - start - end) * (len(new) - start - end) > MOST_COMPARED:
-        return ""
+    gone, come = len(old) - start - end, len(new) - start - end
+    if gone * come > MOST_COMPARED:
+        return FileDiff("", come, gone)
     left = max(start - CONTEXT, 0)
     right = max(end - CONTEXT, 0)
     lines = unified_diff(old[left : len(old) - right], new[left : len(new) - right], name, name, n=CONTEXT, lineterm="")
-    return _bounded([_moved(line, left) if line.startswith("@@") else line for line in lines])
+    shown = [_moved(line, left) if line.startswith("@@") else line for line in lines]
+    first = [line[:1] for line in shown[2:]]  # after the names of the files
+    return FileDiff(_bounded(shown), first.count("+"), first.count("-"))
 
 
 def _same(one: list[str], other: list[str]) -> int:

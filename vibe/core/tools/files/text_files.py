@@ -16,20 +16,26 @@ from typing import BinaryIO
 from vibe.core.suggestion import closest, did_you_mean
 from vibe.core.system.files import FileDraft, write_all
 from vibe.core.tools.errors import ToolError
+from vibe.core.tools.ports import Files
 
 __all__ = [
+    "DISK",
     "BinaryFileError",
     "DecodedText",
+    "DiskFiles",
     "FileAccessError",
     "create_file",
     "decode",
     "open_file",
+    "read_whole",
     "replace_file",
     "sniff",
     "whole_characters",
 ]
 
 SNIFF_BYTES = 8_192
+LARGEST_WHOLE_BYTES = 10 * 1024 * 1024
+"""A larger file is not edited: it is never read whole, so it can't be known to have been seen."""
 CONTROL_BYTES = frozenset(range(32)) - set(b"\t\n\r\f\v\b\x1b")
 
 BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
@@ -220,6 +226,35 @@ def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None
             os.fchown(draft.descriptor, old.st_uid, old.st_gid)
         os.fchmod(draft.descriptor, stat.S_IMODE(old.st_mode))
         draft.rename(path.name)
+
+
+class DiskFiles:
+    """The files on disk, as tools have them."""
+
+    read = staticmethod(open_file)
+    create = staticmethod(create_file)
+    replace = staticmethod(replace_file)
+
+    @staticmethod
+    def exists(path: Path) -> bool:
+        """Return whether there is anything at a path."""
+        return path.exists()
+
+
+DISK = DiskFiles()
+
+
+def read_whole(files: Files, path: Path, name: str) -> bytes:
+    """The bytes of a file that is to be edited. Blocks.
+
+    Raises:
+        FileAccessError: missing, no file, not readable, or too large.
+    """
+    with files.read(path, name) as file:
+        data = file.read(LARGEST_WHOLE_BYTES + 1)
+    if len(data) > LARGEST_WHOLE_BYTES:
+        raise FileAccessError(name, f"is larger than {LARGEST_WHOLE_BYTES} bytes", "edit it with bash")
+    return data
 
 
 @contextmanager

@@ -46,7 +46,7 @@ from vibe.core.tools.mcp.errors import (
 from vibe.core.tools.mcp.remote import RemoteTool, ToolChoice, list_tools
 from vibe.core.tools.mcp.server_log import ServerLog
 from vibe.core.tools.mcp.settings import endpoint_of, launch_of
-from vibe.core.tools.mcp.sieve import SievedTransport
+from vibe.core.tools.mcp.sieve import sieved
 from vibe.core.tools.mcp.stdio import ServerProcess, server_process
 
 if TYPE_CHECKING:
@@ -205,8 +205,8 @@ class ServerConnection:
                 patience.deadline = current_time() + self.config.startup_timeout_sec
                 info = Implementation(name="vibe", version=self._place.version)
                 # No limit of the library's on what is asked before the first call: the start as a whole has one.
-                sieved = SievedTransport(transport, self._refused.append)
-                async with Client(sieved, mode=mode, client_info=info, message_handler=self._hear) as client:
+                usable = sieved(transport, self._refused.append)
+                async with Client(usable, mode=mode, client_info=info, message_handler=self._hear) as client:
                     self.tools = await self._list_tools(client)
                     patience.deadline, started = math.inf, True
                     self._client = client

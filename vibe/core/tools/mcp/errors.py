@@ -13,6 +13,7 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from vibe.core.errors import EnvironmentFailure
+from vibe.core.plain_text import shortened
 from vibe.core.tools.errors import ToolError
 
 
@@ -87,5 +88,4 @@ def phrase(error: BaseException, where: str, status: int | None = None) -> str:
 
 
 def _text(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return shortened(" ".join(str(error).split()) or type(error).__name__, LONGEST)

@@ -10,14 +10,8 @@ from anyio import CancelScope, ClosedResourceError, Event, WouldBlock, create_me
 from anyio.streams.memory import MemoryObjectReceiveStream
 from pydantic import RootModel
 
-from vibe.core.tools.base import (
-    SUMMARY_LENGTH,
-    BaseTool,
-    BaseToolConfig,
-    BaseToolState,
-    InvokeContext,
-    ToolStreamLine,
-)
+from vibe.core.plain_text import shortened
+from vibe.core.tools.base import SUMMARY_LENGTH, BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolStreamLine
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.mcp.connection import ServerConnection
@@ -169,7 +163,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
         """The call with its arguments, on one line."""
         given = json.dumps(args.root, ensure_ascii=False, default=str) if args.root else ""
         line = " ".join(f"{self.get_name()} {given}".split())
-        return line if len(line) <= SUMMARY_LENGTH else line[: SUMMARY_LENGTH - 1] + "…"
+        return shortened(line, SUMMARY_LENGTH)
 
     def format_result(self, result: MCPToolResult) -> str:
         """The answer's text."""
@@ -182,7 +176,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
         """The call, and its arguments for those who open it."""
         given = event.args.root if isinstance(event.args, McpArguments) else {}
         line = " ".join(f"{cls.proxy_name} {json.dumps(given, ensure_ascii=False, default=str)}".split())
-        short = line if len(line) <= SUMMARY_LENGTH else line[: SUMMARY_LENGTH - 1] + "…"
+        short = shortened(line, SUMMARY_LENGTH)
         return ToolCallDisplay(short, json.dumps(given, ensure_ascii=False, indent=2, default=str))
 
     @classmethod

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vibe.core.config.mcp_models import McpServerConfig
 from vibe.core.config.patterns import NamePatterns
+from vibe.core.plain_text import shortened
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -56,7 +57,7 @@ def remote_tool(name: str, description: str | None, schema: Mapping[str, Any], h
     text = " ".join((description or "").split(" ")).strip()
     return RemoteTool(
         name=name,
-        description=text if len(text) <= DESCRIPTION_LENGTH else text[: DESCRIPTION_LENGTH - 1] + "…",
+        description=shortened(text, DESCRIPTION_LENGTH),
         schema=_bounded(name, schema),
         read_only=hints.get("readOnlyHint") is True,
         repeatable=hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True,

@@ -6,13 +6,12 @@ import base64
 import binascii
 import json
 import mimetypes
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from uuid import uuid4
 
-from anyio import to_thread
 from pydantic import BaseModel
+
+from vibe.core.tools.outputs import keep_file
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock
@@ -34,7 +33,7 @@ class ResultReader:
     def __init__(self, server: str, tool: str, call_id: str, folder: Path | None) -> None:
         self._server = server
         self._tool = tool
-        self._call_id = re.sub(r"[^A-Za-z0-9_-]", "_", call_id)[:48] or "call"
+        self._call_id = call_id
         self._folder = folder
 
     async def read(self, answer: CallToolResult) -> MCPToolResult:
@@ -76,17 +75,11 @@ class ResultReader:
         if self._folder is None:
             return "not kept"
         suffix = mimetypes.guess_extension(mime_type.partition(";")[0].strip()) or ".bin"
-        path = self._folder / f"{self._call_id}-{uuid4().hex[:8]}{suffix}"
         try:
-            await to_thread.run_sync(_write, path, data)
+            path = await keep_file(data, self._call_id, self._folder, suffix)
         except OSError as error:
             return f"it could not be saved ({error.strerror})"
         return f"saved as {path}"
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
 
 
 def _same(text: str, structured: Any) -> bool:

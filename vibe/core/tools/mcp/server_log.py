@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
 from anyio import to_thread
+
+from vibe.core.system.files import append_rotating
 
 FILE_BYTES = 1_000_000
 """The length at which a file becomes ``<name>.1``, and the one before is dropped."""
@@ -46,12 +47,7 @@ class ServerLog:
 
     def _append(self, data: bytes) -> None:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if self.path.exists() and self.path.stat().st_size + len(data) > FILE_BYTES:
-                self.path.replace(self.path.with_name(f"{self.path.name}.1"))
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
+            append_rotating(self.path, data, FILE_BYTES)
         except OSError:
             self._dropped += len(data)
 

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self, cast
 
 
-class SievedTransport:
+@asynccontextmanager
+async def sieved(transport: Any, refuse: Callable[[str], None]) -> AsyncGenerator[tuple[Any, Any]]:
     """A transport whose messages pass the sieve; ``refuse`` gets a sentence for each tool that is dropped."""
-
-    def __init__(self, transport: Any, refuse: Callable[[str], None]) -> None:
-        self._transport = transport
-        self._refuse = refuse
-
-    async def __aenter__(self) -> tuple[Any, Any]:
-        inbox, outbox = await self._transport.__aenter__()
-        return _SievedStream(inbox, self._refuse), outbox
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._transport.__aexit__(kind, error, trace)
+    async with transport as (inbox, outbox):
+        yield _SievedStream(inbox, refuse), outbox
 
 
 class _SievedStream:

@@ -168,7 +168,7 @@ async def server_process(launch: Launch, log: ServerLog) -> AsyncGenerator[tuple
             pumps.start_soon(process.log_stderr)
             pumps.start_soon(process.send, from_session)
             try:
-                yield process, _Transport(inbox, outbox)
+                yield process, _transport(inbox, outbox)
             finally:
                 inbox.close()
                 outbox.close()
@@ -178,18 +178,11 @@ async def server_process(launch: Launch, log: ServerLog) -> AsyncGenerator[tuple
         await process.release()
 
 
-class _Transport:
+@asynccontextmanager
+async def _transport(inbox: Any, outbox: Any) -> AsyncGenerator[tuple[Any, Any]]:
     """The two streams in the shape the client wants; they belong to ``server_process``."""
-
-    def __init__(self, inbox: Any, outbox: Any) -> None:
-        self._streams = (inbox, outbox)
-
-    async def __aenter__(self) -> tuple[Any, Any]:
-        return self._streams
-
-    async def __aexit__(self, *_: object) -> None:
-        for stream in self._streams:
-            stream.close()
+    with inbox, outbox:
+        yield inbox, outbox
 
 
 async def _start(launch: Launch, log: ServerLog) -> ServerProcess:

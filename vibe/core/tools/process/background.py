@@ -11,12 +11,16 @@ from pathlib import Path
 import anyio
 from anyio.abc import TaskGroup
 
+from ipc.events import BackgroundEndedEvent, BackgroundStartedEvent
+from ipc.sink import EventSink
 from vibe.core.tools.errors import ToolError
-from vibe.core.tools.process.runner import RunningCommand
+from vibe.core.tools.process.port import StartedCommand
 
 MOST_AT_ONCE = 8
 KEPT_CHARACTERS = 16_000
 """So much of what nobody has read yet is kept: its end."""
+TOLD_CHARACTERS = 2_000
+"""So much of its output, the end, is told when it has ended."""
 BATCH_SECONDS = 0.5
 """After the first new output: how long to wait for what comes right behind it."""
 
@@ -30,7 +34,8 @@ class BackgroundReport:
     """State of a background command.
 
     ``exit_code`` None: it runs. ``output`` is what nobody has read yet, ``dropped`` how many characters before it are
-    gone; ``output_files`` hold the whole of what is long. ``seconds`` since its start.
+    gone; ``output_files`` hold the whole of what is long. ``seconds`` since its start. ``lost`` says why nobody knows
+    how it ended.
     """
 
     handle: str
@@ -40,6 +45,7 @@ class BackgroundReport:
     dropped: int
     seconds: float
     output_files: tuple[Path, ...] = ()
+    lost: str = ""
 
 
 async def _nothing() -> str:
@@ -49,7 +55,8 @@ async def _nothing() -> str:
 class _Command:
     """One command and who reads it."""
 
-    def __init__(self, running: RunningCommand, line: str, after: Callable[[], Awaitable[str]]) -> None:
+    def __init__(self, handle: str, running: StartedCommand, line: str, after: Callable[[], Awaitable[str]]) -> None:
+        self.handle = handle
         self.running = running
         self.line = line
         self.after = after
@@ -60,13 +67,16 @@ class _Command:
         self.news = anyio.Event()
         self.unread = ""
         self.dropped = 0
+        self.last = ""
+        self.status = "stopped"
 
     async def read(self) -> None:
         """Read until it ends or its scope is cancelled; then it has ended, whatever came."""
         try:
             with self.scope:
-                while (text := await self.running.next_output()) is not None:
-                    self._take(text)
+                while (pieces := await self.running.next_output()) is not None:
+                    self._take("".join(map(str, pieces)))
+                self.status = "exited"
         finally:
             await self.running.stop()
             self._take(await self.after())
@@ -77,6 +87,7 @@ class _Command:
     def _take(self, text: str) -> None:
         if not text:
             return
+        self.last = (self.last + text)[-TOLD_CHARACTERS:]
         self.unread += text
         surplus = len(self.unread) - KEPT_CHARACTERS
         if surplus > 0:
@@ -91,6 +102,12 @@ class BackgroundCommands:
     def __init__(self, group: TaskGroup) -> None:
         self._group = group
         self._commands: dict[str, _Command] = {}
+        self._sink: EventSink | None = None
+        self._masked: Callable[[str], str] = str
+
+    def announce(self, sink: EventSink, masked: Callable[[str], str]) -> None:
+        """Have ``sink`` told from now on what starts and ends, ``masked``."""
+        self._sink, self._masked = sink, masked
 
     def check_room(self) -> None:
         """See that one more may start.
@@ -102,16 +119,49 @@ class BackgroundCommands:
         if len(active) >= MOST_AT_ONCE:
             raise BackgroundError(f"{len(active)} background commands run already; stop one of {', '.join(active)}")
 
-    def adopt(self, running: RunningCommand, line: str, after: Callable[[], Awaitable[str]] = _nothing) -> str:
+    def adopt(
+        self,
+        running: StartedCommand,
+        line: str,
+        after: Callable[[], Awaitable[str]] = _nothing,
+        *,
+        tool_call_id: str = "",
+    ) -> str:
         """Take over a command that has just been started; the handle names it from now on.
 
         ``after`` is called once it has ended, and adds to what it printed.
         """
         handle = f"bg{len(self._commands) + 1}"
-        command = _Command(running, line, after)
+        command = _Command(handle, running, line, after)
         self._commands[handle] = command
-        self._group.start_soon(command.read)
+        if self._sink is not None:
+            shown = self._masked(line)
+            self._sink.publish(BackgroundStartedEvent(handle=handle, command=shown, tool_call_id=tool_call_id))
+        self._group.start_soon(self._read, command)
         return handle
+
+    async def _read(self, command: _Command) -> None:
+        try:
+            await command.read()
+        finally:
+            self._announce_end(command)
+
+    def _announce_end(self, command: _Command) -> None:
+        if self._sink is None:
+            return
+        result = command.running.result()
+        status = "lost" if result.lost else "timeout" if result.timed_out else command.status
+        self._sink.publish(
+            BackgroundEndedEvent(
+                handle=command.handle,
+                command=self._masked(command.line),
+                status=status,
+                exit_code=None if result.lost else result.exit_code,
+                duration_s=command.duration or 0.0,
+                output=self._masked(command.last),
+                output_files=tuple(map(str, result.output_files)),
+            )
+        )
 
     async def report(self, handle: str, *, wait_seconds: float = 0.0) -> BackgroundReport:
         """Return how a command stands, once it has said something new or ended, or after ``wait_seconds``.
@@ -152,6 +202,7 @@ class BackgroundCommands:
             dropped=dropped,
             seconds=time.monotonic() - command.started if command.duration is None else command.duration,
             output_files=result.output_files,
+            lost=result.lost,
         )
 
     def _get(self, handle: str) -> _Command:

@@ -1,4 +1,4 @@
-"""One stream of a child process: its head and tail in memory, the whole of it on disk when it is long."""
+"""One stream of a command: its head and tail in memory, the whole of it on disk when it is long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from anyio import Event, to_thread
+from anyio import to_thread
 
 from vibe.core.tools.files.text_files import whole_characters
 from vibe.core.tools.process.output_log import OutputLog
@@ -37,12 +37,24 @@ class OutputLimit:
     masked: Callable[[str], str] | None = None
 
 
-class Capture:
-    """Collects one stream; ``descriptor`` is the non-blocking end of its pipe, closed by ``finish``."""
+@dataclass(frozen=True, slots=True)
+class OutputPiece:
+    """A piece of a stream, since the last one; ``dropped_bytes`` before it are not shown."""
 
-    def __init__(self, descriptor: int, stream: str, limit: OutputLimit) -> None:
-        self.descriptor = descriptor
-        self.ended = Event()
+    text: str
+    stream: str = ""
+    dropped_bytes: int = 0
+
+    def __str__(self) -> str:
+        note = f"[... {self.dropped_bytes} bytes not shown ...]\n" if self.dropped_bytes else ""
+        return note + self.text
+
+
+class Capture:
+    """Collects what a command prints to one stream, and what is shown and kept of it."""
+
+    def __init__(self, stream: str, limit: OutputLimit) -> None:
+        self.ended = False
         self.file: Path | None = None
         self.to_keep = bytearray()
         self._stream = stream
@@ -58,7 +70,7 @@ class Capture:
     def feed(self, data: bytes) -> None:
         """Take a piece of output; none means the end."""
         if not data:
-            self.ended.set()
+            self.ended = True
             return
         if self._limit.log is not None:
             self._limit.log.feed(self._stream, data)
@@ -122,8 +134,7 @@ class Capture:
         raise AssertionError
 
     async def finish(self) -> None:
-        """Close the pipe and write the rest."""
-        os.close(self.descriptor)
+        """Write the rest to disk."""
         if self.to_keep or self.file is not None:
             await to_thread.run_sync(partial(self.keep, final=True))
 
@@ -167,7 +178,7 @@ class Capture:
             return bytes(data)
         return self._limit.masked(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
-    def take_live(self, *, final: bool) -> str:
+    def take_live(self, *, final: bool) -> OutputPiece:
         """Return what came since the last call, up to the end of the last line (or to the end, if ``final``)."""
         end = len(self._live) if final else max(self._live.rfind(b"\n"), self._live.rfind(b"\r")) + 1
         if self._limit.masked is not None and not final:
@@ -179,10 +190,9 @@ class Capture:
         taken = bytes(self._live[:end])
         del self._live[:end]
         if not taken:
-            return ""
+            return OutputPiece("")
         skipped, self._live_skipped = self._live_skipped, 0
-        note = f"[... {skipped} bytes not shown ...]\n" if skipped else ""
-        return note + taken.decode(errors="replace")
+        return OutputPiece(taken.decode(errors="replace"), self._stream, skipped)
 
     def _live_start(self, least: int) -> int:
         """Return where to begin to show live: after the first ``least`` bytes or, to cut no secret in two, before."""

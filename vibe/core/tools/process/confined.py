@@ -10,11 +10,15 @@ from anyio import to_thread
 
 from vibe.core.sandbox.confinement import Confinement, Guard, Place
 from vibe.core.sandbox.port import Confined, ReadOnlyUnavailableError
+from vibe.core.sandbox.refusals import is_unbegun
 from vibe.core.sandbox.secrets import secrets_below
 from vibe.core.system.shield import shielded
 from vibe.core.tools.permissions import is_sensitive
 from vibe.core.tools.process.kept_state import stateful_argv
 from vibe.core.tools.process.runner import CommandResult, shell_argv
+
+MOST_STARTS = 4
+"""How often a line is started that the sandbox does not begin, since worktrees go at that moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +37,7 @@ class ConfinedCommand:
 
     async def put_aside(self) -> str:
         """Rename what it made and may not make, and say so; mostly nothing."""
-        if self.guard is None:
+        if self.guard is None or self.guard.end_at_once():
             return ""
         return await shielded(partial(to_thread.run_sync, self.guard.end))
 
@@ -42,6 +46,11 @@ class ConfinedCommand:
         if self.confined_by is None or self.place is None:
             return ""
         return self.confined_by.note(f"{result.stdout}\n{result.stderr}", result.exit_code, self.place)
+
+    def is_unbegun(self, result: CommandResult) -> bool:
+        """Return whether the sandbox gave up before the line began, and would not if it were made ready again."""
+        said = f"{result.stdout}{result.stderr}"
+        return self.confined_by is not None and is_unbegun(self.argv, result.exit_code, said)
 
     def annotated(self, result: CommandResult) -> CommandResult:
         """The result with the note at the end of what went to standard error."""
@@ -79,7 +88,7 @@ def _confined(
 ) -> tuple[Guard, Confined | None]:
     guard = confinement.guard(place)
     if not place.read_only:
-        return guard, confinement.confine(argv, environ, place)
+        return guard, confinement.confine(argv, environ, place, guard)
     secrets = secrets_below((*place.roots, *place.readable), is_sensitive)
     if secrets is None:
         raise ReadOnlyUnavailableError("the workspace holds too many files to look for secrets")

@@ -20,7 +20,7 @@ from vibe.core.tools.workspace import Workspace
 
 SCRIPT = (
     "trap '__vibe=$?; trap - EXIT; "
-    '{ command pwd -P; printf "\\0"; /usr/bin/env -0; } >&9 2>/dev/null; '
+    '{ command pwd -P; printf "\\0"; /usr/bin/env -0; } 2>/dev/null >&9; '
     "exit $__vibe' EXIT; "
     '__vibe=$1; shift; eval "$__vibe" 9>&-'
 )

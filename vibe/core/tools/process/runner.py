@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import os
 import re
+import selectors
 import shutil
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
 from pathlib import Path
 
-from anyio import CancelScope, create_task_group, move_on_after, to_thread, wait_readable
+from anyio import CancelScope, move_on_after, to_thread, wait_readable
 
-from vibe.core.tools.errors import ToolError
-from vibe.core.tools.process.capture import Capture, OutputLimit
+from vibe.core.tools.process.capture import Capture, OutputLimit, OutputPiece
 from vibe.core.tools.process.output_log import ROOM, OutputLog
-from vibe.core.tools.process.starter import Started, start
+from vibe.core.tools.process.port import CommandOrder, CommandResult, CommandStartError
+from vibe.core.tools.process.starter import WatchedCommand, start
 
 __all__ = [
     "NOT_INTERACTIVE",
+    "PROCESSES",
     "SECRET_NAMES",
     "CommandResult",
     "CommandStartError",
     "OutputLimit",
+    "OutputPiece",
+    "OwnProcesses",
     "RunningCommand",
     "child_environ",
     "run_command",
@@ -70,40 +73,6 @@ MOST_REPORTED = 128 * 1024
 KILLED = 137
 
 
-class CommandStartError(ToolError):
-    """A command could not be started at all."""
-
-    def __init__(self, cwd: Path, problem: str) -> None:
-        super().__init__(f"no command can be started in {str(cwd)!r}: {problem}; check that the folder exists")
-        self.cwd = cwd
-        self.problem = problem
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandResult:
-    """Result of a command.
-
-    ``exit_code`` is the shell's: 128 plus the signal when one ended it. ``stdout`` and ``stderr`` are text, with a
-    note where ``*_dropped`` bytes are missing; ``output_files`` hold the whole of what was cut. ``report`` is what it
-    told by its descriptor 9, if it had one.
-    """
-
-    exit_code: int
-    stdout: str
-    stderr: str
-    timed_out: bool
-    duration_s: float
-    stdout_dropped: int = 0
-    stderr_dropped: int = 0
-    output_files: tuple[Path, ...] = ()
-    report: bytes | None = None
-
-    @property
-    def is_success(self) -> bool:
-        """True if it came to its end in time, and that with exit code 0."""
-        return self.exit_code == 0 and not self.timed_out
-
-
 IS_SECRET = re.compile("|".join(translate(pattern) for pattern in SECRET_NAMES))
 
 
@@ -117,13 +86,17 @@ def child_environ(environ: Mapping[str, str]) -> dict[str, str]:
     return kept | NOT_INTERACTIVE
 
 
+async def _unheard(_: OutputPiece) -> None:
+    """Nobody looks at what is printed before the end."""
+
+
 async def run_command(
     command: str | Sequence[str],
     *,
     cwd: Path,
     environ: Mapping[str, str],
     timeout: float | None = None,  # noqa: ASYNC109  a caller's own deadline would lose what was printed
-    on_output: Callable[[str], Awaitable[None]] | None = None,
+    on_output: Callable[[OutputPiece], Awaitable[None]] = _unheard,
     limit: OutputLimit | None = None,
 ) -> CommandResult:
     """Run a shell line (or an argv) to its end and return what it printed.
@@ -138,9 +111,9 @@ async def run_command(
     """
     running = await RunningCommand.start(command, cwd=cwd, environ=environ, timeout=timeout, limit=limit)
     try:
-        while (text := await running.next_output()) is not None:
-            if text and on_output is not None:
-                await on_output(text)
+        while (pieces := await running.next_output()) is not None:
+            for piece in pieces:
+                await on_output(piece)
     finally:
         await running.stop()
     return running.result()
@@ -151,18 +124,25 @@ class RunningCommand:
 
     def __init__(
         self,
-        process: Started,
+        process: WatchedCommand,
         pipes: tuple[int, int],
         limits: tuple[OutputLimit, float | None],
         report: int | None = None,
     ) -> None:
-        stdout, stderr = pipes
         limit, timeout = limits
+        self.patience: float | None = None
+        """Seconds between TERM and KILL when it is ended; None: as usual."""
         self._process = process
         self._report = report
         self._told: bytes | None = None
         self._log = limit.log
-        self._streams = (Capture(stdout, "stdout", limit), Capture(stderr, "stderr", limit))
+        self._streams = (Capture("stdout", limit), Capture("stderr", limit))
+        self._pipes = tuple(zip(pipes, self._streams, strict=True))
+        # One place to wait at for all of it, which has a descriptor of its own where we run.
+        self._news: selectors.DefaultSelector = selectors.DefaultSelector()
+        self._news.register(process.status, selectors.EVENT_READ)
+        for pipe, stream in self._pipes:
+            self._news.register(pipe, selectors.EVENT_READ, stream)
         self._started = time.monotonic()
         self._deadline = None if timeout is None else self._started + timeout
         self._timed_out = False
@@ -203,14 +183,14 @@ class RunningCommand:
             _close(*theirs)
         return cls(process, ours, (limit or OutputLimit(), timeout), report)
 
-    async def next_output(self) -> str | None:
+    async def next_output(self) -> Sequence[OutputPiece] | None:
         """Return what it printed since the last call, in whole lines, after about 0.1 s; None once it has ended."""
         if self._stopped:
             return None
         wait = TICK_SECONDS if self._deadline is None else min(TICK_SECONDS, self._deadline - time.monotonic())
         with move_on_after(max(wait, 0)):
-            await self._read_until(self._process.ended)
-        if self._process.code is None and not self._process.is_gone:
+            await self._read_until(lambda: self._process.has_ended)
+        if not self._process.has_ended:
             await _written(self._log)
             if self._deadline is None or time.monotonic() < self._deadline:
                 return self._live(final=False)
@@ -225,10 +205,12 @@ class RunningCommand:
         self._duration = time.monotonic() - self._started
         with CancelScope(shield=True):
             if not (self._process.is_gone and self._process.code is not None and self._is_read()):
-                await self._read_until(self._end)
+                await self._end()
             self._stopped = True
+            self._news.close()
             self._process.close()
-            for stream in self._streams:
+            for pipe, stream in self._pipes:
+                os.close(pipe)
                 await stream.finish()
             if self._report is not None:
                 self._told = await to_thread.run_sync(_read_report, self._report)
@@ -249,34 +231,78 @@ class RunningCommand:
             report=self._told,
         )
 
-    def _live(self, *, final: bool) -> str:
-        return "".join(stream.take_live(final=final) for stream in self._streams)
+    def _live(self, *, final: bool) -> Sequence[OutputPiece]:
+        taken = (stream.take_live(final=final) for stream in self._streams)
+        return [piece for piece in taken if piece.text]
 
-    async def _read_until(self, condition: Callable[[], Awaitable[None]]) -> None:
-        async with create_task_group() as readers:
-            for stream in self._streams:
-                readers.start_soon(_read, stream, self._log)
-            await condition()
-            readers.cancel_scope.cancel()
+    async def _read_until(self, condition: Callable[[], bool]) -> None:
+        """Take in what it prints, and what its watcher tells of it."""
+        while not condition():
+            await wait_readable(self._news.fileno())
+            for key, _ in self._news.select(0):
+                await (self._hear() if key.data is None else self._read(key.fd, key.data))
+
+    async def _hear(self) -> None:
+        self._process.hear()
+        if self._process.is_gone:
+            self._news.unregister(self._process.status)
+
+    async def _read(self, pipe: int, stream: Capture) -> None:
+        _take(pipe, stream)
+        if stream.ended:
+            self._news.unregister(pipe)
+        if stream.is_waiting:
+            with CancelScope(shield=True):
+                await to_thread.run_sync(stream.keep)
+        await _written(self._log, ROOM)
 
     def _is_read(self) -> bool:
         """Read what is there; whether that was all, and none of it has to be written before more is read."""
-        for stream in self._streams:
-            while not (stream.ended.is_set() or stream.is_waiting):
-                try:
-                    stream.feed(os.read(stream.descriptor, CHUNK_BYTES))
-                except BlockingIOError:
-                    break
-        return all(stream.ended.is_set() for stream in self._streams) and (
-            self._log is None or self._log.waiting <= ROOM
-        )
+        for pipe, stream in self._pipes:
+            while not (stream.ended or stream.is_waiting) and _take(pipe, stream):
+                pass
+        return self._is_heard() and (self._log is None or self._log.waiting <= ROOM)
+
+    def _is_heard(self) -> bool:
+        return all(stream.ended for stream in self._streams)
 
     async def _end(self) -> None:
         with move_on_after(LAST_EXIT_SECONDS):
-            await self._process.gone()
+            self._process.end()
+            with move_on_after(self.patience):
+                await self._read_until(lambda: self._process.is_gone)
+            self._process.kill()
+            await self._read_until(lambda: self._process.is_gone)
+            await self._process.end_unwatched()
         with move_on_after(LAST_OUTPUT_SECONDS):
-            for stream in self._streams:
-                await stream.ended.wait()
+            await self._read_until(self._is_heard)
+
+
+class OwnProcesses:
+    """Commands as processes of our own; ``patience`` is how long they have between TERM and KILL (None: as usual)."""
+
+    def __init__(self, patience: float | None = None) -> None:
+        self._patience = patience
+
+    async def start(self, order: CommandOrder) -> RunningCommand:
+        """Start one; the caller must ``stop`` it, whatever happens.
+
+        Raises:
+            CommandStartError: there is no such folder, or the system refuses a process.
+        """
+        running = await RunningCommand.start(
+            order.argv,
+            cwd=order.cwd,
+            environ=order.environ,
+            timeout=order.timeout,
+            limit=order.limit,
+            reports=order.reports,
+        )
+        running.patience = self._patience
+        return running
+
+
+PROCESSES = OwnProcesses()
 
 
 async def _written(log: OutputLog | None, room: int = 0) -> None:
@@ -286,18 +312,13 @@ async def _written(log: OutputLog | None, room: int = 0) -> None:
             await to_thread.run_sync(log.write)
 
 
-async def _read(stream: Capture, log: OutputLog | None) -> None:
-    while not stream.ended.is_set():
-        await wait_readable(stream.descriptor)
-        try:
-            data = os.read(stream.descriptor, CHUNK_BYTES)
-        except BlockingIOError:
-            continue
-        stream.feed(data)
-        if stream.is_waiting:
-            with CancelScope(shield=True):
-                await to_thread.run_sync(stream.keep)
-        await _written(log, ROOM)
+def _take(pipe: int, stream: Capture) -> bool:
+    """Read once; false if there was nothing yet."""
+    try:
+        stream.feed(os.read(pipe, CHUNK_BYTES))
+    except BlockingIOError:
+        return False
+    return True
 
 
 def shell_argv(command: str, environ: Mapping[str, str]) -> list[str]:

@@ -11,17 +11,17 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 
 from anyio import to_thread, wait_readable
 
 from vibe.core.sandbox.landlock import LAUNCHER
 from vibe.core.system.process import end_session
+from vibe.core.tools.process.watch import AT_ONCE
 
 PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); from vibe.core.tools.process.starter_program import main; "
@@ -112,28 +112,8 @@ def starter() -> Starter:
     return Starter()
 
 
-class Started(Protocol):
-    """A command under way. ``code`` None: it runs, or nobody knows how it ended."""
-
-    pid: int
-    code: int | None
-    is_gone: bool
-
-    async def ended(self) -> None:
-        """Wait until it has ended, though what it started may not have."""
-        ...
-
-    async def gone(self) -> None:
-        """End all of it, if it has not ended: TERM, and KILL after 2 s. Returns when nothing is left of it."""
-        ...
-
-    def close(self) -> None:
-        """Let go of it; what still runs is killed."""
-        ...
-
-
 class WatchedCommand:
-    """A command as its watcher tells of it.
+    """A command as its watcher tells of it. ``code`` None: it runs, or nobody knows how it ended.
 
     ``line`` and ``status`` are our ends of the watcher's line and of the pipe it tells on.
     """
@@ -149,7 +129,9 @@ class WatchedCommand:
 
     async def begun(self) -> None:
         """Wait until it is known whether it could be started: ``pid`` or ``problem`` is set, or its watcher is gone."""
-        await self._until(lambda: bool(self.pid or self.problem or self.code is not None))
+        while not (self.pid or self.problem or self.has_ended):
+            await wait_readable(self.status)
+            self.hear()
 
     def check(self) -> None:
         """See that it could be started.
@@ -161,29 +143,37 @@ class WatchedCommand:
             number = self.problem or errno.EAGAIN
             raise OSError(number, os.strerror(number))
 
-    async def ended(self) -> None:
-        """Wait until it has ended, though what it started may not have."""
-        await self._until(lambda: self.code is not None)
+    @property
+    def has_ended(self) -> bool:
+        """True once it has ended, though what it started may not have."""
+        return self.code is not None or self.is_gone
 
-    async def gone(self) -> None:
-        """End all of it; returns when nothing is left."""
+    def hear(self) -> None:
+        """Take in what is told of it, once ``status`` can be read."""
+        with suppress(BlockingIOError):
+            self._take(os.read(self.status, 256))
+
+    def end(self) -> None:
+        """Have all of it ended: TERM, and KILL after 2 s."""
         if not self.is_gone:
             with suppress(BrokenPipeError, BlockingIOError):
                 os.write(self.line, b"t")
-        await self._until(lambda: False)
-        if self.code is None:  # whoever watched over it was killed
+
+    def kill(self) -> None:
+        """Have all of it killed now."""
+        if not self.is_gone:
+            with suppress(BrokenPipeError, BlockingIOError):
+                os.write(self.line, AT_ONCE)
+
+    async def end_unwatched(self) -> None:
+        """The same where whoever watched over it is gone before it; returns when nothing is left."""
+        if self.code is None:
             await end_session(self.pid)
 
     def close(self) -> None:
         """Let go of it; what still runs is killed."""
         os.close(self.line)
         os.close(self.status)
-
-    async def _until(self, known: Callable[[], bool]) -> None:
-        while not (self.is_gone or known()):
-            await wait_readable(self.status)
-            with suppress(BlockingIOError):
-                self._take(os.read(self.status, 256))
 
     def _take(self, data: bytes) -> None:
         *lines, self._said = (self._said + data).split(b"\n")
@@ -202,7 +192,7 @@ class WatchedCommand:
 
 async def start(
     argv: Sequence[str], cwd: Path, environ: Mapping[str, str], output: tuple[int, int], report: int | None = None
-) -> Started:
+) -> WatchedCommand:
     """Start a command with what it prints going to ``output``; whatever happens then, ``close`` what is returned.
 
     ``report`` is what it gets as its descriptor ``REPORT``.

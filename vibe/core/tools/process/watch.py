@@ -13,6 +13,8 @@ from contextlib import suppress
 
 GRACE_SECONDS = 2.0
 KILL_SECONDS = 2.0
+AT_ONCE = b"k"
+"""Said on a line: KILL, without a TERM before it. Anything else that is said there: TERM first."""
 PR_SET_CHILD_SUBREAPER = 36
 ON_LINUX = sys.platform.startswith("linux")
 FIRST_POLL_SECONDS = 0.002
@@ -129,8 +131,8 @@ class Watch:
                     command.end(patience=0.0)
 
     def _hear(self, command: Command) -> None:
-        if os.read(command.line, 16):
-            command.end()
+        if said := os.read(command.line, 16):
+            command.end(patience=0.0 if AT_ONCE in said else None)
         else:
             self._poll.unregister(command.line)
             command.end(patience=0.0)

@@ -20,19 +20,8 @@ PASSING_ON = frozenset({"command", "env", "nice", "nohup", "stdbuf", "time", "ti
 """Wrappers that only run a reader differently."""
 
 OF_THE_SHELL = frozenset({
-    ":",
-    "[",
-    "break",
-    "cd",
-    "continue",
-    "exit",
-    "read",
-    "return",
-    "set",
-    "shift",
-    "sleep",
-    "wait",
-})
+    ":", "[", "break", "cd", "continue", "exit", "read", "return", "set", "shift", "sleep", "wait",
+})  # fmt: skip
 MAX_PATH = 4_096
 READ_WHEN_CONFINED = frozenset({
     "awk", "bat", "batcat", "bc", "bzcat", "cal", "cloc", "egrep", "fd", "fdfind", "fgrep", "gawk", "getconf", "iconv",

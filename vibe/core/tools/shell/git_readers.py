@@ -1,4 +1,4 @@
-"""The subcommands of git that only read, with every option they may be given; see ``_readers``."""
+"""The subcommands of git that only read, with every option they may be given; see ``read_only_commands``."""
 
 from __future__ import annotations
 

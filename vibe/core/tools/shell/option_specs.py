@@ -88,72 +88,17 @@ def matching(pattern: str) -> Callable[[Sequence[str]], str]:
     return check
 
 
-FIND_TESTS = frozenset([
-    "-name",
-    "-iname",
-    "-path",
-    "-ipath",
-    "-wholename",
-    "-regex",
-    "-iregex",
-    "-regextype",
-    "-type",
-    "-maxdepth",
-    "-mindepth",
-    "-mtime",
-    "-mmin",
-    "-atime",
-    "-amin",
-    "-ctime",
-    "-cmin",
-    "-size",
-    "-perm",
-    "-user",
-    "-group",
-    "-links",
-    "-printf",
-    "-newer",
-    "-anewer",
-    "-cnewer",
-    "-newermt",
-    "-lname",
-    "-ilname",
-    "-iwholename",
-    "-xtype",
-    "-inum",
-    "-used",
-    "-fstype",
-])
-FIND_WORDS = frozenset([
-    "-empty",
-    "-print",
-    "-print0",
-    "-prune",
-    "-not",
-    "-o",
-    "-or",
-    "-a",
-    "-and",
-    "-readable",
-    "-writable",
-    "-executable",
-    "-depth",
-    "-xdev",
-    "-mount",
-    "-ls",
-    "-quit",
-    "-true",
-    "-false",
-    "-nouser",
-    "-nogroup",
-    "-daystart",
-    "-ignore_readdir_race",
-    "-noleaf",
-    "!",
-    "(",
-    ")",
-    ",",
-])
+FIND_TESTS = frozenset({
+    "-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-regextype", "-type", "-maxdepth",
+    "-mindepth", "-mtime", "-mmin", "-atime", "-amin", "-ctime", "-cmin", "-size", "-perm", "-user", "-group",
+    "-links", "-printf", "-newer", "-anewer", "-cnewer", "-newermt", "-lname", "-ilname", "-iwholename", "-xtype",
+    "-inum", "-used", "-fstype",
+})  # fmt: skip
+FIND_WORDS = frozenset({
+    "-empty", "-print", "-print0", "-prune", "-not", "-o", "-or", "-a", "-and", "-readable", "-writable",
+    "-executable", "-depth", "-xdev", "-mount", "-ls", "-quit", "-true", "-false", "-nouser", "-nogroup", "-daystart",
+    "-ignore_readdir_race", "-noleaf", "!", "(", ")", ",",
+})  # fmt: skip
 PRINTF_WIDE = re.compile(r"%[^%A-Za-z]*(?:\*|\d{5})")
 HUGE = re.compile(
     r"[+-]?(?:0x[\da-f.p+-]+|\d{8,}.*|\d*\.\d{5,}|[\d.]+e.*|inf\w*|nan\w*)|\d+-\d{8,}|-i\d+-\d{8,}|.*=\d+-\d{8,}",
@@ -166,33 +111,10 @@ XXD_NUMBER = re.compile(r"[+-]?(?:0x[0-9a-f]+|[0-9]+)")
 JQ_REACH = re.compile(
     r"(?<![\w.])env\b|\.\.env\b|\d\.env\b|\bENV\b|\bimport\b|\binclude\b|\bget_search_list\b|\bmodulemeta\b"
 )
-TEST_OPERATORS = frozenset([
-    "-e",
-    "-f",
-    "-d",
-    "-s",
-    "-r",
-    "-w",
-    "-x",
-    "-L",
-    "-h",
-    "-n",
-    "-z",
-    "-a",
-    "-o",
-    "-eq",
-    "-ne",
-    "-lt",
-    "-le",
-    "-gt",
-    "-ge",
-    "-nt",
-    "-ot",
-    "-b",
-    "-c",
-    "-p",
-    "-S",
-])
+TEST_OPERATORS = frozenset({
+    "-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "-n", "-z", "-a", "-o", "-eq", "-ne", "-lt", "-le", "-gt",
+    "-ge", "-nt", "-ot", "-b", "-c", "-p", "-S",
+})  # fmt: skip
 
 
 def find_paths(words: Sequence[str]) -> tuple[str, Sequence[str]]:

@@ -47,4 +47,4 @@ PLAIN_PROGRAMS = frozenset({
     *SERVICES.split(),
     *SHELL_WORDS.split(),
 })
-"""By name. A few of them do run others by certain words; those are told in ``_runners``."""
+"""By name. A few of them do run others by certain words; those are told in ``wrappers``."""

@@ -24,41 +24,14 @@ from vibe.core.tools.shell.words import Place
 from vibe.core.tools.shell.wrappers import runs_others
 from vibe.core.tools.workspace import Workspace
 
-__all__ = [
-    "DEFAULT_ALLOWED",
-    "DEFAULT_DENIED",
-    "DEFAULT_DENIED_STANDALONE",
-    "BashVerdict",
-    "ConfinedReading",
-    "acts_as_another",
-    "classify",
-    "reads_only_its_input",
-]
-
 DEFAULT_ALLOWED = ("cd", *READERS)
 DEFAULT_DENIED = (
-    "emacs",
-    "gdb",
-    "htop",
-    "lldb",
-    "nano",
-    "nvim",
-    "pdb",
-    "pico",
-    "python -m pdb",
-    "python3 -m pdb",
-    "screen",
-    "tmux",
-    "top",
-    "vi",
-    "view",
-    "vim",
-    "vimdiff",
-)
+    "emacs", "gdb", "htop", "lldb", "nano", "nvim", "pdb", "pico", "python -m pdb", "python3 -m pdb", "screen",
+    "tmux", "top", "vi", "view", "vim", "vimdiff",
+)  # fmt: skip
 DEFAULT_DENIED_STANDALONE = (
     "bash", "dash", "fish", "ipython", "irb", "ksh", "less", "more", "node", "python", "python3", "sh", "ssh", "zsh",
 )  # fmt: skip
-
 """An allow list entry that names one of these alone would allow anything; with a further word it counts."""
 
 EXTENDED_GIT = re.compile(r"-[cCp]|--(?:git-dir|work-tree|exec-path|config-env|namespace|paginate|super-prefix).*")
@@ -71,12 +44,14 @@ MAX_WORDS = 16
 class BashVerdict:
     """The policy's answer for a line; ``permission`` None leaves it to the configured level.
 
-    ``read_only``: it may run unasked where it can only read. ``each_time``: why a person must say yes to it each time.
+    ``read_only``: it may run unasked where it can only read. ``only_reads``: it does nothing else anywhere.
+    ``each_time``: why a person must say yes to it each time.
     """
 
     permission: ToolPermission | None
     reason: str
     read_only: bool = False
+    only_reads: bool = False
     each_time: str = ""
 
 
@@ -101,9 +76,9 @@ def classify(  # noqa: PLR0913  all but the lists by keyword
     """NEVER if any command is denied, ALWAYS if every command is allowed and nothing else happens, else None.
 
     Entries are argv prefixes (``git log``), compared word by word after quotes are removed; what a built-in entry may
-    be given is written in ``_readers``. ``standalone`` programs are denied only where they would wait for someone to
-    type. With ``workspace`` the paths in the line are resolved in it; without, only their letters are judged.
-    ``start`` is the folder in which the line begins.
+    be given is written in ``read_only_commands``. ``standalone`` programs are denied only where they would wait for
+    someone to type. With ``workspace`` the paths in the line are resolved in it; without, only their letters are
+    judged. ``start`` is the folder in which the line begins.
     """
     found = inspect(line, _prefixes(denylist), frozenset(standalone))
     if found.denied:
@@ -121,12 +96,9 @@ def classify(  # noqa: PLR0913  all but the lists by keyword
             and may_read_confined(parsed, workspace, start, any_program=confined is ConfinedReading.ALL)
         )
         return BashVerdict(permission=None, reason=doubt.why, read_only=read_only)
-    return BashVerdict(permission=ToolPermission.ALWAYS, reason="every command in it is on the allow list")
-
-
-def acts_as_another(line: str, denylist: Sequence[str] = (), standalone: Sequence[str] = ()) -> str:
-    """Return why a person must say yes to a line each time, whatever else was approved; or nothing."""
-    return _each_time(inspect(line, _prefixes(denylist), frozenset(standalone)))
+    only_reads = all(_only_reads(with_stand_ins(bare(command))) for command in parsed.commands)
+    reason = "every command in it is on the allow list"
+    return BashVerdict(permission=ToolPermission.ALWAYS, reason=reason, only_reads=only_reads)
 
 
 def _each_time(found: Inspection) -> str:

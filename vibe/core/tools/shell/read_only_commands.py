@@ -1,6 +1,6 @@
 """The programs that only read, with every option they may be given: whatever is not written here is asked about.
 
-``_reader_rules`` says how a row is read. Abbreviations of long options are not known, and so asked about.
+``option_specs`` says how a row is read. Abbreviations of long options are not known, and so asked about.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ SHOWN_VARIABLES = frozenset({
     "BASH_VERSION", "EUID", "HOME", "HOSTNAME", "LANG", "LINENO", "LOGNAME", "OLDPWD", "PATH", "PPID", "PWD", "RANDOM",
     "SECONDS", "SHELL", "TERM", "UID", "USER", "VIRTUAL_ENV",
 })  # fmt: skip
-"""Variables of the environment that anybody may see."""
+"""Variables of the environment that are no secret."""
 NUMBERS = frozenset({"?", "#", "$", "!"})
 MAX_CHARACTER = 0x10FFFF
 MAX_READINGS = 32

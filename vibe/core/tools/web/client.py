@@ -36,7 +36,7 @@ class NetworkAccess(Protocol):
         """A connection, as ``httpcore.AsyncNetworkStream``.
 
         Raises:
-            OSError, httpcore.NetworkError, httpcore.TimeoutException: it can't be had.
+            OSError, httpcore.NetworkError, httpcore.TimeoutException: it can't be fetched.
         """
         ...
 
@@ -80,7 +80,7 @@ class Response:
 
 
 class FetchError(ToolError):
-    """A page that could not be had."""
+    """A page that could not be fetched."""
 
     def __init__(self, url: WebUrl, problem: str) -> None:
         super().__init__(f"{url} {problem}")

@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from vibe.core.tools.base import BaseTool, InvokeContext, ToolStreamLine
+from vibe.core.tools.files.text_files import DISK
+from vibe.core.tools.ports import Files
+from vibe.core.tools.process.background import BackgroundCommands
+from vibe.core.tools.process.port import Commands
 from vibe.core.tools.workspace import ReadTracker, Workspace
 
 PATH = os.environ["PATH"]
@@ -23,15 +27,20 @@ class Caller:
     environ: Mapping[str, str] = field(default_factory=lambda: {"PATH": PATH})
     output_dir: Path | None = None
     writes: tuple[str, ...] | None = None
+    files: Files = DISK
+    commands: Commands | None = None
+    background: BackgroundCommands | None = None
     shown: list[str] = field(default_factory=list[str])
 
     def context(self) -> InvokeContext:
         return InvokeContext(
             tool_call_id="call-1",
-            workspace=Workspace(root=self.root, writes=self.writes),
+            workspace=Workspace(root=self.root, writes=self.writes, files=self.files),
             reads=self.tracker,
             output_dir=self.output_dir,
             environ=self.environ,
+            commands=self.commands,
+            background=self.background,
         )
 
     async def call(self, tool: BaseTool[Any, Any, Any, Any], **arguments: Any) -> Any:

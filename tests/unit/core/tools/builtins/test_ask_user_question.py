@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ipc.events import AnswerEvent, QuestionEvent
+from ipc.events import AnswerEvent, QuestionEvent, RequestWithdrawnEvent
 from ipc.sink import MemorySink
 from tests.fakes.engine import BUILTIN_TOOLS
 from tests.unit.core.tools.builtins.calling import Caller, make
@@ -16,7 +16,7 @@ from vibe.core.messages import ToolCall
 from vibe.core.tools.builtins.ask_user_question import AskUserQuestion
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
 from vibe.core.tools.executor import Approvals, Callbacks, ToolExecutor
-from vibe.core.tools.questions import Answer, Question
+from vibe.core.tools.questions import AnnouncedInput, Answer, Question
 from vibe.core.tools.workspace import Workspace
 
 
@@ -31,7 +31,7 @@ class Person:
         self.open = 0
         self.most = 0
 
-    async def __call__(self, questions: Sequence[Question]) -> Sequence[Answer] | None:
+    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:  # noqa: ARG002
         self.open += 1
         self.most = max(self.most, self.open)
         await anyio.lowlevel.checkpoint()
@@ -63,8 +63,12 @@ async def test_the_answers_reach_the_model_and_both_are_announced(tmp_path: Path
     asked = [event for event in sink.events if isinstance(event, QuestionEvent | AnswerEvent)]
     assert [type(event) for event in asked] == [QuestionEvent, AnswerEvent] * 2
     assert isinstance(asked[0], QuestionEvent)
+    assert isinstance(asked[1], AnswerEvent)
+    assert [event.tool_call_id for event in asked if isinstance(event, QuestionEvent)] == ["c0", "c1"]
+    assert asked[1].by == "user"
     assert asked[0].questions[0]["options"][0]["label"] == "JWT"
-    assert asked[0].request_id == asked[1].request_id
+    assert isinstance(asked[1], AnswerEvent)
+    assert (asked[1].request_id, asked[1].by) == (asked[0].request_id, "user")
 
 
 async def test_a_person_who_would_rather_not_is_no_error(tmp_path: Path) -> None:
@@ -73,6 +77,23 @@ async def test_a_person_who_would_rather_not_is_no_error(tmp_path: Path) -> None
     assert contents[0].startswith("The user did not answer")
     answered = next(event for event in sink.events if isinstance(event, AnswerEvent))
     assert answered.cancelled
+
+
+async def test_a_question_is_withdrawn_when_its_agent_is_stopped() -> None:
+    sink = MemorySink()
+
+    async def ask_on(questions: Sequence[Question], request_id: str = "") -> None:  # noqa: ARG001  the port's words
+        scope.cancel()
+        await anyio.sleep_forever()
+
+    announced = AnnouncedInput(ask_on, sink, anyio.Lock())
+    with anyio.CancelScope() as scope:
+        await announced([Question.model_validate(question())])
+
+    asked, withdrawn = sink.events
+    assert isinstance(asked, QuestionEvent)
+    assert isinstance(withdrawn, RequestWithdrawnEvent)
+    assert (withdrawn.request_id, withdrawn.kind) == (asked.request_id, "question")
 
 
 async def test_where_nobody_is_there_it_is_refused_at_once(tmp_path: Path) -> None:

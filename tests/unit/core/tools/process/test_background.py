@@ -7,11 +7,15 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from ipc.events import BackgroundEndedEvent, BackgroundStartedEvent
+from ipc.sink import MemorySink
 from tests.unit.core.tools.watching import gone, pid_in
 from vibe.core.tools.process.background import MOST_AT_ONCE, BackgroundCommands, BackgroundError, background_commands
 from vibe.core.tools.process.runner import OutputLimit, RunningCommand
 
 ENVIRON = {"PATH": os.environ["PATH"]}
+WAIT = "echo $$ > pid; sleep 300; :"
+"""Stays what it is: a SIGTERM that meets a process in its exec ends it as if by SIGKILL."""
 
 
 async def start(commands: BackgroundCommands, root: Path, line: str) -> str:
@@ -62,7 +66,7 @@ async def test_a_cancelled_agent_leaves_nothing_behind(tmp_path: Path) -> None:
 
 async def test_one_can_be_stopped_and_asked_about_afterwards(tmp_path: Path) -> None:
     async with background_commands() as commands:
-        handle = await start(commands, tmp_path, "echo $$ > pid; echo ready; exec sleep 300")
+        handle = await start(commands, tmp_path, WAIT)
         pid = await pid_in(tmp_path / "pid")
         stopped = await commands.stop(handle)
         assert (stopped.exit_code, await gone(pid)) == (143, True)
@@ -109,3 +113,26 @@ async def test_what_has_to_be_done_once_a_command_has_ended_is_done_and_told(tmp
         if "sleep" not in line:
             assert await ended(commands, handle) == (0, "one\n[put aside]")
     assert done == ["sleep" not in line]
+
+
+async def test_start_and_end_are_announced_without_secrets(tmp_path: Path) -> None:
+    sink = MemorySink()
+    async with background_commands() as commands:
+        commands.announce(sink, lambda text: text.replace("hunter2", "[redacted]"))
+        running = await RunningCommand.start("echo hunter2; exit 3", cwd=tmp_path, environ=ENVIRON)
+        handle = commands.adopt(running, "echo hunter2; exit 3", tool_call_id="c")
+        assert await ended(commands, handle) == (3, "hunter2\n")
+        stopped = await start(commands, tmp_path, WAIT)
+        await pid_in(tmp_path / "pid")
+        await commands.stop(stopped)
+        (tmp_path / "pid").unlink()
+        await start(commands, tmp_path, WAIT)
+        await pid_in(tmp_path / "pid")
+
+    first, *_ = begun = [event for event in sink.events if isinstance(event, BackgroundStartedEvent)]
+    assert (first.handle, first.command, first.tool_call_id) == (handle, "echo [redacted]; exit 3", "c")
+    over = [event for event in sink.events if isinstance(event, BackgroundEndedEvent)]
+    assert [event.handle for event in over] == [event.handle for event in begun] == ["bg1", "bg2", "bg3"]
+    assert [(event.status, event.exit_code) for event in over] == [("exited", 3), ("stopped", 143), ("stopped", 143)]
+    assert over[0].output == "[redacted]\n"
+    assert over[0].duration_s > 0

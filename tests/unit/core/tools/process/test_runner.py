@@ -16,6 +16,7 @@ from vibe.core.tools.process.runner import (
     CommandResult,
     CommandStartError,
     OutputLimit,
+    OutputPiece,
     RunningCommand,
     child_environ,
     run_command,
@@ -283,8 +284,8 @@ async def test_output_is_shown_while_it_runs_in_whole_lines(tmp_path: Path) -> N
     shown: list[str] = []
     go = anyio.Path(tmp_path / "go")
 
-    async def show(text: str) -> None:
-        shown.append(text)
+    async def show(piece: OutputPiece) -> None:
+        shown.append(str(piece))
         await go.touch()
 
     script = f"printf 'one\\ntw'; until [ -e {go} ]; do sleep 0.02; done; echo o; printf 'end'"
@@ -297,8 +298,8 @@ async def test_output_is_shown_while_it_runs_in_whole_lines(tmp_path: Path) -> N
 async def test_a_flood_is_shown_as_its_end(tmp_path: Path) -> None:
     shown: list[str] = []
 
-    async def show(text: str) -> None:
-        shown.append(text)
+    async def show(piece: OutputPiece) -> None:
+        shown.append(str(piece))
 
     await run_command("seq 1000000", cwd=tmp_path, environ=ENVIRON, on_output=show)
     assert shown[-1].endswith("\n1000000\n")

@@ -9,8 +9,7 @@ import pytest
 
 from tests.unit.core.tools.shell import shell_lab
 from tests.unit.core.tools.shell.shell_lab import ShellLab
-from vibe.core.tools.shell.approval_scope import covered_commands
-from vibe.core.tools.shell.project_checks import CHECKS
+from vibe.core.tools.shell.project_checks import CHECKS, covered_commands
 
 CHOOSES = (
     "pytest", "pytest -q", "pytest -xvs tests/unit/test_a.py", "pytest -k 'a and not b' --lf", "pytest 'tests/a.py::test_b[1-2]'",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,7 +10,6 @@ import pytest
 from tests.unit.core.tools.shell.bash_carried_lines import CARRIED, HARMLESS_MENTIONS
 from tests.unit.core.tools.shell.bash_wrapped_lines import PLAIN_ARGUMENTS, WRAPPERS
 from vibe.core.tools.base import ToolPermission
-from vibe.core.tools.shell.approval_scope import covered_commands
 from vibe.core.tools.shell.deny_rules import inspect
 from vibe.core.tools.shell.parser import parse_line
 from vibe.core.tools.shell.policy import (
@@ -17,9 +17,9 @@ from vibe.core.tools.shell.policy import (
     DEFAULT_DENIED,
     DEFAULT_DENIED_STANDALONE,
     BashVerdict,
-    acts_as_another,
     classify,
 )
+from vibe.core.tools.shell.project_checks import covered_commands
 from vibe.core.tools.workspace import Workspace
 
 ALLOWED = [
@@ -240,6 +240,11 @@ def judge(line: str) -> BashVerdict:
     return classify(line, DEFAULT_ALLOWED, DEFAULT_DENIED, standalone=DEFAULT_DENIED_STANDALONE)
 
 
+def acts_as_another(line: str, denied: Sequence[str] = ()) -> str:
+    """Return why a person must say yes to a line each time, whatever else was approved."""
+    return classify(line, (), denied).each_time
+
+
 @pytest.mark.parametrize("line", ALLOWED)
 def test_everyday_looking_runs_unasked(line: str) -> None:
     assert judge(line).permission is ToolPermission.ALWAYS, judge(line).reason
@@ -298,6 +303,24 @@ def test_what_waits_for_a_person_never_runs_wherever_it_stands(line: str) -> Non
 )
 def test_an_entry_allows_what_begins_with_its_words_and_no_more(line: str, entry: str, *, runs: bool) -> None:
     assert (classify(line, [entry], []).permission is ToolPermission.ALWAYS) is runs
+
+
+@pytest.mark.parametrize(
+    ("line", "only_reads"),
+    [
+        ("ls -l; cat a.py | wc -l", True),
+        ("cd src && git log --oneline", True),
+        ("time git --no-pager diff", True),
+        ("for f in a b; do cat $f; done", True),
+        ("touch new", False),
+        ("ls; touch new", False),
+        ("git add a.py", False),
+        ("npm test", False),
+    ],
+)
+def test_what_only_a_person_allowed_may_do_more_than_read(line: str, *, only_reads: bool) -> None:
+    verdict = classify(line, [*DEFAULT_ALLOWED, "touch", "git add"], DEFAULT_DENIED)
+    assert verdict.only_reads is only_reads
 
 
 def test_a_link_hides_no_folder_that_decides_what_runs_later(tmp_path: Path) -> None:

@@ -8,40 +8,39 @@ from typing import Any
 import pytest
 
 from tests.unit.core.skills.writing import write_skill
-from vibe.core.skills.allowance import permits
-from vibe.core.skills.desk import SkillDesk
+from vibe.core.skills.agent_skills import AgentSkills, permits
 from vibe.core.skills.manager import SkillManager, SkillSources
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> SkillDesk:
+def desk(tmp_path: Path) -> AgentSkills:
     write_skill(tmp_path, "free", body="Anything goes.")
     write_skill(tmp_path, "look", tools="Read Grep", body="Look around.")
     write_skill(tmp_path, "read", tools="read_file bash")
     (tmp_path / "look" / "scripts").mkdir()
-    return SkillDesk(SkillManager(SkillSources(user=(tmp_path,))))
+    return AgentSkills(SkillManager(SkillSources(user=(tmp_path,))))
 
 
-def test_loading_gives_the_instructions_and_where_they_are(desk: SkillDesk, tmp_path: Path) -> None:
+def test_loading_gives_the_instructions_and_where_they_are(desk: AgentSkills, tmp_path: Path) -> None:
     told = desk.load("look")
     assert "Look around." in told
     assert str(tmp_path / "look" / "SKILL.md") in told
     assert "Files beside it: scripts/" in told
 
 
-def test_a_skill_without_allowed_tools_restricts_nothing(desk: SkillDesk) -> None:
+def test_a_skill_without_allowed_tools_restricts_nothing(desk: AgentSkills) -> None:
     desk.load("free")
     assert desk.refusal("bash", {"command": "ls"}) is None
 
 
-def test_a_restriction_holds_from_then_on(desk: SkillDesk) -> None:
+def test_a_restriction_holds_from_then_on(desk: AgentSkills) -> None:
     assert desk.refusal("bash", {"command": "ls"}) is None
     desk.load("look")
     assert desk.refusal("read_file", {"path": "a"}) is None
     assert desk.refusal("bash", {"command": "ls"}) == "the skill 'look' restricts this agent to Read, Grep"
 
 
-def test_a_second_skill_never_widens_what_the_first_left(desk: SkillDesk) -> None:
+def test_a_second_skill_never_widens_what_the_first_left(desk: AgentSkills) -> None:
     desk.load("look")
     desk.load("read")
     desk.load("free")
@@ -50,12 +49,12 @@ def test_a_second_skill_never_widens_what_the_first_left(desk: SkillDesk) -> Non
     assert desk.refusal("read_file", {"path": "a"}) is None
 
 
-def test_a_resumed_conversation_is_restricted_again(desk: SkillDesk) -> None:
+def test_a_resumed_conversation_is_restricted_again(desk: AgentSkills) -> None:
     desk.restore(["look", "gone"])
     assert desk.refusal("bash", {"command": "ls"}) is not None
 
 
-def test_a_slash_command_becomes_the_skill_and_the_request(desk: SkillDesk) -> None:
+def test_a_slash_command_becomes_the_skill_and_the_request(desk: AgentSkills) -> None:
     told = desk.invoked("/look at the tests")
     assert told is not None
     assert told.endswith("at the tests")
@@ -64,7 +63,7 @@ def test_a_slash_command_becomes_the_skill_and_the_request(desk: SkillDesk) -> N
 
 
 @pytest.mark.parametrize("prompt", ["look at it", "/unknown thing", "/", "/usr/bin is full"])
-def test_other_prompts_stay_as_they_are(desk: SkillDesk, prompt: str) -> None:
+def test_other_prompts_stay_as_they_are(desk: AgentSkills, prompt: str) -> None:
     assert desk.invoked(prompt) is None
 
 

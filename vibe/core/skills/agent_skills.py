@@ -1,29 +1,38 @@
-"""SkillDesk: one agent's skills: what it has loaded, and what that leaves it of its tools."""
+"""AgentSkills: one agent's skills: what it has loaded, and what that leaves it of its tools."""
 
 from __future__ import annotations
 
 import json
+import posixpath
+import re
+import shlex
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from vibe.core.skills.allowance import permits
+from vibe.core.config.tool_names import our_tool_name
 from vibe.core.skills.manager import SkillManager
 from vibe.core.skills.models import ParsedSkill, SkillInfo
 
 INVOKED = "The user started the skill {name}."
 LOADED = "Skills loaded in this conversation: "
 MAX_COMPANIONS = 50
-"""How many of the files beside a ``SKILL.md`` are named."""
+"""The most files beside a ``SKILL.md`` that are named."""
+ALWAYS_ALLOWED = frozenset({"skill", "todo"})
+"""They reach nothing: the one can only restrict further, the other is the agent's own notebook."""
+
+_ENTRY = re.compile(r"(?P<name>[^()]+)(?:\((?P<inner>.*)\))?")
+_SHELL_SYNTAX = frozenset(";&|<>()$`\n\\{}")
 
 
-class SkillDesk:
+class AgentSkills:
     """Loads skills for one agent. Restrictions add up: a call must be covered by every loaded skill that has any.
 
-    ``parent`` is the desk of the agent that started this one: what restricts it restricts this one too.
+    ``parent`` are the skills of the agent that started this one: what restricts that restricts this one too.
     """
 
-    def __init__(self, manager: SkillManager, parent: SkillDesk | None = None) -> None:
+    def __init__(self, manager: SkillManager, parent: AgentSkills | None = None) -> None:
         self.manager = manager
         self._parent = parent
         self._loaded: dict[str, tuple[str, ...] | None] = {}
@@ -99,3 +108,35 @@ def _companions(path: Path) -> list[str]:
     except OSError:
         return []
     return [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries[:MAX_COMPANIONS]]
+
+
+def permits(allowed: tuple[str, ...], tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Return whether an entry covers the call; names and globs of either vocabulary, ``Bash(git:*)`` included."""
+    return tool in ALWAYS_ALLOWED or any(_covers(entry, tool, arguments) for entry in allowed)
+
+
+def _covers(entry: str, tool: str, arguments: Mapping[str, Any]) -> bool:
+    found = _ENTRY.fullmatch(entry)
+    if found is None or not fnmatchcase(tool, our_tool_name(found["name"].strip())):
+        return False
+    inner = found["inner"]
+    if inner is None or inner.strip() in {"", "*"}:
+        return True
+    command = arguments.get("command")
+    if isinstance(command, str):
+        return _covers_command(inner.strip(), command)
+    texts = [value for value in arguments.values() if isinstance(value, str)]
+    return bool(texts) and fnmatchcase(posixpath.normpath(texts[0]), inner.strip().removeprefix("./"))
+
+
+def _covers_command(pattern: str, command: str) -> bool:
+    """Return whether a single command begins with the words of ``git add:*``; anything compound is not covered."""
+    if _SHELL_SYNTAX.intersection(command):
+        return False
+    open_ended = pattern.endswith((":*", " *"))
+    try:
+        wanted = shlex.split(pattern[:-2] if open_ended else pattern)
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    return words[: len(wanted)] == wanted if open_ended else words == wanted

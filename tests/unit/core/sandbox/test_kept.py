@@ -1,0 +1,53 @@
+"""Files that are put back after a command, and those that are not its doing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vibe.core.sandbox.control import OF_GIT
+from vibe.core.sandbox.kept import Kept
+
+
+def worktree(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for name in ("commondir", "gitdir", "config.worktree"):
+        (folder / name).write_text(name)
+
+
+def test_a_worktree_that_went_and_was_made_again_meanwhile_is_left_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / ".git" / "worktrees" / "s1"
+    kept = Kept(tmp_path, [folder / name for name in OF_GIT])  # it was listed, and went before it was looked at
+    worktree(folder)
+
+    assert Kept.read(kept.written()).put_back() == ""
+    assert kept.is_as_it_was()
+    assert kept.put_back() == ""
+    assert sorted(path.name for path in folder.iterdir()) == ["commondir", "config.worktree", "gitdir"]
+
+
+@pytest.mark.parametrize("folder", [".git", ".git/worktrees/s1", ".git/modules/lib"])
+@pytest.mark.parametrize("name", ["config.worktree", "hooks"])
+def test_what_a_command_made_in_a_folder_of_git_is_put_aside(tmp_path: Path, folder: str, name: str) -> None:
+    place = tmp_path / folder
+    place.mkdir(parents=True)
+    if "worktrees" in folder:
+        (place / "gitdir").touch()
+        (place / "commondir").touch()
+    kept = Kept(tmp_path, [place / one for one in OF_GIT])
+    (place / name).write_text("new")
+
+    assert "decides what runs later" in kept.put_back()
+    assert not (place / name).exists()
+
+
+@pytest.mark.parametrize("name", ["commondir", "gitdir"])
+def test_a_repository_itself_is_not_made_a_worktree(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / ".git"
+    folder.mkdir()
+    kept = Kept(tmp_path, [folder / one for one in OF_GIT])
+    (folder / name).write_text("elsewhere")
+
+    assert "decides what runs later" in kept.put_back()
+    assert not (folder / name).exists()

@@ -1,0 +1,66 @@
+"""Changes one variable of the user's ``.env`` file; every other line and comment stays, and nobody else can read it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from vibe.core.config.dotenv import parsed_line
+from vibe.core.config.toml_source import read_text
+from vibe.core.config.writer import ConfigWriteError, changing_alone
+from vibe.core.system.files import replace_file
+
+_HARMLESS = re.compile(r"[\w.~+/=:@%-]*", re.ASCII)
+_IN_QUOTES = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*\"""")
+_COMMENT = re.compile(r"(?<=[\s'\"=])(#.*)")
+
+
+def write_variable(path: Path, label: str, name: str, value: str) -> None:
+    """Have the file set ``name`` to a value of one line. Blocks.
+
+    Raises:
+        ConfigError: the file can't be read, or is not UTF-8.
+        ConfigWriteError: the disk refuses; the old file stays.
+        ConfigBusyError: another process is changing it.
+    """
+    target = Path(os.path.realpath(path))  # a link to a user's own folder of settings stays a link
+    with changing_alone(target, label):
+        text = with_variable(read_text(target, label) or "", name, value)
+        try:
+            replace_file(target, text.encode(), sync=True)
+        except OSError as error:
+            raise ConfigWriteError(label, error) from error
+
+
+def with_variable(text: str, name: str, value: str) -> str:
+    """Return the text of a ``.env`` file with another value: in the line that counts, else in a new one at its end."""
+    lines = text.splitlines(keepends=True)
+    for number in reversed(range(len(lines))):
+        line = lines[number].strip()
+        pair = None if line.startswith("#") else parsed_line(line)
+        if pair is not None and pair[0] == name:
+            lines[number] = _changed(lines[number], value)
+            return "".join(lines)
+    begun = "" if not text or text.endswith("\n") else "\n"
+    return f"{text}{begun}{name}={_quoted(value)}\n"
+
+
+def _changed(line: str, value: str) -> str:
+    """Return a line that sets a variable, with another value; its comment stays."""
+    bare = line.rstrip("\r\n")
+    start = len(bare.partition("=")[0]) + 1
+    start += len(bare[start:]) - len(bare[start:].lstrip())
+    quoted = _IN_QUOTES.match(bare, start)
+    comment = _COMMENT.search(bare, quoted.end() if quoted else start)
+    note = f"  {comment[1]}" if comment else ""
+    return f"{bare[:start]}{_quoted(value)}{note}{line[len(bare) :]}"
+
+
+def _quoted(value: str) -> str:
+    if _HARMLESS.fullmatch(value):
+        return value
+    if "'" not in value:
+        return f"'{value}'"
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,98 @@
+"""The front matter of Markdown files: YAML between two lines of ``---``, read strictly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+FENCE = re.compile(r"-{3,}[ \t]*")
+_PLAIN_LINE = re.compile(r"(?P<key>[A-Za-z_][\w-]*):[ \t]+(?P<value>[^\s\"'\[{|>&*!#].*?)[ \t]*")
+
+
+class FrontMatterError(ValueError):
+    """A front matter that can't be understood; the text says why, and the remedy."""
+
+
+def split_front_matter(text: str) -> tuple[str, str]:
+    """Return the front matter and the text below it.
+
+    Raises:
+        FrontMatterError: there is none, or it has no end.
+    """
+    lines = text.splitlines()
+    if not lines or not FENCE.fullmatch(lines[0]):
+        raise FrontMatterError("it does not start with frontmatter between two lines of ---")
+    for index, line in enumerate(lines[1:], 1):
+        if FENCE.fullmatch(line):
+            return "\n".join(lines[1:index]), "\n".join(lines[index + 1 :])
+    raise FrontMatterError("its frontmatter is not closed, add a line of --- below it")
+
+
+def front_matter_fields(header: str, warnings: list[str]) -> Mapping[str, Any]:
+    """Return the front matter as a mapping; a second try takes values with unquoted colons as text.
+
+    Raises:
+        FrontMatterError: it is not valid.
+    """
+    import yaml
+
+    problem = ""
+    for attempt, text in enumerate((header, _quoted(header))):
+        try:
+            return _load(text, warnings)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            where = getattr(error, "problem_mark", None)
+            reason = getattr(error, "problem", None) or str(error) or type(error).__name__
+            problem = problem or (f"line {where.line + 2}: {reason}" if where else str(reason))
+        if attempt == 0:
+            warnings.clear()
+    raise FrontMatterError(f"its frontmatter is not valid YAML ({problem}), quote values that hold a colon")
+
+
+def _load(text: str, warnings: list[str]) -> Mapping[str, Any]:
+    """A mapping whose first entry of a repeated key counts.
+
+    Raises:
+        yaml.YAMLError, ValueError: it is none.
+    """
+    import yaml
+
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return {}
+        if not isinstance(node, yaml.MappingNode):
+            raise ValueError("it is no list of `key: value` lines")  # noqa: TRY004  one kind of refusal for the caller
+        kept: dict[str, tuple[Any, Any]] = {}
+        for key, value in node.value:
+            name = str(key.value)
+            if name in kept:
+                warnings.append(f"line {key.start_mark.line + 2}: {name!r} is set twice, the first one counts")
+            else:
+                kept[name] = (key, value)
+        node.value = list(kept.values())
+        construct = cast("Callable[[Any], Any]", getattr(loader, "construct_document"))  # noqa: B009  untyped in the stubs
+        return {str(key): value for key, value in construct(node).items()}
+    finally:
+        loader.dispose()
+
+
+def _quoted(header: str) -> str:
+    """Every plain one-line value in quotes."""
+    lines = header.splitlines()
+    for index, line in enumerate(lines):
+        found = _PLAIN_LINE.fullmatch(line)
+        continued = index + 1 < len(lines) and lines[index + 1][:1] in {" ", "\t"}
+        if found and not continued:
+            value = found["value"].replace("\\", "\\\\").replace('"', '\\"')
+            lines[index] = f'{found["key"]}: "{value}"'
+    return "\n".join(lines)
+
+
+def text_of_field(value: Any) -> str:
+    """Return a scalar on one line; nothing else is text."""
+    if value is None or isinstance(value, dict | list):
+        return ""
+    return " ".join(str(value).split())

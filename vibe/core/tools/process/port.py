@@ -1,0 +1,112 @@
+"""Commands, the port: a command in, whoever runs it out. Met by our own processes, or by an editor's terminals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from vibe.core.tools.errors import ToolError
+from vibe.core.tools.process.capture import OutputLimit, OutputPiece
+
+
+class CommandStartError(ToolError):
+    """A command could not be started at all."""
+
+    def __init__(self, cwd: Path, problem: str, advice: str = "check that the folder exists") -> None:
+        super().__init__(f"no command can be started in {str(cwd)!r}: {problem}; {advice}")
+        self.cwd = cwd
+        self.problem = problem
+
+
+class CommandTimeoutError(ToolError):
+    """A command that took too long; the message ends with what it had printed."""
+
+    def __init__(self, seconds: float, printed: str) -> None:
+        said = f"the command was stopped after {seconds:g} s; give a larger timeout, or make it do less"
+        super().__init__(f"{said}\n{printed}".rstrip())
+        self.seconds = seconds
+
+
+class CommandLostError(ToolError):
+    """A command of which nobody knows how it ended; the message ends with what it had printed."""
+
+    def __init__(self, problem: str, printed: str) -> None:
+        said = f"nobody knows how the command ended: {problem}; look at what it has done before you run it again"
+        super().__init__(f"{said}\n{printed}".rstrip())
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandOrder:
+    """A command to start: ``line`` for people, ``argv`` for the system, with what confines it.
+
+    ``environ`` is all it gets. It is stopped after ``timeout`` seconds. ``limit`` is for whoever collects what it
+    prints. One that ``reports`` does so by its descriptor 9, where it can be given one.
+    """
+
+    line: str
+    argv: tuple[str, ...]
+    cwd: Path
+    environ: Mapping[str, str]
+    timeout: float | None = None
+    limit: OutputLimit
+    reports: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """Result of a command.
+
+    ``exit_code`` is the shell's: 128 plus the signal when one ended it. ``stdout`` and ``stderr`` are text, with a
+    note where ``*_dropped`` bytes are missing; a terminal has all in the first. ``output_files`` hold the whole of what
+    was cut. ``report`` is what it told by its descriptor 9, if it had one. ``lost`` says why nobody knows how it ended.
+    """
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    timed_out: bool
+    duration_s: float
+    stdout_dropped: int = 0
+    stderr_dropped: int = 0
+    output_files: tuple[Path, ...] = ()
+    report: bytes | None = None
+    lost: str = ""
+
+    @property
+    def is_success(self) -> bool:
+        """True if it came to its end in time, and that with exit code 0."""
+        return self.exit_code == 0 and not self.timed_out and not self.lost
+
+
+class StartedCommand(Protocol):
+    """A command under way. Whatever becomes of it is its result: neither of these raises for that."""
+
+    async def next_output(self) -> Sequence[OutputPiece] | None:
+        """Wait for a moment and return what it printed since the last call, if anything; None once it has ended."""
+        ...
+
+    async def stop(self) -> None:
+        """End everything it started and take what it printed last.
+
+        Returns in seconds, cancelled or not; harmless twice.
+        """
+        ...
+
+    def result(self) -> CommandResult:
+        """Return the result once ``stop`` has returned; before, its ``output_files`` so far."""
+        ...
+
+
+class Commands(Protocol):
+    """Runs commands that were let run, where and as they are told to."""
+
+    async def start(self, order: CommandOrder) -> StartedCommand:
+        """Start one; whoever called must ``stop`` it, whatever happens.
+
+        Raises:
+            CommandStartError: it can't be started.
+        """
+        ...
