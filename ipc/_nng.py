@@ -80,14 +80,11 @@ class PubSocket:
 
 
 class RepSocket:
-    """Answers requests, one after the other, in a thread of its owner.
+    """Answers requests, one after the other, in a thread of its owner."""
 
-    Who sends a request of more than ``limit`` bytes (0: there is none) is cut off.
-    """
-
-    def __init__(self, address: str, *, limit: int = 0) -> None:
+    def __init__(self, address: str) -> None:
         self._pynng = load()
-        self._socket = self._pynng.Rep0(send_timeout=ANSWER_TIMEOUT_MS, recv_max_size=limit)
+        self._socket = self._pynng.Rep0(send_timeout=ANSWER_TIMEOUT_MS)
         _listen(self._socket, address)
         self.fd: int = self._socket.recv_fd
 
@@ -102,11 +99,59 @@ class RepSocket:
 
     def answer(self, data: bytes) -> None:
         """Answer the request received last. An asker that is gone is no error: it asks again if it still lives."""
-        with suppress(self._pynng.exceptions.NNGException):
+        with suppress(load().exceptions.NNGException):
             self._socket.send(data)
 
     def close(self) -> None:
         """Close at once."""
+        self._socket.close()
+
+
+class ReceivedRequest:
+    """A request, answered by the message it came in: that knows the way back."""
+
+    def __init__(self, socket: Any, message: Any) -> None:
+        self._socket = socket
+        self._message = message
+        self.data: bytes = message.bytes
+
+    def answer(self, data: bytes) -> None:
+        """Answer it, once, without waiting. An asker that is gone is no error: it asks again if it still lives."""
+        pynng, message = load(), self._message
+        body = message._nng_msg  # noqa: SLF001  pynng has no other way to keep its header
+        pynng.lib.nng_msg_clear(body)
+        pynng.lib.nng_msg_append(body, data, len(data))
+        with suppress(pynng.exceptions.NNGException):
+            self._socket.send_msg(message, block=False)
+
+
+class OpenRepSocket:
+    """Answers requests in whatever order their answers are known; receives and sends on the loop.
+
+    NNG's raw mode: who sends a request of more than ``limit`` bytes is cut off.
+    """
+
+    def __init__(self, address: str, *, limit: int) -> None:
+        pynng = self._pynng = load()
+        self._socket = pynng.Rep0(
+            opener=pynng.lib.nng_rep0_open_raw, recv_max_size=limit, send_buffer_size=BUFFERED_MESSAGES
+        )
+        _listen(self._socket, address)
+        self._fd: int = self._socket.recv_fd
+
+    def receive(self) -> ReceivedRequest | None:
+        """The next request, or None if none is waiting."""
+        try:
+            return ReceivedRequest(self._socket, self._socket.recv_msg(block=False))
+        except self._pynng.TryAgain:
+            return None
+
+    async def wait(self) -> None:
+        """Wait until a request may have come."""
+        await anyio.wait_readable(self._fd)
+
+    def close(self) -> None:
+        """Close at once; nobody may be waiting."""
         self._socket.close()
 
 

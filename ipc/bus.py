@@ -237,7 +237,7 @@ class EventBus:
         )
 
     def _serve(self) -> None:
-        """The life of the service thread: answer, beat, and say good-bye for as long as somebody may listen."""
+        """The life of the service thread: answer, beat, and say good-bye for as long as there may be listeners."""
         poll = select.poll()
         poll.register(self._rep.fd, select.POLLIN)
         poll.register(self._wake_out, select.POLLIN)

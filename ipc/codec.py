@@ -155,7 +155,7 @@ def decode_head(body: bytes) -> Head:
 def topic_of(event: Event) -> str:
     """The topic an event travels under."""
     step = event.subagent_step_id or getattr(event, "step_id", None) or "-"
-    return f"{_tag(type(event))}|{event.plan_id or '-'}|{step}"
+    return f"{event.__struct_config__.tag}|{event.plan_id or '-'}|{step}"
 
 
 def event_frame(event: Event, body: bytes) -> bytes:

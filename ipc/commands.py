@@ -2,13 +2,15 @@
 
 A request is ``{"type": "pause", "token": "...", ...}`` in one message to the run's ``control`` address (NNG rep0). The
 token is in the run's file in ``$VIBE_HOME/run``, which only its user can read. A field that a wish does not have is
-refused rather than passed over: a wish that is half understood must not be carried out.
+refused rather than passed over: a wish that is half understood must not be carried out. What is left at its default is
+not sent, so that runs that do not know such a field understand the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, TypeAlias, cast
+from enum import StrEnum
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import Meta, Struct
@@ -16,18 +18,28 @@ from msgspec import Meta, Struct
 from ipc.errors import INVALID_JSON, CodecError, RequestInvalidError
 
 COMMAND_VERSION = 1
-"""Grows when a run of the old form could not understand a wish of the new one; new wishes do not change it."""
+"""Grows when a run of the old form could not understand a wish of the new one; new wishes and new fields that have a
+default do not change it."""
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 64
 """Levels that lists and objects of a request may be nested: as many as in a plan."""
 
 
-class BaseCommand(Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):
-    """Base of every request: the run's ``token``, and the version of this protocol."""
+By: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100)]
+Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+
+
+class BaseCommand(Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True, omit_defaults=True):
+    """Base of every request: the run's ``token``, and the version of this protocol.
+
+    ``wish_id`` is the asker's own name for this wish, used for no other: asked again with it, the run does nothing more
+    and gives the same reply.
+    """
 
     token: str = ""
     version: int = COMMAND_VERSION
+    wish_id: Annotated[str, Meta(max_length=100)] = ""
 
 
 class Ping(BaseCommand, frozen=True, kw_only=True, tag="ping"):
@@ -67,8 +79,33 @@ class Revise(BaseCommand, frozen=True, kw_only=True, tag="revise"):
     by: str = "user"
 
 
+class StepAction(StrEnum):
+    """Acts on one step."""
+
+    CANCEL = "cancel"
+    RETRY = "retry"
+    SKIP = "skip"
+
+
+class Act(BaseCommand, frozen=True, kw_only=True, tag="step_act"):
+    """Cancel one step of the plan, skip it, or have it done again."""
+
+    step_id: Text
+    action: StepAction
+    by: By = "user"
+
+
+class Requests(BaseCommand, frozen=True, kw_only=True, tag="requests"):
+    """List what the run waits to be told; ``data["requests"]`` has each with all that an answer needs.
+
+    Each has ``request_id``, ``kind`` (``approval``, ``question`` or ``decision``), ``answer_with`` (the ``type`` of the
+    wish that answers it), ``summary``, and where it comes from: ``session_id``, ``plan_id``, ``agent_id``, ``step_id``.
+    The rest is as in the event that announced it.
+    """
+
+
 class Approve(BaseCommand, frozen=True, kw_only=True, tag="approve"):
-    """Answer an ``approval.requested`` for this once; ``reason`` is for the model.
+    """Answer an ``approval.requested``; ``reason`` is for the model, and ``scope`` the reach of a yes.
 
     The first answer holds, whoever gives it. ``request_id`` may be cut to its first characters, four at least. The same
     answer again changes nothing; another one is refused with who answered first.
@@ -77,13 +114,55 @@ class Approve(BaseCommand, frozen=True, kw_only=True, tag="approve"):
     request_id: str
     allow: bool
     reason: str = ""
+    scope: Literal["once", "session", "edits", "always"] = "once"
+    by: By = "control"
 
 
-Wish: TypeAlias = Pause | Cancel | Decide | Revise | Approve
+class AnswerQuestion(BaseCommand, frozen=True, kw_only=True, tag="answer"):
+    """Answer a ``question.asked``: for each of its questions, in order, the labels picked, or one text of your own.
+
+    An empty list of answers says that you would rather not. First answers and ``request_id`` are as for ``approve``.
+    """
+
+    request_id: str
+    answers: tuple[Annotated[tuple[Text, ...], Meta(min_length=1)], ...]
+    by: By = "control"
+
+
+class GivePrompt(BaseCommand, frozen=True, kw_only=True, tag="prompt"):
+    """Give a conversation its next prompt; ``session_id`` tells which, where the run has several."""
+
+    text: Text
+    session_id: str = ""
+    by: By = "user"
+
+
+class Steer(BaseCommand, frozen=True, kw_only=True, tag="steer"):
+    """Tell an agent at work something, which it reads before its next turn.
+
+    ``agent_id`` or ``step_id`` says whom; without either it is the agent of the run's conversation.
+    """
+
+    text: Text
+    agent_id: str = ""
+    step_id: str = ""
+    by: By = "user"
+
+
+class Interrupt(BaseCommand, frozen=True, kw_only=True, tag="interrupt"):
+    """Stop what a conversation's agent does, and keep what it said; ``session_id`` as for ``prompt``."""
+
+    session_id: str = ""
+    by: By = "user"
+
+
+Wish: TypeAlias = (
+    Pause | Cancel | Decide | Revise | Act | Requests | Approve | AnswerQuestion | GivePrompt | Steer | Interrupt
+)
 """Commands that a run carries out or refuses."""
 
 Command: TypeAlias = Ping | Wish
-"""Every request there is; who matches on it ends in ``assert_never``."""
+"""Every request there is."""
 
 
 class Reply(Struct, frozen=True, kw_only=True):
@@ -109,7 +188,20 @@ class Envelope(Struct, frozen=True):
     version: int = COMMAND_VERSION
 
 
-KINDS: tuple[type[BaseCommand], ...] = (Ping, Pause, Cancel, Decide, Revise, Approve)
+KINDS: tuple[type[BaseCommand], ...] = (
+    Ping,
+    Pause,
+    Cancel,
+    Decide,
+    Revise,
+    Act,
+    Requests,
+    Approve,
+    AnswerQuestion,
+    GivePrompt,
+    Steer,
+    Interrupt,
+)
 
 _encoder = msgspec.json.Encoder()
 _envelope_decoder = msgspec.json.Decoder(Envelope)
@@ -123,13 +215,14 @@ def tag_of(command: BaseCommand | type[BaseCommand]) -> str:
 
 
 def encode_command(command: Command) -> bytes:
-    """The bytes of a request.
+    """The bytes of a request, without what it leaves at its default.
 
     Raises:
         RequestInvalidError: It holds a value that is no JSON, or is larger than a run takes.
     """
     try:
-        data = _encoder.encode(command)
+        plain = {**msgspec.to_builtins(command), "version": command.version}  # even where it is the default
+        data = _encoder.encode(plain)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise RequestInvalidError(str(error)) from error
     if len(data) > MAX_REQUEST_BYTES:

@@ -1,28 +1,29 @@
-"""Wishes for a run: a server on its control address, in a thread of its own, and the client that asks it."""
+"""Wishes for a run: a server on its control address, on the run's loop, and the client that asks it."""
 
 from __future__ import annotations
 
 import logging
-import os
-import select
-import threading
-import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Self
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import anyio
 import msgspec
-from anyio import to_thread
+from anyio import CancelScope, to_thread
+from anyio.abc import TaskGroup
 
-from ipc._nng import ConnectionLostError, RepSocket, ReqSocket
+from ipc._nng import ConnectionLostError, OpenRepSocket, ReceivedRequest, ReqSocket
 from ipc.commands import (
     COMMAND_VERSION,
     KINDS,
     MAX_REQUEST_BYTES,
+    Cancel,
     Command,
+    Pause,
     Ping,
     Reply,
+    Requests,
     Wish,
     decode_command,
     decode_envelope,
@@ -37,97 +38,163 @@ from ipc.registry import Entry
 TRANSPORT_LIMIT_BYTES = 4 * MAX_REQUEST_BYTES
 """A message larger than this is not even read: NNG cuts the connection."""
 
+MOST_WAITING = 256
+"""So many wishes may wait for what the run says to them; further ones are refused, but for those that stop the run."""
+
+MOST_REMEMBERED = 1_000
+"""Replies that are kept for those who ask again with the same ``wish_id``."""
+
+SETTLING_S = 1.0
+"""A run that ends has so long to say what became of the wishes that wait."""
+
 LINGER_S = 0.05
 """Time that the last answer has to leave before the socket closes. NNG itself flushes nothing."""
 
 LOOK_S = 0.1
 """A caller that waits for an answer checks that often whether the run still lives."""
 
+Serve: TypeAlias = Callable[[Wish], Awaitable[Reply]]
+"""Carries out a wish or refuses it; several may be under way side by side."""
+
 _logger = logging.getLogger(__name__)
 
 
-class ControlServer:
-    """Takes wishes at the control address of ``entry`` and hands them to ``serve``, one after the other, in its thread.
+@dataclass(slots=True)
+class _Asked:
+    """A wish with an id, and its reply once there is one."""
 
-    ``serve`` may wait some seconds, and must not raise; where it does, the asker is told. A request without the entry's
-    token, of another version or of an unknown kind, and anything that is no request, is answered with what is the
-    matter and changes nothing. Opening and closing wait: call them off the loop, or use ``control_server``.
+    wish: Wish
+    over: anyio.Event = field(default_factory=anyio.Event)
+    reply: Reply | None = None
 
-    Raises:
-        BusUnavailableError: The address can't be bound or is in use.
-    """
 
-    def __init__(self, entry: Entry, serve: Callable[[Wish], Reply]) -> None:
+class _ControlServer:
+    """Takes the requests of one socket; each wish is a task, so that none holds another up."""
+
+    def __init__(self, entry: Entry, serve: Serve, socket: OpenRepSocket) -> None:
         self._entry = entry
         self._serve_wish = serve
-        self._socket = RepSocket(entry.control, limit=TRANSPORT_LIMIT_BYTES)
-        self._ending = False
-        self._closed = False
-        self._answered = 0.0
-        self._wake_out, self._wake_in = os.pipe()
-        self._service = threading.Thread(target=self._run, name="control", daemon=True)
-        self._service.start()
+        self._socket = socket
+        self._asked: dict[str, _Asked] = {}
+        self._waiting: dict[ReceivedRequest, CancelScope] = {}
+        self._answered = -LINGER_S
+        self._listening = CancelScope()
+        self._deaf = anyio.Event()
 
-    def close(self) -> None:
-        """Refuse what still comes, then close. A second call does nothing."""
-        if self._closed or os.getpid() != self._entry.pid:
-            return  # a forked child must not end its parent's server
-        self._closed = True
-        self._ending = True
-        os.write(self._wake_in, b"x")
-        self._service.join()
-        self._socket.close()
-        os.close(self._wake_in)
-        os.close(self._wake_out)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _run(self) -> None:
-        poll = select.poll()
-        poll.register(self._socket.fd, select.POLLIN)
-        poll.register(self._wake_out, select.POLLIN)
-        while not self._ending:
-            poll.poll()
-            self._answer_all()
-        poll.unregister(self._wake_out)
-        while (left := self._answered + LINGER_S - time.monotonic()) > 0:
-            poll.poll(left * 1000)
-            self._answer_all()
-
-    def _answer_all(self) -> None:
-        while (request := self._socket.receive()) is not None:
-            self._socket.answer(encode_reply(self._reply(request)))
-            self._answered = time.monotonic()
-
-    def _reply(self, request: bytes) -> Reply:
+    @asynccontextmanager
+    async def at_work(self) -> AsyncGenerator[None]:
+        """Serve while the block runs."""
         try:
-            return self._carry_out(request)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._listen, tasks)
+                try:
+                    yield
+                finally:
+                    await self._end()
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None  # the block's own: these tasks raise none
+
+    async def _listen(self, tasks: TaskGroup) -> None:
+        try:
+            with self._listening:
+                while True:
+                    await self._socket.wait()
+                    self._take_all(tasks)
+        finally:
+            self._deaf.set()
+
+    async def _end(self) -> None:
+        """Have those told who wait, and refuse what still comes."""
+        self._listening.cancel()
+        with CancelScope(shield=True):
+            await self._deaf.wait()
+            await self._settle()
+            while (left := self._answered + LINGER_S - anyio.current_time()) > 0:
+                with anyio.move_on_after(left):
+                    await self._socket.wait()
+                    self._take_all(None)
+
+    async def _settle(self) -> None:
+        """Wait for the tasks of wishes; those that take long are broken off."""
+        with anyio.move_on_after(SETTLING_S):
+            while self._waiting:  # noqa: ASYNC110  ends in milliseconds
+                await anyio.sleep(0.001)
+        for scope in self._waiting.values():
+            scope.cancel()
+        while self._waiting:  # noqa: ASYNC110  as above
+            await anyio.sleep(0.001)
+
+    def _take_all(self, tasks: TaskGroup | None) -> None:
+        """Answer every request that has come, or start a task that does (None: the run is over)."""
+        while (request := self._socket.receive()) is not None:
+            taken = self._taken(request.data)
+            if isinstance(taken, Reply):
+                self._answer(request, taken)
+            elif tasks is None:
+                self._answer(request, _ENDED)
+            elif len(self._waiting) >= MOST_WAITING and not isinstance(taken, Pause | Cancel):
+                self._answer(request, refusal("refused", f"{MOST_WAITING} wishes wait already: ask again later"))
+            else:
+                self._waiting[request] = CancelScope()
+                tasks.start_soon(self._serve, request, taken)
+
+    def _taken(self, data: bytes) -> Wish | Reply:
+        """Return the wish in a request, or the reply to what is none."""
+        try:
+            envelope = decode_envelope(data)
+            if not self._entry.allows(envelope.token):
+                return refusal("token", "the token is wrong: take the one in the run's file in $VIBE_HOME/run")
+            if envelope.version != COMMAND_VERSION:
+                speaks = f"the request has version {envelope.version}, this run speaks {COMMAND_VERSION}"
+                return refusal("version", speaks)
+            if envelope.type not in _TAGS:
+                return refusal("unknown", f"unknown request {envelope.type[:60]!r}: a run knows {', '.join(_TAGS)}")
+            command = decode_command(data)
         except RequestInvalidError as error:
             return refusal("invalid", str(error))
+        if isinstance(command, Ping):
+            known = {"source": self._entry.source, "pid": self._entry.pid, "requests": list(_TAGS)}
+            return Reply(ok=True, message=f"run {self._entry.source} is there", data=known)
+        return msgspec.structs.replace(command, token="")
+
+    async def _serve(self, request: ReceivedRequest, wish: Wish) -> None:
+        reply = _UNTOLD
+        try:
+            with self._waiting[request]:
+                reply = await self._reply_once(wish)
+        finally:
+            del self._waiting[request]
+            self._answer(request, reply)
+
+    async def _reply_once(self, wish: Wish) -> Reply:
+        """Carry a wish out, but one whose id is known only once; a list of requests is always a new one."""
+        if not wish.wish_id or isinstance(wish, Requests):
+            return await self._reply(wish)
+        known = self._asked.get(wish.wish_id)
+        if known is None:
+            known = self._asked[wish.wish_id] = _Asked(wish)
+            if len(self._asked) > MOST_REMEMBERED:
+                del self._asked[next(iter(self._asked))]
+            try:
+                known.reply = await self._reply(wish)
+            finally:
+                known.over.set()
+        elif known.wish != wish:
+            return refusal("invalid", f"the wish_id {wish.wish_id!r} was another wish's: give each one of its own")
+        await known.over.wait()
+        return known.reply or _UNTOLD
+
+    async def _reply(self, wish: Wish) -> Reply:
+        try:
+            return await self._serve_wish(wish)
         except Exception as error:  # the door of a front end's request: the run goes on, the asker is told
             _logger.exception("a wish could not be served")
             what = type(error).__name__
             return refusal("defect", f"the run could not serve this ({what}): this is a defect of vibe, report it")
 
-    def _carry_out(self, request: bytes) -> Reply:
-        envelope = decode_envelope(request)
-        if not self._entry.allows(envelope.token):
-            return refusal("token", "the token is wrong: take the one in the run's file in $VIBE_HOME/run")
-        if envelope.version != COMMAND_VERSION:
-            return refusal("version", f"the request has version {envelope.version}, this run speaks {COMMAND_VERSION}")
-        if envelope.type not in _TAGS:
-            return refusal("unknown", f"unknown request {envelope.type[:60]!r}: a run knows {', '.join(_TAGS)}")
-        command = decode_command(request)
-        if isinstance(command, Ping):
-            data = {"source": self._entry.source, "pid": self._entry.pid, "requests": list(_TAGS)}
-            return Reply(ok=True, message=f"run {self._entry.source} is there", data=data)
-        if self._ending:
-            return refusal("ended", "the run has ended: nothing was changed")
-        return self._serve_wish(command)
+    def _answer(self, request: ReceivedRequest, reply: Reply) -> None:
+        request.answer(encode_reply(reply))
+        self._answered = anyio.current_time()
 
 
 _TAGS = tuple(tag_of(kind) for kind in KINDS)
@@ -138,19 +205,28 @@ def refusal(reason: str, message: str) -> Reply:
     return Reply(ok=False, message=message, reason=reason)
 
 
+_ENDED = refusal("ended", "the run has ended: nothing was changed")
+_UNTOLD = refusal("ended", "the run ended before it said what became of this: look how things stand")
+
+
 @asynccontextmanager
-async def control_server(entry: Entry, serve: Callable[[Wish], Reply]) -> AsyncGenerator[ControlServer]:
-    """A ControlServer opened and closed in worker threads, for use on the loop; closing is not cut short.
+async def control_server(entry: Entry, serve: Serve) -> AsyncGenerator[None]:
+    """Take wishes at the control address of ``entry`` and hand them to ``serve`` while the block runs, on its loop.
+
+    Each wish is served as it comes, whatever others wait for. ``serve`` must not raise; where it does, the asker is
+    told. A request without the entry's token, of another version or of an unknown kind, and anything that is no
+    request, is answered with what is the matter and changes nothing; so is what comes while the block ends.
 
     Raises:
-        BusUnavailableError: As ``ControlServer``.
+        BusUnavailableError: The address can't be bound or is in use.
     """
-    server = await to_thread.run_sync(ControlServer, entry, serve)
+    socket = await to_thread.run_sync(lambda: OpenRepSocket(entry.control, limit=TRANSPORT_LIMIT_BYTES))
     try:
-        yield server
+        async with _ControlServer(entry, serve, socket).at_work():
+            yield
     finally:
-        with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(server.close)
+        with CancelScope(shield=True):
+            await to_thread.run_sync(socket.close)
 
 
 async def send_command(entry: Entry, command: Command) -> Reply:

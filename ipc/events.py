@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from msgspec import Struct
+
 from ipc.facts import (
     BaseEvent,
     Fact,
+    PlanActEvent,
     PlanAttemptEvent,
     PlanCompletedEvent,
     PlanDecisionEvent,
@@ -28,6 +31,32 @@ from ipc.facts import (
     PlanStepUpdateEvent,
     PlanStoppingEvent,
     StepOutline,
+    UsageSum,
+    WorkDone,
+    WorkOrder,
+    shortened,
+)
+from ipc.tool_events import (
+    AnswerEvent,
+    ApprovalDecisionEvent,
+    ApprovalRequestEvent,
+    BackgroundEndedEvent,
+    BackgroundStartedEvent,
+    CommandDisplay,
+    DiffDisplay,
+    Display,
+    FilesDisplay,
+    ImageDisplay,
+    QuestionEvent,
+    RequestWithdrawnEvent,
+    TodoDisplay,
+    TodoEntry,
+    ToolArgumentsEvent,
+    ToolCallEvent,
+    ToolQueuedEvent,
+    ToolResultEvent,
+    ToolStreamEvent,
+    WrittenFile,
 )
 
 __all__ = [
@@ -36,19 +65,34 @@ __all__ = [
     "ApprovalRequestEvent",
     "AssistantDeltaEvent",
     "AssistantEvent",
+    "BackgroundEndedEvent",
+    "BackgroundStartedEvent",
     "BaseEvent",
+    "CommandDisplay",
     "CompactEndEvent",
     "CompactStartEvent",
+    "ConversationClearedEvent",
+    "ConversationConfiguredEvent",
+    "ConversationRewoundEvent",
+    "DiffDisplay",
+    "Display",
     "ErrorEvent",
     "Event",
     "Fact",
+    "FilesDisplay",
+    "ImageDisplay",
     "MemoryEntryEvent",
+    "ModelEndedEvent",
+    "ModelStartedEvent",
+    "PlanActEvent",
     "PlanAttemptEvent",
+    "PlanBounds",
     "PlanCompletedEvent",
     "PlanDecisionEvent",
     "PlanEditedEvent",
     "PlanLeftEvent",
     "PlanPausedEvent",
+    "PlanProposedEvent",
     "PlanResetEvent",
     "PlanResumedEvent",
     "PlanRetryEvent",
@@ -57,29 +101,81 @@ __all__ = [
     "PlanStartedEvent",
     "PlanStepUpdateEvent",
     "PlanStoppingEvent",
+    "PlanWaitingEvent",
+    "PlannedCommand",
+    "PromptEndedEvent",
+    "PromptStartedEvent",
     "QuestionEvent",
     "ReasoningDeltaEvent",
+    "RequestWithdrawnEvent",
     "SessionEndedEvent",
     "SessionStartedEvent",
     "StepOutline",
     "SubAgentFinishedEvent",
     "SubAgentStartedEvent",
+    "TodoDisplay",
+    "TodoEntry",
+    "ToolArgumentsEvent",
     "ToolCallEvent",
+    "ToolQueuedEvent",
     "ToolResultEvent",
     "ToolServerEvent",
     "ToolStreamEvent",
     "UsageEvent",
+    "UsageSum",
     "UserMessageEvent",
     "WarningEvent",
+    "WorkDone",
+    "WorkOrder",
+    "WorktreeEvent",
+    "WrittenFile",
+    "shortened",
 ]
 
 # --- conversation ---------------------------------------------------------------------------------------------
 
 
+class PromptStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="prompt.started"):
+    """An agent set to work on a prompt; all until ``prompt.ended`` is for it.
+
+    ``conversation_id`` stays while a conversation goes on under other session ids. ``origin``: ``user`` (at the run's
+    own front end), ``wish`` (at its control address), ``resume`` (a conversation that was cut off goes on) or
+    ``shell`` (the user's own command line, no model).
+    """
+
+    prompt_id: str
+    conversation_id: str = ""
+    origin: str = "user"
+
+
+class PromptEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="prompt.ended"):
+    """The work on a prompt ended. ``outcome``, ``reason`` and ``detail`` as in the result record.
+
+    ``usage`` and ``cost_usd`` (None: unknown) are this prompt's alone, its subagents' among them.
+    """
+
+    prompt_id: str
+    outcome: str
+    conversation_id: str = ""
+    reason: str | None = None
+    detail: str = ""
+    usage: UsageSum = UsageSum()
+    cost_usd: float | None = None
+    turns: int = 0
+    duration_s: float = 0.0
+
+
 class UserMessageEvent(BaseEvent, frozen=True, kw_only=True, tag="user.message"):
-    """A prompt went to an agent."""
+    """A prompt went to an agent.
+
+    ``message_index`` is its place in the conversation, from 0 (None: unknown); ``images`` counts the pictures in it.
+    ``origin``: ``prompt`` begins the work, ``steer`` came while it went on, ``host`` is a notice of the program's own.
+    """
 
     text: str
+    message_index: int | None = None
+    images: int = 0
+    origin: str = "prompt"
 
 
 class AssistantDeltaEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.delta"):
@@ -103,99 +199,166 @@ class ReasoningDeltaEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.r
 
 
 class AssistantEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.message"):
-    """A whole answer of the model, as it went into the history."""
+    """A whole answer of the model, as it went into the history.
+
+    ``message_index`` as in ``user.message``. ``interrupted``: it is as far as it had come when a person stopped it.
+    """
 
     message_id: str
     text: str
     tool_calls: int = 0
     finish_reason: str = "stop"
+    message_index: int | None = None
+    interrupted: bool = False
 
 
-# --- tools ----------------------------------------------------------------------------------------------------
+class ConversationConfiguredEvent(BaseEvent, frozen=True, kw_only=True, tag="conversation.configured"):
+    """A conversation goes on with another agent, model, thinking or approval mode, from its next turn on.
 
-
-class ToolCallEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.call"):
-    """The model asked for a tool.
-
-    ``arguments`` are as parsed, or ``{}`` with ``raw`` set if they were no JSON object.
+    All of them are told; ``changed`` names those that are others now. ``by`` says who changed them.
     """
 
-    tool_call_id: str
-    tool: str
-    arguments: dict[str, Any]
-    summary: str = ""
-    raw: str | None = None
+    agent: str
+    model: str
+    thinking: str = ""
+    approvals: str = ""
+    changed: tuple[str, ...] = ()
+    conversation_id: str = ""
+    by: str = ""
 
 
-class ToolStreamEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.stream"):
-    """Output of a tool that is still running."""
+class ConversationClearedEvent(BaseEvent, frozen=True, kw_only=True, tag="conversation.cleared"):
+    """A conversation goes on without a message: the next has index 0. ``new_session_id`` is where it goes on."""
 
-    tool_call_id: str
-    tool: str
-    text: str
+    conversation_id: str = ""
+    new_session_id: str = ""
 
 
-class ToolResultEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.result"):
-    """A tool call ended. ``status``: ``ok``, ``error``, ``denied`` or ``cancelled``.
+class ConversationRewoundEvent(BaseEvent, frozen=True, kw_only=True, tag="conversation.rewound"):
+    """A conversation was taken back: messages from ``message_index`` on are gone, ``files`` are as they were then."""
 
-    ``diff`` is what it changed in a file.
+    message_index: int
+    files: tuple[str, ...] = ()
+    conversation_id: str = ""
+    new_session_id: str = ""
+
+
+# --- models ---------------------------------------------------------------------------------------------------
+
+
+class ModelStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="model.started"):
+    """A model is asked. ``message_id`` is its answer's, and that of ``model.ended``.
+
+    ``context_tokens`` estimates what it is sent, ``context_limit`` is what its window holds (None: not configured).
+    ``purpose``: ``turn``, or ``compact`` for a summary of the conversation.
     """
 
-    tool_call_id: str
-    tool: str
-    status: str
-    content: str
+    message_id: str
+    model: str
+    context_tokens: int = 0
+    context_limit: int | None = None
+    purpose: str = "turn"
+
+
+class ModelEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="model.ended"):
+    """A model has answered (``ok``), could not be had (``failed``) or was stopped (``cancelled``).
+
+    ``first_token_s`` is how long it took until the last ``attempt`` said something (None: it streamed nothing),
+    ``duration_s`` how long all attempts took. ``usage`` tells the tokens.
+    """
+
+    message_id: str
+    model: str
+    status: str = "ok"
+    attempt: int = 1
+    first_token_s: float | None = None
     duration_s: float = 0.0
-    files_changed: tuple[str, ...] = ()
-    diff: str = ""
 
 
-class ApprovalRequestEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.requested"):
-    """A call waits for a person's yes; ``diff`` is what it would change in a file."""
-
-    request_id: str
-    tool_call_id: str
-    tool: str
-    arguments: dict[str, Any]
-    rule: str
-    reason: str = ""
-    diff: str = ""
+# --- planning -------------------------------------------------------------------------------------------------
 
 
-class ApprovalDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.decided"):
-    """A request was answered. ``decision``: ``allow`` or ``deny``; ``scope``: ``once``, ``session`` or ``always``.
+class PlannedCommand(Struct, frozen=True, kw_only=True):
+    """A command line that a plan would have run. ``purpose``: ``command``, or ``verify`` for a check."""
 
-    ``by``: ``user`` (at the run's terminal), ``control`` (a program, at its control address), ``timeout`` or
-    ``nobody``.
+    step_id: str
+    command: str
+    purpose: str = "command"
+
+
+class PlanBounds(Struct, frozen=True, kw_only=True):
+    """Bounds on a plan, not guesses; tokens are prompt plus completion.
+
+    ``width`` steps at most can run side by side; ``max_price`` None: there is no limit. ``notes`` say what a person
+    should know, a sentence each.
     """
 
-    request_id: str
-    decision: str
-    scope: str = "once"
-    reason: str = ""
-    by: str = "nobody"
+    steps: int
+    model_steps: int = 0
+    width: int = 1
+    critical_path: tuple[str, ...] = ()
+    max_turns: int = 0
+    max_tokens: int = 0
+    max_price: float | None = None
+    notes: tuple[str, ...] = ()
 
 
-class QuestionEvent(BaseEvent, frozen=True, kw_only=True, tag="question.asked"):
-    """An agent asked the user something; each question: question, header, options, multi_select."""
+class PlanProposedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.proposed"):
+    """A plan was written for a goal; nothing of it runs before a person says so.
 
-    request_id: str
-    questions: tuple[dict[str, Any], ...]
+    ``document`` is the plan as its file would say it, ``commands`` all that it would have run. ``draft`` counts the
+    proposals for one goal, ``repairs`` say what was put right in the model's own.
+    """
+
+    goal: str
+    document: dict[str, Any]
+    steps: tuple[StepOutline, ...] = ()
+    estimate: PlanBounds | None = None
+    commands: tuple[PlannedCommand, ...] = ()
+    draft: int = 1
+    repairs: tuple[str, ...] = ()
 
 
-class AnswerEvent(BaseEvent, frozen=True, kw_only=True, tag="question.answered"):
-    """The user answered, or ``cancelled``."""
+class PlanWaitingEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.waiting"):
+    """A step that could start waits for something.
 
-    request_id: str
-    answers: tuple[dict[str, Any], ...] = ()
-    cancelled: bool = False
+    ``waits_for``: ``files`` (``step_ids`` write there), ``retry`` (for ``seconds``), ``revision`` (a better plan is
+    looked for) or ``slot`` (as many steps run as may; a pending step of which nothing is said waits for that, too). Its
+    next ``plan.step`` ends that. Where many wait for files it is told of some.
+    """
+
+    step_id: str
+    waits_for: str
+    step_ids: tuple[str, ...] = ()
+    seconds: float | None = None
+
+
+class WorktreeEvent(BaseEvent, frozen=True, kw_only=True, tag="worktree.state"):
+    """The worktree of a step changed state; ``subagent_step_id`` names the step.
+
+    ``status``: ``created`` (or taken up again), ``conflict`` (in ``files``; a subagent resolves it, the ``round``-th
+    one), ``resolved``, ``merged`` (``files`` were changed in the workspace) or ``kept`` (on its branch: it was not
+    merged, ``detail`` says why). ``left_out``: files that were merged but not committed.
+    """
+
+    status: str
+    attempt: int = 1
+    folder: str = ""
+    branch: str = ""
+    files: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    round: int = 0
+    detail: str = ""
 
 
 # --- subagents ------------------------------------------------------------------------------------------------
 
 
 class SubAgentStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="subagent.started"):
-    """A subagent took a step. ``max_tokens`` and ``max_turns`` are its budget."""
+    """A subagent took a step. ``max_tokens`` and ``max_turns`` are its budget.
+
+    ``agent`` is its profile (blank: none), ``folder`` where it works, ``pid`` its process.
+    """
 
     title: str
     mode: str
@@ -204,6 +367,9 @@ class SubAgentStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="subagent.s
     max_tokens: int
     max_turns: int
     parent_id: str | None = None
+    agent: str = ""
+    folder: str = ""
+    pid: int = 0
 
 
 class SubAgentFinishedEvent(BaseEvent, frozen=True, kw_only=True, tag="subagent.finished"):
@@ -236,10 +402,12 @@ class CompactStartEvent(BaseEvent, frozen=True, kw_only=True, tag="compact.start
 
 
 class CompactEndEvent(BaseEvent, frozen=True, kw_only=True, tag="compact.end"):
-    """The history was summarised; sizes in tokens."""
+    """The history was summarised; sizes in tokens. ``messages_after`` of ``messages_before`` messages are left."""
 
     tokens_before: int
     tokens_after: int
+    messages_before: int | None = None
+    messages_after: int | None = None
 
 
 # --- session --------------------------------------------------------------------------------------------------
@@ -262,9 +430,9 @@ class SessionEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="session.ended
 
 
 class ToolServerEvent(BaseEvent, frozen=True, kw_only=True, tag="server.state"):
-    """A server of tools has settled, or offers others now. ``status``: ``ready`` or ``failed``, ``detail`` says why.
+    """A server of tools is in another state. ``status``: ``starting``, ``ready`` or ``failed``, ``detail`` says why.
 
-    ``tools`` counts what it offers.
+    ``tools`` counts what it offers; that may change while it is ``ready``.
     """
 
     server: str
@@ -303,17 +471,32 @@ class ErrorEvent(BaseEvent, frozen=True, kw_only=True, tag="error"):
 
 
 Event: TypeAlias = (
-    UserMessageEvent
+    PromptStartedEvent
+    | PromptEndedEvent
+    | UserMessageEvent
     | AssistantDeltaEvent
     | ReasoningDeltaEvent
     | AssistantEvent
+    | ConversationConfiguredEvent
+    | ConversationClearedEvent
+    | ConversationRewoundEvent
+    | ModelStartedEvent
+    | ModelEndedEvent
     | ToolCallEvent
+    | ToolArgumentsEvent
+    | ToolQueuedEvent
     | ToolStreamEvent
     | ToolResultEvent
     | ApprovalRequestEvent
     | ApprovalDecisionEvent
     | QuestionEvent
     | AnswerEvent
+    | RequestWithdrawnEvent
+    | BackgroundStartedEvent
+    | BackgroundEndedEvent
+    | PlanProposedEvent
+    | PlanWaitingEvent
+    | WorktreeEvent
     | Fact
     | SubAgentStartedEvent
     | SubAgentFinishedEvent

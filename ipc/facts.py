@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from msgspec import Raw, Struct
 
 
-class BaseEvent(Struct, frozen=True, kw_only=True, tag_field="type"):
+class BaseEvent(Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
     """Base of every event.
 
     ``seq`` counts 1, 2, 3 ... per ``source`` without holes; ``source`` names one publisher: one process run.
@@ -27,12 +27,80 @@ class BaseEvent(Struct, frozen=True, kw_only=True, tag_field="type"):
 # --- planning -------------------------------------------------------------------------------------------------
 
 
-class StepOutline(Struct, frozen=True, kw_only=True):
+MOST_CHARACTERS = 4_000
+"""Of a text that may be long, such as a step's prompt or summary, events tell so much."""
+
+
+def shortened(text: str) -> str:
+    """The text, or its first characters and a sign that there are more."""
+    return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"
+
+
+class WorkOrder(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A step's task and its bounds, as the plan says it; a field that is left out has its default.
+
+    ``prompt`` is what its agent is told, its first characters if that is long; a step with a ``command`` has no agent.
+    ``verify`` are its checks. ``on`` names the dependencies that must have ended otherwise than by completing:
+    ``finished`` or ``failed``. ``when`` are decisions that must have fallen so. ``writes`` None: it may write anything;
+    ``allowed_tools`` None: those of its mode. A limit of None is the one that is configured.
+    """
+
+    prompt: str = ""
+    command: str | None = None
+    verify: tuple[str, ...] = ()
+    agent: str | None = None
+    model: str | None = None
+    decision: str | None = None
+    when: dict[str, list[str]] = {}
+    on: dict[str, str] = {}
+    writes: tuple[str, ...] | None = None
+    allowed_tools: tuple[str, ...] | None = None
+    denied_tools: tuple[str, ...] = ()
+    network: str | None = None
+    max_tokens: int | None = None
+    max_turns: int | None = None
+    max_price: float | None = None
+    timeout_seconds: float | None = None
+    retries: int = 0
+    on_failure: str = "stop"
+    side_effects: bool = False
+    priority: int = 0
+    tags: tuple[str, ...] = ()
+
+
+class UsageSum(Struct, frozen=True, kw_only=True, gc=False):
+    """Tokens and number of model calls, added up."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    calls: int = 0
+
+
+class WorkDone(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The outcome of an attempt at a step; a field that is left out has its default.
+
+    ``summary`` is the agent's own, its first characters if that is long. ``usage`` and ``cost_usd`` (None: unknown)
+    count the subagents that its agent started, too. ``folder`` is where it worked if not in the workspace itself,
+    ``branch`` the one that holds its work there, ``pid`` the process it ran in if not the plan's own.
+    """
+
+    summary: str = ""
+    files_changed: tuple[str, ...] = ()
+    usage: UsageSum = UsageSum()
+    cost_usd: float | None = None
+    turns: int = 0
+    folder: str = ""
+    branch: str = ""
+    pid: int = 0
+
+
+class StepOutline(Struct, frozen=True, kw_only=True, gc=False):
     """A step as a plan announces it. ``reason`` says why it stands so from the start.
 
     ``reused``: another plan did it, and its result stands; ``only``: this run was not to be about it. ``workspace`` is
     ``shared``, or ``worktree`` if what it does is merged at its end. ``attempt`` is the one that comes next, or was the
-    last.
+    last. ``order`` is all the rest of it.
     """
 
     id: str
@@ -43,6 +111,7 @@ class StepOutline(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     workspace: str = "shared"
     attempt: int = 1
+    order: WorkOrder | None = None
 
 
 class PlanStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.started"):
@@ -65,8 +134,9 @@ class PlanStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.started")
 class PlanStepUpdateEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.step"):
     """A step changed status. Durations in seconds; ``reason`` says why it ended, if not by completing.
 
-    ``attempt`` is the one that runs, has ended or comes next. ``tolerated``: it failed, and the plan goes on as if it
-    had not.
+    ``attempt`` is the one that runs, has ended or comes next. ``tolerated``: it failed, or was cancelled, and the plan
+    goes on as if it had not. ``work`` is what the attempt came to that has ended by this; the plan's journal has it in
+    ``plan.attempt``.
     """
 
     step_id: str
@@ -78,6 +148,7 @@ class PlanStepUpdateEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.step")
     attempt: int = 1
     duration_s: float | None = None
     tolerated: bool = False
+    work: WorkDone | None = None
 
 
 class PlanAttemptEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.attempt"):
@@ -95,6 +166,18 @@ class PlanAttemptEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.attempt")
     result: Raw
     left: str | None = None
     tolerated: bool = False
+
+
+class PlanActEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.act"):
+    """A running step was stopped for good, by ``by``: it is ``status`` once its attempt has ended.
+
+    That is ``cancelled`` or ``skipped``; it is ``completed`` if the attempt was done before it could be stopped.
+    """
+
+    step_id: str
+    attempt: int
+    status: str
+    by: str = ""
 
 
 class PlanRetryEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.retry"):
@@ -133,13 +216,15 @@ class PlanDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.decision
 class PlanRevisedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.revised"):
     """The plan's steps or edges changed; each operation is one entry of the diff.
 
-    ``by`` is ``replan`` if the failure of ``step_id`` led to it, else who asked.
+    ``by`` is ``replan`` if the failure of ``step_id`` led to it, else who asked. ``number`` counts the plan's revisions
+    from 1 (0: by a version that did not count).
     """
 
     operations: tuple[dict[str, Any], ...]
     reason: str = ""
     by: str = ""
     step_id: str | None = None
+    number: int = 0
 
 
 class PlanStoppingEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.stopping"):
@@ -220,6 +305,7 @@ Fact: TypeAlias = (
     | PlanResumedEvent
     | PlanStepUpdateEvent
     | PlanAttemptEvent
+    | PlanActEvent
     | PlanRetryEvent
     | PlanDecisionEvent
     | PlanRevisedEvent

@@ -27,7 +27,7 @@ MAX_UNWRITTEN_BYTES = 32 << 20
 """Bytes of a journal that can't be written which memory holds before it gives up."""
 
 _LOCK_SECONDS = 0.2
-"""A reader that asks whether anybody writes holds the lock for an instant."""
+"""A reader that asks whether there is a writer holds the lock for an instant."""
 
 
 class Journal:
@@ -175,7 +175,6 @@ class JournalReader:
     def __init__(self, path: Path, first: int = 1) -> None:
         self._first = first
         self._seq = 0
-        self._at_end = False
         try:
             self._file: BinaryIO = path.open("rb")
         except OSError as error:

@@ -114,7 +114,7 @@ def make_run_folder(source: str, home: Path, runtime_dir: Path | None, *, for_so
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.is_symlink() or not _is_ours(folder):
-            raise BusUnavailableError(str(folder), "the folder belongs to somebody else", "remove it")
+            raise BusUnavailableError(str(folder), "the folder belongs to another user", "remove it")
         folder.chmod(0o700)
     except OSError as error:
         raise BusUnavailableError(
@@ -172,7 +172,7 @@ def _tcp_addresses(events: str) -> Addresses:
     if not _is_loopback(host):
         raise BusUnavailableError(
             events,
-            "it is open to other machines, and without TLS and client certificates anybody there could read along",
+            "it is open to other machines, and without TLS and client certificates everyone there could read along",
             "use tcp://127.0.0.1:PORT and a tunnel such as ssh -L",
         )
     shown = f"[{host}]" if ":" in host else host

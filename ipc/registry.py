@@ -59,7 +59,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
     @property
     def public(self) -> Entry:
-        """The entry as anybody may see it: without the token."""
+        """The entry as everyone may see it: without the token."""
         return msgspec.structs.replace(self, token="")
 
     def allows(self, token: str) -> bool:
@@ -95,7 +95,7 @@ class Registry:
         self.runtime_dir = runtime_dir
 
     def register(self, entry: Entry) -> None:
-        """Write, or write anew, what is known of a publisher, here and beside its journal.
+        """Write, or write again, what is known of a publisher, here and beside its journal.
 
         Raises:
             BusUnavailableError: It can't be written.
@@ -182,6 +182,22 @@ class Registry:
         if isinstance(target, Path) or "/" in target:
             return self._at_journal(Path(target))
         return self._by_name(target)
+
+    def running_as(self, name: str) -> Entry:
+        """Find the run a user meant that takes wishes: a source id or a unique prefix of it, or a plan id.
+
+        Raises:
+            UnknownSourceError: It means nothing, or several, or a run that is over.
+        """
+        running = self.running()
+        found = _matching(running, name)
+        sources = [entry.source for entry in running]
+        if len({entry.source for entry in found}) > 1 and found[0].info.plan_id != name:
+            raise UnknownSourceError(name, "fits several publishers", [entry.source for entry in found])
+        if found:
+            return found[0]
+        is_over = bool(_matching(self.ended(), name))
+        raise UnknownSourceError(name, "is over" if is_over else "is no publisher of this machine", sources)
 
     def _at_address(self, address: str) -> Origin:
         addresses = addresses_from(address)

@@ -31,12 +31,15 @@ class StampingSink:
         self._sink = sink
         self._clock = clock
         self._seq = 0
+        self._drawn = os.urandom(12).hex()
+        """The same in all its ids: to draw bytes for each event is a third of what publishing it costs."""
 
     def publish(self, event: Event) -> None:
         """Stamp and hand on."""
-        self._seq += 1
+        self._seq = seq = self._seq + 1
+        event_id = f"{self._drawn}{seq:08x}"
         self._sink.publish(
-            structs.replace(event, event_id=_new_id(), seq=self._seq, source=self.source, ts=event.ts or self._clock())
+            structs.replace(event, event_id=event_id, seq=seq, source=self.source, ts=event.ts or self._clock())
         )
 
 
@@ -95,9 +98,3 @@ class MemorySink:
     def publish(self, event: Event) -> None:
         """Keep it."""
         self.events.append(event)
-
-
-def _new_id() -> str:
-    """A random UUID of version 4; ``uuid4().hex`` takes three times as long, and every event pays for it."""
-    digits = os.urandom(16).hex()
-    return f"{digits[:12]}4{digits[13:16]}8{digits[17:]}"

@@ -21,7 +21,7 @@ from planner.state import commands as c
 from planner.state.decide import carry_out
 from planner.state.schedule import schedule_of
 from planner.state.state import State
-from subagents.executor import StepResult
+from subagents.step_result import StepResult
 from vibe.core.outcome import Outcome
 
 PlanRunStatus: TypeAlias = PlanStatus

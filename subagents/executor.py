@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct, structs
 
 from subagents.step_model import Step
+from subagents.step_result import AgentUsage, StepResult
 from vibe.core.errors import shortage
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
 from vibe.core.stop import StopSignal
-from vibe.core.tools.permissions import Denial
 
 __all__ = [
     "VERIFY_SECONDS",
@@ -28,45 +27,6 @@ __all__ = [
 
 VERIFY_SECONDS = 600.0
 """Seconds a check may take, unless the settings say otherwise."""
-
-
-class AgentUsage(Struct, frozen=True, kw_only=True):
-    """The usage of one agent by itself. ``agent`` is its profile; ``cost_usd`` None: unknown."""
-
-    agent_id: str
-    parent_id: str | None = None
-    agent: str = ""
-    usage: Usage = field(default_factory=Usage)
-    cost_usd: float | None = None
-
-
-class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The result of one attempt at a step.
-
-    ``outcome`` COMPLETED, FAILED, BLOCKED or LIMIT is final for the attempt; INTERRUPTED means the step stopped at a
-    turn's end and goes on from there. ``reason`` is a stable word (``budget``, ``verify``, ``output``, ``exit_code``,
-    ``timeout``, ``blocked``, ``provider`` ...), ``detail`` a sentence for people. ``output`` is what was handed in, if
-    the step has a schema for that and completed. ``cost_usd`` is None if unknown. ``provider_refused`` says the key,
-    quota or credit was the matter: no other step would fare better. ``usage`` counts the subagents the step's agent
-    started, too; ``agents`` tells them apart, with the step's own agent first. ``printed`` is what a command or check
-    that failed had to say, in part.
-    """
-
-    outcome: Outcome
-    reason: str | None = None
-    detail: str = ""
-    summary: str = ""
-    printed: str = ""
-    output: Any = None
-    files_changed: tuple[str, ...] = ()
-    usage: Usage = field(default_factory=Usage)
-    cost_usd: float | None = None
-    turns: int = 0
-    duration_s: float = 0.0
-    denied: tuple[Denial, ...] = ()
-    agent_id: str | None = None
-    provider_refused: bool = False
-    agents: tuple[AgentUsage, ...] = ()
 
 
 ENVIRONMENT_REASON = "environment"
@@ -84,8 +44,7 @@ def unserved(error: BaseException) -> StepResult | None:
     return StepResult(outcome=Outcome.INTERRUPTED, reason=ENVIRONMENT_REASON, detail=problem)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepInput:
+class StepInput(Struct, frozen=True, kw_only=True):
     """The result of a direct dependency, as its dependant is told; ``result_file`` is where the whole of it is."""
 
     step_id: str
@@ -97,8 +56,7 @@ class StepInput:
     result_file: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepTask:
+class StepTask(Struct, frozen=True, kw_only=True):
     """One attempt at a step of a plan: the step, as the plan has it, and what is this attempt's."""
 
     step: Step
@@ -132,7 +90,7 @@ class StepTask:
 
     def with_step(self, **changes: Any) -> StepTask:
         """Return the task with some fields of its step changed."""
-        return replace(self, step=self.step.model_copy(update=changes))
+        return structs.replace(self, step=self.step.model_copy(update=changes))
 
 
 class StepExecutor(Protocol):

@@ -43,7 +43,7 @@ class Dependency(PlanModel):
     step: Slug
     """The other step."""
     on: Literal["completed", "finished", "failed"] = "completed"
-    """How it must have ended: finished is any end."""
+    """The end it must have had: finished is any end."""
 
 
 class StepSettings(PlanModel):
@@ -59,15 +59,15 @@ class StepSettings(PlanModel):
     """Commands that must exit 0 after the subagent says it is done; it may not change the files they consist of or
     are steered by."""
     max_repairs: Count = 2
-    """How often a failing verification goes back to the same subagent."""
+    """The times a failing verification goes back to the same subagent."""
     output_schema: dict[str, Any] | None = None
     """A JSON Schema: the step must end by handing in a value that fits; what depends on it gets the value."""
     writes: list[NonBlank] | None = None
     """Globs below the workspace's root that this step may write; null: unknown, so it writes alone."""
     workspace: Literal["shared", "worktree"] = "shared"
-    """Where the step works: in the user's own files, or in a git worktree of its own that is merged back."""
+    """The place the step works in: in the user's own files, or in a git worktree of its own that is merged back."""
     network: Literal["loopback", "on"] | None = None
-    """How far its confined commands reach: servers of their own on localhost, or everything; null: as the settings
+    """Reach of its confined commands: servers of their own on localhost, or everything; null: as the settings
     say."""
     allowed_tools: list[NonBlank] | None = None
     """The tools it may use: names, globs or re: patterns; null: those of its mode."""
@@ -84,11 +84,11 @@ class StepSettings(PlanModel):
     max_price: PositiveNumber | None = None
     """Budget of the step in USD."""
     timeout_seconds: PositiveNumber | None = None
-    """How long one attempt may take."""
+    """The time one attempt may take, in seconds."""
     retries: Count = 0
     """Fresh attempts after a failure, with growing pauses between."""
     on_failure: Literal["stop", "continue", "replan", "ask"] = "stop"
-    """stop: what depends on the step stays blocked; continue: it runs, told of the failure; ask: somebody decides
+    """stop: what depends on the step stays blocked; continue: it runs, told of the failure; ask: a person decides
     (retry, skip or stop); replan: a model changes the plan, else as stop."""
     idle_seconds: PositiveNumber = 300
     """Without any event for so long, the step is stuck and fails."""
@@ -101,17 +101,9 @@ class StepSettings(PlanModel):
 
 
 LIMITS = frozenset({
-    "idle_seconds",
-    "max_price",
-    "max_repairs",
-    "max_tokens",
-    "max_turns",
-    "on_failure",
-    "priority",
-    "retries",
-    "tags",
-    "timeout_seconds",
-})
+    "idle_seconds", "max_price", "max_repairs", "max_tokens", "max_turns", "on_failure", "priority", "retries",
+    "tags", "timeout_seconds",
+})  # fmt: skip
 """Fields that decide when and how long a step is tried, not what it does: its result stands if they change."""
 
 
@@ -123,9 +115,9 @@ class Step(StepSettings):
     title: OneLine
     """One line for people."""
     mode: ExecutionMode
-    """What kind of work it is: picks guidance, tools and icon."""
+    """The kind of work: picks guidance, tools and icon."""
     prompt: NonBlank | None = None
-    """What the subagent is told to do; the title if left out."""
+    """The task as the subagent reads it; the title if left out."""
     depends_on: list[Slug | Dependency] = []
     """Steps that come first; `on` says how they must have ended, completed if left out."""
 

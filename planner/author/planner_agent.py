@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -16,13 +18,15 @@ from ipc.sink import EventSink, TaggingSink
 from planner.author.output_repair import Repaired
 from planner.author.patch_policy import policy_problems, with_inheritance
 from planner.author.planning_turn import planned
-from planner.author.prompt_text import goal_prompt, revision_prompt
+from planner.author.prompt_text import MAX_PLAN, change_prompt, goal_prompt, redraft_prompt, revision_prompt
 from planner.author.structured_output import PlanOffer, RevisionOffer
-from planner.plan.model import Step, StepStatus
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import Plan, Step, StepStatus
 from planner.plan.operations import Operation, RevisionInvalidError
 from planner.plan.patch import Proposal, ProviderRefused, RevisionRequest, already_tried, revise
 from planner.plan_state import PlanState, PlanStep
-from planner.state.changes import FIXED_STATUSES
+from planner.state.changes import FIXED_STATUSES, fixed_steps
+from planner.state.state import State
 from subagents.agent.reader import ReaderLimits, ReadOnlyAgent
 from subagents.agent.run_context import AgentContext
 from subagents.worktree.failed_work import KeptBy, KeptWork
@@ -45,6 +49,25 @@ class Draft:
 
     acted: ActResult
     plan: Repaired | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundChange:
+    """Operations that were wished for, and the plan after them (None: there are none, and ``reason`` may say why)."""
+
+    acted: ActResult
+    operations: tuple[Operation, ...] = ()
+    reason: str = ""
+    revised: LoadedPlan | None = None
+
+
+class PlanTooLongError(UsageError):
+    """A proposal is too long to be told to a model."""
+
+    def __init__(self, characters: int) -> None:
+        super().__init__(
+            f"the plan has {characters:,} characters, and a planner is told at most {MAX_PLAN:,}: change it by hand"
+        )
 
 
 class NoPlanError(VibeError):
@@ -94,14 +117,59 @@ class PlannerAgent:
         Raises:
             UsageError: the model can't be had.
         """
-        context = self._context
-        reader = ReadOnlyAgent(CALLER, context, self._limits)
+        reader = ReadOnlyAgent(CALLER, self._context, self._limits)
         offer = PlanOffer(goal, {"model": reader.model.key})
-        acted = await planned(reader, "plan", goal_prompt(goal, attended=context.user_input is not None), offer, stop)
-        plan = offer.plan if offer.accepted else None
+        return await self._drafted(reader, goal_prompt(goal, attended=self._is_attended), offer, stop)
+
+    async def redraft(self, proposal: Plan, wish: str, stop: StopSignal | None = None) -> Draft:
+        """The next version of a proposed plan, changed as a person wishes. What goes wrong is in the draft.
+
+        Raises:
+            UsageError: nothing is wished, the plan is too long to be told, or the model can't be had.
+        """
+        wish = _wished(wish)
+        document = proposal.model_dump(mode="json", exclude_unset=True)
+        text = json.dumps(document, indent=1, ensure_ascii=False)
+        if len(text) > MAX_PLAN:
+            raise PlanTooLongError(len(text))
+        reader = ReadOnlyAgent(CALLER, self._context, self._limits)
+        offer = PlanOffer(proposal.goal, {**proposal.metadata, "model": reader.model.key}, before=document)
+        told = redraft_prompt(proposal, text, wish, attended=self._is_attended)
+        return await self._drafted(reader, told, offer, stop)
+
+    @property
+    def _is_attended(self) -> bool:
+        return self._context.user_input is not None
+
+    async def _drafted(self, reader: ReadOnlyAgent, prompt: str, offer: PlanOffer, stop: StopSignal | None) -> Draft:
+        acted = await planned(reader, "plan", prompt, offer, stop)
+        plan, sink = offer.plan if offer.accepted else None, self._context.sink
         for repair in plan.repairs if plan else ():
-            context.sink.publish(WarningEvent(code="plan.repaired", message=repair))
+            sink.publish(WarningEvent(code="plan.repaired", message=repair))
         return Draft(acted=acted, plan=plan)
+
+    async def change(self, plan: Plan, state: State, wish: str, stop: StopSignal | None = None) -> FoundChange:
+        """The operations on a plan that has begun which a person wishes for; nothing is changed by it.
+
+        Raises:
+            UsageError: nothing is wished, or the model can't be had.
+        """
+        wish, fixed = _wished(wish), fixed_steps(state)
+        statuses = {step_id: step.status.value for step_id, step in state.steps.items()}
+        revised: list[LoadedPlan] = []
+
+        def check(operations: Sequence[Operation]) -> tuple[Operation, ...]:
+            if operations:
+                revised[:] = [revise(plan, operations, fixed=fixed)]
+            return tuple(operations)
+
+        offer = RevisionOffer(check)
+        reader = ReadOnlyAgent(CALLER, self._context, self._limits)
+        told = change_prompt(plan, statuses, [step.id for step in plan.steps if step.id not in fixed], wish)
+        acted = await planned(reader, "change", told, offer, stop)
+        if not offer.accepted or not offer.operations:
+            return FoundChange(acted=acted, reason=offer.reason)
+        return FoundChange(acted=acted, operations=offer.operations, reason=offer.reason, revised=revised[0])
 
     async def start_plan(self, goal: str) -> PlanState:
         """A plan for the goal, under way: whoever calls asks for its steps, does them and reports.
@@ -208,6 +276,7 @@ class PlannerAgent:
         return Transcript(path=self._folder / name)
 
     def _announce(self, reader: ReadOnlyAgent, sink: EventSink, offer_name: str, title: str) -> None:
+        context = self._context
         sink.publish(
             SubAgentStartedEvent(
                 title=title,
@@ -216,8 +285,17 @@ class PlannerAgent:
                 tools=(*reader.tools.available, offer_name),
                 max_tokens=self._limits.max_tokens,
                 max_turns=self._limits.max_turns,
+                agent=CALLER,
+                folder=str(context.workspace.root),
+                pid=os.getpid(),
             )
         )
+
+
+def _wished(sentence: str) -> str:
+    if not sentence.strip():
+        raise UsageError("nothing is wished: say in a sentence what is to change")
+    return sentence.strip()
 
 
 @asynccontextmanager

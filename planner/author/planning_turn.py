@@ -24,7 +24,11 @@ SHOWN_CHARACTERS = 300
 
 
 async def planned(
-    reader: ReadOnlyAgent, orders: Literal["plan", "revise"], prompt: str, offer: Offer, stop: StopSignal | None = None
+    reader: ReadOnlyAgent,
+    orders: Literal["plan", "revise", "change"],
+    prompt: str,
+    offer: Offer,
+    stop: StopSignal | None = None,
 ) -> ActResult:
     """Have an offer made, by the standing ``orders`` of that name. What goes wrong is in the result."""
     text = await to_thread.run_sync(planner_prompt, orders)

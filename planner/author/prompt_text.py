@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from importlib import resources
 
 from planner.plan.model import Plan, Step
 from planner.plan.patch import RevisionRequest
 from subagents.worktree.failed_work import KeptWork
 from vibe.core.modes import MODE_CATALOG
+from vibe.core.plain_text import beginning
 
 MAX_CONTEXT = 8_000
 MAX_STEP = 6_000
 MAX_RESULT = 8_000
 MAX_OTHERS = 20_000
+MAX_PLAN = 60_000
 """Characters. What is cut is said."""
 
 ATTENDED = (
@@ -29,6 +31,10 @@ HEADLESS = (
 )
 IN_PLACE = "Touch only the failing step, steps you add for it, and the edges of what waits for it."
 WHOLE_PLAN = "The step was mended before and failed again: you may change other open steps as well, if that is needed."
+REDRAFT = (
+    "Hand in the whole plan with that changed, and what follows from it; the rest stays as it is, ids included. A step "
+    "keeps by its id what is not yours to write, such as its model."
+)
 KEPT = """\
 It worked in a copy of the project of its own. Nothing of that is in the project: it was not merged, and the next \
 attempt does not find it. It is on the branch {branch}, and you can read it, and nothing else of it, in \
@@ -51,23 +57,52 @@ def goal_prompt(goal: str, *, attended: bool) -> str:
     return f"# Goal\n{goal}\n\n# Modes of steps\n{modes}\n\n# If the goal is ambiguous\n{doubt}"
 
 
+def redraft_prompt(plan: Plan, document: str, wish: str, *, attended: bool) -> str:
+    """The message that opens the drafting of a proposal anew; ``document`` is the proposal as JSON."""
+    return "\n\n".join((
+        goal_prompt(plan.goal, attended=attended),
+        f"# The plan as it is proposed\n{document}",
+        f"# What the user wants changed about it\n{wish}",
+        REDRAFT,
+    ))
+
+
+def change_prompt(plan: Plan, statuses: Mapping[str, str], open_steps: Collection[str], wish: str) -> str:
+    """The message that opens the change of a plan that has begun, as somebody wishes."""
+    parts = [f"# What the user wants changed\n{wish}", f"# Goal of the whole plan\n{plan.goal}"]
+    if plan.context:
+        parts.append(f"# Context\n{beginning(plan.context, MAX_CONTEXT)}")
+    fixed = [_line(statuses, step) for step in plan.steps if step.id not in open_steps]
+    if fixed:
+        parts.append(
+            "# Steps that run or have ended: they stay as they are\n" + beginning("\n".join(fixed), MAX_OTHERS)
+        )
+    can_change = [
+        f"({statuses.get(step.id, 'pending')}) {_step_text(step)}" for step in plan.steps if step.id in open_steps
+    ]
+    parts.append("# Steps you may change\n" + beginning("\n".join(can_change) or "none", MAX_PLAN))
+    return "\n\n".join(parts)
+
+
 def revision_prompt(request: RevisionRequest, *, in_place: bool, new_commands: bool) -> str:
     """The message that opens the mending of a plan."""
     plan = request.plan
     failed = next(step for step in plan.steps if step.id == request.failed_step_id)
     parts = [f"# Goal of the whole plan\n{plan.goal}"]
     if plan.context:
-        parts.append(f"# Context\n{_cut(plan.context, MAX_CONTEXT)}")
+        parts.append(f"# Context\n{beginning(plan.context, MAX_CONTEXT)}")
     parts.append(f"# The step that failed\n{_step_text(failed)}")
     parts.append(f"# What came of it\n{_result_text(request)}")
     if request.kept is not None:
         parts.append(f"# Where its work is\n{_kept_text(request.kept)}")
     near = _neighbours(plan, failed)
     if near:
-        parts.append("# Steps right before and after it\n" + "\n".join(_line(request, step) for step in near))
+        parts.append("# Steps right before and after it\n" + "\n".join(_line(request.statuses, step) for step in near))
     others = [step for step in plan.steps if step.id != failed.id and step not in near]
     if others:
-        parts.append("# The other steps\n" + _cut("\n".join(_line(request, step) for step in others), MAX_OTHERS))
+        parts.append(
+            "# The other steps\n" + beginning("\n".join(_line(request.statuses, step) for step in others), MAX_OTHERS)
+        )
     rules = [IN_PLACE if in_place else WHOLE_PLAN, *(() if new_commands else (NO_NEW_COMMANDS,))]
     parts.append("# What you may change\n" + "\n".join(rules))
     if request.problems:
@@ -82,12 +117,12 @@ def _neighbours(plan: Plan, failed: Step) -> list[Step]:
 
 def _step_text(step: Step) -> str:
     document = step.model_dump(mode="json", exclude_unset=True)
-    return _cut(json.dumps(document, indent=1, ensure_ascii=False), MAX_STEP)
+    return beginning(json.dumps(document, indent=1, ensure_ascii=False), MAX_STEP)
 
 
-def _line(request: RevisionRequest, step: Step) -> str:
+def _line(statuses: Mapping[str, str], step: Step) -> str:
     after = ", ".join(f"{e.step} {e.on}" if e.on != "completed" else e.step for e in step.dependencies)
-    status = request.statuses.get(step.id, "pending")
+    status = statuses.get(step.id, "pending")
     return f"- {step.id} ({step.mode.value}, {status}): {step.title}" + (f" [after {after}]" if after else "")
 
 
@@ -99,17 +134,13 @@ def _result_lines(request: RevisionRequest) -> Iterator[str]:
     result = request.result
     yield f"Outcome: {result.outcome.value}" + (f" ({result.reason})" if result.reason else "")
     if result.detail:
-        yield _cut(result.detail, MAX_RESULT)
+        yield beginning(result.detail, MAX_RESULT)
     if result.summary:
-        yield f"Its last words or output:\n{_cut(result.summary, MAX_RESULT)}"
+        yield f"Its last words or output:\n{beginning(result.summary, MAX_RESULT)}"
     if result.files_changed:
-        yield "Files it changed: " + _cut(", ".join(result.files_changed), 1_000)
+        yield "Files it changed: " + beginning(", ".join(result.files_changed), 1_000)
 
 
 def _kept_text(kept: KeptWork) -> str:
     changed = "\n".join(f"- {path!r}" for path in kept.changed)
-    return _cut(KEPT.format(branch=kept.branch, folder=str(kept.folder), changed=changed), MAX_RESULT)
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]} [... {len(text) - limit} characters left out]"
+    return beginning(KEPT.format(branch=kept.branch, folder=str(kept.folder), changed=changed), MAX_RESULT)

@@ -60,11 +60,15 @@ class Offer(HandIn):
 
 
 class PlanOffer(Offer):
-    """A plan for a goal; ``plan`` is there once one was accepted. ``metadata`` goes into it."""
+    """A plan for a goal; ``plan`` is there once one was accepted. ``metadata`` goes into it.
+
+    ``before`` is the document it takes the place of: what planners do not write of a plan, or of a step with the same
+    id, it has from there.
+    """
 
     plan: Repaired | None = None
 
-    def __init__(self, goal: str, metadata: Mapping[str, Any]) -> None:
+    def __init__(self, goal: str, metadata: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> None:
         super().__init__(
             schema=plan_schema(),
             name=PLAN_TOOL,
@@ -73,13 +77,29 @@ class PlanOffer(Offer):
         )
         self._goal = goal
         self._metadata = metadata
+        self._before = before or {}
 
     def _take(self, value: Any) -> str | None:
         try:
+            value = _with_the_rest(value, self._before)
             self.plan = repaired_plan(value, goal=self._goal, metadata=self._metadata, where="the plan")
         except PlanInvalidError as error:
             return str(error)
         return None
+
+
+def _with_the_rest(value: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a plan with what planners do not write of one, as the document before had it."""
+    known = {step["id"]: step for step in cast("Sequence[Mapping[str, Any]]", before.get("steps", ()))}
+    steps = [
+        {**_besides(known.get(str(step.get("id")), {}), _STEP_FIELDS), **step}
+        for step in cast("Sequence[Mapping[str, Any]]", value["steps"])
+    ]
+    return {**_besides(before, (*_PLAN_FIELDS, "version", "goal", "metadata")), **value, "steps": steps}
+
+
+def _besides(document: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name not in fields}
 
 
 class RevisionOffer(Offer):
@@ -146,7 +166,10 @@ def revision_schema() -> dict[str, Any]:
         "type": "object",
         "properties": {
             "operations": {"type": "array", "items": {"anyOf": operations}},
-            "reason": {"type": "string", "description": "What went wrong and what the operations change about it."},
+            "reason": {
+                "type": "string",
+                "description": "What was wrong, or is wished for, and what the operations do about it.",
+            },
         },
         "required": ["operations", "reason"],
         "additionalProperties": False,

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vibe.core.errors import UsageError, VibeError
+from vibe.core.plain_text import some_of
 from vibe.core.suggestion import closest, did_you_mean
 
 SHOWN_PROBLEMS = 50
@@ -159,9 +160,4 @@ def quoted(value: object, limit: int = 60) -> str:
 
 def listed(names: Iterable[str], limit: int = 12) -> str:
     """Names for a message, the first ``limit`` of them."""
-    known = list(names)
-    if not known:
-        return "none"
-    return ", ".join(quoted(name)[1:-1] for name in known[:limit]) + (
-        f" and {len(known) - limit} more" if len(known) > limit else ""
-    )
+    return some_of((quoted(name)[1:-1] for name in names), limit) or "none"

@@ -16,8 +16,8 @@ MARKS = {
 REUSED_MARK = "↺"
 """Of a completed step that another plan did."""
 
-_READY = frozenset({"reset", "decided", "revised", "rewound"})
-"""Why a plan is paused that a command has changed: nothing keeps it from going on."""
+_READY = frozenset({"reset", "decided", "revised", "rewound", "changed"})
+"""Reasons of a pause after which a command has changed the plan: nothing keeps it from being resumed."""
 _WORDS = {"SIGINT": "Ctrl-C", "decision": "waits for a decision"}
 
 

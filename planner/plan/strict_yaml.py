@@ -21,7 +21,7 @@ from planner.plan.positions import Kind, Token
 from planner.plan.strict_json import MAX_DEPTH, JsonPath, JsonRefused, parse, shown_path
 
 MAX_ALIASED = 1_000_000
-"""How much text aliases may stand for in all, each value counted as 16 characters more than it has."""
+"""The most text that aliases may stand for in all, each value counted as 16 characters more than it has."""
 
 _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),

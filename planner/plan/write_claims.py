@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from planner.plan.model import Step
+from ipc.events import PlanRevisedEvent
+from planner.plan.model import Plan, Step
 from vibe.core.config.patterns import REGEX_PREFIX, NamePatterns
 from vibe.core.config.tool_names import canonical_tool_name, tool_spellings
 from vibe.core.modes import MODE_CATALOG, ONLY_READING, ExecutionMode
@@ -67,6 +68,21 @@ def _is_denied(tool: str, denied: Sequence[str]) -> bool:
     if _WILD.search(tool) or tool.startswith(REGEX_PREFIX):
         return tool in denied or "*" in denied
     return any(map(NamePatterns(denied).matches, tool_spellings(tool)))
+
+
+def accepted_writes(plan: Plan, revisions: Iterable[PlanRevisedEvent]) -> frozenset[str]:
+    """The files a person accepted to be written: the globs of ``plan`` as it was then, and of their own revisions."""
+    named = {glob for step in plan.steps for glob in step.writes or ()}
+    own = (operation for revision in revisions if revision.by == "user" for operation in revision.operations)
+    return frozenset(named.union(*map(_named, own)))
+
+
+def _named(operation: dict[str, Any]) -> list[str]:
+    match operation:
+        case {"op": "add_step", "step": {"writes": [*globs]}} | {"op": "update_step", "changes": {"writes": [*globs]}}:
+            return [str(glob) for glob in globs]
+        case _:
+            return []
 
 
 def parse_glob(text: str) -> Glob:

@@ -28,7 +28,7 @@ from planner.state.spending import AttemptKey, Spending, total_of
 from planner.state.state import CUT, Left, RemovedStep, State, StepState
 from planner.store.outcome import step_reports, warnings_of
 from planner.store.records import RunSettings
-from subagents.executor import StepResult
+from subagents.step_result import StepResult
 from vibe.core.outcome import Outcome
 
 INTERRUPTED = "interrupted"
@@ -66,6 +66,7 @@ def build_report(sources: ReportSources) -> PlanReport:
 class _Builder:
     def __init__(self, sources: ReportSources) -> None:
         self._from = sources
+        self._plan = sources.plan
         self._state = sources.state
         self._spent: dict[str, dict[int, Spending]] = {}
         for (step_id, attempt), spending in sources.spent.items():
@@ -126,7 +127,7 @@ class _Builder:
             status=status.value,
             reason=INTERRUPTED if is_cut else was.reason,
             detail=CUT_OFF if is_cut else was.detail,
-            tolerated=status is StepStatus.FAILED and was.tolerated,
+            tolerated=was.tolerated and status in (StepStatus.FAILED, StepStatus.CANCELLED),
             reused_from=was.reused_from,
             depends_on=tuple(edge.step for edge in step.dependencies),
             command=step.command,
@@ -190,7 +191,7 @@ class _Builder:
         return (state.outcome or outcome_of(state, state.status, state.reason)).value
 
     def _limits(self, spent: ReportedUsage) -> Iterator[LimitReport]:
-        budget = self._from.plan.budget
+        budget = self._plan.budget
         if budget is None:
             return
         if budget.max_tokens is not None:
@@ -203,12 +204,12 @@ class _Builder:
     def _decisions(self) -> Iterator[DecisionReport]:
         opened: dict[str, PlanDecisionEvent] = {}
         taken: dict[str, PlanDecisionEvent] = {}
-        order: dict[str, None] = {decision.id: None for decision in self._from.plan.decisions}
+        order: dict[str, None] = {decision.id: None for decision in self._plan.decisions}
         for fact in self._from.facts:
             if isinstance(fact, PlanDecisionEvent):
                 order.setdefault(fact.decision_id)
                 (taken if fact.selections else opened)[fact.decision_id] = fact
-        own = {decision.id: plan_decision(decision) for decision in self._from.plan.decisions}
+        own = {decision.id: plan_decision(decision) for decision in self._plan.decisions}
         for decision_id in order:
             decision = own.get(decision_id) or taken.get(decision_id) or opened[decision_id]
             labels = dict(zip(decision.options, decision.labels, strict=True))

@@ -1,10 +1,11 @@
-"""A plan's graph as an SVG drawing: one file, no script, nothing loaded from elsewhere; pure."""
+"""A plan's graph as an SVG drawing: one file, no script, nothing loaded from elsewhere."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import resources
 
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import TooLargeToDrawError
@@ -27,37 +28,6 @@ ID_CELLS, TITLE_CELLS = 19, 25
 CELL = 8.3
 """Pixels of a character of the headline, about."""
 
-STYLE = """
-.vibe-graph{--page:#fff;--ink:#1c2024;--dim:#60646c;--line:#8b8d98;--box:#f4f5f7;--edge:#b4b8c0;--done:#1a7f43;--done-box:#e6f6ea;
---bad:#c4251d;--bad-box:#fdeceb;--now:#0b62c4;--now-box:#e6f1fd;--ask:#8f5a00;--ask-box:#fff4d6;--out:#9a9ea6;--out-box:#fafafa;
-font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif;color-scheme:light dark}
-@media (prefers-color-scheme:dark){.vibe-graph{--page:#16181b;--ink:#e8eaed;--dim:#a3a8b0;--line:#7b808a;--box:#23262b;--edge:#555a63;
---done:#55c07c;--done-box:#17301f;--bad:#ff8078;--bad-box:#3b1b1a;--now:#6cb2ff;--now-box:#12294a;--ask:#f0b94a;--ask-box:#382a0d;
---out:#6d727b;--out-box:#1b1d21}}
-.vibe-graph .page{fill:var(--page)}
-.vibe-graph .goal{font-weight:600;font-size:14px;fill:var(--ink)}
-.vibe-graph .legend{fill:var(--dim)}
-.vibe-graph .edge{fill:none;stroke:var(--line);stroke-width:1.3}
-.vibe-graph .edge.on-failed{stroke:var(--bad);stroke-dasharray:5 3}
-.vibe-graph .edge.on-finished{stroke-dasharray:2 3}
-.vibe-graph .head{fill:var(--line)}
-.vibe-graph .box{fill:var(--box);stroke:var(--edge);stroke-width:1.3}
-.vibe-graph .id{font-weight:600;fill:var(--ink)}
-.vibe-graph .title,.vibe-graph .icon{fill:var(--dim)}
-.vibe-graph .mark{font-weight:700;fill:var(--dim);text-anchor:end}
-.vibe-graph .is-completed .box{fill:var(--done-box);stroke:var(--done)}
-.vibe-graph .is-completed .mark{fill:var(--done)}
-.vibe-graph .is-reused .box{stroke-dasharray:5 3}
-.vibe-graph .is-failed .box{fill:var(--bad-box);stroke:var(--bad)}
-.vibe-graph .is-failed .mark{fill:var(--bad)}
-.vibe-graph .is-in_progress .box{fill:var(--now-box);stroke:var(--now);stroke-width:2}
-.vibe-graph .is-in_progress .mark{fill:var(--now)}
-.vibe-graph .is-needs_decision .box{fill:var(--ask-box);stroke:var(--ask)}
-.vibe-graph .is-needs_decision .mark{fill:var(--ask)}
-.vibe-graph .is-skipped .box,.vibe-graph .is-cancelled .box{fill:var(--out-box);stroke:var(--out);stroke-dasharray:3 3}
-.vibe-graph .is-skipped .id,.vibe-graph .is-cancelled .id{fill:var(--dim);font-weight:400}
-""".strip()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
@@ -65,6 +35,11 @@ class Shown:
 
     statuses: Mapping[str, StepStatus]
     reused: Collection[str] = frozenset()
+
+
+def style_sheet(name: str) -> str:
+    """Return a style sheet of reports; reads a file of the program."""
+    return resources.files("planner.report").joinpath(f"{name}.css").read_text(encoding="utf-8").strip()
 
 
 def svg(plan: Plan, dag: Dag, shown: Shown | None = None) -> str:
@@ -82,7 +57,7 @@ def svg(plan: Plan, dag: Dag, shown: Shown | None = None) -> str:
     parts = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         _opening(plan, width, height),
-        f"<style>{STYLE}</style>",
+        f"<style>{style_sheet('graph')}</style>",
         f'<rect class="page" width="{width}" height="{height}"/>',
         f'<text class="goal" x="{MARGIN}" y="{MARGIN + 12}">{goal}</text>',
         f'<g transform="translate({(width - drawing.width) // 2},{top})">',
@@ -95,7 +70,7 @@ def svg(plan: Plan, dag: Dag, shown: Shown | None = None) -> str:
 
 
 def inline_svg(plan: Plan, dag: Dag, shown: Shown | None = None) -> str:
-    """The graph alone as an element for an HTML page that has ``STYLE`` among its own.
+    """The graph alone as an element for an HTML page that has the style sheet ``graph``.
 
     Raises:
         TooLargeToDrawError: it has more than ``MAX_DRAWN`` steps.

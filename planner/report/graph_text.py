@@ -8,13 +8,14 @@ from planner.plan.dag import Dag
 from planner.plan.diagnostics import listed
 from planner.plan.model import Plan, Step, StepStatus
 from vibe.core.modes import MODE_CATALOG
+from vibe.core.plain_text import shortened
 
 DEEPEST_INDENT = 16
 """Steps further down are drawn at this depth: a chain of ten thousand must not be a triangle of text."""
 
 LONGEST_TITLE = 160
 MOST_NAMED = 12
-"""How many steps a line of the tree names, beside the one it hangs below."""
+"""The most steps a line of the tree names, beside the one it hangs below."""
 
 _MERMAID_CODES = str.maketrans({'"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;", "&": "#amp;", "`": "#96;"})
 _DOT_CODES = str.maketrans({'"': '\\"', "\\": "\\\\"})
@@ -48,14 +49,10 @@ def tree(plan: Plan, dag: Dag, statuses: Statuses | None = None) -> str:
 
 
 def _line(step: Step, others: list[str], statuses: Statuses | None) -> str:
-    line = f"{MODE_CATALOG[step.mode].icon} {step.id}  {_short(step.title)}"
+    line = f"{MODE_CATALOG[step.mode].icon} {step.id}  {shortened(step.title, LONGEST_TITLE)}"
     if others:
         line += f"  (also after {listed(others, MOST_NAMED)})"
     return line if statuses is None else f"{line}  [{statuses.get(step.id, StepStatus.PENDING)}]"
-
-
-def _short(title: str) -> str:
-    return title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
 
 
 def mermaid(plan: Plan, statuses: Statuses | None = None) -> str:
@@ -63,7 +60,7 @@ def mermaid(plan: Plan, statuses: Statuses | None = None) -> str:
     names = {step.id: f"s{number}" for number, step in enumerate(plan.steps)}
     lines = ["flowchart TD"]
     for step in plan.steps:
-        label = f"{step.id}: {_short(step.title)}".translate(_MERMAID_CODES)
+        label = f"{step.id}: {shortened(step.title, LONGEST_TITLE)}".translate(_MERMAID_CODES)
         kind = "" if statuses is None else f":::{statuses.get(step.id, StepStatus.PENDING)}"
         lines.append(f'    {names[step.id]}["{label}"]{kind}')
     for step in plan.steps:
@@ -81,7 +78,7 @@ def dot(plan: Plan, statuses: Statuses | None = None) -> str:
     """A Graphviz digraph, top down; an edge says on which end of its step it waits, if not on its success."""
     lines = ["digraph plan {", "    rankdir=TB;", "    node [shape=box];"]
     for step in plan.steps:
-        title = _short(step.title).translate(_DOT_CODES)
+        title = shortened(step.title, LONGEST_TITLE).translate(_DOT_CODES)
         state = "" if statuses is None else f"\\n{statuses.get(step.id, StepStatus.PENDING)}"
         lines.append(f'    "{step.id}" [label="{step.id}\\n{title}{state}"];')
     for step in plan.steps:

@@ -23,11 +23,9 @@ from planner.report.formatting import (
     took,
     when,
 )
-from planner.report.graph_svg import STYLE as GRAPH_STYLE
-from planner.report.graph_svg import Shown, inline_svg
+from planner.report.graph_svg import Shown, inline_svg, style_sheet
 from planner.report.model import LimitReport, PlanReport, SpanReport, StepReportLine
 from planner.report.plain_text import escaped, escaped_line
-from planner.report.style import STYLE
 
 MAX_ROWS = 1_000
 """Steps in the timeline: the first that ran; beyond it a page gets heavy and says no more."""
@@ -53,7 +51,7 @@ _HEAD = """<!doctype html>
 def report_html(report: PlanReport, plan: Plan, dag: Dag) -> str:
     """The whole page."""
     title = f"{escaped_line(report.goal, 80)} – {escaped_line(report.plan_id)}"  # noqa: RUF001  a dash is meant
-    head = _HEAD.format(title=title, style=f"{STYLE}\n{GRAPH_STYLE}")
+    head = _HEAD.format(title=title, style=f"{style_sheet('page')}\n{style_sheet('graph')}")
     parts = [
         *_header(report),
         *_limits(report),
@@ -222,7 +220,8 @@ def _step(step: StepReportLine) -> Iterator[str]:
     )
     if step.tolerated:
         because = "<code>on_failure</code> is <code>continue</code>"
-        yield f'<p class="note">It failed; the plan continued because {because}.</p>'
+        ended = "failed" if step.status == "failed" else "was cancelled"
+        yield f'<p class="note">It {ended}; the plan continued because {because}.</p>'
     yield _definitions(step_facts(step))
     if step.budget_tokens and step.budget_used:
         yield _bar(step.budget_used / step.budget_tokens)

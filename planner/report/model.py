@@ -69,7 +69,7 @@ class DeniedReport(Struct, frozen=True, kw_only=True):
 class StepReportLine(Struct, frozen=True, kw_only=True):
     """One step. ``duration_s`` sums the time it ran, over all attempts; None: it never did.
 
-    ``tolerated``: it failed and the plan was allowed to go on. ``reused_from``: the plan that did it.
+    ``tolerated``: it failed or was cancelled, and the plan went on. ``reused_from``: the plan that did it.
     ``spent`` counts all attempts, also those cut off; ``budget_tokens`` is what the last one may use, and
     ``budget_used`` what it did. ``printed`` is the telling part of what a command or check that failed printed.
     """

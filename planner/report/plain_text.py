@@ -10,7 +10,7 @@ from vibe.core.plain_text import plain, plain_line
 
 _MARKDOWN = re.compile(r"[\\`*{}\[\]<>|~&$]|(?<![^\W_])_|_(?![^\W_])")
 _BLOCK = re.compile(r"^(\d*)([#+\-=.)]+)(?=\s|$)")
-"""What would begin a heading or an entry of a list."""
+"""Text that would begin a heading or an entry of a list."""
 
 
 def one_line(text: str, cells: int = 0) -> str:

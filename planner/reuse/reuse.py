@@ -11,15 +11,16 @@ from planner.plan.model import Plan, StepStatus
 from planner.reuse.cache_keys import KeyedPlan
 from planner.reuse.plan_diff import change_of
 from planner.state.state import ONLY_REASON, WAIVED_REASON, State
-from subagents.executor import StepResult
+from subagents.step_result import StepResult
 from vibe.core.outcome import Outcome
+from vibe.core.plain_text import some_of
 
 REUSED_BY = "reuse"
-"""Who took a decision whose answer was taken over."""
+"""The taker of a decision whose answer was taken over."""
 SHOWN = 8
 SHORT_COMMIT = 10
 TAG = "tag:"
-"""What a tag begins with where a step's id could stand."""
+"""The prefix of a tag where a step's id could stand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,7 @@ def needed_by(dag: Dag, step_ids: Iterable[str]) -> set[str]:
 def answers_taken_over(
     earlier: Earlier, plan: Plan, given: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """Answers to decisions that the new plan puts in the same words and that nobody has given anew."""
+    """Answers to decisions that the new plan puts in the same words and that were not given again."""
     old = {decision.id: decision for decision in earlier.keyed.plan.decisions}
     return {
         decision.id: earlier.keyed.decisions[decision.id]
@@ -141,9 +142,9 @@ def note_of(selection: Selection, earlier: Earlier | None, *, head: str | None) 
             said.append("nothing is left to run")
     if selection.runs and (selection.taken or selection.left_out):
         named = [f"{step_id} ({why})" if why else step_id for step_id, why in selection.runs.items()]
-        said.append(f"to run: {_some(named)}")
+        said.append(f"to run: {some_of(named, SHOWN)}")
     if selection.left_out:
-        said.append(f"left out: {_some(selection.left_out)}")
+        said.append(f"left out: {some_of(selection.left_out, SHOWN)}")
     return "; ".join(said)
 
 
@@ -156,7 +157,8 @@ def _nothing_taken(selection: Selection, earlier: Earlier, head: str | None) -> 
         refused = f"nothing is taken over from plan {earlier.plan_id}"
         return f"{refused}: the repository is {where} now, and that plan {then}{end}"
     reasons = [f"{step_id} ({why})" for step_id, why in selection.runs.items() if why]
-    return f"nothing is taken over from plan {earlier.plan_id}: {_some(reasons) or 'what it did is to be done again'}"
+    why = some_of(reasons, SHOWN) or "what it did is to be done again"
+    return f"nothing is taken over from plan {earlier.plan_id}: {why}"
 
 
 def _why_not(step_id: str, earlier: Earlier, new: KeyedPlan, settled: Collection[str]) -> str:
@@ -177,7 +179,7 @@ def _why_not(step_id: str, earlier: Earlier, new: KeyedPlan, settled: Collection
         return "its result is lost"
     again = [above for above in new.dag.dependencies[step_id] if above not in settled]
     if again and not (was.status is StepStatus.SKIPPED and _is_ruled_out(step_id, new)):
-        return f"comes after {_some(again)}, which {'run' if len(again) > 1 else 'runs'}"
+        return f"comes after {some_of(again, SHOWN)}, which {'run' if len(again) > 1 else 'runs'}"
     return ""
 
 
@@ -207,9 +209,3 @@ def _reached(start: Iterable[str], edges: Mapping[str, tuple[str, ...]]) -> set[
                 reached.add(step_id)
                 open_steps.append(step_id)
     return reached
-
-
-def _some(names: Iterable[str]) -> str:
-    names = list(names)
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")

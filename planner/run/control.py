@@ -1,4 +1,4 @@
-"""PlanControl: how other tasks pause, cancel, decide and revise while a plan runs."""
+"""PlanControl: how other tasks pause, cancel, decide, revise and act on single steps while a plan runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeAlias
 import anyio.from_thread
 import anyio.lowlevel
 
-from ipc.commands import Cancel, Decide, Pause, Revise
+from ipc.commands import Act, Cancel, Decide, Pause, Revise, StepAction
 from planner.plan.operations import Operation, plain_operations
 from planner.state.changes import TOO_LATE
 from planner.state.commands import Asked
@@ -116,6 +116,12 @@ class PlanControl:
         """Change the plan, all of the operations or none; ``on_verdict`` as for ``decide``."""
         self.submit(Revise(operations=plain_operations(operations), reason=reason, by=by), on_verdict)
 
+    def act_on_step(
+        self, step_id: str, action: StepAction, by: str = "user", *, on_verdict: OnVerdict | None = None
+    ) -> None:
+        """Cancel one step, skip it, or have it done again; ``on_verdict`` as for ``decide``."""
+        self.submit(Act(step_id=step_id, action=action, by=by), on_verdict)
+
     def submit(self, command: Asked, on_verdict: OnVerdict | None = None) -> None:
         """Have the run carry a command out, when its turn comes."""
         if isinstance(command, Pause | Cancel):
@@ -123,6 +129,8 @@ class PlanControl:
         request = Request(command, ReplyOnce(on_verdict))
         if self._early is not None:
             self._early.append(request)
+        elif self._loop is None:  # it was over before it began
+            request.reply.give(TOO_LATE)
         elif threading.get_ident() == self._thread:
             self._hand_over(request)
         else:

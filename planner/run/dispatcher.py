@@ -11,11 +11,12 @@ import anyio
 import anyio.lowlevel
 from anyio import to_thread
 
-from ipc.commands import Cancel, Revise
+from ipc.commands import Act, Cancel, Revise
+from ipc.events import PlanResetEvent
 from ipc.sink import EventSink
 from planner.plan.loader import LoadedPlan
-from planner.plan.model import PlanStatus
 from planner.plan.patch import ProviderRefused
+from planner.plan.status import PlanStatus
 from planner.run.control import PlanControl, ReplyOnce, Request
 from planner.run.group_commit import Settling
 from planner.run.options import DispatchOptions
@@ -26,9 +27,11 @@ from planner.run.timers import Timers
 from planner.run.watchdog import ActivitySink
 from planner.state import commands as c
 from planner.state.changes import TOO_LATE
+from planner.state.decide import decide
 from planner.state.outcome import BUDGET_REASON, outcome_of
 from planner.state.schedule import schedule_of
 from planner.state.spending import total_of
+from planner.state.state import ACTIVE
 from planner.store.outcome import RunResult, step_reports, warnings_of
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StopSignal
@@ -142,7 +145,7 @@ class Dispatcher:
 
     def _take(self, command: c.Command) -> c.Refusal | None:
         refusal = self._recorder.take(command)
-        if self._state.status is not PlanStatus.ACTIVE:
+        if self._state.status is not ACTIVE:
             self._timers.stop()
             self._revising.stop()
         elif not self._is_sorting and schedule_of(self._state).unsorted:
@@ -176,8 +179,8 @@ class Dispatcher:
             match effect:
                 case c.StartAttempt(step_id, attempt):
                     self._start(step_id, attempt)
-                case c.CancelAttempt(step_id):
-                    self._running[step_id].cancel(Outcome.INTERRUPTED, "cancelled", "the plan was cancelled")
+                case c.CancelAttempt(step_id, detail):
+                    self._running[step_id].cancel(Outcome.INTERRUPTED, "cancelled", detail)
                 case c.InterruptAll(reason, seconds):
                     self._interrupt_all(reason, seconds)
                 case c.WaitForRetry(step_id, _, seconds):
@@ -186,6 +189,8 @@ class Dispatcher:
                     self._later(seconds, c.DecisionTimedOut(decision_id))
                 case c.AskReviser(step_id):
                     self._tasks.start_soon(self._ask_reviser, step_id)
+                case c.StopReviser(step_id):
+                    self._revising.stop(step_id)
                 case _:
                     assert_never(effect)
 
@@ -246,10 +251,21 @@ class Dispatcher:
         if isinstance(command, Revise):
             self._tasks.start_soon(self._revise, command, reply)
             return
+        if isinstance(command, Act):
+            self._tasks.start_soon(self._act, command, reply)
+            return
         if isinstance(command, Cancel):
             self._revising.stop()
         refusal = self._take(command)
         self._answer("decision.ignored", reply, None if refusal is None else refusal.sentence)
+
+    async def _act(self, command: Act, reply: ReplyOnce) -> None:
+        decided = decide(self._state, command, self._options.now())
+        for fact in () if isinstance(decided, c.Refusal) else decided.facts:
+            if isinstance(fact, PlanResetEvent):  # before the attempt that will look at them
+                await to_thread.run_sync(self._store.forget_checks, fact.step_ids)
+        refusal = self._take(command)
+        self._answer("step.refused", reply, None if refusal is None else refusal.sentence)
 
     async def _revise(self, command: Revise, reply: ReplyOnce) -> None:
         self._answer("revision.refused", reply, await self._revising.carry_out(command))

@@ -4,15 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ipc.events import Fact, PlanAttemptEvent, PlanCompletedEvent, PlanPausedEvent, WarningEvent
-from ipc.sink import EventSink
-from planner.state.commands import Command, Effect, Refusal
-from planner.state.decide import carry_out
-from planner.state.state import State
-from planner.store.store import PlanStore
+from msgspec import structs
 
-_ENDS = (PlanPausedEvent, PlanCompletedEvent)
+from ipc.events import (
+    Fact,
+    PlanAttemptEvent,
+    PlanCompletedEvent,
+    PlanPausedEvent,
+    PlanStepUpdateEvent,
+    PlanWaitingEvent,
+    UsageSum,
+    WarningEvent,
+    WorkDone,
+    shortened,
+)
+from ipc.sink import EventSink
+from planner.state.commands import AskReviser, Command, Effect, Refusal, WaitForRetry
+from planner.state.decide import carry_out
+from planner.state.schedule import schedule_of
+from planner.state.state import IN_PROGRESS, State
+from planner.store.store import PlanStore
+from subagents.step_result import StepResult
+from vibe.core.messages import Usage
+
+_ENDS = frozenset({PlanPausedEvent, PlanCompletedEvent})
 """What must be on disk before anybody learns of it."""
+
+_NONE_USED, _NO_USAGE = Usage(), WorkDone().usage
+
+MOST_HELD = 64
+"""Of so many steps at once it is said that they wait for others' files."""
 
 
 class Recorder:
@@ -37,6 +58,8 @@ class Recorder:
         self._now = now
         self._perform = perform
         self._end: Fact | None = None
+        self._held: dict[str, tuple[str, ...]] = {}
+        """Of which steps it was said that they wait for others' files, and for whose."""
 
     def take(self, command: Command) -> Refusal | None:
         """Carry a command out, with all that follows; a refusal says why it can't be."""
@@ -47,12 +70,44 @@ class Recorder:
         if facts:
             self._store.append(*facts)
         for fact in facts:
-            if isinstance(fact, _ENDS):
+            kind = type(fact)
+            if kind in _ENDS:
                 self._end = fact
-            elif not isinstance(fact, PlanAttemptEvent):
-                self._sink.publish(fact)
-        self._perform(effects)
+            elif kind is not PlanAttemptEvent:
+                self._sink.publish(_with_work(fact, self.state))
+        self._announce_waits(effects)
+        if effects:
+            self._perform(effects)
         return None
+
+    def _announce_waits(self, effects: Sequence[Effect]) -> None:
+        """Say what steps wait for that could start but for that; without a word it is a place among those that run."""
+        for effect in effects:
+            match effect:
+                case WaitForRetry(step_id, _, seconds):
+                    self._announce_wait(step_id, "retry", seconds=seconds)
+                case AskReviser(step_id):
+                    self._announce_wait(step_id, "revision")
+                case _:
+                    pass
+        schedule = schedule_of(self.state)
+        for step_id in (*self._held, *schedule.parked()):
+            if step_id not in schedule.ready:
+                self._held.pop(step_id, None)
+                continue
+            holders = schedule.met_by(step_id, self.state.running)
+            if self._held.get(step_id, ()) != holders and (step_id in self._held or len(self._held) < MOST_HELD):
+                self._held[step_id] = holders
+                self._announce_wait(step_id, "files" if holders else "slot", step_ids=holders)
+
+    def _announce_wait(
+        self, step_id: str, waits_for: str, *, step_ids: tuple[str, ...] = (), seconds: float | None = None
+    ) -> None:
+        self._sink.publish(
+            PlanWaitingEvent(
+                plan_id=self.state.plan_id, step_id=step_id, waits_for=waits_for, step_ids=step_ids, seconds=seconds
+            )
+        )
 
     def announce_end(self) -> None:
         """Announce how the run ended, now that it is on disk."""
@@ -62,3 +117,33 @@ class Recorder:
     def warn(self, code: str, message: str) -> None:
         """Announce something a person should know; it changes nothing."""
         self._sink.publish(WarningEvent(plan_id=self.state.plan_id, code=code, message=message))
+
+
+def _with_work(fact: Fact, state: State) -> Fact:
+    """The end of an attempt with what that came to; the journal has it already."""
+    if not isinstance(fact, PlanStepUpdateEvent) or fact.previous != IN_PROGRESS:
+        return fact
+    result = state.steps[fact.step_id].result
+    return fact if result is None else structs.replace(fact, work=_work_of(result))
+
+
+def _sum_of(usage: Usage) -> UsageSum:
+    return UsageSum(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        calls=usage.calls,
+    )
+
+
+def _work_of(result: StepResult) -> WorkDone:
+    return WorkDone(
+        summary=shortened(result.summary),
+        files_changed=result.files_changed,
+        usage=_NO_USAGE if result.usage == _NONE_USED else _sum_of(result.usage),
+        cost_usd=result.cost_usd,
+        turns=result.turns,
+        folder=result.folder,
+        branch=result.branch,
+        pid=result.pid,
+    )

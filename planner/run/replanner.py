@@ -25,7 +25,7 @@ from planner.state.changes import TOO_LATE, StepsWentOnError, fixed_steps
 from planner.state.commands import Command, Refusal, Revised, RevisionRefused
 from planner.state.schedule import schedule_of
 from planner.state.state import Left, State
-from subagents.executor import StepResult
+from subagents.step_result import StepResult
 from vibe.core.errors import UsageError, VibeError
 
 logger = logging.getLogger(__name__)
@@ -63,14 +63,16 @@ class Revising:
         self._take = take
         self._policy = policy
         self._turn = anyio.Lock()
-        self._scopes: set[anyio.CancelScope] = set()
+        self._scopes: dict[anyio.CancelScope, str | None] = {}
+        """With the step whose failure is answered; None: a person wishes for a revision."""
         self._stopped = False
 
-    def stop(self) -> None:
-        """The run is over, or given up: nobody waits for an answer any more."""
-        self._stopped = True
-        for scope in self._scopes:
-            scope.cancel()
+    def stop(self, step_id: str | None = None) -> None:
+        """Nobody waits for an answer any more: the run is over, or given up, or that step has been."""
+        self._stopped = self._stopped or step_id is None
+        for scope, answered in self._scopes.items():
+            if step_id in (None, answered):
+                scope.cancel()
 
     async def answer_failure(self, step_id: str) -> None:
         """Have the plan revised because a step failed, or have the step fail for want of a better plan.
@@ -83,28 +85,28 @@ class Revising:
             self._take(RevisionRefused(step_id, "nothing here revises plans"))
             return
         with anyio.CancelScope() as scope:
-            self._scopes.add(scope)
+            self._scopes[scope] = step_id
             try:
                 async with self._turn:
                     refused = await self._ask(reviser, step_id)
                 if refused is not None:
                     self._take(RevisionRefused(step_id, refused))
             finally:
-                self._scopes.discard(scope)
+                del self._scopes[scope]
 
     async def carry_out(self, wish: Revise) -> str | None:
         """Revise the plan as a person wishes; returns why it can't be, or None."""
         if self._stopped:
             return TOO_LATE
         with anyio.CancelScope() as scope:
-            self._scopes.add(scope)
+            self._scopes[scope] = None
             try:
                 async with self._turn:
                     await self._carry_out(read_operations(list(wish.operations)), wish)
             except UsageError as error:
                 return str(error)
             finally:
-                self._scopes.discard(scope)
+                del self._scopes[scope]
             return None
         return TOO_LATE
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import anyio
 import msgspec
 from anyio import to_thread
-from msgspec import structs
+from msgspec import Struct, structs
 
 from planner.plan.model import Step
 from planner.plan.step_limits import step_limits
@@ -51,8 +51,7 @@ class StepRun:
         self.cancel(Outcome.INTERRUPTED, reason, f"interrupted; {later}")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EndedAttempt:
+class EndedAttempt(Struct, frozen=True, eq=False):
     """Result of the executor; ``raw`` is the same as JSON. ``is_cut``: the attempt was cancelled."""
 
     run: StepRun

@@ -41,7 +41,7 @@ def _input(step: StepState, file: str | None) -> StepInput:
     step_id, title, result = step.outline.id, step.outline.title, step.result
     if result is None:
         return StepInput(step_id=step_id, title=title, status=step.status.value, summary="")
-    told = step.status in (StepStatus.FAILED, StepStatus.SKIPPED)
+    told = step.status is not StepStatus.COMPLETED
     return StepInput(
         step_id=step_id,
         title=title,

@@ -11,6 +11,7 @@ from ipc.events import (
     ApprovalRequestEvent,
     Event,
     QuestionEvent,
+    RequestWithdrawnEvent,
     SubAgentStartedEvent,
     ToolCallEvent,
     ToolResultEvent,
@@ -55,7 +56,11 @@ class ActivitySink:
                 self._requests[call_id] = step_id
             case ToolResultEvent(tool_call_id=call_id):
                 self._requests.pop(call_id, None)
-            case ApprovalDecisionEvent(request_id=request_id) | AnswerEvent(request_id=request_id):
+            case (
+                ApprovalDecisionEvent(request_id=request_id)
+                | AnswerEvent(request_id=request_id)
+                | RequestWithdrawnEvent(request_id=request_id)
+            ):
                 step_id = self._requests.pop(request_id, step_id)
             case WarningEvent(code=code) if code in WAITS and step_id in self._last:
                 self._waiting[event.subagent_id] = step_id

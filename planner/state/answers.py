@@ -5,15 +5,16 @@ from __future__ import annotations
 from ipc import events as e
 from ipc.commands import Decide
 from planner.plan.diagnostics import DecisionInvalidError, PlanEndedError, listed
-from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.status import PlanStatus, StepStatus
 from planner.state import commands as c
 from planner.state.changes import OPEN_STATUSES, TooLateError
 from planner.state.commands import Decided, Refusal
 from planner.state.decisions import StepChoice, check_selections, plan_decision
 from planner.state.facts import decision_taken, is_over, plan_paused, plan_stopping, stamped, step_moved
+from planner.state.failure_policy import INTERRUPTED_REASON
 from planner.state.outcome import DECISION_REASON
 from planner.state.schedule import schedule_of
-from planner.state.state import WAIVED_REASON, State, StepState
+from planner.state.state import WAIVED_REASON, Left, State, StepState
 
 
 def plan_asks(state: State, at: float) -> list[e.Fact]:
@@ -55,8 +56,8 @@ def _open_decision(state: State, decision_id: str) -> e.PlanDecisionEvent:
     own = {decision.id: plan_decision(decision) for decision in schedule_of(state).plan.decisions}
     decision = state.open.get(decision_id) or own.get(decision_id)
     if decision_id in state.decisions:
-        taken = state.decisions[decision_id].selections
-        raise DecisionInvalidError(decision_id, f"it was taken already: {listed(taken)}")
+        taken = state.decisions[decision_id]
+        raise DecisionInvalidError(decision_id, f"it was taken already: {listed(taken.selections)}, by {taken.by}")
     if decision is None:
         waiting = [name for name in dict.fromkeys((*state.open, *own)) if name not in state.decisions]
         raise DecisionInvalidError(decision_id, f"it is not open; open decisions: {listed(waiting)}")
@@ -69,7 +70,8 @@ def choice_followed(state: State, step: StepState, chosen: str, at: float) -> tu
         why = (WAIVED_REASON, step.detail or step.reason or "")
         return (step_moved(state, step.outline.id, StepStatus.SKIPPED, at, why),)
     if chosen == StepChoice.STOP:
-        return (step_moved(state, step.outline.id, StepStatus.FAILED, at, (step.reason, step.detail)),)
+        reason = step.reason or (None if step.left is Left.ASKING else INTERRUPTED_REASON)
+        return (step_moved(state, step.outline.id, StepStatus.FAILED, at, (reason, step.detail)),)
     return ()
 
 

@@ -6,13 +6,24 @@ from collections.abc import Sequence
 
 from ipc import events as e
 from planner.plan.diagnostics import IllegalTransitionError
-from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.status import PlanStatus, StepStatus
 from planner.state import commands as c
 from planner.state.commands import Decided, Effect
-from planner.state.facts import is_over, plan_stopping, question_about, step_asked, step_event, step_moved, tolerates
+from planner.state.facts import (
+    is_over,
+    plan_stopping,
+    question_about,
+    step_asked,
+    step_event,
+    step_moved,
+    step_stopped,
+    tolerates,
+)
 from planner.state.failure_policy import INTERRUPTED_REASON, halts, left_after, reason_of, retry_delay
 from planner.state.schedule import schedule_of
 from planner.state.state import END_STATUS, Left, State, StepState
+from subagents.step_result import StepResult
+from vibe.core.outcome import Outcome
 
 
 def attempt_ended(state: State, command: c.AttemptEnded, at: float) -> Decided:
@@ -21,8 +32,11 @@ def attempt_ended(state: State, command: c.AttemptEnded, at: float) -> Decided:
     if step_id not in state.running:
         status = state.steps[step_id].status if step_id in state.steps else "unknown"
         raise IllegalTransitionError(f"step {step_id!r}", status, result.outcome)
-    attempt = state.steps[step_id].attempt
-    left = left_after(schedule_of(state).steps[step_id], attempt, result, cut=command.cut)
+    standing, step = state.steps[step_id], schedule_of(state).steps[step_id]
+    attempt = standing.attempt
+    left = left_after(step, attempt, result, cut=command.cut)
+    if standing.stopping is not None and result.outcome is not Outcome.COMPLETED:
+        left = Left.CUT if command.cut else Left.STOPPED  # nothing comes after it: somebody has said what becomes of it
     ended = e.PlanAttemptEvent(
         ts=at,
         plan_id=state.plan_id,
@@ -30,7 +44,7 @@ def attempt_ended(state: State, command: c.AttemptEnded, at: float) -> Decided:
         attempt=attempt,
         result=command.raw,
         left=None if left is None else left.value,
-        tolerated=tolerates(state, step_id),
+        tolerated=tolerates(step),
     )
     return Decided((ended,))
 
@@ -41,22 +55,27 @@ def attempt_saved(state: State, command: c.AttemptSaved, at: float) -> Decided:
     result = step.result
     if result is None or not step.is_over:
         raise IllegalTransitionError(f"step {command.step_id!r}", step.status, "what its attempt came to")
+    if step.left is None and step.stopping is None:
+        return Decided((_finished(state, step, result, at),))
     if state.stopping is not None and state.stopping.status == PlanStatus.CANCELLED:
         if step.left in (Left.STOPPED, Left.CUT):
             why = (state.stopping.reason, result.detail)
             return Decided((step_moved(state, command.step_id, StepStatus.CANCELLED, at, why),))
-        return Decided((_finished(state, step, at),))
-    facts, effects = _follow_attempt(state, step, at)
-    if halts(result) and state.stopping is None and step.left is not None:
+        return Decided((_finished(state, step, result, at),))
+    facts, effects = _follow_attempt(state, step, result, at)
+    if halts(result) and state.stopping is None:
         facts = (*facts, plan_stopping(state, PlanStatus.PAUSED, result.reason or "provider", at))
     return Decided(facts, effects)
 
 
-def _follow_attempt(state: State, step: StepState, at: float) -> tuple[Sequence[e.Fact], Sequence[Effect]]:
-    step_id, result = step.outline.id, step.result
-    if result is None or step.left is None:
-        return (_finished(state, step, at),), ()
-    failed = (reason_of(result), result.detail)
+def _follow_attempt(
+    state: State, step: StepState, result: StepResult, at: float
+) -> tuple[Sequence[e.Fact], Sequence[Effect]]:
+    if step.stopping is not None and result.outcome is not Outcome.COMPLETED:
+        return (step_stopped(state, step, StepStatus(step.stopping.status), step.stopping.by, at),), ()
+    if step.left is None:
+        return (_finished(state, step, result, at),), ()
+    step_id, failed = step.outline.id, (reason_of(result), result.detail)
     match step.left:
         case Left.RETRYING:
             why = (result.reason or "failed", result.detail)
@@ -75,10 +94,7 @@ def _follow_attempt(state: State, step: StepState, at: float) -> tuple[Sequence[
             return (step_moved(state, step_id, StepStatus.PENDING, at, (reason, result.detail)),), ()
 
 
-def _finished(state: State, step: StepState, at: float) -> e.PlanStepUpdateEvent:
-    result = step.result
-    if result is None:
-        raise IllegalTransitionError(f"step {step.outline.id!r}", step.status, "finished")
+def _finished(state: State, step: StepState, result: StepResult, at: float) -> e.PlanStepUpdateEvent:
     status = END_STATUS[result.outcome]
     reason = reason_of(result) if status is StepStatus.FAILED else result.reason
     return step_moved(state, step.outline.id, status, at, (reason, result.detail))

@@ -9,15 +9,14 @@ from ipc import events as e
 from ipc.commands import Cancel, Pause, Revise
 from planner.plan.diagnostics import PlanEndedError, UnknownStepError, listed
 from planner.plan.loader import LoadedPlan
-from planner.plan.model import PlanStatus, StepStatus
 from planner.plan.operations import plain_operations, read_operations
 from planner.plan.patch import revise
-from planner.plan.step_limits import is_exhausted
+from planner.plan.status import PlanStatus, StepStatus
 from planner.state import commands as c
 from planner.state.commands import Decided, Refusal
 from planner.state.facts import is_over, plan_paused, plan_stopping, step_event, step_moved, steps_given_up
 from planner.state.schedule import schedule_of
-from planner.state.state import ONLY_REASON, Left, State, changed_by, removed_by
+from planner.state.state import ONLY_REASON, Left, State, changed_by, is_exhausted, removed_by
 from vibe.core.errors import UsageError, VibeError
 
 FIXED_STATUSES = frozenset({StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.CANCELLED, StepStatus.IN_PROGRESS})
@@ -121,6 +120,7 @@ def plan_revised(state: State, command: c.Revised, at: float) -> Decided | Refus
         reason=command.reason,
         by=command.by,
         step_id=command.step_id,
+        number=len(state.revisions) + 1,
     )
     touched = changed_by(fact) | removed_by(fact)
     if gone_on := touched & fixed_steps(state):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Raw, Struct
 
-from ipc.commands import Cancel, Decide, Pause, Revise
+from ipc.commands import Act, Cancel, Decide, Pause, Revise
 from ipc.events import Fact
 from planner.plan.loader import LoadedPlan
 from planner.state.schedule import Schedule
 from planner.state.state import State
-from subagents.executor import StepResult
+from subagents.step_result import StepResult
 from vibe.core.errors import VibeError
 from vibe.core.outcome import Outcome
 
@@ -104,7 +104,7 @@ class Retry(Struct, frozen=True):
     step_ids: Sequence[str]
 
 
-Asked: TypeAlias = Pause | Cancel | Decide | Revise
+Asked: TypeAlias = Pause | Cancel | Decide | Revise | Act
 """What somebody may ask of a plan from outside while it runs."""
 
 Command: TypeAlias = (
@@ -136,6 +136,7 @@ class CancelAttempt(Struct, frozen=True):
     """Cancel the running attempt; AttemptEnded must still follow."""
 
     step_id: str
+    detail: str = "the plan was cancelled"
 
 
 class InterruptAll(Struct, frozen=True):
@@ -166,7 +167,15 @@ class AskReviser(Struct, frozen=True):
     step_id: str
 
 
-Effect: TypeAlias = StartAttempt | CancelAttempt | InterruptAll | WaitForRetry | WaitForAnswer | AskReviser
+class StopReviser(Struct, frozen=True):
+    """A better plan is no longer wanted: the step was cancelled or skipped."""
+
+    step_id: str
+
+
+Effect: TypeAlias = (
+    StartAttempt | CancelAttempt | InterruptAll | WaitForRetry | WaitForAnswer | AskReviser | StopReviser
+)
 
 
 class Decided(Struct, frozen=True):
@@ -178,6 +187,9 @@ class Decided(Struct, frozen=True):
     facts: Sequence[Fact] = ()
     effects: Sequence[Effect] = ()
     schedule: Callable[[State], Schedule] | None = None
+
+
+NOTHING: Final = Decided()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, Final
 
 from ipc import events as e
-from ipc.commands import Cancel, Decide, Pause, Revise
+from ipc.commands import Act, Cancel, Decide, Pause, Revise
 from planner.plan.loader import LoadedPlan
-from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.status import PlanStatus, StepStatus
 from planner.state import commands as c
 from planner.state.answers import choice_followed, decision_timed_out, plan_asks, take_decision
 from planner.state.attempts import attempt_ended, attempt_saved, retry_due
@@ -26,11 +26,12 @@ from planner.state.changes import (
 from planner.state.commands import Command, Decided, Effect, Refusal
 from planner.state.decisions import plan_decision
 from planner.state.evolve import evolve
-from planner.state.facts import decision_taken, plan_stopping, question_about, step_asked, step_moved
+from planner.state.facts import decision_taken, plan_stopping, question_about, step_asked, step_moved, step_stopped
 from planner.state.following import proceed, sort_steps
 from planner.state.schedule import Schedule, outline_of, schedule_of
 from planner.state.spending import total_of
-from planner.state.state import Left, State
+from planner.state.state import ACTIVE, Left, State
+from planner.state.step_acts import act_on_step
 
 
 def decide(state: State, command: Command, at: float) -> Decided | Refusal:
@@ -51,8 +52,8 @@ def carry_out(
     decided = decide(state, command, at)
     if isinstance(decided, Refusal):
         return decided
-    effects = list(decided.effects)
-    follows = state.is_run or isinstance(command, c.Start)
+    effects = [*decided.effects]
+    follows = not isinstance(command, c.AttemptEnded) and (state.is_run or isinstance(command, c.Start))
     is_taken_up = False
     while True:
         for fact in decided.facts:
@@ -64,7 +65,7 @@ def carry_out(
                 is_taken_up, decided = True, _left_over(state, at)
                 effects += decided.effects
                 continue
-        if not follows or isinstance(command, c.AttemptEnded) or state.status is not PlanStatus.ACTIVE:
+        if not follows or state.status is not ACTIVE:
             return effects
         decided = proceed(state, at)
         if not decided.facts:
@@ -125,7 +126,9 @@ def _left_over(state: State, at: float) -> Decided:
         return Decided()
     schedule = schedule_of(state)
     for step_id, step in state.steps.items():
-        if step.left is Left.REVISING:
+        if step.stopping is not None:
+            facts.append(step_stopped(state, step, StepStatus(step.stopping.status), step.stopping.by, at))
+        elif step.left is Left.REVISING:
             effects.append(c.AskReviser(step_id))
         elif step.left is not None and schedule.is_held(step_id, step) and step.asked is None:
             asked = question_about(state, step)
@@ -176,6 +179,7 @@ _DECIDE: Final[dict[type, Callable[[State, Any, float], Decided | Refusal]]] = {
     c.RevisionRefused: revision_refused,
     c.ReviserRefused: reviser_refused,
     c.Retry: do_again,
+    Act: act_on_step,
     c.SortSteps: sort_steps,
     Pause: pause_plan,
     Cancel: cancel_plan,

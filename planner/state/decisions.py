@@ -7,10 +7,13 @@ colon.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from ipc.events import PlanDecisionEvent
 from planner.plan.diagnostics import DecisionInvalidError, listed, quoted
-from planner.plan.model import Decision, Option, Step
+
+if TYPE_CHECKING:
+    from planner.plan.model import Decision, Step
 
 FAILED_KIND = "failed"
 INTERRUPTED_KIND = "interrupted"
@@ -99,20 +102,6 @@ def check_selections(decision: PlanDecisionEvent, selections: tuple[str, ...]) -
         raise DecisionInvalidError(name, problem)
     if not selections:
         raise DecisionInvalidError(name, f"at least one option must be chosen; choose from: {listed(options)}")
-
-
-def as_decision(event: PlanDecisionEvent) -> Decision:
-    """The decision that an event tells of, for whoever shows it."""
-    texts = zip(event.options, event.labels, event.descriptions, strict=True)
-    options = [Option.model_construct(id=name, label=label, description=told) for name, label, told in texts]
-    return Decision.model_construct(
-        id=event.decision_id,
-        question=event.question,
-        options=options,
-        multi_select=event.multi_select,
-        default=list(event.default) or None,
-        timeout_seconds=event.timeout_seconds,
-    )
 
 
 _LABELS = {

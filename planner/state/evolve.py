@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, TypeVar, cast
@@ -10,12 +9,13 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from ipc import events as e
-from planner.plan.model import PlanStatus, StepStatus
-from planner.plan.step_limits import is_exhausted
+from planner.plan.status import PlanStatus, StepStatus
 from planner.state.decisions import StepChoice, failed_id, interrupted_id
 from planner.state.state import (
+    COMPLETED,
     CUT,
     FINAL,
+    IN_PROGRESS,
     REUSED_REASON,
     TOLD,
     WAIVED_REASON,
@@ -27,16 +27,22 @@ from planner.state.state import (
     StepState,
     at_rest,
     changed_by,
+    count_steps,
     is_about,
+    is_exhausted,
     removed_by,
 )
-from subagents.executor import StepResult
+from subagents.step_result import StepResult
 from vibe.core.errors import VibeError
 from vibe.core.outcome import Outcome
 
 _STATUS = {status.value: status for status in StepStatus}
+_ENDED = {outcome: outcome.value for outcome in Outcome}
 _result_decoder = msgspec.json.Decoder(StepResult)
 _EnumT = TypeVar("_EnumT", bound=StrEnum)
+
+_OF_ORDERS = frozenset(e.WorkOrder.__struct_fields__) - {"on"}
+"""The fields that an outline takes from a step's document as they are."""
 
 
 class FactInvalidError(VibeError):
@@ -56,10 +62,11 @@ def evolve(state: State, fact: e.Fact) -> State:
     Raises:
         FactInvalidError: it holds a status or a result that this version does not know.
     """
-    if state.is_run and type(fact) not in _TAKES_UP:
-        state.active_seconds += max(0.0, fact.ts - state.updated)  # a clock that is set back gives no time back
-    state.updated = fact.ts
-    _EVOLVE[type(fact)](state, fact)
+    kind, at = type(fact), fact.ts
+    if at > state.updated and state.is_run and kind not in _TAKES_UP:  # a clock that is set back gives no time back
+        state.active_seconds += at - state.updated
+    state.updated = at
+    _EVOLVE[kind](state, fact)
     return state
 
 
@@ -105,7 +112,7 @@ def _take_up(state: State, fact: e.PlanStartedEvent | e.PlanResumedEvent) -> Non
         else:
             step.outline = outline
         state.steps[outline.id] = step
-    state.counts = Counter(step.status for step in state.steps.values())
+    state.counts = count_steps(state.steps.values())
 
 
 def _from_outline(outline: e.StepOutline) -> StepState:
@@ -135,18 +142,19 @@ def _let_go(state: State) -> None:
             continue
         step.status, step.attempt = at_rest(step)
         step.is_over = False
-        if step.status is StepStatus.FAILED:
+        if step.status in FINAL:
+            step.stopping = None
             _note_failure(state, step)
         if step.left is Left.RETRYING:
             step.left = None
         if step.status not in FINAL and step.left not in TOLD:
             step.reason, step.detail, step.result = None, "", None
-    state.counts = Counter(step.status for step in state.steps.values())
+    state.counts = count_steps(state.steps.values())
 
 
 def _note_failure(state: State, step: StepState) -> None:
-    if step.status is StepStatus.FAILED and not step.tolerated:
-        reason = step.reason or "failed"
+    if step.spoils:
+        reason = "cancelled" if step.status is StepStatus.CANCELLED else step.reason or "failed"
         state.failures[step.outline.id] = reason
         state.failed_now = state.failed_now or (reason if state.is_run else None)
 
@@ -162,8 +170,8 @@ def _step_of(state: State, step_id: str, title: str = "") -> StepState:
 def _set_status(state: State, step: StepState, status: StepStatus) -> None:
     state.counts[step.status] -= 1
     state.counts[status] += 1
-    if step.status is StepStatus.FAILED and state.failures:
-        state.failures.pop(step.outline.id, None)
+    if state.failures and state.failures.pop(step.outline.id, None) is not None and not state.failures:
+        state.failed_now = None
     step.status = status
 
 
@@ -174,23 +182,26 @@ def _move(state: State, fact: e.PlanStepUpdateEvent) -> None:
     step = state.steps.get(step_id) or _step_of(state, step_id, fact.title)
     previous = step.status
     _set_status(state, step, status)
-    if previous is StepStatus.IN_PROGRESS and step_id in state.running:
+    if previous is IN_PROGRESS and step_id in state.running:
         if not step.is_over:
             _close_span(state, step, fact.status)
         del state.running[step_id]
     step.attempt, step.reason, step.detail = fact.attempt, fact.reason, fact.detail
     step.is_over = False
-    if status is StepStatus.IN_PROGRESS:
+    if status is IN_PROGRESS:
         step.left, step.begun = None, fact.attempt
         state.running[step_id] = (fact.ts, state.active_seconds)
         if state.decisions:
             # A yes to running it again is used up: cut off once more, it asks once more.
             state.decisions.pop(interrupted_id(step_id, fact.attempt), None)
     elif status in FINAL:
-        step.left = step.asked = None
+        if step.asked is not None:
+            state.open.pop(step.asked, None)  # nobody need answer any more
+        step.left = step.asked = step.stopping = None
         step.tolerated = fact.tolerated
-        step.waived = status is StepStatus.SKIPPED and fact.reason == WAIVED_REASON
-        _note_failure(state, step)
+        step.waived = fact.reason == WAIVED_REASON and status is StepStatus.SKIPPED
+        if status is not COMPLETED:
+            _note_failure(state, step)
     if state.schedule is not None:
         state.schedule.moved(state, step_id, previous)
 
@@ -198,11 +209,11 @@ def _move(state: State, fact: e.PlanStepUpdateEvent) -> None:
 def _attempt_ended(state: State, fact: e.PlanAttemptEvent) -> None:
     result, left = _result(fact), _known(fact, Left, fact.left) if fact.left else None
     step = _step_of(state, fact.step_id)
-    if step.status is not StepStatus.IN_PROGRESS:  # a log that was cut by hand
+    if step.status is not IN_PROGRESS:  # a log that was cut by hand
         _set_status(state, step, StepStatus.IN_PROGRESS)
         state.running[fact.step_id] = (fact.ts, state.active_seconds)
     if not step.is_over:
-        _close_span(state, step, result.outcome.value)
+        _close_span(state, step, _ENDED[result.outcome])
     known, seconds = step.attempts, result.duration_s
     if known and known[-1].number == fact.attempt:  # it was interrupted before
         known, seconds = known[:-1], seconds + known[-1].seconds
@@ -211,15 +222,23 @@ def _attempt_ended(state: State, fact: e.PlanAttemptEvent) -> None:
     step.result, step.reason, step.detail = result, result.reason, result.detail
     step.left = left
     step.is_over, step.tolerated = True, fact.tolerated
-    step.exhausted += is_exhausted(result)
-    if result.provider_refused and result.outcome is not Outcome.COMPLETED:
-        state.refused.add(result.outcome)
+    if result.outcome is not Outcome.COMPLETED:
+        step.exhausted += is_exhausted(result)
+        if result.provider_refused:
+            state.refused.add(result.outcome)
 
 
 def _close_span(state: State, step: StepState, ended: str) -> None:
-    if step.outline.id in state.running:
-        began = state.running[step.outline.id][1]
-        step.spans += (Span(began, state.active_seconds, step.attempt, ended),)
+    began = state.running.get(step.outline.id)
+    if began is not None:
+        step.spans += (Span(began[1], state.active_seconds, step.attempt, ended),)
+
+
+def _step_stopping(state: State, fact: e.PlanActEvent) -> None:
+    _known(fact, StepStatus, fact.status)
+    step = state.steps.get(fact.step_id)
+    if step is not None:
+        step.stopping = fact
 
 
 def _retry_due(state: State, fact: e.PlanRetryEvent) -> None:
@@ -252,7 +271,7 @@ def _begin_again(state: State, step: StepState, *, is_begun: bool) -> None:
     if step.status in FINAL or step.asked is not None:
         _set_status(state, step, StepStatus.PENDING)
     step.attempt += is_begun
-    step.left, step.asked, step.result, step.waived = None, None, None, False
+    step.left, step.asked, step.result, step.waived, step.stopping = None, None, None, False, None
     step.reason, step.detail = None, ""
 
 
@@ -284,6 +303,7 @@ def _revised(state: State, fact: e.PlanRevisedEvent) -> None:
         step = state.steps.pop(step_id)
         state.counts[step.status] -= 1
         state.failures.pop(step_id, None)
+        state.running.pop(step_id, None)
         state.removed.append(RemovedStep(step, fact.by, fact.ts))
     _revise_outlines(state, fact.operations)
     changed = changed_by(fact) & before
@@ -311,7 +331,8 @@ def _revise_outlines(state: State, operations: Sequence[Mapping[str, Any]]) -> N
                 state.counts[StepStatus.PENDING] += 1
             case {"op": "update_step", "id": str(step_id), "changes": {**changes}} if step_id in state.steps:
                 kept = {name: str(changes[name]) for name in ("title", "mode", "workspace") if name in changes}
-                _change_outline(state.steps[step_id], **kept)
+                step = state.steps[step_id]
+                _change_outline(step, **kept, order=_order(step.outline.order, cast("Mapping[str, Any]", changes)))
             case {"op": "add_edge", "step": str(step_id), "depends_on": edge} if step_id in state.steps:
                 step = state.steps[step_id]
                 _change_outline(step, depends_on=(*step.outline.depends_on, _above(edge)))
@@ -334,7 +355,21 @@ def _outline(step_id: str, fields: Mapping[str, Any]) -> e.StepOutline:
         mode=str(fields.get("mode", "")),
         depends_on=tuple(_above(edge) for edge in edges),
         workspace=str(fields.get("workspace", "shared")),
+        order=_order(None, fields),
     )
+
+
+def _order(before: e.WorkOrder | None, fields: Mapping[str, Any]) -> e.WorkOrder | None:
+    """A step's task with these fields of its document; what can't be read in them is left as it was."""
+    said = {name: value for name, value in fields.items() if name in _OF_ORDERS}
+    try:
+        order = msgspec.convert(said, e.WorkOrder)
+    except msgspec.ValidationError:
+        return before
+    changed = {name: getattr(order, name) for name in said}
+    if "prompt" in changed:
+        changed["prompt"] = e.shortened(order.prompt)
+    return msgspec.structs.replace(before or e.WorkOrder(), **changed)
 
 
 def _above(edge: object) -> str:
@@ -371,6 +406,7 @@ _EVOLVE: Final[dict[type, Callable[[State, Any], None]]] = {
     e.PlanEditedEvent: _edited,
     e.PlanStepUpdateEvent: _move,
     e.PlanAttemptEvent: _attempt_ended,
+    e.PlanActEvent: _step_stopping,
     e.PlanRetryEvent: _retry_due,
     e.PlanReusedEvent: _reused,
     e.PlanResetEvent: _reset,

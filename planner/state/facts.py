@@ -8,11 +8,12 @@ from msgspec import structs
 
 from ipc import events as e
 from planner.plan.diagnostics import IllegalTransitionError
-from planner.plan.model import STEP_TRANSITIONS, PlanStatus, StepStatus
+from planner.plan.model import Step
+from planner.plan.status import STEP_TRANSITIONS, PlanStatus, StepStatus
 from planner.state.decisions import FAILED_KIND, INTERRUPTED_KIND, step_decision
 from planner.state.failure_policy import INTERRUPTED_REASON, reason_of
 from planner.state.schedule import schedule_of
-from planner.state.state import Left, State, StepState
+from planner.state.state import IN_PROGRESS, WAIVED_REASON, WORDS, Left, State, StepState
 
 
 def is_over(state: State) -> bool:
@@ -41,26 +42,34 @@ def step_event(  # noqa: PLR0917, PLR0913  what an event of a step tells
 ) -> e.PlanStepUpdateEvent:
     """A step changes status, from the one given and at the attempt given."""
     step_id = step.outline.id
-    began = state.running.get(step_id) if previous is StepStatus.IN_PROGRESS else None
-    tolerated = status is StepStatus.FAILED and tolerates(state, step_id)
+    began = state.running.get(step_id) if previous is IN_PROGRESS else None
     return e.PlanStepUpdateEvent(
         ts=at,
         plan_id=state.plan_id,
         step_id=step_id,
         title=step.outline.title,
-        status=status.value,
-        previous=previous.value,
+        status=WORDS[status],
+        previous=WORDS[previous],
         reason=why[0],
         detail=why[1],
         attempt=step.attempt if attempt is None else attempt,
         duration_s=None if began is None else at - began[0],
-        tolerated=tolerated,
+        tolerated=status is StepStatus.FAILED and tolerates(schedule_of(state).steps[step_id]),
     )
 
 
-def tolerates(state: State, step_id: str) -> bool:
+def step_stopped(state: State, step: StepState, status: StepStatus, by: str, at: float) -> e.PlanStepUpdateEvent:
+    """A step is cancelled or skipped since somebody wants that; what comes after it sees a failure, or does without."""
+    step_id, told = step.outline.id, step.detail or step.reason or ""
+    if status is StepStatus.SKIPPED:
+        return step_moved(state, step_id, status, at, (WAIVED_REASON, told or f"by {by}"))
+    moved = step_moved(state, step_id, status, at, (by, told))
+    return structs.replace(moved, tolerated=tolerates(schedule_of(state).steps[step_id]))
+
+
+def tolerates(step: Step) -> bool:
     """Return whether the plan goes on as if a step had completed that failed."""
-    return schedule_of(state).steps[step_id].on_failure == "continue"
+    return step.on_failure == "continue"
 
 
 def question_about(state: State, step: StepState) -> e.PlanDecisionEvent:

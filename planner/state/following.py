@@ -6,14 +6,14 @@ import itertools
 from collections.abc import Iterable
 
 from ipc import events as e
-from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.status import PlanStatus, StepStatus
 from planner.state import commands as c
 from planner.state.answers import needed_decisions, plan_asks
-from planner.state.commands import Decided, Effect
+from planner.state.commands import NOTHING, Decided, Effect
 from planner.state.facts import is_over, plan_paused, step_moved, steps_given_up
 from planner.state.outcome import DECISION_REASON, outcome_of
 from planner.state.schedule import schedule_of
-from planner.state.state import Left, State
+from planner.state.state import IN_PROGRESS, Left, State
 
 SORTED_AT_ONCE = 256
 """How many blocked steps are told of at once: some milliseconds' worth."""
@@ -29,20 +29,14 @@ def proceed(state: State, at: float) -> Decided:
         return Decided([_skipped(state, step_id, at) for step_id in schedule.to_skip])
     if schedule.to_ask and (facts := plan_asks(state, at)):
         return Decided(facts, _deadlines(facts))
-    if len(state.running) < schedule.width and schedule.ready and not _starts_nothing(state):
-        step_id = schedule.best()
+    if schedule.ready and stopping is None and len(state.running) < schedule.width:
+        step_id = None if schedule.fail_fast and state.failed_now is not None else schedule.best()
         if step_id is not None:
-            step = state.steps[step_id]
-            return Decided(
-                (step_moved(state, step_id, StepStatus.IN_PROGRESS, at),), (c.StartAttempt(step_id, step.attempt),)
-            )
+            started = step_moved(state, step_id, IN_PROGRESS, at)
+            return Decided((started,), (c.StartAttempt(step_id, started.attempt),))
     if schedule.fresh:
         return Decided([step_moved(state, step_id, StepStatus.PENDING, at) for step_id in schedule.fresh])
-    return Decided() if state.running else _ended(state, at)
-
-
-def _starts_nothing(state: State) -> bool:
-    return state.stopping is not None or (schedule_of(state).fail_fast and state.failed_now is not None)
+    return NOTHING if state.running else _ended(state, at)
 
 
 def _skipped(state: State, step_id: str, at: float) -> e.PlanStepUpdateEvent:
@@ -61,7 +55,7 @@ def sort_steps(state: State, command: c.SortSteps, at: float) -> Decided:
     """Tell of some of the steps that must wait for others that they do."""
     del command
     if is_over(state):
-        return Decided()
+        return NOTHING
     first = itertools.islice(schedule_of(state).unsorted, SORTED_AT_ONCE)
     return Decided([step_moved(state, step_id, StepStatus.BLOCKED, at) for step_id in first])
 
@@ -72,10 +66,10 @@ def _ended(state: State, at: float) -> Decided:
     No facts while something does, or a retry or an answer is still to come.
     """
     if state.running:
-        return Decided()
+        return NOTHING
     end = _end(state)
     if end is None:
-        return Decided()
+        return NOTHING
     if schedule_of(state).unsorted:
         return sort_steps(state, c.SortSteps(), at)
     status, reason = end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.status import PlanStatus, StepStatus
 from planner.state.state import State
 from subagents.executor import ENVIRONMENT_REASON
 from vibe.core.outcome import Outcome

@@ -7,13 +7,16 @@ when nobody writes there any more; so a thousand steps after one directory cost 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, heapreplace
 
-from planner.plan.write_claims import Claim, Glob, globs_overlap
+from planner.plan.write_claims import Claim, Glob, claims_overlap, globs_overlap
 
 _UNPARKED: Glob = ()
+MOST_PARKED = 64
+"""Of so many steps it is remembered that they wait for others' files."""
 
 
 @dataclass(slots=True)
@@ -33,6 +36,8 @@ class _Writers:
         self._groups: dict[Claim, _Group] = {}
         self._buckets: dict[Glob, list[tuple[int, Claim]]] = {}
         self._open: list[tuple[int, Glob]] = []
+        self.parked: deque[int] = deque(maxlen=MOST_PARKED)
+        """The steps that were parked since somebody last looked, the latest of them."""
         self._listed: dict[Glob, int] = {}
         self._held: dict[Glob, int] = {}
 
@@ -63,6 +68,7 @@ class _Writers:
             if obstacle is None:
                 return rank, claim
             heappop(bucket)
+            self.parked.append(rank)
             self._groups[claim].place = obstacle
             self._enter(rank, claim, obstacle)
         return None
@@ -164,6 +170,19 @@ class ReadyQueue:
             heappop(self._free)
         self._size -= 1
 
+    def parked(self) -> list[str]:
+        """The steps that were found to meet a running one since this was last asked; not all, where they are many."""
+        if not self._writers.parked:
+            return []
+        found = list(dict.fromkeys(self._ids[rank] for rank in self._writers.parked))
+        self._writers.parked.clear()
+        return found
+
+    def met_by(self, step_id: str, running: Iterable[str]) -> tuple[str, ...]:
+        """Return which of the running steps write where this one would."""
+        claim = self._claims[step_id]
+        return tuple(other for other in running if claims_overlap(claim, self._claims[other]))
+
     def pop(self) -> str | None:
         """Take the best step; None: there is none."""
         step_id = self.best()
@@ -177,4 +196,5 @@ class ReadyQueue:
 
     def release(self, step_id: str) -> None:
         """A step that was popped runs no longer."""
-        self._writers.release(self._claims[step_id])
+        if claim := self._claims[step_id]:
+            self._writers.release(claim)

@@ -6,17 +6,19 @@ all, plus a heap operation for each start.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from ipc.events import PlanDecisionEvent, StepOutline
+from ipc.events import PlanDecisionEvent, StepOutline, WorkOrder, shortened
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, Step, StepStatus
 from planner.plan.write_claims import claim_of
-from planner.state.readiness import Readiness, StepReadiness
+from planner.state.readiness import COMPLETED, RUN, Readiness, StepReadiness
 from planner.state.ready_queue import ReadyQueue
-from planner.state.state import FINAL, TOLD, Left, State, StepState, at_rest
+from planner.state.state import FINAL, IN_PROGRESS, PENDING, TOLD, Left, State, StepState, at_rest, count_steps
 
+_SAID = frozenset(WorkOrder.__struct_fields__) - {"on"}
+_LISTS = frozenset({"verify", "writes", "allowed_tools", "denied_tools", "tags"})
 _HELD = frozenset({Left.ASKING, Left.REVISING, Left.RETRYING})
 
 
@@ -77,6 +79,14 @@ class Schedule:
         """The step to start next; None: none can, or may."""
         return self._queue.best()
 
+    def parked(self) -> list[str]:
+        """See ``ReadyQueue.parked``."""
+        return self._queue.parked()
+
+    def met_by(self, step_id: str, running: Iterable[str]) -> tuple[str, ...]:
+        """See ``ReadyQueue.met_by``."""
+        return self._queue.met_by(step_id, running)
+
     def is_stuck(self, step_id: str) -> bool:
         """Return whether an open step waits for others, or for good."""
         return self.readiness.is_stranded(step_id) or self.readiness.waits_for_steps(step_id)
@@ -87,6 +97,8 @@ class Schedule:
 
     def is_held(self, step_id: str, step: StepState) -> bool:
         """Return whether a step waits for something other than its dependencies and decisions."""
+        if step.stopping is not None:
+            return True
         if step.left is None:
             return False
         return step.left in _HELD or (step.left is Left.CUT and self.steps[step_id].side_effects)
@@ -95,26 +107,28 @@ class Schedule:
 
     def moved(self, state: State, step_id: str, previous: StepStatus) -> None:
         """A step changed status."""
-        status = state.steps[step_id].status
+        step = state.steps[step_id]
+        status = step.status
         if self.fresh:
             self.fresh.pop(step_id, None)
         if self.unsorted:
             self.unsorted.pop(step_id, None)
-        if status is StepStatus.IN_PROGRESS:
+        if status is IN_PROGRESS:
             self.ready.discard(step_id)
             self._queue.take(step_id)
             return
-        if previous is StepStatus.IN_PROGRESS:
+        if previous is IN_PROGRESS:
             self._queue.release(step_id)
         if status in FINAL:
             self.ready.discard(step_id)
             self.to_skip.pop(step_id, None)
             self.to_ask.pop(step_id, None)
-            waived = state.steps[step_id].waived
-            self.look(state, self.readiness.settle(step_id, status, waived=waived))
+            freed = self.readiness.settle(step_id, status, waived=step.waived)
+            if freed:
+                self.look(state, freed)
         elif status is StepStatus.NEEDS_DECISION:
             self.to_ask.pop(step_id, None)
-        elif previous is StepStatus.IN_PROGRESS:
+        elif previous is IN_PROGRESS:
             self.look(state, (step_id,))
 
     def decided(self, state: State, taken: PlanDecisionEvent) -> None:
@@ -130,7 +144,7 @@ class Schedule:
             if self._is_settled(state, step_id):
                 continue
             verdict = self.readiness.verdict(step_id)
-            if verdict is StepReadiness.RUN:
+            if verdict is RUN:
                 self._enqueue(state, step_id)
             elif verdict is StepReadiness.SKIP:
                 self.to_skip[step_id] = None
@@ -155,7 +169,7 @@ class Schedule:
         self._queue.push(step_id)
         self.unsorted.pop(step_id, None)
         self.to_ask.pop(step_id, None)
-        if state.steps[step_id].status is not StepStatus.PENDING:
+        if state.steps[step_id].status is not PENDING:
             self.fresh[step_id] = None
 
 
@@ -178,7 +192,19 @@ def outline_of(step: Step, was: StepState | None = None) -> StepOutline:
         reason=was.reason if was and (status.is_final or was.left in TOLD) else None,
         workspace=step.workspace,
         attempt=attempt,
+        order=_order_of(step),
     )
+
+
+def _order_of(step: Step) -> WorkOrder:
+    """A step's task and bounds as events tell them: those fields that say something."""
+    said: dict[str, Any] = {name: value for name in _SAID & step.model_fields_set if (value := getattr(step, name))}
+    on = {edge.step: edge.on for edge in step.dependencies if edge.on != COMPLETED}
+    for name in _LISTS & said.keys():
+        said[name] = tuple(said[name])
+    if step.prompt is not None:
+        said["prompt"] = shortened(step.prompt)
+    return WorkOrder(on=on, **said) if on else WorkOrder(**said)
 
 
 def know_steps(state: State, plan: Plan) -> None:
@@ -187,4 +213,4 @@ def know_steps(state: State, plan: Plan) -> None:
         return
     known = state.steps
     state.steps = {step.id: known.get(step.id) or StepState(outline=outline_of(step)) for step in plan.steps}
-    state.counts = Counter(step.status for step in state.steps.values())
+    state.counts = count_steps(state.steps.values())

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 from ipc import events as e
-from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.status import PlanStatus, StepStatus
 from planner.state.spending import AttemptKey, Spending
-from subagents.executor import StepResult
+from subagents.step_result import StepResult
 from vibe.core.outcome import Outcome
 
 WAIVED_REASON = "waived"
@@ -22,13 +21,22 @@ REUSED_REASON = "reused"
 ONLY_REASON = "only"
 """Why a step is SKIPPED that a run was not to be about."""
 CUT = "cut"
+OWN_LIMITS = frozenset({"budget", "turns"})
+"""Reasons of attempts that ended for want of tokens or turns."""
 END_STATUS = {
     Outcome.COMPLETED: StepStatus.COMPLETED,
     Outcome.FAILED: StepStatus.FAILED,
     Outcome.BLOCKED: StepStatus.FAILED,
     Outcome.LIMIT: StepStatus.FAILED,
 }
+_BAD = frozenset({StepStatus.FAILED, StepStatus.CANCELLED})
 FINAL = frozenset(status for status in StepStatus if status.is_final)
+COMPLETED: Final = StepStatus.COMPLETED
+IN_PROGRESS: Final = StepStatus.IN_PROGRESS
+PENDING: Final = StepStatus.PENDING
+ACTIVE: Final = PlanStatus.ACTIVE
+WORDS: Final = {status: status.value for status in StepStatus}
+"""Names for what is asked several times a step: Python 3.11 takes ten times as long to find an enum's member."""
 
 
 class Left(StrEnum):
@@ -62,7 +70,7 @@ class Span(Struct, frozen=True, gc=False):
     ended: str
 
 
-class AttemptState(Struct, frozen=True):
+class AttemptState(Struct, frozen=True, gc=False):
     """An attempt that has ended. ``seconds`` sums all its parts, if it was interrupted; ``ended_at``: unix seconds."""
 
     number: int
@@ -91,8 +99,10 @@ class StepState:
     result: StepResult | None = None
     """The last attempt's."""
     tolerated: bool = False
-    """If it FAILED, the plan goes on as if it had completed."""
+    """If it FAILED or was CANCELLED, the plan goes on as if it had completed."""
     waived: bool = False
+    stopping: e.PlanActEvent | None = None
+    """Somebody wants it cancelled or skipped, and its attempt has not ended yet."""
     reused_from: str | None = None
     """The plan whose result stands for it."""
     exhausted: int = 0
@@ -104,7 +114,7 @@ class StepState:
     @property
     def spoils(self) -> bool:
         """True if the plan can't be completed because of it."""
-        return self.status is StepStatus.CANCELLED or (self.status is StepStatus.FAILED and not self.tolerated)
+        return self.status in _BAD and not self.tolerated
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +167,8 @@ class State:
     outcome: Outcome | None = None
     """What the run came to that ended so; None: nothing was recorded."""
     steps: dict[str, StepState] = field(default_factory=dict[str, StepState])
-    counts: Counter[StepStatus] = field(default_factory=Counter[StepStatus])
+    counts: dict[StepStatus, int] = field(default_factory=lambda: count_steps(()))
+    """Steps per status, all of them."""
     running: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
     """When each step that runs began: in unix seconds and by the plan's own clock."""
     decisions: dict[str, e.PlanDecisionEvent] = field(default_factory=dict[str, e.PlanDecisionEvent])
@@ -191,7 +202,7 @@ class State:
 
     def counted(self) -> dict[str, int]:
         """Steps per status; those no step has are left out."""
-        return {status.value: self.counts[status] for status in StepStatus if self.counts[status]}
+        return {status.value: count for status, count in self.counts.items() if count}
 
     def open_steps(self) -> list[str]:
         """The steps that are not final."""
@@ -227,6 +238,14 @@ class State:
         }
 
 
+def count_steps(steps: Iterable[StepState]) -> dict[StepStatus, int]:
+    """The number of steps of each status."""
+    counts = dict.fromkeys(StepStatus, 0)
+    for step in steps:
+        counts[step.status] += 1
+    return counts
+
+
 def at_rest(step: StepState) -> tuple[StepStatus, int]:
     """The status and attempt of a step once no process runs it."""
     if step.status in FINAL:
@@ -234,8 +253,15 @@ def at_rest(step: StepState) -> tuple[StepStatus, int]:
     if not step.is_over:
         return StepStatus.PENDING, step.attempt
     if step.left is None and step.result is not None:  # its process died before it said so
-        return END_STATUS[step.result.outcome], step.attempt
+        outcome = step.result.outcome
+        if step.stopping is None or outcome is Outcome.COMPLETED:
+            return END_STATUS.get(outcome, StepStatus.PENDING), step.attempt
     return StepStatus.PENDING, step.attempt + (step.left is Left.RETRYING)
+
+
+def is_exhausted(result: StepResult) -> bool:
+    """Return whether an attempt ended because it had used up what it may."""
+    return result.outcome is Outcome.LIMIT and result.reason in OWN_LIMITS
 
 
 def is_about(decision: e.PlanDecisionEvent, step_ids: Container[str | None]) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from ipc.events import PlanDecisionEvent
 from planner.plan.diagnostics import DecisionInvalidError, PlanInvalidError, listed
 from planner.plan.loader import LoadedPlan, load_plan
-from planner.plan.model import Decision, Plan
+from planner.plan.model import Decision, Option, Plan
 from planner.plan.operations import read_operations
 from planner.plan.patch import revise
 from planner.state.decide import look
-from planner.state.decisions import as_decision, check_selections, plan_decision
+from planner.state.decisions import check_selections, plan_decision
 from planner.state.schedule import know_steps
 from planner.state.state import State
 from planner.store.errors import BrokenPlanError
@@ -62,9 +63,23 @@ def current_state(folder: PlanFolder, settings: RunSettings | None = None) -> tu
 
 
 def open_decisions(plan: Plan, state: State) -> tuple[Decision, ...]:
-    """Return what the plan waits for somebody to decide."""
+    """Return the decisions that the plan waits for."""
     own = {decision.id: decision for decision in plan.decisions}
-    return tuple(own.get(name) or as_decision(decision) for name, decision in state.open.items())
+    return tuple(own.get(name) or _as_decision(decision) for name, decision in state.open.items())
+
+
+def _as_decision(event: PlanDecisionEvent) -> Decision:
+    """The decision that an event tells of."""
+    texts = zip(event.options, event.labels, event.descriptions, strict=True)
+    options = [Option.model_construct(id=name, label=label, description=told) for name, label, told in texts]
+    return Decision.model_construct(
+        id=event.decision_id,
+        question=event.question,
+        options=options,
+        multi_select=event.multi_select,
+        default=list(event.default) or None,
+        timeout_seconds=event.timeout_seconds,
+    )
 
 
 def _check_decisions(plan: Plan, state: State) -> None:

@@ -41,7 +41,7 @@ class BrokenPlanError(StoreError):
     """A file of a plan's folder can't be read back; ``where`` is the file, with the line where there is one."""
 
     def __init__(self, where: str, problem: str) -> None:
-        super().__init__(f"{where}: {problem}; restore the file from a backup or run the plan anew")
+        super().__init__(f"{where}: {problem}; restore the file from a backup or run the plan again")
         self.where = where
         self.problem = problem
 
@@ -80,10 +80,14 @@ class PlanLockedError(StoreError):
 
 
 class UnknownPlanError(UsageError):
-    """No plan has that id."""
+    """No plan has that id; ``any_known``: another has."""
 
-    def __init__(self, reference: str, folder: Path) -> None:
-        super().__init__(f"no plan {reference!r} in {folder}: `vibe plan list` shows those that are there")
+    def __init__(self, reference: str, folder: Path, *, any_known: bool) -> None:
+        super().__init__(
+            f"no plan {reference!r} in {folder}: `vibe plan list` shows those that are there"
+            if any_known
+            else f"no plan has been run yet in {folder.parent}: `vibe plan run FILE` runs one"
+        )
         self.reference = reference
 
 

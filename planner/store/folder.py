@@ -13,7 +13,7 @@ import msgspec
 from pydantic import ValidationError
 
 from ipc.errors import INVALID_JSON
-from planner.plan.model import PlanStatus
+from planner.plan.status import PlanStatus
 from planner.state.evolve import FactInvalidError, fold
 from planner.state.state import State
 from planner.store.errors import AmbiguousPlanError, BrokenPlanError, UnknownPlanError
@@ -199,7 +199,7 @@ def find_plan(home: Path, reference: str) -> PlanFolder:
         [reference] if reference in names else [name for name in names if reference and name.startswith(reference)]
     )
     if not matches:
-        raise UnknownPlanError(reference, root)
+        raise UnknownPlanError(reference, root, any_known=bool(names))
     if len(matches) > 1:
         raise AmbiguousPlanError(reference, matches)
     return PlanFolder(root / matches[0])

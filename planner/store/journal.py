@@ -26,19 +26,10 @@ class _EarlierRecord(msgspec.Struct):
     version: str = ""
 
 
-_EARLIER = frozenset([
-    "started",
-    "edited",
-    "plan",
-    "step",
-    "attempt",
-    "decision",
-    "decision.opened",
-    "reset",
-    "revised",
-    "reused",
+_EARLIER = frozenset({
+    "started", "edited", "plan", "step", "attempt", "decision", "decision.opened", "reset", "revised", "reused",
     "left",
-])
+})  # fmt: skip
 _earlier_decoder = msgspec.json.Decoder(_EarlierRecord)
 
 
@@ -160,7 +151,7 @@ class PlanJournal:
             StoreWriteError: it could not be written in full; what had been written of it was taken back.
             TypeError, ValueError, OverflowError, RecursionError: it holds a value that is no JSON; nothing was written.
         """
-        lines = b"".join([_encoder.encode(fact) + b"\n" for fact in facts])
+        lines = _encoder.encode_lines(facts)
         if self._failure is not None:
             raise self._failure
         try:

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 
 from planner.plan.model import Plan, PlanStatus, StepStatus
 from planner.state.state import State
-from subagents.executor import StepResult
+from subagents.step_result import StepResult
 from vibe.core.messages import Usage
 from vibe.core.outcome import Outcome
+
+_BAD_END = {StepStatus.FAILED: "failed", StepStatus.CANCELLED: "was cancelled"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
     """A step at the end of a run. ``attempts`` counts those begun, ``result`` is the last one's.
 
-    ``tolerated`` marks a failure that its step's ``on_failure: continue`` lets pass.
+    ``tolerated`` marks a failure, or cancellation, that its step's ``on_failure: continue`` lets pass.
     """
 
     step_id: str
@@ -62,7 +64,7 @@ def step_reports(plan: Plan, state: State) -> tuple[StepReport, ...]:
                 detail=was.detail,
                 attempts=was.begun,
                 result=was.result,
-                tolerated=was.status is StepStatus.FAILED and was.tolerated,
+                tolerated=was.tolerated and was.status in _BAD_END,
             )
         )
     return tuple(reports)
@@ -71,7 +73,7 @@ def step_reports(plan: Plan, state: State) -> tuple[StepReport, ...]:
 def warnings_of(steps: Sequence[StepReport], dropped: Sequence[str]) -> tuple[str, ...]:
     """Return notes on a run for people: failures that were tolerated, and what a torn journal lost."""
     failures = [
-        f"step {step.step_id!r} failed ({step.detail or step.reason or 'no reason given'}); "
+        f"step {step.step_id!r} {_BAD_END[step.status]} ({step.detail or step.reason or 'no reason given'}); "
         'continued because on_failure is "continue"'
         for step in steps
         if step.tolerated

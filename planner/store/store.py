@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -44,8 +44,8 @@ from planner.store.folder import (
 from planner.store.journal import PlanJournal, SyncPolicy, read_journal
 from planner.store.lock import lock_plan
 from planner.store.records import PlanSnapshot, RunSettings
-from subagents.executor import StepResult
 from subagents.step.tamper_guard import RECORD_FILES
+from subagents.step_result import StepResult
 from vibe.core.outcome import Outcome
 from vibe.core.system.files import replace_file, sync_folder
 from vibe.core.system.locks import FileLock
@@ -76,7 +76,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         self._steps = str(folder.path / STEPS_FOLDER)
         content = read_journal(folder.path / JOURNAL_FILE)
         self.dropped = content.dropped
-        """What was cut off the journal when it was opened, a sentence each."""
+        """Sentences about what was cut off the journal when it was opened."""
         self._state: State | None = folder.state(content)
         self._sync_policy = sync_policy
         self._kept: deque[tuple[str, StepResult]] = deque()
@@ -235,11 +235,14 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         """
         again = with_dependants(self.effective(), self.state(), step_ids)
         self.take(Retry(tuple(step_ids)))
-        for step_id in again:
-            # A person has looked at it: what its checks consist of is what there is now.
+        self.forget_checks(again)
+        return again
+
+    def forget_checks(self, step_ids: Iterable[str]) -> None:
+        """Have steps that are done again take what their checks consist of as it is now: a person has looked at it."""
+        for step_id in step_ids:
             for record in self.folder.step_folder(step_id).glob(RECORD_FILES):
                 record.unlink(missing_ok=True)
-        return again
 
     def decide(self, decision_id: str, selections: Sequence[str], by: str = "user") -> None:
         """Take a decision, one of the plan's or one that a step waits for."""

@@ -21,6 +21,7 @@ from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.ports import SubagentSpawner
 from vibe.core.tools.process.background import BackgroundCommands
+from vibe.core.tools.workspace import ReadTracker
 from vibe.core.turn import AgentKit
 
 TASK_TOOL = "task"
@@ -39,6 +40,8 @@ class AgentState:
     """For the folders of those it starts; None: it starts none."""
     background: BackgroundCommands | None = None
     """None: no command of it runs on after its call."""
+    reads: ReadTracker | None = None
+    """The files it has seen already; None: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,7 @@ class AgentParts:
     """Comes before what it was taught."""
     fork: Fork = in_place
     hand_in: HandIn | None = None
+    keeps_partial: bool = False
 
 
 def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
@@ -88,6 +92,7 @@ def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
         fork=own.fork,
         summarising=partial(context.guidance.library.load, SUMMARY_PROMPT),
         hand_in=own.hand_in,
+        keeps_partial=own.keeps_partial,
     )
 
 
@@ -98,6 +103,7 @@ def _executor(context: AgentContext, own: AgentParts) -> ToolExecutor:
         approvals=context.approvals,
         sink=context.sink,
         output_dir=own.state.outputs,
+        reads=own.state.reads,
         environ=context.environ,
         callbacks=Callbacks(
             user_input=context.user_input,
@@ -106,6 +112,7 @@ def _executor(context: AgentContext, own: AgentParts) -> ToolExecutor:
             sees_images=own.model.sees_images,
             agent_manager=context.agents,
             subagents=own.subagents,
+            commands=context.run.commands,
             background=own.state.background,
             guidance=own.taught.calls,
         ),

@@ -126,6 +126,13 @@ class Account:
         account._tree = self._tree
         return account
 
+    def renew(self, limits: Limits) -> None:
+        """Start again at nothing spent here, within other limits, while no call is under way; above, it stays booked.
+
+        Accounts opened below it before are charged to what it was.
+        """
+        self._entries = (_Entry(name=self._entries[0].name, limits=limits), *self._entries[1:])
+
     @property
     def usage(self) -> Usage:
         """The tokens spent on this account and those below it."""

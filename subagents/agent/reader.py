@@ -114,6 +114,6 @@ class _Once:
     def __init__(self, ask: UserInput) -> None:
         self._ask: UserInput | None = ask
 
-    async def __call__(self, questions: Sequence[Question]) -> Sequence[Answer] | None:
+    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
         ask, self._ask = self._ask, None
-        return None if ask is None else await ask(questions)
+        return None if ask is None else await ask(questions, request_id)

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from ipc.sink import EventSink
 from subagents.agent.budget import Account
+from subagents.agent.steering import Steering
 from subagents.executor import VERIFY_SECONDS, AgentUsage
 from vibe.core.agents.manager import AgentManager
 from vibe.core.config.models import Network
@@ -20,6 +21,7 @@ from vibe.core.stop import StopSignal
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.ports import SubagentSpawner
+from vibe.core.tools.process.port import Commands
 from vibe.core.tools.questions import UserInput
 from vibe.core.tools.workspace import Workspace
 
@@ -31,11 +33,15 @@ class RunContext:
     base_prompt: str
     confinement: Confinement | None = None
     """None: nothing confines commands."""
+    commands: Commands | None = None
+    """Runs the commands of agents, as an editor does; None: they are processes of our own."""
     accepted_writes: frozenset[str] = frozenset()
     """Globs of files that steps which claim to write them may edit unasked."""
     verify_seconds: float = VERIFY_SECONDS
     """The time a check may take."""
     clock: Callable[[], float] = time.monotonic
+    steering: Steering = field(default_factory=Steering)
+    """Says things to agents of steps at work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ipc.sink import EventSink
 from subagents.agent.budget import Account
 from subagents.agent.spawner import SpawnPool
+from subagents.agent.steering import Steering
 from vibe.core.llm.limiter import CallLimiter
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.questions import UserInput
@@ -26,3 +27,4 @@ class RunServices:
     """The limiter that lets calls to a provider begin, by the provider's name."""
     user_input: UserInput | None = None
     """None: there is no one to answer agents."""
+    steering: Steering = field(default_factory=Steering)

@@ -70,6 +70,10 @@ class SpawnPool:
         async with self.slots:
             yield
 
+    def renew(self) -> None:
+        """Count from nothing again."""
+        self._spawned = 0
+
     def take_one(self) -> None:
         """Count one more.
 

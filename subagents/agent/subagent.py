@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
@@ -99,6 +100,10 @@ class SubAgent:
         """Take another prompt in the same conversation, after ``execute``."""
         self._heed(stop)
         return await self._loop.act(prompt, stop)
+
+    async def steer(self, text: str) -> bool:
+        """Say something to it at work, which it reads before its next model call; False: it is not at work."""
+        return self._loop.steer(text)
 
     def finish(self, outcome: str, reason: str | None) -> None:
         """Announce the end, if it has begun; the caller knows the checks' verdict, the conversation does not."""
@@ -212,7 +217,8 @@ class SubAgent:
         )
 
     def _announce_start(self) -> None:
-        self._context.sink.publish(
+        context = self._context
+        context.sink.publish(
             SubAgentStartedEvent(
                 title=self.config.title,
                 mode=self.config.mode.value,
@@ -221,5 +227,8 @@ class SubAgent:
                 max_tokens=self.config.max_tokens,
                 max_turns=self.config.max_turns,
                 parent_id=self.config.parent_id,
+                agent=self.config.profile.name if self.config.profile else "",
+                folder=str(context.workspace.root),
+                pid=os.getpid(),
             )
         )

@@ -13,6 +13,7 @@ from ipc.codec import encode_event
 from ipc.events import Event
 from subagents.agent.budget import Account, Limits
 from subagents.agent.spawner import SpawnError, SpawnPool
+from subagents.agent.steering import Steering
 from subagents.executor import StepTask
 from subagents.process.protocol import (
     Announced,
@@ -22,6 +23,7 @@ from subagents.process.protocol import (
     Ended,
     FromStep,
     Granted,
+    Heard,
     Hello,
     LedgerRoom,
     LinkError,
@@ -32,6 +34,7 @@ from subagents.process.protocol import (
     ProviderSlot,
     Refused,
     Returned,
+    Say,
     StopAtTurnEnd,
     SubagentPlace,
     ToStep,
@@ -75,6 +78,8 @@ class StepLink:
 
     def __init__(self, transport: Transport) -> None:
         self.requested = False
+        self.steering = Steering()
+        """Whoever does the step listens here for what is said to its agent."""
         self._transport = transport
         self._capabilities: tuple[str, ...] = ()
         self._leases = 0
@@ -152,8 +157,10 @@ class StepLink:
         line = await self._transport.receive()
         return None if line is None else to_step(line)
 
-    async def attend(self) -> bool:
-        """Serve the run's messages until it wants this process to leave: True; False if the run itself is gone.
+    async def attend(self, step_id: str) -> bool:
+        """Serve the run's messages about a step until it wants this process to leave: True.
+
+        False if the run itself is gone.
 
         Raises:
             LinkError: the run's words make no sense.
@@ -167,6 +174,8 @@ class StepLink:
                         waiting.answered.set()
                 case StopAtTurnEnd():
                     self.requested = True
+                case Say(number, text):
+                    self._send(Heard(number, await self.steering.tell(step_id, text)))
                 case CancelNow():
                     return True
                 case _:
@@ -264,11 +273,11 @@ class LinkedInput:
     def __init__(self, link: StepLink) -> None:
         self._link = link
 
-    async def __call__(self, questions: Sequence[Question]) -> Sequence[Answer] | None:
+    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
         """The answers; cancelling withdraws the questions."""
         asked = tuple(question.model_dump(mode="json") for question in questions)
         try:
-            granted = await self._link.lease(PersonsReplies(questions=asked))
+            granted = await self._link.lease(PersonsReplies(questions=asked, request_id=request_id))
         except LeaseRefusedError:
             return None
         return None if granted.answers is None else [Answer.model_validate(answer) for answer in granted.answers]

@@ -82,10 +82,12 @@ class ProcessExecutor:
             return unserved(error) or StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
         attempt = _Attempt(process, self._services, others)
         try:
-            await attempt.work(task, stop)
+            with self._services.steering.heard_by(task.step_id, attempt.server.tell, attempt.agent_id):
+                await attempt.work(task, stop)
         finally:
             await attempt.end()
         result = attempt.server.result or await self._unfinished(task, attempt)
+        result = structs.replace(result, pid=process.pid)
         if result.reason == "internal" and attempt.printed:
             logger.error("step %s in its process:\n%s", task.step_id, attempt.printed)
         return result
@@ -132,6 +134,10 @@ class _Attempt:
         if not told:
             verdict = self.verdict()
             self._events.close_open(verdict.outcome.value, verdict.reason or "", verdict.detail)
+
+    def agent_id(self) -> str | None:
+        """The id of its agent, once that has announced itself."""
+        return self._events.agent_id
 
     @property
     def printed(self) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import assert_never
 
 import anyio
@@ -15,7 +16,6 @@ from ipc.errors import CodecError
 from subagents.agent.budget import CallReservation
 from subagents.agent.run_services import RunServices
 from subagents.agent.spawner import SpawnError
-from subagents.executor import StepResult
 from subagents.process.protocol import (
     AGENTS,
     Announced,
@@ -24,6 +24,7 @@ from subagents.process.protocol import (
     Ended,
     FromStep,
     Granted,
+    Heard,
     Hello,
     LedgerRoom,
     LinkError,
@@ -34,6 +35,7 @@ from subagents.process.protocol import (
     ProviderSlot,
     Refused,
     Returned,
+    Say,
     SubagentPlace,
     ToStep,
     TurnToAsk,
@@ -42,6 +44,7 @@ from subagents.process.protocol import (
     from_step,
 )
 from subagents.process.transport import Transport
+from subagents.step_result import StepResult
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.limiter import CallLimiter
@@ -64,6 +67,14 @@ class _Lease:
     worst_cost: float | None = None
 
 
+@dataclass(slots=True, eq=False)
+class _Said:
+    """Something that was said to a step's agent; ``taken`` counts once ``answered`` is set."""
+
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    taken: bool = False
+
+
 class StepServer:
     """Serves one step's process. ``result`` is what the attempt came to, None while it has not said.
 
@@ -78,6 +89,9 @@ class StepServer:
         self._transport = transport
         self._others = others
         self._leases: dict[int, _Lease] = {}
+        self._said: dict[int, _Said] = {}
+        self._numbers = itertools.count(1)
+        self._is_serving = False
 
     async def meet(self) -> bool:
         """Hear who the process is; False if it is gone without a word. Only then may it be told to begin.
@@ -109,16 +123,44 @@ class StepServer:
         """
         flaw: LinkError | None = None
         async with anyio.create_task_group() as group:
+            self._is_serving = not leaving
             try:
                 while (line := await self._transport.receive()) is not None:
                     self._take(from_step(line), group.start_soon)
             except LinkError as error:
                 flaw = error
+            finally:
+                self._hear_no_more()
             if self.result is None and not leaving:
                 self._write_off()
             group.cancel_scope.cancel()
         if flaw is not None:
             raise flaw
+
+    async def tell(self, text: str) -> bool:
+        """Say something to the step's agent; False: it is not at work."""
+        if not self._is_serving:
+            return False
+        number, said = next(self._numbers), _Said()
+        self._said[number] = said
+        try:
+            await self.send(Say(number, text))
+            await said.answered.wait()
+        finally:
+            del self._said[number]
+        return said.taken
+
+    def _hear_no_more(self) -> None:
+        """Let nobody wait for the answer of a process that gives none any more."""
+        self._is_serving = False
+        for said in self._said.values():
+            said.answered.set()
+
+    def _heard(self, heard: Heard) -> None:
+        said = self._said.get(heard.number)
+        if said is not None:
+            said.taken = heard.taken
+            said.answered.set()
 
     def _take(self, message: FromStep, start: Callable[..., object]) -> None:
         match message:
@@ -131,6 +173,8 @@ class StepServer:
                 self._take_back(message)
             case Paused(provider, seconds):
                 self._limiter(provider).pause(seconds)
+            case Heard():
+                self._heard(message)
             case Ended(result):
                 self.result = result
             case Hello():
@@ -232,7 +276,8 @@ class StepServer:
     async def _replies(self, number: int, want: PersonsReplies) -> AsyncGenerator[Granted]:
         if self._services.user_input is None:
             raise NotLentError("this run can ask no one")
-        answers = await self._services.user_input([Question.model_validate(asked) for asked in want.questions])
+        questions = [Question.model_validate(asked) for asked in want.questions]
+        answers = await self._services.user_input(questions, want.request_id)
         given = None if answers is None else tuple(answer.model_dump(mode="json") for answer in answers)
         yield Granted(number, answers=given)
 

@@ -25,7 +25,7 @@ from vibe import __version__
 from vibe.core.messages import Usage
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 """Counts up with every change that one end cannot understand of the other."""
 
 AGENTS = "agents"
@@ -126,6 +126,7 @@ class PersonsReplies(Struct, frozen=True, kw_only=True, tag="questions"):
     """The person's answers to an agent's questions, each as JSON; needs the turn to ask."""
 
     questions: tuple[dict[str, Any], ...]
+    request_id: str = ""
 
 
 class SubagentPlace(Struct, frozen=True, kw_only=True, tag="subagent"):
@@ -174,13 +175,20 @@ class Paused(Struct, frozen=True, tag="paused"):
     seconds: float
 
 
+class Heard(Struct, frozen=True, tag="heard"):
+    """Reply to ``Say``. ``taken``: the agent is told before its next model call."""
+
+    number: int
+    taken: bool
+
+
 class Ended(Struct, frozen=True, tag="ended"):
     """The attempt is over and all that it started is gone: the last message."""
 
     result: StepResult
 
 
-FromStep: TypeAlias = Hello | Announced | Asked | Returned | Paused | Ended
+FromStep: TypeAlias = Hello | Announced | Asked | Returned | Paused | Heard | Ended
 
 
 # --- to the step's process ------------------------------------------------------------------------------------
@@ -233,11 +241,18 @@ class StopAtTurnEnd(Struct, frozen=True, tag="stop"):
     """Stop at the end of the turn."""
 
 
+class Say(Struct, frozen=True, tag="say"):
+    """Tell the agent something; ``Heard`` answers it, by its number."""
+
+    number: int
+    text: str
+
+
 class CancelNow(Struct, frozen=True, tag="cancel"):
     """Stop now: end what was started, and leave."""
 
 
-ToStep: TypeAlias = Hello | Prepare | Begin | Granted | Refused | StopAtTurnEnd | CancelNow
+ToStep: TypeAlias = Hello | Prepare | Begin | Granted | Refused | StopAtTurnEnd | Say | CancelNow
 
 
 def _plain(value: object) -> Any:

@@ -16,6 +16,7 @@ from subagents.step.prompts import REPAIR_HEADINGS, first_message, repair_messag
 from subagents.step.tamper_guard import Verification
 from vibe.core.llm.errors import ModelAccessError
 from vibe.core.outcome import Outcome
+from vibe.core.plain_text import some_of
 
 CHECKABLE = frozenset({Outcome.COMPLETED, Outcome.BLOCKED})
 """Ends after which the checks decide: a blocked agent may have got the work done without the denied call."""
@@ -44,6 +45,7 @@ class AgentStep:
 
     def __init__(self, task: StepTask, agent: SubAgent, commands: HostCommands, verification: Verification) -> None:
         self._task = task
+        self._step = task.step
         self.agent = agent
         self._commands = commands
         self._verification = verification
@@ -62,7 +64,7 @@ class AgentStep:
             return  # by an earlier attempt: not worth a token
         prompt, left = first_message(self._task), await self._steered()
         self._take(await self.agent.execute(f"{prompt}\n\n{left.prompt}" if left else prompt, stop))
-        while self._task.step.verify and self._acted.outcome in CHECKABLE:
+        while self._step.verify and self._acted.outcome in CHECKABLE:
             finding = await self._finding()
             if await self._tampered():
                 return
@@ -71,7 +73,7 @@ class AgentStep:
                 return
             if self._acted.outcome is Outcome.BLOCKED:
                 return  # a repair could do no more than the work: what it needs is an approval
-            if self._repairs() >= self._task.step.max_repairs:
+            if self._repairs() >= self._step.max_repairs:
                 self._settle(Outcome.FAILED, "verify", finding.detail)
                 self._printed = finding.printed
                 return
@@ -106,7 +108,7 @@ class AgentStep:
 
         None is run once a file they consist of, or that configures them, was changed.
         """
-        for command in self._task.step.verify:
+        for command in self._step.verify:
             if await self._tampered():
                 return None
             if (steered := await self._steered()) is not None:
@@ -135,8 +137,8 @@ class AgentStep:
         changed = await anyio.to_thread.run_sync(self._verification.tampered)
         if changed:
             detail = (
-                f"{_some(changed)}, which the checks of this step consist of, changed since the step first started: "
-                "put that back, or name it in `writes` if the step is there to change it"
+                f"{some_of(changed, SHOWN_FILES)}, which the checks of this step consist of, changed since the step "
+                "first started: put that back, or name it in `writes` if the step is there to change it"
             )
             self._settle(Outcome.FAILED, "verify", detail)
         return bool(changed)
@@ -156,14 +158,9 @@ class AgentStep:
 def _steered_detail(found: Sequence[Steered]) -> str:
     is_one = len(found) == 1
     return (
-        f"{_some([f'{one.name} {one.how}' for one in found])} in this step, and "
+        f"{some_of([f'{one.name} {one.how}' for one in found], SHOWN_FILES)} in this step, and "
         f"{'it steers' if is_one else 'they steer'} "
         f"its checks: put {'it' if is_one else 'them'} back, or name {'it' if is_one else 'them'} in `writes` if the "
         f"step is "
         "there to write that"
     )
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN_FILES} more" if names[SHOWN_FILES:] else ""
-    return ", ".join(names[:SHOWN_FILES]) + more

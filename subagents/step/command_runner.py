@@ -1,9 +1,9 @@
-"""HostCommands: the commands a plan names, run by the host and announced like any other tool call."""
+"""The commands a plan names, run by the host and announced like any tool call; steps that are nothing else."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -13,18 +13,28 @@ from anyio import CancelScope, to_thread
 
 from ipc.events import ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from ipc.sink import EventSink
-from subagents.executor import VERIFY_SECONDS
-from subagents.step.failing_lines import failing_line
+from subagents.executor import VERIFY_SECONDS, StepResult, StepTask
+from subagents.step.failing_lines import failing_line, failing_part
 from vibe.core.config.models import Network
+from vibe.core.outcome import Outcome
 from vibe.core.sandbox.confinement import Confinement, Place
-from vibe.core.tools.process.confined import shell_command
+from vibe.core.tools.process.confined import MOST_STARTS, shell_command
 from vibe.core.tools.process.output_log import OutputLog
-from vibe.core.tools.process.runner import NOT_INTERACTIVE, CommandResult, OutputLimit, child_environ, run_command
+from vibe.core.tools.process.runner import (
+    NOT_INTERACTIVE,
+    CommandResult,
+    OutputLimit,
+    OutputPiece,
+    child_environ,
+    run_command,
+)
 from vibe.core.tools.redaction import redact
 
 TOOL_NAME = "command"
 MAX_EVENT_OUTPUT = 16_000
 """Characters of output in the closing event: its end."""
+SUMMARY_CHARACTERS = 2_000
+"""The length of the output that dependants are told: its end, where results stand."""
 LOG_FILE = "output.log"
 """In a step's folder: all that its command and its checks printed, over its attempts."""
 
@@ -88,8 +98,16 @@ class HostCommands:
         own = purpose is Purpose.STEP
         environ = {**self._environ, **NOT_INTERACTIVE} if own else child_environ(self._environ)
 
-        async def stream(text: str) -> None:
-            self._sink.publish(ToolStreamEvent(tool_call_id=call_id, tool=TOOL_NAME, text=self.masked(text)))
+        async def stream(piece: OutputPiece) -> None:
+            self._sink.publish(
+                ToolStreamEvent(
+                    tool_call_id=call_id,
+                    tool=TOOL_NAME,
+                    text=self.masked(piece.text),
+                    stream=piece.stream,
+                    dropped_bytes=piece.dropped_bytes,
+                )
+            )
 
         self._sink.publish(
             ToolCallEvent(
@@ -101,23 +119,27 @@ class HostCommands:
         )
         self._note(f"== {self._heading(purpose)}\n$ {command}")
         confines = self._confinement is not None and (not own or self._confinement.required)
-        shell = await shell_command(
-            command, environ, self._confinement if confines else None, Place(roots=(self._root,), network=self._network)
-        )
-        try:
-            ended = await run_command(
-                shell.argv,
-                cwd=self._root,
-                environ=shell.environ,
-                timeout=None if own else self._verify_seconds,
-                on_output=stream,
-                limit=OutputLimit(log=self._log),
-            )
-        except BaseException:
-            await self._close_log("stopped before it ended")
-            raise
-        finally:
-            aside = await shell.put_aside()
+        confinement, place = self._confinement if confines else None, Place(roots=(self._root,), network=self._network)
+        starts = 0
+        while True:
+            starts += 1
+            shell = await shell_command(command, environ, confinement, place)
+            try:
+                ended = await run_command(
+                    shell.argv,
+                    cwd=self._root,
+                    environ=shell.environ,
+                    timeout=None if own else self._verify_seconds,
+                    on_output=stream,
+                    limit=OutputLimit(log=self._log),
+                )
+            except BaseException:
+                await self._close_log("stopped before it ended")
+                raise
+            finally:
+                aside = await shell.put_aside()
+            if starts == MOST_STARTS or not shell.is_unbegun(ended):
+                break
         result = shell.annotated(ended)
         if aside:
             result = replace(result, stderr=f"{result.stderr.rstrip()}\n{aside}\n".lstrip())
@@ -165,3 +187,39 @@ def failure_of(command: str, result: CommandResult, after: str = "") -> str:
 def ending_of(result: CommandResult) -> str:
     """Return how a command ended, as a phrase."""
     return f"was stopped after {result.duration_s:.0f} s" if result.timed_out else f"exited with {result.exit_code}"
+
+
+class CommandStep:
+    """A step without a model: its command, then its checks; the first that does not exit with 0 fails the step."""
+
+    def __init__(self, task: StepTask, commands: HostCommands) -> None:
+        self._step = task.step
+        self._only_checks = task.only_checks
+        self._commands = commands
+        what = "checking it" if task.only_checks else f"`{task.step.command}`"
+        self.result = StepResult(outcome=Outcome.LIMIT, reason="timeout", detail=f"{what} ran out of time")
+
+    async def do(self) -> None:
+        """Run it to the end; until then ``result`` is what a run out of time comes to."""
+        summary = ""
+        for purpose, command in self._lines():
+            ended = await self._commands.run(command, purpose=purpose)
+            printed = self._commands.masked(output_of(ended))
+            output = printed[-SUMMARY_CHARACTERS:]
+            summary = summary or output
+            if not ended.is_success:
+                self.result = StepResult(
+                    outcome=Outcome.FAILED,
+                    reason="exit_code" if purpose is Purpose.STEP else "verify",
+                    detail=self._commands.masked(failure_of(command, ended)),
+                    summary=output,
+                    printed=failing_part(printed),
+                )
+                return
+        self.result = StepResult(outcome=Outcome.COMPLETED, summary=summary)
+
+    def _lines(self) -> Iterator[tuple[Purpose, str]]:
+        if self._step.command is not None and not self._only_checks:
+            yield Purpose.STEP, self._step.command
+        for line in self._step.verify:
+            yield Purpose.VERIFY, line

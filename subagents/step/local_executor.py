@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 from uuid import uuid4
 
-import anyio
-import anyio.to_thread
+from anyio import CancelScope, Event, create_task_group, get_cancelled_exc_class, move_on_after, to_thread
 from msgspec import structs
 
 from ipc.sink import TaggingSink
@@ -18,20 +18,28 @@ from subagents.agent.run_context import AgentContext
 from subagents.agent.subagent import SubAgent, SubAgentConfig
 from subagents.executor import StepResult, StepTask, StopSignal, unserved
 from subagents.step.agent_step import AgentStep
-from subagents.step.command_runner import LOG_FILE, HostCommands, KeptOutput
-from subagents.step.command_step import CommandStep
+from subagents.step.command_runner import LOG_FILE, CommandStep, HostCommands, KeptOutput
 from subagents.step.prompts import result_files
-from subagents.step.reaper import ATTEMPT_MARK, ended_soon
 from subagents.step.tamper_guard import ConcurrentClaims, RunClaims, Verification, record_name
 from vibe.core.agents.errors import UnknownAgentError
 from vibe.core.agents.profiles import AgentProfile
 from vibe.core.config.models import Network
 from vibe.core.session.transcript import Transcript
+from vibe.core.system.process import kill_marked
+from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.process.background import BackgroundCommands, background_commands
 
+ATTEMPT_MARK = "_VIBE_ATTEMPT"
+"""The variable of what an attempt at a step starts, in whatever process the attempt is made."""
+
+GRACE_SECONDS = 0.5
+"""The time commands have to end by themselves once their step is cancelled."""
+KILL_SECONDS = 5.0
 HAND_IN_TEXT = "Hand in the result of your step. This ends it: call it once all else is done."
+
+T = TypeVar("T")
 
 
 class LocalExecutor:
@@ -47,12 +55,14 @@ class LocalExecutor:
         claims: ConcurrentClaims | None = None,
     ) -> None:
         self._context = context
+        self._clock = context.run.clock
+        self._workspace = context.workspace
         self._step_folder = step_folder
         self._claims = claims or RunClaims()
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do one attempt at a step within its time; see ``StepExecutor``."""
-        started = self._context.run.clock()
+        started = self._clock()
         mark = uuid4().hex
         context = replace(self._context, environ={**self._context.environ, ATTEMPT_MARK: mark})
         try:
@@ -64,22 +74,23 @@ class LocalExecutor:
         except Exception as error:
             if (ended := unserved(error)) is None:
                 raise
-        return structs.replace(ended, duration_s=self._context.run.clock() - started)
+        return structs.replace(ended, duration_s=self._clock() - started)
 
     async def _run_command(self, context: AgentContext, task: StepTask) -> StepResult:
         step = CommandStep(task, self._commands(context, task))
-        with anyio.move_on_after(task.step.timeout_seconds):
+        with move_on_after(task.step.timeout_seconds):
             await step.do()
         return step.result
 
     async def _run_agent(
         self, context: AgentContext, task: StepTask, stop: StopSignal, others: Callable[[], Sequence[str]]
     ) -> StepResult:
-        verification = await anyio.to_thread.run_sync(self._verification, task, others)
+        verification = await to_thread.run_sync(self._verification, task, others)
         context = self._context_of(context, task, verification)
         async with background_commands() as background:
-            agent = await anyio.to_thread.run_sync(self._agent, context, task, background)
-            return await _ended(AgentStep(task, agent, self._commands(context, task), verification), task, stop)
+            agent = await to_thread.run_sync(self._agent, context, task, background)
+            with context.run.steering.heard_by(task.step_id, agent.steer, lambda: agent.subagent_id):
+                return await _ended(AgentStep(task, agent, self._commands(context, task), verification), task, stop)
 
     def _verification(self, task: StepTask, others: Callable[[], Sequence[str]]) -> Verification:
         return Verification(task, self._root(task), self._step_folder(task.step_id) / record_name(task), others)
@@ -107,7 +118,7 @@ class LocalExecutor:
         )
 
     def _root(self, task: StepTask) -> Path:
-        return self._context.workspace.root if task.workdir is None else Path(task.workdir)
+        return self._workspace.root if task.workdir is None else Path(task.workdir)
 
     def _context_of(self, context: AgentContext, task: StepTask, verification: Verification) -> AgentContext:
         """``context`` in the folder the step works in, with its own claim on files as its boundary."""
@@ -115,8 +126,9 @@ class LocalExecutor:
             context.workspace,
             root=self._root(task),
             stands_for=context.workspace.root if task.workdir is not None else None,
+            files=DISK if task.workdir is not None else context.workspace.files,
             writes=None if task.step.writes is None else tuple(task.step.writes),
-            held=verification.held,
+            protected=verification.protected,
             steering=verification.steering,
         ).granting([Path(file) for file in result_files(task)], write=False)
         accepted = task.step.writes is not None and context.run.accepted_writes.issuperset(task.step.writes)
@@ -127,9 +139,10 @@ class LocalExecutor:
         """The profile the step names. A plan that names one was checked before it started."""
         if task.step.agent is None:
             return None
-        if self._context.agents is None:
+        agents = self._context.agents
+        if agents is None:
             raise UnknownAgentError(task.step.agent, ())
-        return self._context.agents.delegated(task.step.agent)
+        return agents.delegated(task.step.agent)
 
     def _config(self, task: StepTask) -> SubAgentConfig:
         return SubAgentConfig(
@@ -158,7 +171,7 @@ def _network(task: StepTask) -> Network | None:
 async def _ended(step: AgentStep, task: StepTask, stop: StopSignal) -> StepResult:
     """Return what an agent's step comes to within its time; its end is announced whatever happens."""
     try:
-        with anyio.move_on_after(task.step.timeout_seconds):
+        with move_on_after(task.step.timeout_seconds):
             await step.do(stop)
     finally:
         step.agent.finish(step.result.outcome.value, step.result.reason)
@@ -177,3 +190,36 @@ def transcript_name(attempt: int, conversation: str = "") -> str:
 
 def _name(kind: str, attempt: int, conversation: str) -> str:
     return ".".join((kind, *([str(attempt)] if attempt > 1 else []), *([conversation] if conversation else [])))
+
+
+async def ended_soon(work: Callable[[], Awaitable[T]], mark: str) -> T:
+    """Do ``work``, whose processes carry ``mark`` as ``ATTEMPT_MARK``; if it is cancelled, none of them outlives it.
+
+    None keeps it waiting then for longer than 0.5 s, whatever ``work`` grants them.
+    """
+    ended = Event()
+    results: list[T] = []
+    failure: Exception | None = None
+    async with create_task_group() as group:
+        group.start_soon(_hurry, ended, mark)
+        try:
+            results.append(await work())
+        except Exception as error:  # noqa: BLE001  raised below, not as one of a group
+            failure = error
+        finally:
+            ended.set()
+    if failure is not None:
+        raise failure
+    return results[0]
+
+
+async def _hurry(ended: Event, mark: str) -> None:
+    try:
+        await ended.wait()
+    except get_cancelled_exc_class():
+        with CancelScope(shield=True):
+            with move_on_after(GRACE_SECONDS):
+                await ended.wait()
+            with move_on_after(KILL_SECONDS):
+                await kill_marked(ATTEMPT_MARK, mark)
+        raise

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from subagents.executor import StepInput, StepTask
 from subagents.step.command_runner import ending_of
 from subagents.step.config_files import Steered
+from vibe.core.plain_text import beginning, both_ends
 from vibe.core.tools.hand_in import HAND_IN
 from vibe.core.tools.process.runner import CommandResult
 
@@ -38,9 +39,9 @@ MAX_CHECK_OUTPUT = 6_000
 
 def first_message(task: StepTask) -> str:
     """The prompt that opens a step."""
-    parts = [f"# Goal of the whole plan\n{_cut(task.goal, _room(task, GOAL_SHARE, MAX_GOAL))}"]
+    parts = [f"# Goal of the whole plan\n{beginning(task.goal, _room(task, GOAL_SHARE, MAX_GOAL))}"]
     if task.context:
-        parts.append(f"# Context\n{_cut(task.context, _room(task, CONTEXT_SHARE, MAX_CONTEXT))}")
+        parts.append(f"# Context\n{beginning(task.context, _room(task, CONTEXT_SHARE, MAX_CONTEXT))}")
     if task.inputs:
         told = _inputs(task.inputs, _room(task, INPUTS_SHARE, MAX_INPUTS))
         parts.append(f"# What the steps before this one report\n{told}")
@@ -63,7 +64,7 @@ def first_message(task: StepTask) -> str:
 
 def repair_message(task: StepTask, command: str, result: CommandResult) -> str:
     """The prompt that hands a failed check back."""
-    output = _cut_middle((result.stdout + result.stderr).strip() or "(no output)", MAX_CHECK_OUTPUT)
+    output = both_ends((result.stdout + result.stderr).strip() or "(no output)", MAX_CHECK_OUTPUT)
     return (
         f"{REPAIR_HEADING} Mend the work, not the check.\n\n`{command}` {ending_of(result)}:\n\n{output}\n\n"
         f"{_ending_again(task)}"
@@ -116,13 +117,13 @@ def _inputs(inputs: Sequence[StepInput], room: int) -> str:
 
 def _input(one: StepInput, room: int) -> str:
     """One result in ``room`` characters; its output as a whole or not at all, for half of it is no JSON."""
-    files = _cut(", ".join(one.files_changed), room // 4, _place(one, "files_changed"))
+    files = beginning(", ".join(one.files_changed), room // 4, _place(one, "files_changed"))
     output = "" if one.output is None else json.dumps(one.output, ensure_ascii=False)
     whole = output if len(output) <= room // 2 else ""
-    summary = _cut(
+    summary = beginning(
         one.summary or "(no summary)", room - len(whole) - min(len(files), room // 4), _place(one, "summary")
     )
-    lines = [f"## {_cut(one.title, MAX_TITLE)} ({one.step_id}, {one.status})", summary]
+    lines = [f"## {beginning(one.title, MAX_TITLE)} ({one.step_id}, {one.status})", summary]
     if output:
         lines.append(f"Output: {whole or f'{len(output)} characters of JSON' + _place(one, 'output')}")
     if files:
@@ -131,7 +132,7 @@ def _input(one: StepInput, room: int) -> str:
 
 
 def _others(others: Sequence[StepInput], room: int) -> str:
-    names = _cut(", ".join(f"{one.step_id} ({one.status})" for one in others), room)
+    names = beginning(", ".join(f"{one.step_id} ({one.status})" for one in others), room)
     place = next((one.result_file for one in others if one.result_file is not None), None)
     whole = f" What each reports is in a file such as {place}." if place is not None else ""
     return f"## {len(others)} more steps\n{names}{whole}"
@@ -139,14 +140,3 @@ def _others(others: Sequence[StepInput], room: int) -> str:
 
 def _place(one: StepInput, field: str) -> str:
     return f", whole as `{field}` in {one.result_file}" if one.result_file is not None else ""
-
-
-def _cut(text: str, limit: int, place: str = "") -> str:
-    return text if len(text) <= limit else f"{text[:limit]} [... {len(text) - limit} characters left out{place}]"
-
-
-def _cut_middle(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"

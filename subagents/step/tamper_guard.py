@@ -44,6 +44,7 @@ from subagents.step.config_files import (
     steering_files,
     steers,
 )
+from subagents.step_model import Step
 from vibe.core.errors import shortage
 from vibe.core.modes import ExecutionMode
 from vibe.core.system.files import replace_file
@@ -74,6 +75,7 @@ class Verification:
 
     def __init__(self, task: StepTask, root: Path, record: Path, others: Callable[[], Sequence[str]]) -> None:
         self._task = task
+        self._step = task.step
         self._root = root
         self._path = record
         self._others = others
@@ -82,14 +84,14 @@ class Verification:
             self._known = _read(record) or self._first_seen()
 
     @property
-    def held(self) -> frozenset[Path]:
+    def protected(self) -> frozenset[Path]:
         """The files the checks consist of, resolved."""
         return frozenset(Path(os.path.realpath(self._root / name)) for name in self._known.files)
 
     @property
     def steering(self) -> Container[Path]:
         """The resolved paths, of files or not, that the step must leave alone because they configure its checks."""
-        return _SteeringPaths(self._task, self._root) if self._known.steering is not None else ()
+        return _SteeringPaths(self._step, self._root) if self._known.steering is not None else ()
 
     def changed(self) -> tuple[str, ...]:
         """Those of either kind that are no longer what they were. Blocks."""
@@ -137,10 +139,8 @@ class Verification:
         return tuple(one for one in found if one.name not in forgiven)
 
     def _steering_now(self) -> Digests:
-        names = steering_files(self._root, module_folders(self._task.step.verify, self._root))
-        return {
-            _text(name): _digest(self._root / name) for name in names if not names_file(name, self._task.step.writes)
-        }
+        names = steering_files(self._root, module_folders(self._step.verify, self._root))
+        return {_text(name): _digest(self._root / name) for name in names if not names_file(name, self._step.writes)}
 
     def _first_seen(self) -> _Record:
         task, root = self._task, self._root
@@ -163,17 +163,17 @@ def _built(found: Sequence[Steered]) -> list[str]:
 class _SteeringPaths:
     """Resolved paths, by their names alone."""
 
-    def __init__(self, task: StepTask, root: Path) -> None:
-        self._task = task
+    def __init__(self, step: Step, root: Path) -> None:
+        self._step = step
         self._root = Path(os.path.realpath(root))
 
     def __contains__(self, path: object) -> bool:
         if not isinstance(path, Path) or not path.is_relative_to(self._root):
             return False
         name = path.relative_to(self._root).as_posix()
-        return not names_file(name, self._task.step.writes) and (
+        return not names_file(name, self._step.writes) and (
             (steers(name) and is_looked_at(name))
-            or (not path.exists() and hides_module(path, module_folders(self._task.step.verify, self._root)))
+            or (not path.exists() and hides_module(path, module_folders(self._step.verify, self._root)))
         )
 
 

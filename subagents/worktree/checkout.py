@@ -11,19 +11,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from subagents.worktree.admin import add_worktree, admin_folder, forget_worktree
 from subagents.worktree.errors import GitFailedError, MergeRefusedError, WorktreeError, name_some
 from subagents.worktree.git import Git
 from subagents.worktree.merge import MergeConflict
 from subagents.worktree.repository import Base, Change, Repository
 from subagents.worktree.setup import link_shared, shared_links
 from subagents.worktree.submodules import check_submodules
+from vibe.core.system.files import text_of
 from vibe.core.system.process import kill_in_folder
 
 SEPARATOR = "======="
+LINK = "gitdir: "
 OUR_LABEL = "HEAD"
 """Git's name for the step's side of a conflict; the other side is called by its commit."""
-
 
 AHEAD_NS = 2_000_000_000
 WRITTEN = "vibe-written"
@@ -67,8 +67,8 @@ class WorktreeFolder:
             self.remove()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            forget_worktree(self.repository, self.path)  # one that is gone, as after a kill
-            add_worktree(self.repository, self.path, self.branch, base.commit)
+            self._forget()  # one that is gone, as after a kill
+            self._add(base.commit)
         except OSError as error:
             raise WorktreeError(f"{str(self.path)!r} can't be made: {error.strerror}") from error
         self._date_index_ahead()
@@ -84,7 +84,7 @@ class WorktreeFolder:
         kill_in_folder(str(self.path))  # what a step started is gone by now, if it did not hide
         rest = self.path.with_name(f"{PUT_AWAY}{self.path.name}.{secrets.token_hex(4)}")
         with suppress(OSError):
-            forget_worktree(self.repository, self.path)
+            self._forget()
         with suppress(FileNotFoundError):
             self.path.rename(rest)
         return rest
@@ -142,8 +142,45 @@ class WorktreeFolder:
         return commit
 
     def admin_folder(self) -> Path | None:
-        """Git's folder of this worktree, if there is one."""
-        return admin_folder(self.repository, self.path)
+        """Git's folder of this worktree: one of the repository's that names it back; None if git knows of none.
+
+        What the worktree itself says is a hint only: whoever works in it can write that.
+        """
+        named = self._admin_folders / Path(text_of(self.path / ".git").removeprefix(LINK).strip()).name
+        if self._is_named_by(named):
+            return named
+        with suppress(OSError):
+            return next((folder for folder in self._admin_folders.iterdir() if self._is_named_by(folder)), None)
+        return None
+
+    @property
+    def _admin_folders(self) -> Path:
+        return self.repository.common_dir / "worktrees"
+
+    def _is_named_by(self, admin: Path) -> bool:
+        back = text_of(admin / "gitdir").rstrip("\n")
+        real = os.path.join(os.path.realpath(self.path), ".git")  # noqa: PTH118  text, which is what git compares
+        return bool(back) and back in {real, str(self.path / ".git")}
+
+    def _add(self, commit: str) -> None:
+        """Have git make a worktree, all of whose files are there, with its branch at ``commit``."""
+        self._admin_folders.mkdir(exist_ok=True)  # where the shelter leads, git makes none
+        words = (
+            *("-c", "core.sparseCheckout=false", "worktree", "add", "--quiet", "--force", "--no-track"),
+            *("-B", self.branch, str(self.path), commit),
+        )
+        self.repository.git(*words)
+        name = Path(text_of(self.path / ".git").strip()).name
+        # Git names the shelter it was given; who works there needs the repository itself.
+        link = f"{LINK}{self._admin_folders / name}\n"
+        (self.path / ".git").write_text(link, encoding="utf-8", errors="surrogateescape")
+
+    def _forget(self) -> None:
+        """Have git know nothing of it, from one moment to the next; what it knew goes with the scratch folder."""
+        while (admin := self.admin_folder()) is not None:
+            admin.rename(self.repository.scratch / f"forgotten.{secrets.token_hex(4)}")
+        with suppress(OSError):
+            self._admin_folders.rmdir()  # the last one, as git does
 
     def written_ns(self) -> int:
         """Return when its index was written as it was made, by the clock that dates files; 0 if that is not known."""

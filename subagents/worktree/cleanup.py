@@ -16,7 +16,7 @@ from pathlib import Path
 from subagents.worktree.apply import scratch_folder
 from subagents.worktree.checkout import PUT_AWAY, WorktreeFolder, put_away_in, remove_folder
 from subagents.worktree.errors import WorktreeError
-from subagents.worktree.lifecycle import Attempt, StepWorktree, plan_branches, steps_with_leftovers, work_of
+from subagents.worktree.lifecycle import Attempt, StepWorktree, plan_branches, steps_to_clean, work_of
 from subagents.worktree.lock import lock_repository
 from subagents.worktree.repository import Repository
 from subagents.worktree.state import Phase, read_record
@@ -28,7 +28,7 @@ _BRANCH = re.compile(rf"vibe/({_PLAN_ID})/([a-z0-9_-]+)(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leftovers:
+class PlanWorktrees:
     """Worktrees and branches of one plan."""
 
     worktrees: tuple[Path, ...] = ()
@@ -38,7 +38,7 @@ class Leftovers:
         return bool(self.worktrees or self.branches)
 
 
-def find_leftovers(repository: Repository | None, folder: Path, plan_id: str) -> Leftovers:
+def find_worktrees(repository: Repository | None, folder: Path, plan_id: str) -> PlanWorktrees:
     """Return what there is of a plan whose worktrees are in ``folder``; None: its repository is gone. Blocks.
 
     Raises:
@@ -48,13 +48,13 @@ def find_leftovers(repository: Repository | None, folder: Path, plan_id: str) ->
     with suppress(OSError):
         found.update(dict.fromkeys(sorted(folder.iterdir())))
     if repository is None:
-        return Leftovers(worktrees=tuple(found))
+        return PlanWorktrees(worktrees=tuple(found))
     listed = repository.git("worktree", "list", "--porcelain", "-z").items
     known = (Path(item.removeprefix("worktree ")) for item in listed if item.startswith("worktree "))
     found.update(dict.fromkeys(path for path in known if path.parent == folder))
     refs = repository.git("for-each-ref", "--format=%(refname)", f"refs/heads/{plan_branches(plan_id)}").text
     branches = tuple(ref.removeprefix("refs/heads/") for ref in refs.splitlines())
-    return Leftovers(worktrees=tuple(found), branches=branches)
+    return PlanWorktrees(worktrees=tuple(found), branches=branches)
 
 
 def give_up_worktrees(repository: Repository, folder: Path, plan_id: str, step_folder: Callable[[str], Path]) -> None:
@@ -65,8 +65,8 @@ def give_up_worktrees(repository: Repository, folder: Path, plan_id: str, step_f
     Raises:
         WorktreeError: git or the disk refuses, or another process does not let go of the repository.
     """
-    with _alone(repository) as held:
-        for step_id in steps_with_leftovers(folder):
+    with _alone(repository) as locked:
+        for step_id in steps_to_clean(folder):
             record = read_record(step_folder(step_id))
             if record is None:
                 continue
@@ -80,25 +80,25 @@ def give_up_worktrees(repository: Repository, folder: Path, plan_id: str, step_f
             )
             step = StepWorktree(whose, repository)
             if record.phase is Phase.MERGING:
-                step.recover(held)
-            step.clear(held)
+                step.recover(locked)
+            step.clear(locked)
     for rest in put_away_in(folder):
         remove_folder(rest)
 
 
-def remove_leftovers(repository: Repository | None, folder: Path, leftovers: Leftovers) -> None:
+def remove_worktrees(repository: Repository | None, folder: Path, found: PlanWorktrees) -> None:
     """Remove them. Blocks.
 
     Raises:
         WorktreeError: git refuses, or another process does not let go of the repository.
     """
     if repository is not None:
-        with _alone(repository) as held:
-            for path in (path for path in leftovers.worktrees if not path.name.startswith(PUT_AWAY)):
-                WorktreeFolder(repository=held, path=path, branch="").remove()
-            for branch in leftovers.branches:
-                WorktreeFolder(repository=held, path=folder, branch=branch).delete_branch()
-    for path in leftovers.worktrees:
+        with _alone(repository) as locked:
+            for path in (path for path in found.worktrees if not path.name.startswith(PUT_AWAY)):
+                WorktreeFolder(repository=locked, path=path, branch="").remove()
+            for branch in found.branches:
+                WorktreeFolder(repository=locked, path=folder, branch=branch).delete_branch()
+    for path in found.worktrees:
         shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):
         folder.rmdir()
@@ -110,9 +110,9 @@ def _alone(repository: Repository) -> Generator[Repository]:
     if lock is None:
         raise WorktreeError(f"another run is at work in {str(repository.top)!r}: try again when it has ended")
     try:
-        held = repository.holding(lock.descriptor)
-        with scratch_folder(held):
-            yield held
+        locked = repository.with_lock(lock.descriptor)
+        with scratch_folder(locked):
+            yield locked
     finally:
         lock.release()
 
@@ -126,13 +126,13 @@ class Orphans:
     """
 
     plan_id: str
-    empty: Leftovers
+    empty: PlanWorktrees
     unmerged: tuple[str, ...]
 
     @property
-    def all(self) -> Leftovers:
+    def all(self) -> PlanWorktrees:
         """Both."""
-        return Leftovers(worktrees=self.empty.worktrees, branches=(*self.empty.branches, *self.unmerged))
+        return PlanWorktrees(worktrees=self.empty.worktrees, branches=(*self.empty.branches, *self.unmerged))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +166,7 @@ def find_orphans(repository: Repository, plans: Path, known: Collection[str]) ->
     return [
         Orphans(
             plan_id=plan_id,
-            empty=Leftovers(
+            empty=PlanWorktrees(
                 worktrees=tuple(trees.get(plan_id, ())),
                 branches=tuple(b.name for b in branches if b.plan_id == plan_id and b.is_merged),
             ),

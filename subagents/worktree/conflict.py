@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from msgspec import structs
 
@@ -55,7 +55,7 @@ class Resolving:
         price = None if task.step.max_price is None else task.step.max_price - cost
         if spent >= task.max_tokens or (price is not None and price <= 0):
             return None
-        return replace(
+        return structs.replace(
             task.with_step(
                 title=f"Resolve the conflicts of: {task.step.title}",
                 mode=ExecutionMode.CODE,
@@ -89,7 +89,7 @@ class Resolving:
 
 def check_task(task: StepTask) -> StepTask:
     """Runs the step's checks, and nothing else."""
-    return replace(task.with_step(title=f"Check the merge of: {task.step.title}"), only_checks=True)
+    return structs.replace(task.with_step(title=f"Check the merge of: {task.step.title}"), only_checks=True)
 
 
 def other_side(repository: Repository, base: Base, conflict: MergeConflict) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.core.plain_text import some_of
 
 NAMES_SHOWN = 5
 
@@ -66,6 +67,4 @@ class MergeRefusedError(WorktreeError):
 
 def name_some(paths: Sequence[str]) -> str:
     """Paths for a sentence: some of them by name, quoted."""
-    shown = ", ".join(repr(path) for path in paths[:NAMES_SHOWN])
-    more = len(paths) - NAMES_SHOWN
-    return shown if more <= 0 else f"{shown} and {more} more"
+    return some_of(map(repr, paths), NAMES_SHOWN)

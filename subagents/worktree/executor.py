@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 from msgspec import structs
 
-from ipc.events import WarningEvent
+from ipc.events import WarningEvent, WorktreeEvent
 from ipc.sink import EventSink
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
 from subagents.worktree.apply import scratch_folder
@@ -78,6 +78,7 @@ class WorktreeExecutor:
     def __init__(self, inner: StepExecutor, place: WorktreePlace, sink: EventSink) -> None:
         self._inner = inner
         self._place = place
+        self._setup = place.setup
         self._sink = sink
         self._lock = anyio.Lock()
         self._opened: Repository | None = None
@@ -109,10 +110,11 @@ class WorktreeExecutor:
         step = await self._worktree(task.step_id, task.attempt, task.step.title)
         record = await self._alone(step.open)
         if record.phase is Phase.WORKING:
+            self._announce(task, record, "created")
             result = await self._set_up(task, stop, step, record)
             result = result or await self._inner.run(_in_worktree(task, step), stop)
             if _goes_on(result):
-                return structs.replace(result, files_changed=())  # none of the user's yet
+                return structs.replace(result, files_changed=(), folder=record.folder)  # none of the user's yet
             record = await self._finish(step, result)
         return await self._merge(task, stop, step, record)
 
@@ -120,9 +122,9 @@ class WorktreeExecutor:
         self, task: StepTask, stop: StopSignal, step: StepWorktree, record: WorktreeRecord
     ) -> StepResult | None:
         """Run the user's commands in a worktree that is new; a result if the step can't begin."""
-        if record.set_up or not self._place.setup.commands:
+        if record.set_up or not self._setup.commands:
             return None
-        for command, job in self._place.setup.tasks(_in_worktree(task, step)):
+        for command, job in self._setup.tasks(_in_worktree(task, step)):
             done = await self._inner.run(job, stop)
             if _goes_on(done):
                 return done
@@ -206,11 +208,16 @@ class WorktreeExecutor:
             merged = await self._alone(partial(step.drop, result=_refused(result, error)))
         if isinstance(merged, StepResult):
             return merged
+        result = merged.result or StepResult(outcome=Outcome.FAILED, reason="merge", detail="its result is gone")
         if merged.phase is Phase.MERGED:
+            self._announce(task, merged, "merged", files=result.files_changed, left_out=merged.left_out)
             await self._delete(await self._alone(step.clean_up))
             if merged.left_out:
                 self._warn(task, LEFT_OUT.format(files=name_some(merged.left_out), step=repr(task.step_id)))
-        return merged.result or StepResult(outcome=Outcome.FAILED, reason="merge", detail="its result is gone")
+        else:
+            self._announce(task, merged, "kept", detail=result.detail)
+        branch = merged.branch if merged.phase is Phase.DROPPED and merged.branch in result.detail else ""
+        return structs.replace(result, folder=merged.folder, branch=branch)
 
     async def _until_merged(
         self, task: StepTask, stop: StopSignal, step: StepWorktree, record: WorktreeRecord
@@ -233,6 +240,7 @@ class WorktreeExecutor:
         so_far = record.result or StepResult(outcome=Outcome.FAILED)
         clash = f"conflicts in {name_some(conflict.paths)}"
         self._warn(task, f"merging step {task.step_id!r} found {clash}: a subagent resolves them")
+        self._announce(task, record, "conflict", files=tuple(conflict.paths))
         task, problem = _in_worktree(task, step), ""
         checks = await to_thread.run_sync(step.checks, task)
         for tries in range(1, MOST_TRIES + 1):
@@ -256,7 +264,9 @@ class WorktreeExecutor:
                     f"{checked.detail}\n{checked.summary}".strip() if checked.outcome is not Outcome.COMPLETED else ""
                 )
             if not problem:
-                return await _shielded(partial(step.end_conflict, conflict, so_far))
+                resolved = await _shielded(partial(step.end_conflict, conflict, so_far))
+                self._announce(task, resolved, "resolved", files=tuple(conflict.paths))
+                return resolved
         refused = _refused(so_far, MergeRefusedError(f"the {clash} are not resolved: {problem.splitlines()[0]}"))
         return await self._alone(partial(step.drop, result=refused))
 
@@ -288,15 +298,28 @@ class WorktreeExecutor:
         )
         return StepWorktree(whose, await self._repository())
 
+    def _announce(self, task: StepTask, record: WorktreeRecord, status: str, **told: Any) -> None:
+        self._sink.publish(
+            WorktreeEvent(
+                subagent_step_id=task.step_id,
+                status=status,
+                attempt=record.attempt,
+                folder=record.folder,
+                branch=record.branch,
+                round=record.rounds,
+                **told,
+            )
+        )
+
     def _warn(self, task: StepTask, message: str) -> None:
         self._sink.publish(WarningEvent(code="merge", message=message, subagent_step_id=task.step_id))
 
 
 def _locked(repository: Repository, lock: FileLock, act: Callable[[Repository], T]) -> T:
     try:
-        held = repository.holding(lock.descriptor)
-        with scratch_folder(held):
-            return act(held)
+        locked = repository.with_lock(lock.descriptor)
+        with scratch_folder(locked):
+            return act(locked)
     finally:
         lock.release()
 
@@ -309,7 +332,7 @@ async def _shielded(act: Callable[[], T]) -> T:
 def _in_worktree(task: StepTask, step: StepWorktree) -> StepTask:
     if task.has_agent:
         task = task.with_step(prompt=f"{task.step.instructions}\n\n{OWN_TREE}")
-    return replace(task, workdir=str(step.folder.workdir))
+    return structs.replace(task, workdir=str(step.folder.workdir))
 
 
 def _goes_on(result: StepResult) -> bool:

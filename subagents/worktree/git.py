@@ -19,22 +19,22 @@ OLDEST = (2, 38)
 class Git:
     """Git in one folder. Every call blocks: make it in a thread.
 
-    ``environ`` is complete (see ``git_environ``); ``held`` are descriptors that a command keeps open while it runs, so
+    ``environ`` is complete (see ``git_environ``); ``locks`` are descriptors that a command keeps open while it runs, so
     that a lock outlives us for as long as it.
     """
 
     folder: Path
     environ: Mapping[str, str] = field(repr=False)  # it may hold keys
-    held: tuple[int, ...] = ()
+    locks: tuple[int, ...] = ()
 
     def at(self, folder: Path, git_dir: Path) -> Git:
         """The same git in another worktree of the repository, of which git has its own in ``git_dir``."""
         where = {"GIT_DIR": str(git_dir), "GIT_WORK_TREE": str(folder)}
         return replace(self, folder=folder, environ={**self.environ, **where})
 
-    def holding(self, descriptor: int) -> Git:
+    def with_lock(self, descriptor: int) -> Git:
         """The same git, whose commands keep ``descriptor`` open."""
-        return replace(self, held=(*self.held, descriptor))
+        return replace(self, locks=(*self.locks, descriptor))
 
     def __call__(self, *words: str, stdin: bytes = b"", index: Path | None = None) -> GitOutput:
         """Run a command that has to succeed; ``index`` in place of the folder's own.
@@ -54,7 +54,7 @@ class Git:
             GitFailedError: it can't be started or takes too long.
         """
         environ = self.environ if index is None else {**self.environ, "GIT_INDEX_FILE": str(index)}
-        call = GitCall(words=words, folder=self.folder, environ=environ, stdin=stdin, held=self.held)
+        call = GitCall(words=words, folder=self.folder, environ=environ, stdin=stdin, locks=self.locks)
         try:
             return run_git(call)
         except subprocess.TimeoutExpired as error:

@@ -80,7 +80,7 @@ def steps_with_worktrees(folder: Path) -> list[str]:
     return _steps_of(path.name for path in _entries(folder) if not path.name.startswith(PUT_AWAY))
 
 
-def steps_with_leftovers(folder: Path) -> list[str]:
+def steps_to_clean(folder: Path) -> list[str]:
     """As ``steps_with_worktrees``, and those whose worktree is put away: git may know it still."""
     return _steps_of(path.name.removeprefix(PUT_AWAY) for path in _entries(folder))
 
@@ -104,6 +104,7 @@ class StepWorktree:
 
     def __init__(self, attempt: Attempt, repository: Repository) -> None:
         self._attempt = attempt
+        self._words = attempt.words
         self._repository = repository
         self._changes: tuple[Change, ...] = ()  # of the work, once it is known
         self.folder = WorktreeFolder(repository=repository, path=attempt.path, branch=attempt.branch)
@@ -146,7 +147,7 @@ class StepWorktree:
             WorktreeError: it can't be committed.
         """
         record = self._record()
-        work, changes = self.folder.commit(record.base, self._attempt.words.work) or (None, ())
+        work, changes = self.folder.commit(record.base, self._words.work) or (None, ())
         self._changes = changes
         names = tuple(self._repository.from_workspace(change.path) for change in changes)
         shown = tuple(name.encode("utf-8", "backslashreplace").decode() for name in names)
@@ -156,7 +157,7 @@ class StepWorktree:
     def drop(self, repository: Repository, result: StepResult) -> WorktreeRecord:
         """End the attempt without a merge; what it did is kept on its branch."""
         record = self._record()
-        kept = _keep(self._at(repository), record, self._attempt.words)
+        kept = _keep(self._at(repository), record, self._words)
         said = f"{result.detail.rstrip('.')}; {kept}" if result.detail and kept else result.detail or kept
         result = structs.replace(result, detail=said, files_changed=())  # none of the user's
         return self._write(structs.replace(record, phase=Phase.DROPPED, result=result, conflict=None, plan=None))
@@ -174,7 +175,7 @@ class StepWorktree:
             return self._write(structs.replace(record, phase=Phase.MERGED), sync=False)
         with index_lock(repository.git_dir, repository.scratch):
             changes = self._changes or repository.changes(record.base.commit, record.work)
-            work = Work(commit=record.work, changes=changes, words=self._attempt.words)
+            work = Work(commit=record.work, changes=changes, words=self._words)
             for _ in range(MERGE_TRIES - 1):
                 with suppress(StaleTreeError):
                     return self._merge_once(repository, record, work)
@@ -250,7 +251,7 @@ class StepWorktree:
         Raises:
             WorktreeError: it can't be committed.
         """
-        work = self.folder.end_conflict(conflict, self._attempt.words.work)
+        work = self.folder.end_conflict(conflict, self._words.work)
         self._changes = ()
         resolved = structs.replace(
             self._record(), phase=Phase.FINISHED, base=conflict.base, work=work, result=result, conflict=None
@@ -274,7 +275,7 @@ class StepWorktree:
         if record.phase is Phase.MERGED:
             remove_folder(self.clean_up(repository))
         elif record.phase is not Phase.DROPPED:
-            _keep(self._at(repository), record, self._attempt.words)
+            _keep(self._at(repository), record, self._words)
             self._write(structs.replace(record, phase=Phase.DROPPED, conflict=None, plan=None))
 
     def _create(self, repository: Repository) -> WorktreeRecord:

@@ -96,9 +96,9 @@ class Repository:
         """Our folder in the repository's own."""
         return self.git_dir / SCRATCH
 
-    def holding(self, descriptor: int) -> Repository:
+    def with_lock(self, descriptor: int) -> Repository:
         """The same repository, whose commands keep a lock's descriptor open."""
-        return replace(self, git=self.git.holding(descriptor))
+        return replace(self, git=self.git.with_lock(descriptor))
 
     def state(self) -> RepositoryState:
         """Return how it stands now."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import structs
 
 from subagents.executor import StepTask
 from subagents.worktree.errors import WorktreeError
@@ -19,9 +21,10 @@ class WorktreeSetup:
 
     def tasks(self, task: StepTask) -> list[tuple[str, StepTask]]:
         """The commands, each with the task that runs it in place of the step's own work."""
-        plain = replace(task.with_step(title=f"Set up: {task.step.title}", verify=[], output_schema=None), inputs=())
+        own = task.with_step(title=f"Set up: {task.step.title}", verify=[], output_schema=None)
+        plain = structs.replace(own, inputs=())
         return [
-            (command, replace(plain.with_step(command=command), conversation=f"setup{number}"))
+            (command, structs.replace(plain.with_step(command=command), conversation=f"setup{number}"))
             for number, command in enumerate(self.commands, start=1)
         ]
 

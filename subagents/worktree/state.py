@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from subagents.executor import StepResult
+from subagents.step_result import StepResult
 from subagents.worktree.errors import WorktreeError
 from subagents.worktree.merge import MergeConflict, MergePlan
 from subagents.worktree.repository import Base

@@ -21,6 +21,7 @@ class Disk:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
+        self._git = repository.git
         self._stored_as: dict[str, str] = {}
 
     def due(self, changes: Sequence[Change]) -> list[Change]:
@@ -89,7 +90,7 @@ class Disk:
         top = self._repository.top
         plain = [path for path in paths if (top / path).is_file() and not (top / path).is_symlink()]
         listed = [path for path in plain if "\n" not in path and '"' not in path]
-        asked = self._repository.git.ask("hash-object", "--stdin-paths", stdin=_lines(listed)) if listed else None
+        asked = self._git.ask("hash-object", "--stdin-paths", stdin=_lines(listed)) if listed else None
         if asked is not None and asked.code == 0:
             self._stored_as.update(zip(listed, asked.text.splitlines(), strict=True))
 

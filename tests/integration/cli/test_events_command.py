@@ -57,6 +57,12 @@ def publish(bus: EventBus, count: int = 2) -> None:
     sink.publish(PlanPausedEvent(plan_id="plan-1", reason="tea\x1b[2J"))
 
 
+def test_the_schema_is_the_one_that_comes_with_the_package(surroundings: Surroundings) -> None:
+    assert surroundings.run("schema") == 0
+
+    assert surroundings.out.getvalue() == (ROOT / "ipc" / "events.schema.json").read_text(encoding="utf-8")
+
+
 def start(home: Path, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "vibe", "events", *arguments]
     variables = {**os.environ, "VIBE_HOME": str(home), "XDG_RUNTIME_DIR": ""}

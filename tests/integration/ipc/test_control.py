@@ -8,21 +8,35 @@ import signal
 import stat
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 import anyio
-import msgspec
 import pytest
+from anyio.from_thread import start_blocking_portal
+from msgspec import structs
 
+from ipc import control
 from ipc._nng import ConnectionLostError, ReqSocket
-from ipc.bus import EventBus
-from ipc.commands import Cancel, Command, Decide, Pause, Ping, Reply, Revise, Wish, decode_reply, encode_command
-from ipc.control import TRANSPORT_LIMIT_BYTES, ControlServer, control_server, send_command
+from ipc.bus import EventBus, event_bus
+from ipc.commands import (
+    COMMAND_VERSION,
+    Cancel,
+    Command,
+    Decide,
+    Pause,
+    Ping,
+    Reply,
+    Requests,
+    Revise,
+    Wish,
+    decode_reply,
+    encode_command,
+)
+from ipc.control import TRANSPORT_LIMIT_BYTES, Serve, control_server, send_command
 from ipc.errors import AddressInUseError, RunGoneError
 from ipc.registry import Entry, Registry, RunInfo
 from tests.architecture.project import ROOT
@@ -38,7 +52,7 @@ class Served:
     wishes: list[Wish] = field(default_factory=list[Wish])
     reply: Reply = field(default_factory=lambda: Reply(ok=True, message="done", data={"n": 1}))
 
-    def __call__(self, wish: Wish) -> Reply:
+    async def __call__(self, wish: Wish) -> Reply:
         self.wishes.append(wish)
         return 1 / 0 if isinstance(wish, Cancel) else self.reply  # pyright: ignore[reportReturnType]  it raises
 
@@ -56,16 +70,10 @@ def served() -> Served:
 
 
 @pytest.fixture
-def server(bus: EventBus, served: Served) -> Iterator[ControlServer]:
-    with ControlServer(bus.entry, served) as server:
-        yield server
-
-
-@pytest.fixture
-def entry(server: ControlServer, vibe_home: Path) -> Entry:
-    """What the registry says of a run that serves wishes."""
-    assert server is not None
-    return entry_of(vibe_home)
+def entry(bus: EventBus, served: Served, vibe_home: Path) -> Iterator[Entry]:
+    """What the registry says of a run that serves wishes, on a loop of its own."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(control_server(bus.entry, served)):
+        yield entry_of(vibe_home)
 
 
 async def ask(entry: Entry, command: Command) -> Reply:
@@ -93,7 +101,7 @@ async def test_a_wish_reaches_the_run_and_its_reply_the_asker(entry: Entry, serv
     wish = Decide(decision_id="ship", selections=("yes",))
 
     assert await ask(entry, wish) == served.reply
-    assert [msgspec.structs.replace(taken, token="") for taken in served.wishes] == [wish]
+    assert served.wishes == [wish]
     ping = await ask(entry, Ping())
     assert (ping.ok, ping.data["source"], ping.data["pid"]) == (True, "run-1", os.getpid())
     assert len(served.wishes) == 1
@@ -101,7 +109,7 @@ async def test_a_wish_reaches_the_run_and_its_reply_the_asker(entry: Entry, serv
 
 @pytest.mark.parametrize("token", ["", "wrong", "tökén"])
 async def test_without_the_token_nothing_is_served(entry: Entry, served: Served, token: str) -> None:
-    entry = msgspec.structs.replace(entry, token=token)
+    entry = structs.replace(entry, token=token)
 
     for command in (Pause(), Ping(), Cancel()):
         reply = await ask(entry, command)
@@ -133,10 +141,12 @@ async def test_a_defect_of_the_run_is_an_answer_and_the_next_wish_is_served(entr
 
 
 async def test_another_version_and_an_unknown_wish_are_told_what_is_known(entry: Entry, served: Served) -> None:
-    newer = await ask_raw(entry, json.dumps({"type": "pause", "token": entry.token, "version": 2}).encode())
+    newer = await ask_raw(
+        entry, json.dumps({"type": "pause", "token": entry.token, "version": COMMAND_VERSION + 1}).encode()
+    )
     unknown = await ask_raw(entry, json.dumps({"type": "fly", "token": entry.token}).encode())
 
-    assert "version 2" in newer.message
+    assert f"version {COMMAND_VERSION + 1}" in newer.message
     assert "'fly'" in unknown.message
     assert "ping, pause, cancel, decide, revise" in unknown.message
     assert served.wishes == []
@@ -170,56 +180,153 @@ async def test_a_request_too_large_to_read_cuts_only_its_own_sender_off(entry: E
     assert len(served.wishes) == 1
 
 
-async def test_wishes_that_come_together_are_served_one_after_the_other(entry: Entry, served: Served) -> None:
+class Waiting:
+    """Says what became of a wish once told to; counts those that have come."""
+
+    def __init__(self) -> None:
+        self.wishes: list[Wish] = []
+        self.verdict = anyio.Event()
+        self.news = anyio.Event()
+
+    async def __call__(self, wish: Wish) -> Reply:
+        self.wishes.append(wish)
+        self.news.set()
+        if not isinstance(wish, Pause | Cancel):
+            await self.verdict.wait()
+        return Reply(ok=True, message=f"done {len(self.wishes)}")
+
+    async def has(self, count: int) -> None:
+        while len(self.wishes) < count:
+            self.news = anyio.Event()
+            await self.news.wait()
+
+
+@asynccontextmanager
+async def run_that(home: Path, serve: Serve) -> AsyncGenerator[Entry]:
+    """A run that serves wishes so."""
+    async with event_bus(home, source="run-1", info=RunInfo(cwd="/")) as bus, control_server(bus.entry, serve):
+        yield await anyio.to_thread.run_sync(entry_of, home)
+
+
+async def test_wishes_that_wait_hold_up_no_other(vibe_home: Path) -> None:
+    run = Waiting()
     replies: list[Reply] = []
 
-    async def one(number: int) -> None:
-        replies.append(await ask(entry, Revise(operations=({"n": number},))))
+    async def decide(number: int) -> None:
+        replies.append(await ask(entry, Decide(decision_id=str(number), selections=("yes",))))
 
-    async with anyio.create_task_group() as tasks:
+    async with run_that(vibe_home, run) as entry, anyio.create_task_group() as tasks:
         for number in range(12):
-            tasks.start_soon(one, number)
-
+            tasks.start_soon(decide, number)
+        await run.has(12)
+        for command in (Ping(), Pause(), Cancel()):
+            assert (await ask(entry, command)).ok
+        assert replies == []
+        run.verdict.set()
     assert len(replies) == 12
-    assert sorted(w.operations[0]["n"] for w in served.wishes if isinstance(w, Revise)) == list(range(12))
+    assert all(reply.ok for reply in replies)
 
 
-async def test_a_run_that_ends_while_somebody_waits_is_said(vibe_home: Path) -> None:
-    waits = threading.Event()
-    goes_on = threading.Event()
+async def test_no_more_wait_than_there_is_room_for_but_a_run_can_always_be_stopped(
+    vibe_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "MOST_WAITING", 3)
+    run = Waiting()
+    sockets: list[ReqSocket] = []
+    async with run_that(vibe_home, run) as entry, anyio.create_task_group() as tasks:
+        wish = encode_command(Decide(decision_id="d", selections=("yes",), token=entry.token))
+        for _ in range(3):
+            sockets.append(ReqSocket(entry.control))
+            tasks.start_soon(sockets[-1].ask, wish)
+        await run.has(3)
+        full = await ask(entry, Revise(operations=({"n": 1},)))
+        assert (full.ok, full.reason) == (False, "refused")
+        assert (await ask(entry, Cancel())).ok
+        run.verdict.set()
+    for socket in sockets:
+        socket.close()
+    assert len(run.wishes) == 4
 
-    def never(_: Wish) -> Reply:
-        waits.set()
-        goes_on.wait(PATIENCE_S)
-        return Reply(ok=False, message="ended")
 
-    bus = await anyio.to_thread.run_sync(lambda: EventBus.open(vibe_home, source="run-1", info=RunInfo(cwd="/")))
-    server = await anyio.to_thread.run_sync(ControlServer, bus.entry, never)
-    entry = await anyio.to_thread.run_sync(entry_of, vibe_home)
+async def test_the_same_wish_id_again_does_nothing_and_gets_the_same_reply(vibe_home: Path) -> None:
+    run = Waiting()
+    replies: list[Reply] = []
+    wish = Decide(decision_id="d", selections=("yes",), wish_id="mine")
 
-    async def end() -> None:
-        await anyio.to_thread.run_sync(waits.wait)
-        goes_on.set()
-        await anyio.to_thread.run_sync(server.close)
-        await anyio.to_thread.run_sync(bus.close)
+    async def decide() -> None:
+        replies.append(await ask(entry, wish))
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(end)
-        assert await ask(entry, Pause()) == Reply(ok=False, message="ended")
-    with pytest.raises(RunGoneError, match="run-1"):
-        await ask(entry, Pause())
+    async with run_that(vibe_home, run) as entry:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(decide)
+            await run.has(1)
+            tasks.start_soon(decide)
+            assert (await ask(entry, Pause())).ok  # the second has come by then, and waits
+            run.verdict.set()
+        assert await ask(entry, wish) == replies[0] == replies[1]
+        other = await ask(entry, structs.replace(wish, selections=("no",)))
+        assert (other.ok, other.reason) == (False, "invalid")
+        assert await ask(entry, structs.replace(wish, wish_id="another")) != replies[0]
+        lists = [await ask(entry, Requests(wish_id="r")) for _ in range(2)]
+        assert lists[0] != lists[1], "a list is made anew"
+    assert sum(isinstance(taken, Decide) for taken in run.wishes) == 2
+
+
+async def test_a_defect_is_told_again_to_the_same_wish_id(entry: Entry, served: Served) -> None:
+    for _ in range(2):
+        assert (await ask(entry, Cancel(wish_id="mine"))).reason == "defect"
+    assert len(served.wishes) == 1
+
+
+async def test_a_run_that_ends_while_somebody_waits_says_what_it_knows(
+    vibe_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "SETTLING_S", 0.05)
+    replies: list[Reply] = []
+
+    async def ask_and_keep(entry: Entry) -> None:
+        replies.append(await ask(entry, Decide(decision_id="d", selections=("yes",))))
+
+    for settles in (True, False):
+        run = Waiting()
+        async with anyio.create_task_group() as tasks, run_that(vibe_home, run) as entry:
+            tasks.start_soon(ask_and_keep, entry)
+            await run.has(1)
+            if settles:
+                run.verdict.set()
+    assert [(reply.ok, reply.reason) for reply in replies] == [(True, None), (False, "ended")]
+
+
+async def test_what_goes_wrong_with_the_run_passes_as_it_is(vibe_home: Path) -> None:
+    async def fail() -> None:
+        async with run_that(vibe_home, Served()) as entry:
+            assert (await ask(entry, Pause())).ok
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+    with anyio.move_on_after(0.2) as scope:
+        async with run_that(vibe_home, Served()):
+            await anyio.sleep_forever()
+    assert scope.cancelled_caught
 
 
 RUN = """
-import sys, time
+import sys
 from pathlib import Path
-from ipc.bus import EventBus
-from ipc.control import ControlServer
+import anyio
+from ipc.bus import event_bus
+from ipc.control import control_server
 from ipc.registry import RunInfo
-with EventBus.open(Path(sys.argv[1]), source="run-1", info=RunInfo(cwd="/")) as bus:
-    with ControlServer(bus.entry, lambda wish: print("asked", flush=True) or time.sleep(600)):
-        print("ready", flush=True)
-        time.sleep(600)
+async def serve(wish):
+    print("asked", flush=True)
+    await anyio.sleep(600)
+async def run():
+    async with event_bus(Path(sys.argv[1]), source="run-1", info=RunInfo(cwd="/")) as bus:
+        async with control_server(bus.entry, serve):
+            print("ready", flush=True)
+            await anyio.sleep(600)
+anyio.run(run)
 """
 
 
@@ -270,7 +377,8 @@ async def test_what_a_dead_run_left_at_the_address_is_no_hindrance(vibe_home: Pa
     assert not (vibe_home / "own.sock.control").exists()
 
 
-def test_a_second_server_at_the_address_is_refused(bus: EventBus, server: ControlServer) -> None:
-    assert server is not None
+async def test_a_second_server_at_the_address_is_refused(bus: EventBus, entry: Entry) -> None:
+    assert entry.control == bus.entry.control
     with pytest.raises(AddressInUseError):
-        ControlServer(bus.entry, Served())
+        async with control_server(bus.entry, Served()):
+            raise AssertionError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.status import PlanStatus, StepStatus
 from planner.store.current_plan import current_state
 from planner.store.folder import find_plan, list_plans
 from planner.store.records import RunSettings

@@ -12,12 +12,29 @@ import pytest
 from anyio import to_thread
 
 from ipc.bus import EventBus
-from ipc.commands import Cancel, Decide, Pause, Reply, Revise, Wish
-from ipc.control import ControlServer, refusal
+from ipc.commands import (
+    Act,
+    AnswerQuestion,
+    Approve,
+    Cancel,
+    Decide,
+    GivePrompt,
+    Interrupt,
+    Pause,
+    Reply,
+    Requests,
+    Revise,
+    Steer,
+    StepAction,
+    Wish,
+    tag_of,
+)
+from ipc.control import control_server, refusal
 from ipc.registry import RunInfo
-from planner.plan.model import PlanStatus
 from planner.plan.operations import read_operations
-from planner.run.control import PlanControl
+from planner.plan.status import PlanStatus
+from planner.run.control import PlanControl, Request
+from planner.state.commands import Asked
 from planner.store.errors import PlanLockedError
 from planner.store.folder import find_plan
 from planner.store.records import RunSettings
@@ -25,7 +42,7 @@ from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
 from vibe.app.plan import commands as plan_wishes
 from vibe.app.plan.commands import CommandRefusedError, NoAnswerError
-from vibe.app.plan.control_handler import PlanCommands
+from vibe.app.plan.control_handler import plan_wishes as serving
 from vibe.app.plan.prepare import PlanChangedError, PlanOverError, PlanRunOptions, prepare_resumed
 
 OPTIONS = [{"id": "yes", "label": "Yes"}, {"id": "no", "label": "No"}]
@@ -63,49 +80,59 @@ def taken(host: Host, plan_id: str) -> dict[str, tuple[str, ...]]:
     return find_plan(host.home, plan_id).state().answers()
 
 
-def test_a_run_that_is_just_ending_is_waited_for_and_its_folder_changed(
+async def test_a_run_that_is_just_ending_is_waited_for_and_its_folder_changed(
     host: Host, store: PlanStore, bus: EventBus
 ) -> None:
     asked: list[Wish] = []
+    done: list[plan_wishes.Done] = []
+    ends = anyio.Event()
 
-    def ending(wish: Wish) -> Reply:
+    async def ending(wish: Wish) -> Reply:
         asked.append(wish)
-        threading.Thread(target=end).start()
+        ends.set()
         return refusal("ended", "the run is over")
 
-    def end() -> None:
-        store.close()
-        server.close()
-        bus.close()
+    async def run() -> None:
+        async with control_server(bus.entry, ending):
+            listening.set()
+            await ends.wait()
+            await to_thread.run_sync(store.close)
+        await to_thread.run_sync(bus.close)
 
-    server = ControlServer(bus.entry, ending)
-    done = anyio.run(plan_wishes.decide, host, store.plan_id, "ship", ["yes"])
+    listening = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        await listening.wait()
+        done.append(await plan_wishes.decide(host, store.plan_id, "ship", ["yes"]))
 
-    assert (done.running, len(asked)) == (False, 1)
-    assert taken(host, store.plan_id) == {"ship": ("yes",)}
-
-
-def test_a_run_that_says_no_is_quoted_and_nothing_is_changed(host: Host, store: PlanStore, bus: EventBus) -> None:
-    says_no = ControlServer(bus.entry, lambda _: refusal("refused", "not on a Friday"))
-    with says_no, pytest.raises(CommandRefusedError, match="not on a Friday"):
-        anyio.run(plan_wishes.decide, host, store.plan_id, "ship", ["yes"])
-
-    assert taken(host, store.plan_id) == {}
+    assert ([each.running for each in done], len(asked)) == ([False], 1)
+    assert await to_thread.run_sync(taken, host, store.plan_id) == {"ship": ("yes",)}
 
 
-def test_a_run_that_hangs_is_said_after_a_while(
+async def test_a_run_that_says_no_is_quoted_and_nothing_is_changed(host: Host, store: PlanStore, bus: EventBus) -> None:
+    async def says_no(_: Wish) -> Reply:
+        return refusal("refused", "not on a Friday")
+
+    async with control_server(bus.entry, says_no):
+        with pytest.raises(CommandRefusedError, match="not on a Friday"):
+            await plan_wishes.decide(host, store.plan_id, "ship", ["yes"])
+
+    assert await to_thread.run_sync(taken, host, store.plan_id) == {}
+
+
+async def test_a_run_that_hangs_is_said_after_a_while(
     host: Host, store: PlanStore, bus: EventBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan_wishes, "ANSWER_SECONDS", 0.2)
-    goes_on = threading.Event()
+    goes_on = anyio.Event()
 
-    def hanging(_: Wish) -> Reply:
-        goes_on.wait(120)
+    async def hanging(_: Wish) -> Reply:
+        await goes_on.wait()
         return Reply(ok=True, message="")
 
-    with ControlServer(bus.entry, hanging):
+    async with control_server(bus.entry, hanging):
         with pytest.raises(NoAnswerError, match=f"process {bus.entry.pid}"):
-            anyio.run(plan_wishes.pause, host, store.plan_id)
+            await plan_wishes.pause(host, store.plan_id)
         goes_on.set()
 
 
@@ -126,9 +153,7 @@ def test_a_lock_that_is_given_back_meanwhile_is_no_hindrance(host: Host, store: 
 
 
 async def test_a_run_that_has_not_begun_says_that_it_said_nothing() -> None:
-    wishes = PlanCommands(PlanControl(), patience_s=0.05)
-
-    reply = await to_thread.run_sync(wishes, DECIDE)
+    reply = await serving(PlanControl(), patience_s=0.05)(DECIDE)
 
     assert (reply.ok, reply.reason) == (False, "late")
 
@@ -137,19 +162,36 @@ async def test_a_run_that_is_over_says_so() -> None:
     control = PlanControl()
     control.attach(lambda _: None)
     control.detach()
-    wishes = PlanCommands(control)
+    wishes = serving(control)
     remove = Revise(operations=({"op": "remove_step", "id": "a"},))
 
     for wish in (DECIDE, remove):
-        reply = await to_thread.run_sync(wishes, wish)
+        reply = await wishes(wish)
         assert (reply.ok, reply.reason) == (False, "ended")
+
+
+@pytest.mark.parametrize("problem", [None, "step 'a' was skipped already"])
+async def test_an_act_on_a_step_is_handed_to_the_run_and_its_verdict_given(problem: str | None) -> None:
+    control = PlanControl()
+    acts: list[Asked] = []
+
+    def take(request: Request) -> None:
+        acts.append(request.command)
+        request.reply.give(problem)
+
+    wish = Act(step_id="a", action=StepAction.SKIP, by="page")
+    control.attach(take)
+    reply = await serving(control)(wish)
+
+    assert acts == [wish]
+    assert (reply.ok, reply.message) == (problem is None, problem or "step 'a' is skipped")
 
 
 async def test_operations_that_are_none_never_reach_the_run() -> None:
     control = PlanControl()
     control.attach(lambda request: pytest.fail(f"{request} was handed over"))
 
-    reply = await to_thread.run_sync(PlanCommands(control), Revise(operations=({"op": "fly"},)))
+    reply = await serving(control)(Revise(operations=({"op": "fly"},)))
 
     assert (reply.ok, reply.reason) == (False, "refused")
     assert "fly" in reply.message
@@ -157,11 +199,42 @@ async def test_operations_that_are_none_never_reach_the_run() -> None:
 
 async def test_pause_and_cancel_are_answered_at_once() -> None:
     control = PlanControl()
-    wishes = PlanCommands(control)
+    wishes = serving(control)
 
-    assert wishes(Pause(grace_seconds=0)).ok
-    assert wishes(Cancel()).ok
+    assert (await wishes(Pause(grace_seconds=0))).ok
+    assert (await wishes(Cancel())).ok
     assert control.stop.requested
+
+
+async def test_what_is_said_to_a_step_is_refused_where_no_agent_hears_it() -> None:
+    wishes = serving(PlanControl())
+
+    of_no_step, unheard = await wishes(Steer(text="stop")), await wishes(Steer(text="stop", step_id="a"))
+    of_nobody = await wishes(Steer(text="stop", agent_id="b"))
+
+    assert (of_no_step.ok, of_no_step.reason) == (unheard.ok, unheard.reason) == (False, "refused")
+    assert "say by step_id" in of_no_step.message
+    assert "the agent 'b' does no step just now" in of_nobody.message
+    assert unheard.message.startswith("no agent of step 'a' is at work: ")
+
+
+@pytest.mark.parametrize("wish", [Interrupt(), GivePrompt(text="go")])
+async def test_what_a_plans_run_does_not_do_is_refused_with_what_it_does(wish: Wish) -> None:
+    reply = await serving(PlanControl())(wish)
+
+    assert (reply.ok, reply.reason) == (False, "refused")
+    assert reply.message.startswith("this run carries out a plan; it takes pause, cancel, decide, revise, step_act")
+    assert reply.message.endswith(f"but no {tag_of(wish)}")
+
+
+@pytest.mark.parametrize(
+    "wish", [Requests(), Approve(request_id="abcd", allow=True), AnswerQuestion(request_id="abcd", answers=(("x",),))]
+)
+async def test_a_run_that_asks_nobody_says_so(wish: Wish) -> None:
+    reply = await serving(PlanControl())(wish)
+
+    assert (reply.ok, reply.reason) == (False, "refused")
+    assert reply.message == "this run asks nobody: what needs approval is denied; --wait has it wait for an answer"
 
 
 def test_a_plan_given_up_while_it_is_taken_up_stays_given_up(host: Host, store: PlanStore) -> None:

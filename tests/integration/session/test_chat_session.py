@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.session.repository import ENVIRON, repository, write
-from vibe.app.chat.session import ChatSession, SessionOpening
+from vibe.app.conversation.session import ChatSession, SessionOpening
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import UserMessage
 from vibe.core.outcome import Outcome

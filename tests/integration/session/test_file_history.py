@@ -23,6 +23,7 @@ from vibe.core.outcome import Outcome
 from vibe.core.session.snapshots import Snapshot, Snapshots
 
 READ = ("read_file", {"path": "a.txt"})
+LOOK = ("bash", {"command": "cat a.txt"})
 BASH = ("bash", {"command": "echo more >> a.txt"})
 HARMLESS = ("read_file", "grep", "todo")
 
@@ -66,6 +67,36 @@ async def test_files_are_recorded_before_the_first_change_of_a_prompt_and_after_
 
     places = [(snapshot.messages, snapshot.found) for snapshot in await taken(snapshots)]
     assert places == [(0, True), (5, False), (7, False), (8, True), (11, False)]
+
+
+async def test_after_lines_that_are_known_to_read_nothing_is_recorded(root: Path, tmp_path: Path) -> None:
+    snapshots = Snapshots(root, tmp_path, ENVIRON)
+    turns = (calling(LOOK), calling(LOOK, READ), calling(LOOK, BASH), calling(LOOK), calling(BASH), answer("done"))
+
+    await bench_of(root, snapshots, *turns).loop.act("go")
+
+    assert [(snapshot.messages, snapshot.found) for snapshot in await taken(snapshots)] == [
+        (0, True),
+        (9, False),
+        (13, False),
+    ]
+
+
+async def test_what_was_changed_before_the_work_went_on_is_recorded_after_a_line_that_reads(
+    root: Path, tmp_path: Path
+) -> None:
+    snapshots = Watched(root, tmp_path)
+    history = FileHistory(lambda: snapshots, HARMLESS)
+    writing, reading = ToolCall("c1", "bash", "{}"), ToolCall("c2", "bash", "{}")
+    talk = Talk(messages=[UserMessage("go"), AssistantMessage("", (writing, reading))])
+    async with anyio.create_task_group() as run:
+        history.before_run(run)
+        await history.before_tools(talk.context, [writing])
+        (root / "a.txt").write_text("changed\n")
+        await history.before_tools(talk.context, [reading])
+        await history.after_turn(replace(talk.context, only_read=frozenset({"c2"})))
+
+    assert await snapshots.is_complete()
 
 
 class Held(Snapshots):

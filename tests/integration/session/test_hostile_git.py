@@ -12,8 +12,8 @@ import pytest
 from tests.integration.session.repository import ENVIRON
 from vibe.app.engine.base_commit import changed_files, head_commit
 from vibe.core.instructions.git_facts import GitQuestion, git_view
-from vibe.core.session.git_head import git_head
 from vibe.core.session.snapshots import Snapshots
+from vibe.core.system.git.discovery import git_head
 
 PROGRAMS = (
     "core.fsmonitor", "core.hooksPath", "core.pager", "core.editor", "sequence.editor", "core.sshCommand", "core.gitProxy",

@@ -59,7 +59,7 @@ def test_files_and_conversation_go_back_to_before_a_prompt(story: Story) -> None
     report = story.manager.rewind(story.saved, 4)
 
     assert content(story.root) == {"a.txt": "two", "b.txt": "b", "keep.txt": "keep", "made/by.txt": "agent"}
-    assert (report.restored, report.deleted, report.conflicts) == (("a.txt",), (), ())
+    assert (report.files.restored, report.files.deleted, report.files.conflicts) == (("a.txt",), (), ())
     forked = SessionLoader(story.sessions).find(report.session_id)
     assert forked.meta.parent_id == "first"
     assert Transcript.peek(forked.folder.transcript).messages == story.transcript.messages[:4]
@@ -71,7 +71,7 @@ def test_back_to_the_start_what_the_agent_made_is_gone(story: Story) -> None:
 
     assert content(story.root) == {"a.txt": "one", "b.txt": "b", "keep.txt": "keep"}
     assert not (story.root / "made").exists()
-    assert report.deleted == ("made/by.txt",)
+    assert report.files.deleted == ("made/by.txt",)
     assert git("status", "--short", cwd=story.root) == ""
 
 
@@ -79,7 +79,7 @@ def test_files_stay_where_only_the_conversation_was_to_go_back(story: Story) -> 
     report = story.manager.rewind(story.saved, 0, files=False)
 
     assert content(story.root)["a.txt"] == "three"
-    assert report.restored == ()
+    assert report.files.restored == ()
 
 
 def test_what_a_person_changed_of_the_agents_files_is_set_aside_and_other_files_stay(story: Story) -> None:
@@ -87,8 +87,10 @@ def test_what_a_person_changed_of_the_agents_files_is_set_aside_and_other_files_
 
     report = story.manager.rewind(story.saved, 4)
 
-    assert [(conflict.path, conflict.saved_as.read_text()) for conflict in report.conflicts] == [("a.txt", "mine")]
-    assert report.restored == ("a.txt",)
+    assert [(conflict.path, conflict.saved_as.read_text()) for conflict in report.files.conflicts] == [
+        ("a.txt", "mine")
+    ]
+    assert report.files.restored == ("a.txt",)
     assert content(story.root) == {
         "a.txt": "two",
         "b.txt": "mine too",
@@ -106,7 +108,9 @@ def test_what_a_person_changed_between_two_prompts_is_theirs_too(tmp_path: Path)
 
     report = story.manager.rewind(story.saved, 0)
 
-    assert [(conflict.path, conflict.saved_as.read_text()) for conflict in report.conflicts] == [("a.txt", "mine")]
+    assert [(conflict.path, conflict.saved_as.read_text()) for conflict in report.files.conflicts] == [
+        ("a.txt", "mine")
+    ]
     assert content(story.root) == {"a.txt": "one", "b.txt": "mine", "c.txt": "c"}
 
 
@@ -118,7 +122,7 @@ def test_what_a_turn_did_that_was_cut_off_goes_back_and_is_set_aside(tmp_path: P
 
     report = story.manager.rewind(story.saved, 0)
 
-    assert [conflict.saved_as.read_text() for conflict in report.conflicts] == ["half"]
+    assert [conflict.saved_as.read_text() for conflict in report.files.conflicts] == ["half"]
     assert content(story.root) == {"a.txt": "one"}
 
 
@@ -131,7 +135,7 @@ def test_before_the_second_prompt_the_person_had_changed_it_already(tmp_path: Pa
     report = story.manager.rewind(story.saved, 4)
 
     assert content(story.root) == {"a.txt": "two", "b.txt": "mine"}
-    assert report.conflicts == ()
+    assert report.files.conflicts == ()
 
 
 def test_a_staged_change_and_the_branches_of_the_user_stay(story: Story) -> None:
@@ -152,7 +156,7 @@ def test_files_before_a_git_filter_are_left_alone_and_named(tmp_path: Path) -> N
 
     report = story.manager.rewind(story.saved, 0)
 
-    assert (report.restored, report.skipped) == (("a.txt",), ("a.bin",))
+    assert (report.files.restored, report.files.skipped) == (("a.txt",), ("a.bin",))
     assert content(root)["a.bin"] == "two"
 
 
@@ -182,5 +186,5 @@ def test_a_conversation_that_changed_nothing_has_no_files_to_put_back(tmp_path: 
     story.transcript.append(UserMessage("hello"))
     write(story.root, {"a.txt": "mine"})
 
-    assert story.manager.rewind(story.saved, 0).restored == ()
+    assert story.manager.rewind(story.saved, 0).files.restored == ()
     assert content(story.root) == {"a.txt": "mine"}

@@ -69,10 +69,6 @@ class GreedyModel:
         unequal = {**arguments, **({"path": f"./{'x/../' * (self._calls % 50)}"} if "path" in arguments else {})}
         return (ToolCall(f"c{self._calls}", name, json.dumps(unequal)),) if offered else ()
 
-    async def count_tokens(self, request: ModelRequest) -> int:
-        """Not asked for."""
-        return len(request.messages)
-
     async def aclose(self) -> None:
         """Nothing to close."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ipc.events import WorktreeEvent
 from subagents.executor import StepResult
 from tests.integration.subagents.worktree_rig import (
     FILES,
@@ -28,6 +29,12 @@ from vibe.core.stop import NeverStop
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
     return Rig(tmp_path).create(FILES)
+
+
+def told(rig: Rig) -> list[tuple[str, tuple[str, ...]]]:
+    events = [event for event in rig.sink.events if isinstance(event, WorktreeEvent)]
+    assert {event.subagent_step_id for event in events} == {"s"}
+    return [(event.status, event.files) for event in events]
 
 
 async def test_a_binary_conflict_is_explained_in_the_file_and_settled_by_its_new_content(rig: Rig) -> None:
@@ -69,6 +76,8 @@ async def test_a_conflict_with_what_the_user_has_not_committed_is_resolved_in_th
     result = await rig.executor(inner).run(worktree_task("s"), NeverStop())
 
     assert result.outcome is Outcome.COMPLETED, result
+    assert told(rig) == [("created", ()), ("conflict", ("a.txt",)), ("resolved", ("a.txt",)), ("merged", ("a.txt",))]
+    assert (result.folder, result.branch) == (str(rig.home / "worktrees" / "s"), "")
     assert rig.read("a.txt") == line(3, "mine, ours")
     assert rig.status() == [" M a.txt"]
     assert "mine" not in git(rig.root, "log", "-p", "-m")
@@ -86,6 +95,11 @@ async def test_a_merge_that_the_subagent_gave_up_is_not_taken_for_a_resolution(r
 
     assert (result.outcome, result.reason) == (Outcome.FAILED, "merge")
     assert "given up" in result.detail
+    assert [status for status, _ in told(rig)] == ["created", "conflict", "kept"]
+    kept = rig.sink.events[-1]
+    assert isinstance(kept, WorktreeEvent)
+    assert (kept.detail, kept.branch, kept.round) == (result.detail, result.branch, 1)
+    assert git(rig.root, "rev-parse", "--verify", result.branch)
     assert (rig.read("a.txt"), rig.read("b.txt")) == (line(3, "theirs"), "theirs\n")
 
 

@@ -37,7 +37,9 @@ class Trap:
 TRAPS = {
     "a filter of a repository within": Trap(before=INNER.format("filter.x.clean"), live="git -C inner status"),
     "a file system monitor of a repository within": Trap(before=INNER.format("core.fsmonitor"), live="git -C inner status"),
-    "a repository within, added meanwhile": Trap(during=INNER.format("filter.x.clean"), live="git -C inner status"),
+    "a repository within, added meanwhile": Trap(
+        during=INNER.format("filter.x.clean"), live="touch -d 2001-01-01 inner/f; git -C inner status"
+    ),
     "another common folder meanwhile": Trap(
         during=FILTER + FAKE.format("filter.x.clean") + 'echo "$PWD/fake" > .git/commondir',
         live="mkdir -p fake/info; cp .git/info/attributes fake/info; git add --all",

@@ -330,7 +330,8 @@ async def test_an_interrupted_attempt_finds_its_worktree_again(rig: Rig) -> None
         return interrupted
 
     stopped = await rig.executor(EditingExecutor({"s": first})).run(worktree_task("s"), NeverStop())
-    assert (stopped, rig.read("b.txt")) == (interrupted, "b\n")
+    assert (stopped.outcome, stopped.reason, rig.read("b.txt")) == (Outcome.INTERRUPTED, "stopped", "b\n")
+    assert stopped.folder.endswith("/worktrees/s")
     ended = await run(rig, shell("grep -q half b.txt; echo whole >> b.txt"))
 
     assert (ended.outcome, rig.read("b.txt"), rig.leftovers()) == (Outcome.COMPLETED, "half\nwhole\n", [])

@@ -14,14 +14,21 @@ from ipc.commands import (
     KINDS,
     MAX_DEPTH,
     MAX_REQUEST_BYTES,
+    Act,
+    AnswerQuestion,
     Approve,
     Cancel,
     Command,
     Decide,
+    GivePrompt,
+    Interrupt,
     Pause,
     Ping,
     Reply,
+    Requests,
     Revise,
+    Steer,
+    StepAction,
     decode_command,
     decode_envelope,
     decode_reply,
@@ -39,7 +46,14 @@ EXAMPLES: tuple[Command, ...] = (
     Cancel(),
     Decide(decision_id="ship", selections=("yes",)),
     Revise(operations=({"op": "remove_step", "id": "a"},), reason="too much"),
+    Act(step_id="a", action=StepAction.RETRY),
+    Requests(wish_id="one"),
     Approve(request_id="abcdef", allow=False, reason="use make"),
+    Approve(request_id="abcdef", allow=True, scope="session", by="page", wish_id="two"),
+    AnswerQuestion(request_id="abcdef", answers=(("JWT",), ("a", "b"))),
+    GivePrompt(text="go on"),
+    Steer(text="not there", step_id="a"),
+    Interrupt(session_id="s"),
 )
 
 
@@ -78,6 +92,13 @@ def test_a_request_comes_back_as_it_was(command: Command) -> None:
         ('{"type": "decide", "decision_id": "d", "selections": "yes"}', "array"),
         ('{"type": "decide", "selections": ["yes"]}', "decision_id"),
         ('{"type": "revise", "operations": [1]}', "object"),
+        ('{"type": "step_act", "step_id": "a", "action": "fly"}', "fly"),
+        ('{"type": "approve", "request_id": "a", "allow": true, "scope": "forever"}', "forever"),
+        ('{"type": "approve", "request_id": "a", "allow": true, "by": ""}', "length >= 1"),
+        ('{"type": "answer", "request_id": "a", "answers": [[]]}', "length >= 1"),
+        ('{"type": "answer", "request_id": "a"}', "answers"),
+        ('{"type": "steer", "text": ""}', "length >= 1"),
+        (json.dumps({"type": "ping", "wish_id": "x" * 101}), "length <= 100"),
         (json.dumps({"type": "revise", "operations": [{"a": nested(MAX_DEPTH)}]}), "64 deep"),
         ('{"type": "revise", "operations": [' + '{"a":' * 100_000, "recursion depth"),
     ],
@@ -85,6 +106,13 @@ def test_a_request_comes_back_as_it_was(command: Command) -> None:
 def test_what_is_no_request_is_refused_with_the_reason(request_text: str, said: str) -> None:
     with pytest.raises(RequestInvalidError, match=said):
         decode_command(request_text.encode())
+
+
+def test_what_is_left_at_its_default_is_not_sent_so_that_older_runs_understand() -> None:
+    sent = json.loads(encode_command(Approve(request_id="abcdef", allow=True, token=TOKEN)))
+
+    assert sent == {"type": "approve", "token": TOKEN, "version": 1, "request_id": "abcdef", "allow": True}
+    assert "by" in json.loads(encode_command(Approve(request_id="abcdef", allow=True, by="page")))
 
 
 def test_a_request_is_as_large_as_a_run_takes_and_no_larger() -> None:

@@ -10,7 +10,8 @@ import msgspec
 from ipc.events import Fact, PlanDecisionEvent, PlanEditedEvent
 from planner.plan.dag import Dag
 from planner.plan.loader import LoadedPlan
-from planner.plan.model import STEP_TRANSITIONS, Plan, PlanStatus, StepStatus
+from planner.plan.model import Plan
+from planner.plan.status import STEP_TRANSITIONS, PlanStatus, StepStatus
 from planner.plan.write_claims import ANYTHING, claim_of, claims_overlap
 from planner.state.changes import TooLateError
 from planner.state.commands import Command, Decided, Refusal, SortSteps, Start
@@ -221,6 +222,8 @@ class ScriptedRun:
                 assert previous is self._seen.get(step_id, StepStatus.PENDING)
                 assert status in STEP_TRANSITIONS[previous]
                 self._seen[step_id] = status
+                if status.is_final:
+                    self.asked = [d for d in self.asked if (about_step(d) or ("", "", 0))[1] != step_id]
                 if status is not StepStatus.PENDING:
                     self.revising = [other for other in self.revising if other != step_id]
             case StartStep(step_id, attempt):

@@ -10,7 +10,7 @@ import pytest
 
 from ipc.events import PlanCompletedEvent, PlanStartedEvent, PlanStepUpdateEvent
 from planner.plan.diagnostics import DecisionInvalidError, IllegalTransitionError, UnknownStepError
-from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.status import PlanStatus, StepStatus
 from planner.plan_state import PlanState, PlanStepStatus
 from tests.unit.planner.scripted_run import choice, make_plan, step
 

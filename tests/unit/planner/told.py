@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from ipc import events as e
-from ipc.commands import Cancel, Decide, Pause
+from ipc.commands import Act, Cancel, Decide, Pause
 from planner.plan.dag import Dag
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, PlanStatus, StepStatus
@@ -99,8 +99,9 @@ RevisionRefused = c.RevisionRefused
 StartStep = c.StartAttempt
 CancelStep = c.CancelAttempt
 
+
 SchedulerEvent: TypeAlias = (
-    StepEnded | RetryDue | DecisionTaken | PauseRequested | CancelRequested | PlanReplaced | RevisionRefused
+    Act | StepEnded | RetryDue | DecisionTaken | PauseRequested | CancelRequested | PlanReplaced | RevisionRefused
 )
 
 

@@ -309,7 +309,7 @@ async def test_both_ends_say_hello_and_know_what_the_other_can_do() -> None:
     [
         (
             Hello(version=99, vibe="9.9.9"),
-            r"of different versions, vibe \S+ \(protocol 1\) here and vibe 9.9.9 \(protocol 99\)",
+            r"of different versions, vibe \S+ \(protocol \d+\) here and vibe 9.9.9 \(protocol 99\)",
         ),
         (structs.replace(Hello.own(()), vibe=""), "and vibe unknown"),
         (Begin(task_of()), "the run does not say hello"),
@@ -332,3 +332,21 @@ async def test_a_process_that_is_gone_without_a_word_is_no_mismatch() -> None:
     theirs.close()
 
     assert not await StepServer(shared_of_a_run(), ours, tuple).meet()
+
+
+async def test_what_is_said_to_an_agent_in_a_process_of_its_own_is_answered_and_no_more_after_its_death() -> None:
+    heard: list[str] = []
+
+    async def listen(text: str) -> bool:
+        heard.append(text)
+        return text == "stay"
+
+    async with linked_step(shared_of_a_run()) as step:
+        await anyio.wait_all_tasks_blocked()
+        assert not await step.server.tell("nobody listens")
+        with step.link.steering.heard_by("s", listen, lambda: None):
+            assert await step.server.tell("stay")
+            assert not await step.server.tell("too late")
+        step.die()
+        assert not await step.server.tell("gone")
+    assert heard == ["stay", "too late"]

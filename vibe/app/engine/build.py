@@ -26,9 +26,10 @@ from vibe.core.sandbox.records import put_back_abandoned, records_of
 from vibe.core.sandbox.temporary import remove_abandoned
 from vibe.core.tools.approvals import Approvals
 from vibe.core.tools.bounds import bounds_of
+from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import Approver
+from vibe.core.tools.ports import Approver, Files
 from vibe.core.tools.workspace import Workspace
 
 REPLAY = "replay"
@@ -89,14 +90,21 @@ class Engine:
         return self.loaded.environ
 
     def workspace(
-        self, root: Path, *, extra_roots: tuple[Path, ...] = (), read_roots: tuple[Path, ...] = ()
+        self,
+        root: Path,
+        *,
+        extra_roots: tuple[Path, ...] = (),
+        read_roots: tuple[Path, ...] = (),
+        files: Files | None = None,
     ) -> Workspace:
         """Return the workspace of an agent in ``root``: its tools have the bounds of its commands.
+
+        ``files`` None: those on disk.
 
         Reads the file system.
         """
         bounds = bounds_of(self.confinement, self.environ)
-        return Workspace(root=root, extra_roots=extra_roots, read_roots=read_roots, bounds=bounds)
+        return Workspace(root=root, extra_roots=extra_roots, read_roots=read_roots, bounds=bounds, files=files or DISK)
 
 
 def build_engine(host: Host, request: EngineRequest) -> Engine:
@@ -147,7 +155,7 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         request=request,
         loaded=loaded,
         profile=profile,
-        models=ModelCatalog(config, loaded.environ, request.limiter_of, host.retries),
+        models=ModelCatalog(config, loaded.environ, request.limiter_of, host.retries, host.limiters),
         tools=guidance.tools(tools),
         agents=agents,
         guidance=guidance,

@@ -5,7 +5,15 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ipc.events import AssistantDeltaEvent, ErrorEvent, Event, ReasoningDeltaEvent, ToolStreamEvent, WarningEvent
+from ipc.events import (
+    AssistantDeltaEvent,
+    ErrorEvent,
+    Event,
+    ReasoningDeltaEvent,
+    ToolArgumentsEvent,
+    ToolStreamEvent,
+    WarningEvent,
+)
 
 TOLD: Final = (
     *(
@@ -31,7 +39,7 @@ TOLD: Final = (
     ),
 )
 """The fields that a line tells, where they say something; of reasons only the stable words, not the sentences."""
-_TOO_MANY: Final = (AssistantDeltaEvent, ReasoningDeltaEvent, ToolStreamEvent)
+_TOO_MANY: Final = (AssistantDeltaEvent, ReasoningDeltaEvent, ToolArgumentsEvent, ToolStreamEvent)
 
 logger = logging.getLogger(__name__)
 

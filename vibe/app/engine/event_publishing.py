@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,13 +11,13 @@ from uuid import uuid4
 import anyio.to_thread
 
 from ipc.bus import EventBus, event_bus
-from ipc.commands import Reply, Wish
-from ipc.control import control_server, refusal
+from ipc.control import Serve, control_server
 from ipc.events import Event, WarningEvent
 from ipc.registry import RunInfo
 from ipc.sink import EventSink, FanOutSink, StampingSink, TaggingSink
 from vibe.app.engine.event_log import EventLog
 from vibe.app.engine.host import Host
+from vibe.app.engine.wishes import WishTable
 
 KEPT_WARNINGS = 100
 """So many different ones go into a record; the others are counted."""
@@ -71,13 +71,6 @@ class Publishing:
         return replace(self, sink=TaggingSink(self.sink, plan_id=plan_id))
 
 
-def no_plan(command: Wish) -> Reply:
-    """Refuse the command: a run that answers a prompt has no plan."""
-    return refusal(
-        "refused", f"this run has no plan to {type(command).__name__.lower()}: stop it with Ctrl-C or SIGTERM"
-    )
-
-
 @asynccontextmanager
 async def publishing(
     host: Host,
@@ -85,12 +78,12 @@ async def publishing(
     *,
     address: str | None = None,
     kept: bool = True,
-    control: Callable[[Wish], Reply] = no_plan,
+    control: Serve | None = None,
 ) -> AsyncGenerator[Publishing]:
     """Open the bus for one run; it closes, with all that was published on disk, when the block ends.
 
-    ``kept``: the events stay for a while after the run. ``control`` carries out commands from outside, in a thread of
-    its own.
+    ``kept``: the events stay for a while after the run. ``control`` carries out commands from outside (None: the run
+    takes none).
 
     Raises:
         ipc.errors.BusUnavailableError: pynng can't be loaded, or the address can't be bound.
@@ -99,7 +92,7 @@ async def publishing(
     info = RunInfo(cwd="", session_id=session_id, kept=kept)
     async with (
         event_bus(host.home, source=source, info=info, address=address or None, runtime_dir=host.runtime_dir) as bus,
-        control_server(bus.entry, control),
+        control_server(bus.entry, control or WishTable("this run only plans: stop it with Ctrl-C or SIGTERM")),
     ):
         heard = WarningLog()
         root = StampingSink(source, FanOutSink([bus, heard, EventLog(), *listeners]))

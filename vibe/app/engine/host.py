@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from vibe.app.engine.workspaces import Workspaces
+    from vibe.core.llm.limiter import CallLimiter
     from vibe.core.llm.retry import RetryPolicy
 
 FILES_WANTED = 16_384
 FILES_PER_STEP = 8
 """Files a running step holds open at most: three pipes, its conversation, a connection to the model, a few more."""
 FILES_RESERVED = 64
+
+
+def _no_workspaces() -> Workspaces:
+    from vibe.app.engine.workspaces import Workspaces  # noqa: PLC0415  costs what --help must not
+
+    return Workspaces()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +38,10 @@ class Host:
     """The rule for repeating model calls where a provider's settings don't say; None: as usual."""
     owns_process: bool = False
     """Nothing else lives in this process: its signals mean the run, and its garbage is the run's."""
+    workspaces: Workspaces = field(default_factory=_no_workspaces)
+    """The folders that its runs work in."""
+    limiters: dict[str, CallLimiter] = field(default_factory=dict["str", "CallLimiter"])
+    """The limiters of calls by provider, which all runs of this host share."""
 
 
 def allow_open_files() -> None:

@@ -1,20 +1,34 @@
-"""RequestBoard: open approvals, answered by the first to do so: the person at the terminal, or the control address."""
+"""RequestBoard: what agents and plans wait for, asked of everyone at once; the first answer holds."""
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, TypeVar
+from uuid import uuid4
 
 import anyio
-import anyio.from_thread
-import anyio.lowlevel
 from anyio import CancelScope
 
-from ipc.commands import Approve, Reply
+from ipc.commands import AnswerQuestion, Approve, Decide, Reply, Requests, tag_of
 from ipc.control import refusal
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, Approver
+from ipc.events import (
+    AnswerEvent,
+    ApprovalDecisionEvent,
+    ApprovalRequestEvent,
+    Event,
+    PlanCompletedEvent,
+    PlanDecisionEvent,
+    PlanPausedEvent,
+    QuestionEvent,
+    RequestWithdrawnEvent,
+)
+from vibe.app.engine.wishes import WishTable
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
+from vibe.core.tools.questions import Answer, Question, UserInput
 
-BY_CONTROL = "control"
+BY_PERSON = "user"
 BY_NOBODY = "nobody"
 BY_TIMEOUT = "timeout"
 SECONDS_WITHOUT_PERSON = 3_600.0
@@ -23,89 +37,329 @@ MOST_REMEMBERED = 1_000
 """Answers that are remembered, to tell the second who answers what the first said."""
 SHORTEST = 4
 """Characters of a request's id that may stand for it."""
+SHOWN_ID = 8
 SHOWN = 100
 
+APPROVAL = "approval"
+QUESTION = "question"
+DECISION = "decision"
+AS_ANNOUNCED = ("tool_call_id", "tool", "arguments", "rule", "reason", "diff", "covers")
+ANSWERED_WITH = {APPROVAL: tag_of(Approve), QUESTION: tag_of(AnswerQuestion), DECISION: tag_of(Decide)}
 
-@dataclass(slots=True)
-class _Open:
+
+@dataclass(frozen=True, slots=True)
+class RequestOrigin:
+    """The place a request comes from; None: not known, or of no plan, step or subagent."""
+
+    session_id: str | None = None
+    plan_id: str | None = None
+    agent_id: str | None = None
+    step_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRequest:
+    """Something somebody may say; ``details`` are what an answer needs."""
+
+    request_id: str
+    kind: str
+    summary: str
+    origin: RequestOrigin
+    details: dict[str, Any]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The request as data; see ``ipc.commands.Requests``."""
+        origin = self.origin
+        return {
+            "request_id": self.request_id,
+            "kind": self.kind,
+            "answer_with": ANSWERED_WITH[self.kind],
+            "summary": self.summary,
+            "session_id": origin.session_id,
+            "plan_id": origin.plan_id,
+            "agent_id": origin.agent_id,
+            "step_id": origin.step_id,
+            **self.details,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Replies:
+    """Answers to an agent's questions; None: whoever was asked would rather not."""
+
+    answers: Sequence[Answer] | None
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Words on what became of a request, and who said so."""
+
+    words: str
+    by: str
+
+
+A = TypeVar("A", ApprovalAnswer, _Replies)
+
+
+@dataclass(slots=True, eq=False)
+class _Asked(Generic[A]):
     """A request with its answer, once there is one; ``scope`` is cancelled then."""
 
-    request: ApprovalRequest
-    scope: CancelScope
-    loop: anyio.lowlevel.EventLoopToken
-    answer: ApprovalAnswer | None = None
+    about: OpenRequest
+    scope: CancelScope = field(default_factory=CancelScope)
+    answer: A | None = None
 
 
 class RequestBoard:
-    """An Approver that asks everyone at once; the first answer holds, and the question is withdrawn from the others.
+    """Approver and UserInput of conversations, plans and subagents: asks everyone at once, one loop long.
 
-    ``person`` asks at the run's terminal. Without one a request waits for ``patience_s`` and is then denied.
-    ``approve`` belongs to the run's loop; ``answer`` is called from another thread.
+    ``approver`` and ``user_input`` ask the person at this process's terminal (None: nobody is there); everyone else
+    answers by wishes. What has an answer is withdrawn from the others. Without a person a request waits for
+    ``patience_s`` and is then denied, or left without an answer.
+
+    As an EventSink it hears where requests come from, and of the decisions that plans wait for. Those it lists; the
+    plan's run judges the answers to them.
     """
 
-    def __init__(self, person: Approver | None, *, patience_s: float = SECONDS_WITHOUT_PERSON) -> None:
-        self._person = person
+    def __init__(
+        self,
+        approver: Approver | None = None,
+        user_input: UserInput | None = None,
+        *,
+        patience_s: float = SECONDS_WITHOUT_PERSON,
+    ) -> None:
+        self._approver = approver
+        self._user_input = user_input
         self._patience_s = patience_s
-        self._open: dict[str, _Open] = {}
-        self._answered: dict[str, ApprovalAnswer] = {}
-        self._lock = threading.Lock()
+        self._origins: dict[str, RequestOrigin] = {}
+        self._approvals: dict[str, _Asked[ApprovalAnswer]] = {}
+        self._questions: dict[str, _Asked[_Replies]] = {}
+        self._decisions: dict[tuple[str | None, str], OpenRequest] = {}
+        self._answered: dict[str, _Said] = {}
+
+    @classmethod
+    def before(cls, approver: Approver | None, user_input: UserInput | None) -> RequestBoard:
+        """Return a board that asks these, or the one that does so already: conversations and plans may share one."""
+        return approver if isinstance(approver, RequestBoard) else cls(approver, user_input)
+
+    @property
+    def open(self) -> list[OpenRequest]:
+        """Everything that waits for an answer; decisions come last."""
+        asked = (*self._approvals.values(), *self._questions.values())
+        return [*(each.about for each in asked), *self._decisions.values()]
+
+    def publish(self, event: Event) -> None:
+        """Hear of a request, or of a decision."""
+        match event:
+            case ApprovalRequestEvent() | QuestionEvent():
+                self._origins[event.request_id] = _origin(event)
+            case ApprovalDecisionEvent() | AnswerEvent() | RequestWithdrawnEvent():
+                self._origins.pop(event.request_id, None)
+            case PlanDecisionEvent(selections=(), by=""):
+                self._decisions[event.plan_id, event.decision_id] = _decision(event)
+            case PlanDecisionEvent():
+                if self._decisions.pop((event.plan_id, event.decision_id), None) is not None:
+                    chosen = f"decided ({', '.join(event.selections)})" if event.selections else "left open"
+                    self._remember(event.decision_id, _Said(chosen, event.by))
+            case PlanPausedEvent() | PlanCompletedEvent():  # nobody waits any more
+                self._decisions = {key: each for key, each in self._decisions.items() if key[0] != event.plan_id}
+            case _:
+                pass
+
+    # --- asking ---------------------------------------------------------------------------------------------------
 
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Return the first answer. Cancelling withdraws the question from everyone."""
-        entry = _Open(request, CancelScope(), anyio.lowlevel.current_token())
-        with self._lock:
-            self._open[request.request_id] = entry
+        """Return the first answer; see ``Approver``."""
+        details = {
+            **{name: getattr(request, name) for name in AS_ANNOUNCED},
+            "edits": request.is_edit,
+            "preview": request.outlook.display,
+            "cwd": request.outlook.cwd,
+            "confined": request.outlook.confined,
+        }
+        about = self._about(request.request_id, APPROVAL, request.summary, details)
+        person = None if self._approver is None else partial(self._approver.approve, request)
+        late = ApprovalAnswer(allow=False, reason=f"there was no answer within {self._patience}", by=BY_TIMEOUT)
+        answer = await self._first(self._approvals, _Asked(about), person, late)
+        return answer or ApprovalAnswer(allow=False, by=BY_NOBODY)
+
+    async def ask(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+        """Return the first answers; see ``UserInput``."""
+        request_id = request_id or uuid4().hex
+        details = {"questions": [question.model_dump(mode="json") for question in questions]}
+        about = self._about(request_id, QUESTION, " / ".join(each.question for each in questions), details)
+        person = (
+            None if self._user_input is None else partial(self._ask_person, self._user_input, questions, request_id)
+        )
+        replies = await self._first(self._questions, _Asked(about), person, _Replies(None, BY_TIMEOUT))
+        return replies and replies.answers
+
+    @staticmethod
+    async def _ask_person(ask: UserInput, questions: Sequence[Question], request_id: str) -> _Replies:
+        return _Replies(await ask(questions, request_id), BY_PERSON)
+
+    def _about(self, request_id: str, kind: str, summary: str, details: Mapping[str, Any]) -> OpenRequest:
+        origin = self._origins.get(request_id, RequestOrigin())
+        return OpenRequest(request_id=request_id, kind=kind, summary=summary, origin=origin, details=dict(details))
+
+    async def _first(
+        self, among: dict[str, _Asked[A]], asked: _Asked[A], person: Callable[[], Awaitable[A]] | None, late: A
+    ) -> A | None:
+        """Wait for the first answer, from here or from a wish; ``late`` is that of nobody. Cancelling withdraws it."""
+        among[asked.about.request_id] = asked
         try:
-            with entry.scope:
-                self._settle(entry, await self._first_hand(request))
+            with asked.scope:
+                if person is None:
+                    await anyio.sleep(self._patience_s)
+                self._settle(asked, late if person is None else await person())
         finally:
-            with self._lock:
-                del self._open[request.request_id]
-        return entry.answer or ApprovalAnswer(allow=False, by=BY_NOBODY)
+            del among[asked.about.request_id]
+        return asked.answer
 
-    async def _first_hand(self, request: ApprovalRequest) -> ApprovalAnswer:
-        if self._person is not None:
-            return await self._person.approve(request)
-        await anyio.sleep(self._patience_s)
-        reason = f"there was no answer within {self._patience_s / 60:g} minutes"
-        return ApprovalAnswer(allow=False, reason=reason, by=BY_TIMEOUT)
+    def _settle(self, asked: _Asked[A], answer: A) -> None:
+        """Keep the answer, if it is the first."""
+        if asked.answer is None:
+            asked.answer = answer
+            self._remember(asked.about.request_id, _said(answer))
 
-    def answer(self, command: Approve) -> Reply:
-        """Take an answer that came over the control address, or say why not."""
-        with self._lock:
-            known = _meant(command.request_id, [*self._open, *self._answered])
-            entry = self._open.get(known or "")
-            waiting = ", ".join(f"{key[:8]} ({each.request.summary[:SHOWN]})" for key, each in self._open.items())
-        if known is None:
-            return refusal("refused", f"no request {command.request_id[:40]!r} is open; open: {waiting or 'none'}")
-        answer = ApprovalAnswer(allow=command.allow, reason=command.reason, by=BY_CONTROL)
-        if entry is not None and self._settle(entry, answer):
+    def _remember(self, request_id: str, said: _Said) -> None:
+        self._answered[request_id] = said
+        while len(self._answered) > MOST_REMEMBERED:
+            del self._answered[next(iter(self._answered))]
+
+    @property
+    def _patience(self) -> str:
+        return f"{self._patience_s / 60:g} minutes"
+
+    # --- wishes ---------------------------------------------------------------------------------------------------
+
+    async def list_open(self, _: Requests) -> Reply:
+        """Tell what is open."""
+        requests = [request.document for request in self.open]
+        count = {0: "no request is open", 1: "1 request is open"}.get(
+            len(requests), f"{len(requests)} requests are open"
+        )
+        return Reply(ok=True, message=count, data={"requests": requests})
+
+    async def answer_approval(self, wish: Approve) -> Reply:
+        """Take an answer about a call, or say why not."""
+        key = self._meant(wish.request_id, APPROVAL)
+        if isinstance(key, Reply):
+            return key
+        asked, scope = self._approvals.get(key), ApprovalScope(wish.scope if wish.allow else "once")
+        if asked is not None and (problem := _beyond(scope, asked.about.details)):
+            return refusal("refused", problem)
+        return self._taken(key, asked, ApprovalAnswer(allow=wish.allow, scope=scope, reason=wish.reason, by=wish.by))
+
+    async def answer_question(self, wish: AnswerQuestion) -> Reply:
+        """Take the answers to an agent's questions, or say why not."""
+        key = self._meant(wish.request_id, QUESTION)
+        if isinstance(key, Reply):
+            return key
+        asked = self._questions.get(key)
+        if asked is None:
+            answers = [Answer(question="", answer=", ".join(given)) for given in wish.answers]
+        else:
             try:
-                anyio.from_thread.run_sync(entry.scope.cancel, token=entry.loop)
-            except anyio.RunFinishedError:
-                return refusal("ended", "the run is over: nothing was changed")
-            return Reply(ok=True, message=_verb(answer), data={"request_id": known})
-        first = self._answered.get(known, ApprovalAnswer(allow=False, by=BY_NOBODY))
-        if (first.allow, first.by) == (answer.allow, answer.by):
-            return Reply(ok=True, message=_verb(first), data={"request_id": known})
-        return refusal("refused", f"it was {_verb(first)} before, by {first.by}")
+                answers = _answers(asked.about.details["questions"], wish)
+            except ValueError as error:
+                return refusal("refused", str(error))
+        return self._taken(key, asked, _Replies(answers or None, wish.by))
 
-    def _settle(self, entry: _Open, answer: ApprovalAnswer) -> bool:
-        """Keep the answer if it is the first, and return whether it is."""
-        with self._lock:
-            if entry.answer is not None:
-                return False
-            entry.answer = self._answered[entry.request.request_id] = answer
-            while len(self._answered) > MOST_REMEMBERED:
-                del self._answered[next(iter(self._answered))]
-            return True
+    def _meant(self, given: str, kind: str) -> str | Reply:
+        """Return the id of the request that is meant, or why it can't be answered so."""
+        kinds = {request.request_id: request.kind for request in self.open}
+        known = {*kinds, *self._answered}
+        found = (
+            [given] if given in known else [key for key in known if len(given) >= SHORTEST and key.startswith(given)]
+        )
+        if len(found) != 1:
+            waiting = ", ".join(f"{_short(each)} ({each.summary[:SHOWN]})" for each in self.open) or "none"
+            problem = f"{given[:40]!r} fits several requests" if found else f"no request {given[:40]!r} is open"
+            return refusal("refused", f"{problem}; open: {waiting}")
+        (key,) = found
+        if kinds.get(key, kind) != kind:
+            return refusal("refused", f"request {key} is a {kinds[key]}: answer it with {ANSWERED_WITH[kinds[key]]!r}")
+        return key
+
+    def _taken(self, key: str, asked: _Asked[A] | None, answer: A) -> Reply:
+        if asked is not None and asked.answer is None:
+            self._settle(asked, answer)
+            asked.scope.cancel()
+        first, said = self._answered.get(key, _Said("withdrawn", BY_NOBODY)), _said(answer)
+        data = {"request_id": key, "by": first.by}
+        if first == said:
+            return Reply(ok=True, message=first.words, data=data)
+        return Reply(ok=False, message=f"it was {first.words} before, by {first.by}", reason="refused", data=data)
 
 
-def _meant(given: str, known: list[str]) -> str | None:
-    """Return the id that begins so, if there is just one."""
-    found = {key for key in known if key == given or (len(given) >= SHORTEST and key.startswith(given))}
-    return found.pop() if len(found) == 1 else None
+def serve_requests(table: WishTable, board: RequestBoard | None, not_asked: str) -> None:
+    """Have the wishes of a run about its requests go to ``board``; None: refused with why nobody is asked."""
+
+    async def refuse(_: Requests | Approve | AnswerQuestion) -> Reply:
+        return refusal("refused", not_asked)
+
+    if board is None:
+        table.on(Requests, refuse).on(Approve, refuse).on(AnswerQuestion, refuse)
+    else:
+        table.on(Requests, board.list_open).on(Approve, board.answer_approval).on(AnswerQuestion, board.answer_question)
 
 
-def _verb(answer: ApprovalAnswer) -> str:
-    return "allowed" if answer.allow else "denied"
+def _origin(event: ApprovalRequestEvent | QuestionEvent | PlanDecisionEvent) -> RequestOrigin:
+    return RequestOrigin(event.session_id or None, event.plan_id, event.subagent_id, event.subagent_step_id)
+
+
+def _decision(event: PlanDecisionEvent) -> OpenRequest:
+    names = ("options", "labels", "descriptions", "multi_select", "default", "timeout_seconds", "attempt")
+    origin = _origin(event)
+    return OpenRequest(
+        request_id=event.decision_id,
+        kind=DECISION,
+        summary=event.question,
+        origin=RequestOrigin(origin.session_id, origin.plan_id, origin.agent_id, event.step_id or origin.step_id),
+        details={"opened": event.ts, **{name: getattr(event, name) for name in names}},
+    )
+
+
+def _said(answer: ApprovalAnswer | _Replies) -> _Said:
+    if isinstance(answer, ApprovalAnswer):
+        scope = "" if answer.scope is ApprovalScope.ONCE else f" ({answer.scope})"
+        return _Said(f"allowed{scope}" if answer.allow else "denied", answer.by)
+    if answer.answers is None:
+        return _Said("declined", answer.by)
+    return _Said(f"answered ({'; '.join(each.answer for each in answer.answers)[:SHOWN]})", answer.by)
+
+
+def _beyond(scope: ApprovalScope, details: Mapping[str, Any]) -> str:
+    """Return why a yes can't reach so far; empty: it can."""
+    if scope is ApprovalScope.EDITS and not details["edits"]:
+        return "this is no edit of a file: a yes to all edits does not cover it"
+    if scope in {ApprovalScope.SESSION, ApprovalScope.ALWAYS} and not details["covers"]:
+        return f"no yes to this lasts: it can be allowed once, but not for {scope}"
+    return ""
+
+
+def _answers(questions: Sequence[Mapping[str, Any]], wish: AnswerQuestion) -> list[Answer]:
+    """Return the answers as the agent gets them.
+
+    Raises:
+        ValueError: they are none to these questions.
+    """
+    if wish.answers and len(wish.answers) != len(questions):
+        raise ValueError(f"{len(questions)} answers are wanted, one for each question: {len(wish.answers)} were given")
+    return [_answer(question, given, wish.by) for question, given in zip(questions, wish.answers, strict=False)]
+
+
+def _answer(question: Mapping[str, Any], given: Sequence[str], by: str) -> Answer:
+    labels = [option["label"] for option in question["options"]]
+    is_other = not all(text in labels for text in given)
+    if len(given) > 1 and (is_other or not question["multi_select"]):
+        most = f"labels among {', '.join(labels)}" if question["multi_select"] else "one answer"
+        raise ValueError(f"{question['question'][:SHOWN]!r} takes {most}: {', '.join(given)[:SHOWN]!r} was given")
+    return Answer(question=question["question"], answer=", ".join(given), is_other=is_other, by=by)
+
+
+def _short(request: OpenRequest) -> str:
+    return request.request_id if request.kind == DECISION else request.request_id[:SHOWN_ID]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from planner.state.spending import Spending
 from planner.state.state import RemovedStep
 from vibe.core.messages import Usage
-from vibe.core.outcome import Outcome
-from vibe.core.tools.permissions import Denial
+from vibe.core.outcome import Denial, Outcome
 
 SCHEMA_VERSION = 1
 
@@ -121,6 +120,14 @@ class RunRecord:
     warnings: Sequence[str] = ()
     exit_code: int = 0
     """The exit code of the process."""
+
+    def after_signal(self, exit_code: int | None) -> RunRecord:
+        """Return the record of this run if a signal with that exit code came meanwhile (None: none did).
+
+        It stands for an interruption only, never for a finished run.
+        """
+        is_interrupted = self.outcome is Outcome.INTERRUPTED and self.exit_code == EXIT_CODES[self.outcome]
+        return self if exit_code is None or not is_interrupted else replace(self, exit_code=exit_code)
 
     def as_document(self) -> dict[str, Any]:
         """The JSON document of the command line contract."""

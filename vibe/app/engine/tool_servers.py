@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +18,10 @@ from vibe.app.engine.host import Host
 from vibe.core.config.paths import VibePaths
 
 if TYPE_CHECKING:
-    from vibe.core.tools.mcp.servers import McpServers
+    from vibe.core.tools.mcp.servers import McpServers, ServerState
 
-FAILED = "failed"
+STARTING, FAILED = "starting", "failed"
+"""Two of ``ServerStatus``, which is not imported where there are no servers."""
 
 
 class ToolServers:
@@ -30,22 +31,29 @@ class ToolServers:
         self._engine = engine
         self._servers = servers
         self._sink: EventSink | None = None
+        self._is_equipped = False
+
+    def states(self) -> Sequence[ServerState]:
+        """Return the state of each server."""
+        return () if self._servers is None else self._servers.states()
 
     async def equip(self, sink: EventSink) -> Engine:
-        """Wait for the servers, announce how each stands, and give the engine's agents their tools.
+        """Wait for the servers, once, announce how each stands, and give the engine's agents their tools.
 
         Raises:
             EnvironmentFailure: a server that is required is not there.
             UsageError: a ``[tools.*]`` table does not fit its tool.
         """
-        if self._servers is None:
+        if self._servers is None or self._is_equipped:
             return self._engine
         self._sink = sink
+        self._announce(sink, *(state for state in self._servers.states() if state.status.value == STARTING))
         try:
             await self._servers.wait_ready()
         finally:
-            self._announce(sink)
+            self._announce(sink, *self._servers.states())
         warnings = await self._adopt()
+        self._is_equipped = True
         problems = [_sentence(state.name, state.problem) for state in self._servers.states() if state.problem]
         odd = [
             f"MCP server {state.name!r} lists what can't be offered: {'; '.join(state.unusable)}"
@@ -60,7 +68,12 @@ class ToolServers:
         """Take over the tools that the servers offer by now; agents see them from their next turn on."""
         if self._sink is not None:
             await self._adopt()
-            self._announce(self._sink)
+            self._announce(self._sink, *(self._servers.states() if self._servers else ()))
+
+    async def move_to(self, engine: Engine) -> None:
+        """Give their tools to another engine, in place of the one so far."""
+        self._engine = engine
+        await self.refresh()
 
     async def _adopt(self) -> tuple[str, ...]:
         tools, servers = self._engine.tools, self._servers
@@ -70,8 +83,9 @@ class ToolServers:
         tools.adopt(survey)
         return tuple(warning.message for warning in survey.warnings)
 
-    def _announce(self, sink: EventSink) -> None:
-        for state in self._servers.states() if self._servers else ():
+    @staticmethod
+    def _announce(sink: EventSink, *states: ServerState) -> None:
+        for state in states:
             sink.publish(
                 ToolServerEvent(
                     server=state.name,

@@ -34,6 +34,8 @@ class ModelOffer:
     provider: str
     models: tuple[str, ...] = ()
     problem: str | None = None
+    status: int | None = None
+    """The HTTP status of a problem, if there was an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,9 @@ def list_models(host: Host, workdir: Path, *, trust: bool, online: bool) -> Mode
         )
         for model in config.models
     ]
-    offers = [_offer(provider, environ) for provider in config.providers if online and _can_be_asked(provider, environ)]
+    offers = [
+        offer_of(provider, environ) for provider in config.providers if online and _can_be_asked(provider, environ)
+    ]
     return ModelListing(configured=tuple(configured), offers=tuple(offers), warnings=tuple(loaded.warnings))
 
 
@@ -90,7 +94,8 @@ def _can_be_asked(provider: ProviderConfig, environ: Mapping[str, str]) -> bool:
     return provider.backend is not BackendKind.SCRIPTED and (not key or bool(environ.get(key)))
 
 
-def _offer(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer:
+def offer_of(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer:
+    """Ask a provider for its models. Blocks, for some seconds at most."""
     key = environ.get(provider.api_key_env_var) if provider.api_key_env_var else None
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     httpx = import_httpx()
@@ -100,7 +105,8 @@ def _offer(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer:
             response.raise_for_status()
             return ModelOffer(provider=provider.name, models=_names(_Models.model_validate_json(response.content).data))
     except httpx.HTTPStatusError as error:
-        return ModelOffer(provider=provider.name, problem=f"{error.request.url} answered {error.response.status_code}")
+        status = error.response.status_code
+        return ModelOffer(provider=provider.name, problem=f"{error.request.url} answered {status}", status=status)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return ModelOffer(provider=provider.name, problem=f"{provider.api_base} can't be reached: {error}")
     except ValidationError:

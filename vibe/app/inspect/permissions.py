@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ipc.sink import MemorySink
 from vibe.app.engine.build import EngineRequest, build_engine
@@ -32,25 +33,32 @@ class CheckRequest:
 
 
 class PermissionCheck:
-    """Decides about calls of one tool, without making them. Reads files at construction and for each decision.
+    """Decides about calls of one tool, without making them. Reads files for each decision."""
 
-    Raises:
-        UsageError: the configuration is wrong, or there is no such agent or tool.
-    """
+    def __init__(self, tool: AnyTool, gate: Gate) -> None:
+        self._tool = tool
+        self._gate = gate
+        self._first = next(iter(tool.get_parameters().get("properties", {})), None)
 
-    def __init__(self, request: CheckRequest, host: Host) -> None:
+    @classmethod
+    def of(cls, request: CheckRequest, host: Host) -> PermissionCheck:
+        """Return the check of a tool as a new run would have it; reads files.
+
+        Raises:
+            UsageError: the configuration is wrong, or there is no such agent or tool.
+        """
         wanted = EngineRequest(workdir=request.workdir, agent=request.agent, trust=request.trust)
         engine = build_engine(host, wanted)
         profile = engine.chosen
         unasked = request.auto_approve or engine.config.auto_approve or profile.auto_approve
-        self._workspace = engine.workspace(request.workdir, extra_roots=request.extra_roots)
+        workspace = engine.workspace(request.workdir, extra_roots=request.extra_roots)
         approvals = engine.approvals(ApprovalMode.ALL if unasked else ApprovalMode.ASK, None)
-        self._gate = Gate(self._workspace, approvals, MemorySink(), engine.confinement)
+        gate = Gate(workspace, approvals, MemorySink(), engine.confinement)
         try:
-            self._tool: AnyTool = profile_view(engine.tools, profile, may_widen=True).get(request.tool)
+            tool: AnyTool = profile_view(engine.tools, profile, may_widen=True).get(request.tool)
         except NoSuchToolError as error:
             raise UsageError(f"{error} (agent {profile.name!r})") from error
-        self._first = next(iter(self._tool.get_parameters().get("properties", {})), None)
+        return cls(tool, gate)
 
     def decide(self, given: str | Mapping[str, Any]) -> PermissionDecision:
         """Return the decision about a call with these arguments; a text stands for the tool's first one.
@@ -71,3 +79,14 @@ class PermissionCheck:
         if self._first is None:
             raise ToolArgumentsError(self._tool.get_name(), ["it takes no arguments: give {}"])
         return {self._first: given}
+
+
+def given_arguments(text: str) -> str | Mapping[str, Any]:
+    """Return a JSON object as one, anything else as it stands."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        given: object = json.loads(text)
+    except ValueError:
+        return text
+    return cast("dict[str, Any]", given) if isinstance(given, dict) else text

@@ -1,20 +1,19 @@
-"""Has a plan written for a goal: ``vibe plan new``. Nothing is run and nothing is written."""
+"""Runs in which a model plans, ``vibe plan new`` and ``edit --ask``: nothing is run and nothing is written."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import anyio
 import anyio.to_thread
 
 from ipc.events import SessionEndedEvent, SessionStartedEvent, WarningEvent
 from ipc.sink import EventSink
-from planner.author.output_repair import Repaired
-from planner.author.planner_agent import CALLER, Draft, PlannerAgent, PlanningLimits
-from planner.plan.estimate import estimate, notes
+from planner.author.planner_agent import CALLER, PlanningLimits
+from planner.store.folder import PlanFolder
 from subagents.agent.budget import Account, Limits
 from subagents.agent.run_context import AgentContext, RunContext
 from vibe import __version__
@@ -22,8 +21,10 @@ from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.event_publishing import Publishing, publishing
 from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import AgentRecord, RunRecord, exit_code_of
-from vibe.app.engine.signals import handled_signals
-from vibe.app.plan.replanning import check_enabled, limits_of, step_limits_of
+from vibe.app.plan.change_proposal import ProposedChange, propose_change
+from vibe.app.plan.drafting import PlanDraft
+from vibe.app.plan.replanning import check_enabled, limits_of
+from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.errors import ModelAccessError
 from vibe.core.outcome import Outcome
@@ -31,35 +32,93 @@ from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.questions import UserInput
 
 TITLE_LENGTH = 80
-"""The provider refuses the key, or events could not be recorded: the environment can't serve."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewPlanRequest:
-    """A goal and how far to go for it. None: as configured; ``max_price`` in USD."""
+class PlanningRequest:
+    """A run that plans: what for, where, and how far to go. None: as configured; ``max_price`` in USD.
 
-    goal: str
+    ``subject`` is its title: the goal, or the sentence that changes a plan. ``wanted_by`` is the command line that
+    wants a model to plan.
+    """
+
+    subject: str
     workdir: Path
     model: str | None = None
     max_tokens: int | None = None
     max_price: float | None = None
     trust: bool = False
     bus_address: str | None = None
+    wanted_by: str = "vibe plan new"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewPlan:
-    """Result of writing a plan. ``plan`` is None if there is none; ``notes`` are what to know before it runs."""
+class Planning:
+    """A run that plans: its agents' context, its events, and the record at its end."""
 
-    record: RunRecord
-    plan: Repaired | None
-    notes: tuple[str, ...]
+    def __init__(self, engine: Engine, context: AgentContext, limits: PlanningLimits, channel: Publishing) -> None:
+        self.context = context
+        self._engine = engine
+        self._limits = limits
+        self._channel = channel
+        self._sink = channel.sink
+        self._started = time.monotonic()
+        self._has_ended = False
+
+    def draft(self, goal: str) -> PlanDraft:
+        """Return a proposal for a goal, without a version yet."""
+        return PlanDraft(goal=goal, context=self.context, limits=self._limits, config=self._engine.config)
+
+    async def propose_change(self, plan: PlanFolder, sentence: str) -> ProposedChange:
+        """See ``vibe.app.plan.change_proposal.propose_change``."""
+        return await propose_change(plan, sentence, self.context, self._limits)
+
+    def end(self, acted: ActResult | None, repairs: Sequence[str], signal_exit: int | None) -> RunRecord:
+        """Announce the end, and return what the run came to.
+
+        ``acted`` is the last piece of planning; None: it was cancelled. ``signal_exit`` is the exit code of the signal
+        that came meanwhile, if one did.
+        """
+        record = self._record(acted, repairs).after_signal(signal_exit)
+        self._announce_end(record)
+        return record
+
+    def close(self) -> None:
+        """Announce the end of a run that was broken off; after ``end`` nothing happens."""
+        if not self._has_ended:
+            self._announce_end(self._record(None, ()))
+
+    def _announce_end(self, record: RunRecord) -> None:
+        self._has_ended = True
+        self._sink.publish(SessionEndedEvent(outcome=record.outcome.value, exit_code=record.exit_code))
+
+    def _record(self, acted: ActResult | None, repairs: Sequence[str]) -> RunRecord:
+        account, channel = self.context.account, self._channel
+        outcome = acted.outcome if acted else Outcome.INTERRUPTED
+        refused = acted is not None and isinstance(acted.error, ModelAccessError) and outcome is Outcome.FAILED
+        agent = AgentRecord(
+            agent_id=channel.session_id, parent_id=None, step_id=None, usage=account.usage, cost_usd=account.cost_usd
+        )
+        return RunRecord(
+            outcome=outcome,
+            exit_code=exit_code_of(outcome, None, unserved=refused or channel.bus.failed),
+            reason=acted.reason if acted else "stopped",
+            detail=acted.detail if acted else "stopped before there was a plan",
+            session_id=channel.session_id,
+            result=acted.text if acted else "",
+            duration_s=time.monotonic() - self._started,
+            usage=account.usage,
+            cost_usd=account.cost_usd,
+            agents=[agent],
+            denied=acted.denied if acted else (),
+            warnings=channel.warnings((*self._engine.warnings, *repairs)),
+        )
 
 
-async def new_plan(
-    request: NewPlanRequest, host: Host, listeners: Sequence[EventSink], user_input: UserInput | None = None
-) -> NewPlan:
-    """Have the plan written; what goes wrong with that is in the record. ``user_input`` None: nobody is there to ask.
+@asynccontextmanager
+async def planning(
+    request: PlanningRequest, host: Host, listeners: Sequence[EventSink], user_input: UserInput | None = None
+) -> AsyncGenerator[Planning]:
+    """Open a run that plans, and close it; ``user_input`` None: nobody is there to ask. It takes no signals.
 
     Raises:
         UsageError: a flag or the configuration is wrong.
@@ -68,34 +127,26 @@ async def new_plan(
     engine, model, limits = await anyio.to_thread.run_sync(_prepare, request, host)
     try:
         address = request.bus_address or engine.config.ipc.address
-        scope = anyio.CancelScope()
-        async with (
-            handled_signals(host, lambda _which, _count: scope.cancel()) as signals,
-            publishing(host, listeners, address=address) as opened,
-        ):
-            channel = await opened.about(request.workdir, request.goal[:TITLE_LENGTH])
+        async with publishing(host, listeners, address=address) as opened:
+            channel = await opened.about(request.workdir, request.subject[:TITLE_LENGTH])
             channel.sink.publish(
                 SessionStartedEvent(workspace=str(request.workdir), model=model.key, agent=CALLER, version=__version__)
             )
             for warning in engine.warnings:
                 channel.sink.publish(WarningEvent(code="start", message=warning))
-            context = _context(request, engine, limits, channel, user_input)
-            started = time.monotonic()
-            draft: Draft | None = None
-            with scope:
-                draft = await PlannerAgent(context, limits).plan(request.goal)
-            record = _record(draft, engine, context.account, channel, signals.exit_code)
-            record = replace(record, duration_s=time.monotonic() - started)
-            channel.sink.publish(SessionEndedEvent(outcome=record.outcome.value, exit_code=record.exit_code))
-        return _made(draft, record, engine)
+            run = Planning(engine, _context(request, engine, channel, user_input), limits, channel)
+            try:
+                yield run
+            finally:
+                run.close()
     finally:
         await engine.models.aclose()
 
 
-def _prepare(request: NewPlanRequest, host: Host) -> tuple[Engine, ModelConfig, PlanningLimits]:
+def _prepare(request: PlanningRequest, host: Host) -> tuple[Engine, ModelConfig, PlanningLimits]:
     """See that planning can start; reads files."""
     engine = build_engine(host, EngineRequest(workdir=request.workdir, trust=request.trust, snapshot=True))
-    check_enabled(engine, "vibe plan new")
+    check_enabled(engine, request.wanted_by)
     model = engine.models.resolve_priced(request.model) if request.max_price else engine.models.resolve(request.model)
     engine.models.backend(model)
     limits = limits_of(engine.config.planner, max_tokens=request.max_tokens, max_price=request.max_price)
@@ -103,11 +154,7 @@ def _prepare(request: NewPlanRequest, host: Host) -> tuple[Engine, ModelConfig, 
 
 
 def _context(
-    request: NewPlanRequest,
-    engine: Engine,
-    limits: PlanningLimits,
-    channel: Publishing,
-    user_input: UserInput | None,
+    request: PlanningRequest, engine: Engine, channel: Publishing, user_input: UserInput | None
 ) -> AgentContext:
     return AgentContext(
         run=RunContext(base_prompt=engine.base_prompt),
@@ -117,44 +164,8 @@ def _context(
         workspace=engine.workspace(request.workdir),
         approvals=engine.approvals(ApprovalMode.ASK, None),
         sink=channel.sink,
-        account=Account("this run", Limits(max_tokens=limits.max_tokens, max_price=limits.max_price)),
+        account=Account("this run", Limits(max_tokens=request.max_tokens, max_price=request.max_price)),
         environ=engine.environ,
         guidance=replace(engine.guidance, session_id=channel.session_id),
         user_input=user_input,
-    )
-
-
-def _made(draft: Draft | None, record: RunRecord, engine: Engine) -> NewPlan:
-    plan = draft.plan if draft else None
-    if plan is None:
-        return NewPlan(record=record, plan=None, notes=())
-    at_once = plan.loaded.plan.max_parallel_steps or engine.config.planner.max_parallel_steps
-    usual = step_limits_of(engine.config)
-    found = estimate(plan.loaded.plan, plan.loaded.dag, max_parallel=at_once, usual=usual)
-    return NewPlan(record=record, plan=plan, notes=notes(found))
-
-
-def _record(
-    draft: Draft | None, engine: Engine, account: Account, channel: Publishing, signal_exit: int | None
-) -> RunRecord:
-    acted = draft.acted if draft else None
-    outcome = acted.outcome if acted else Outcome.INTERRUPTED
-    refused = acted is not None and isinstance(acted.error, ModelAccessError) and outcome is Outcome.FAILED
-    agent = AgentRecord(
-        agent_id=channel.session_id, parent_id=None, step_id=None, usage=account.usage, cost_usd=account.cost_usd
-    )
-    repairs = draft.plan.repairs if draft and draft.plan else ()
-    return RunRecord(
-        outcome=outcome,
-        exit_code=exit_code_of(outcome, signal_exit, unserved=refused or channel.bus.failed),
-        reason=acted.reason if acted else "stopped",
-        detail=acted.detail if acted else "stopped before there was a plan",
-        session_id=channel.session_id,
-        result=acted.text if acted else "",
-        duration_s=0.0,
-        usage=account.usage,
-        cost_usd=account.cost_usd,
-        agents=[agent],
-        denied=acted.denied if acted else (),
-        warnings=channel.warnings((*engine.warnings, *repairs)),
     )

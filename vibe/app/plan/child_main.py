@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 PR_SET_PDEATHSIG = 1
 ORPHAN_SECONDS = 5
-"""How long a process has to leave whose run is gone, where the kernel does not end it."""
+"""The time a process has to leave whose run is gone, where the kernel does not end it."""
 ORPHANED = 1
 MISMATCH = 3
 
@@ -98,7 +98,7 @@ async def _serve(link: StepLink) -> None:
     if not isinstance(begin, Begin):
         return
     async with anyio.create_task_group() as group:
-        group.start_soon(_attend, link, group.cancel_scope)
+        group.start_soon(_attend, link, begin.task.step_id, group.cancel_scope)
         result = await _attempt(link, document, engine, begin)
         _end(link, result)
         group.cancel_scope.cancel()
@@ -112,10 +112,10 @@ def _end(link: StepLink, result: StepResult) -> None:
         link.end(Ended(StepResult(outcome=Outcome.FAILED, reason="internal", detail=detail)))
 
 
-async def _attend(link: StepLink, scope: anyio.CancelScope) -> None:
+async def _attend(link: StepLink, step_id: str, scope: anyio.CancelScope) -> None:
     """Leave when the run says so, or is gone."""
     try:
-        wanted = await link.attend()
+        wanted = await link.attend(step_id)
     except LinkError:
         wanted = False
     if not wanted:
@@ -165,6 +165,7 @@ async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: Beg
             spawning=LinkedSpawnPool(link, engine.agents, engine.config.subagents),
             limiter_of=engine.models.limiter,
             user_input=LinkedInput(link) if link.can(QUESTIONS) else None,
+            steering=link.steering,
         )
         local = LocalExecutor(
             step_context(engine, place, services), lambda step_id: _folder(document, step_id), LinkedClaims(link)

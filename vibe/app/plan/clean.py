@@ -12,12 +12,12 @@ from planner.store.errors import StoreWriteError, UnknownPlanError
 from planner.store.folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, list_plans, plans_folder
 from planner.store.lock import lock_plan
 from subagents.worktree.cleanup import (
-    Leftovers,
     Orphans,
-    find_leftovers,
+    PlanWorktrees,
     find_orphans,
+    find_worktrees,
     give_up_worktrees,
-    remove_leftovers,
+    remove_worktrees,
 )
 from subagents.worktree.errors import WorktreeRefusedError
 from subagents.worktree.repository import Repository, open_repository
@@ -36,7 +36,7 @@ class Cleaned:
     """
 
     plan_id: str
-    found: Leftovers
+    found: PlanWorktrees
     sample: Path | None = None
     kept_because: str = ""
     record: Path | None = None
@@ -113,7 +113,7 @@ def what_is_left(host: Host, folder: PlanFolder) -> str:
     Raises:
         EnvironmentFailure: git or the disk refuses.
     """
-    found = find_leftovers(_repository(folder, host), worktrees_folder(folder), folder.plan_id)
+    found = find_worktrees(_repository(folder, host), worktrees_folder(folder), folder.plan_id)
     if not found:
         return ""
     kept = f"what was not merged is kept on {', '.join(found.branches)}" if found.branches else ""
@@ -143,7 +143,7 @@ def _clean_orphans(
 ) -> list[Cleaned]:
     going = orphans.all if named else orphans.empty
     if going and not dry_run:
-        remove_leftovers(repository, root / orphans.plan_id / "worktrees", going)
+        remove_worktrees(repository, root / orphans.plan_id / "worktrees", going)
     cleaned = [Cleaned(plan_id=orphans.plan_id, found=going)]
     if orphans.unmerged and not named:
         why = (
@@ -151,17 +151,19 @@ def _clean_orphans(
             f"{str(root)!r}; "
             f"`vibe plan clean {orphans.plan_id}` removes it"
         )
-        cleaned.append(Cleaned(plan_id=orphans.plan_id, found=Leftovers(branches=orphans.unmerged), kept_because=why))
+        cleaned.append(
+            Cleaned(plan_id=orphans.plan_id, found=PlanWorktrees(branches=orphans.unmerged), kept_because=why)
+        )
     return cleaned
 
 
 def _clean(folder: PlanFolder, host: Host, repository: Repository | None, *, dry_run: bool) -> Cleaned:
     place = worktrees_folder(folder)
-    found = find_leftovers(repository, place, folder.plan_id)
+    found = find_worktrees(repository, place, folder.plan_id)
     sample = sample_copy(folder.settings())
     why = _kept_because(folder.summary()) or (_other_user_of(sample, folder, host) if sample else "")
     if found and not why and not dry_run:
-        remove_leftovers(repository, place, found)
+        remove_worktrees(repository, place, found)
     if sample and not why and not dry_run:
         remove_sample_copy(sample)
     return Cleaned(plan_id=folder.plan_id, found=found, sample=sample, kept_because=why)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from planner.author.output_repair import MODEL_ORIGIN, ORIGIN
 from planner.plan.model import Plan
 from vibe.core.errors import VibeError
+from vibe.core.plain_text import some_of
 
 SHOWN = 3
 
@@ -24,10 +25,9 @@ class PlanNotAcceptedError(VibeError):
     """A model wrote the plan, and nobody has accepted the commands in it; nothing was run or written."""
 
     def __init__(self, where: str, lines: tuple[CommandLine, ...], writes: tuple[str, ...]) -> None:
-        shown = ", ".join(f"{one.step_id}: {one.line!r}" for one in lines[:SHOWN])
-        more = f" and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
+        shown = some_of((f"{one.step_id}: {one.line!r}" for one in lines), SHOWN)
         super().__init__(
-            f"{where}: a model wrote this plan, and nobody has accepted the commands it would run ({shown}{more}): "
+            f"{where}: a model wrote this plan, and nobody has accepted the commands it would run ({shown}): "
             "read them with --dry-run and give --accept-commands, or run it on a terminal to be asked"
         )
         self.lines = lines
@@ -41,8 +41,11 @@ def is_by_model(plan: Plan) -> bool:
 
 def model_commands(plan: Plan) -> tuple[CommandLine, ...]:
     """The command lines of a plan that says a model wrote it, in the plan's order; none of any other plan."""
-    if not is_by_model(plan):
-        return ()
+    return command_lines(plan) if is_by_model(plan) else ()
+
+
+def command_lines(plan: Plan) -> tuple[CommandLine, ...]:
+    """Every command line of a plan, in its order."""
     return tuple(
         CommandLine(step_id=step.id, line=line, check=line != step.command)
         for step in plan.steps

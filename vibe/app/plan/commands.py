@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from ipc.commands import Approve, Cancel, Decide, Pause, Reply, Revise, Wish
+from ipc.commands import Act, Approve, Cancel, Decide, Pause, Reply, Revise, Steer, StepAction, Wish
 from ipc.control import send_command
 from ipc.registry import Entry, Registry
 from planner.plan.loader import LoadedPlan
@@ -25,17 +25,18 @@ from planner.store.records import RunSettings
 from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
 from vibe.app.plan.clean import give_up, what_is_left
+from vibe.app.plan.control_handler import ACTED
 from vibe.app.plan.prepare import RESUMABLE, engine_of_resume
 from vibe.core.errors import EnvironmentFailure, UsageError, VibeError
 
 ANSWER_SECONDS = 15.0
-"""How long a run has to answer a wish."""
+"""The time a run has to answer a command."""
 
 SETTLING_SECONDS = 5.0
-"""How long a plan may be held by a process that can't be asked: one that is just beginning or ending its run."""
+"""The time a plan may be held by a process that can't be asked: one that is just beginning or ending its run."""
 
 CANCEL_SECONDS = 10.0
-"""How long to wait for a cancelled run to be gone; longer ones are reported as still ending."""
+"""The time to wait for a cancelled run to be gone; longer ones are reported as still ending."""
 
 _LOOK_SECONDS = 0.05
 
@@ -151,20 +152,40 @@ async def approve(host: Host, reference: str, answer: Approve) -> Done:
     return await _wish(host, reference, answer, not_running)
 
 
-async def retry(host: Host, reference: str, step_id: str) -> Done:
-    """Have a step, and whatever depends on it, done again by the next resume; ``data["steps"]`` lists them.
+async def act_on_step(host: Host, reference: str, step_id: str, action: StepAction) -> Done:
+    """Cancel one step, skip it, or have it done again.
+
+    A plan that nobody runs does again by its next resume, with whatever depends on the step (``data["steps"]``).
 
     Raises:
-        UsageError: no such plan or step, or the plan was cancelled.
-        EnvironmentFailure: somebody runs the plan, or its folder can't be written.
+        UsageError: no such plan or step, the plan was cancelled, or it makes no sense as the step stands.
+        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached, or the folder written.
     """
+    wish = Act(step_id=step_id, action=action)
 
     def in_folder(store: PlanStore) -> Done:
-        steps = store.reset([step_id])
-        message = f"to be done again: {', '.join(steps)}"
-        return Done(plan_id=store.plan_id, message=message, running=False, data={"steps": list(steps)})
+        if action is StepAction.RETRY:
+            steps = store.reset([step_id])
+            message = f"to be done again: {', '.join(steps)}"
+            return Done(plan_id=store.plan_id, message=message, running=False, data={"steps": list(steps)})
+        store.take(wish)
+        return Done(plan_id=store.plan_id, message=ACTED[action].format(step_id), running=False)
 
-    return await _wish(host, reference, None, in_folder)
+    return await _wish(host, reference, wish, in_folder)
+
+
+async def steer(host: Host, reference: str, step_id: str, text: str) -> Done:
+    """Say something to the agent of a running step, which reads it before its next model call.
+
+    Raises:
+        UsageError: no such plan, nobody runs it, or no agent of that step is at work.
+        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached.
+    """
+
+    def not_running(store: PlanStore) -> Done:
+        raise NotRunningError(store.plan_id, store.state().status, "steer")
+
+    return await _wish(host, reference, Steer(step_id=step_id, text=text), not_running)
 
 
 async def revise(
@@ -207,8 +228,8 @@ def plan_as_it_stands(host: Host, reference: str) -> LoadedPlan:
     return effective_plan(find_plan(host.home, reference))
 
 
-async def _wish(host: Host, reference: str, wish: Wish | None, in_folder: Callable[[PlanStore], Done]) -> Done:
-    """Ask the run that has the plan (None: that is refused), or hold the plan and do it here.
+async def _wish(host: Host, reference: str, wish: Wish, in_folder: Callable[[PlanStore], Done]) -> Done:
+    """Ask the run that has the plan, or hold the plan and do it here.
 
     A process that holds the plan and can't be asked is just beginning or ending: it is waited for, for some seconds.
     """
@@ -221,9 +242,7 @@ async def _wish(host: Host, reference: str, wish: Wish | None, in_folder: Callab
 
     while True:
         entry = await to_thread.run_sync(_run_of, host, folder.plan_id)
-        if entry is not None and wish is None:
-            raise PlanLockedError(folder.plan_id, entry.pid)
-        if entry is not None and wish is not None:
+        if entry is not None:
             done = await _ask(folder, entry, wish)
             if done is not None:
                 return done

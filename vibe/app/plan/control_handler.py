@@ -1,67 +1,87 @@
-"""Wishes that reach a run over its control address: what becomes of them, as a reply to whoever asked."""
+"""Wishes that reach a run of a plan over its control address, and what becomes of them."""
 
 from __future__ import annotations
 
-from queue import Empty, SimpleQueue
-from typing import assert_never
+import anyio
 
-from ipc.commands import Approve, Cancel, Decide, Pause, Reply, Revise, Wish
+from ipc.commands import Act, Cancel, Decide, Pause, Reply, Revise, Steer, StepAction
 from ipc.control import refusal
 from planner.plan.diagnostics import PlanInvalidError
 from planner.plan.operations import operation_text, read_operations
 from planner.run.control import TOO_LATE, PlanControl
 from planner.state.commands import Asked
-from vibe.app.engine.request_board import RequestBoard
+from subagents.agent.steering import Steering
+from vibe.app.engine.request_board import RequestBoard, serve_requests
+from vibe.app.engine.wishes import WishTable
 
 VERDICT_SECONDS = 10.0
-"""How long a wish may wait for its turn in the run; askers wait a little longer."""
+"""The time a command may wait for its turn in the run; askers wait a little longer."""
 
 PAUSING = "pausing: running steps finish their turn first"
 NOT_ASKED = "this run asks nobody: what needs approval is denied; --wait has it wait for an answer"
+NO_AGENT = (
+    "no agent of step {!r} is at work: it does not run, is a command, or its checks are run just now; "
+    "`vibe plan status` shows how it stands"
+)
+ACTED = {
+    StepAction.CANCEL: "step {!r} is cancelled",
+    StepAction.RETRY: "step {!r} is done again",
+    StepAction.SKIP: "step {!r} is skipped",
+}
 STOPPING = "pausing: running steps are stopped, and continue on resume"
 
 
-class PlanCommands:
-    """Hands wishes to the PlanControl of a plan's run, and answers to its ``board`` (None: nobody is asked).
+def plan_wishes(
+    control: PlanControl,
+    board: RequestBoard | None = None,
+    steering: Steering | None = None,
+    *,
+    patience_s: float = VERDICT_SECONDS,
+) -> WishTable:
+    """Return what carries out the wishes for a plan's run, on its loop.
 
-    Called from the control server's thread.
+    ``board`` None: nobody is asked; ``steering`` None: nobody hears what is said to steps.
     """
+    wishes = _PlanWishes(control, steering or Steering(), patience_s)
+    table = (
+        WishTable("this run carries out a plan")
+        .on(Pause, wishes.pause)
+        .on(Cancel, wishes.cancel)
+        .on(Decide, wishes.decide)
+        .on(Revise, wishes.revise)
+        .on(Act, wishes.act)
+        .on(Steer, wishes.steer)
+    )
+    serve_requests(table, board, NOT_ASKED)
+    return table
 
-    def __init__(
-        self, control: PlanControl, board: RequestBoard | None = None, *, patience_s: float = VERDICT_SECONDS
-    ) -> None:
+
+class _PlanWishes:
+    """Hands wishes to the PlanControl of a plan's run, and words to its agents."""
+
+    def __init__(self, control: PlanControl, steering: Steering, patience_s: float) -> None:
         self._control = control
-        self._board = board
+        self._steering = steering
         self._patience_s = patience_s
 
-    def __call__(self, wish: Wish) -> Reply:
-        """Carry it out, or say why not."""
-        match wish:
-            case Pause():
-                self._control.submit(wish)
-                return Reply(ok=True, message=PAUSING if wish.grace_seconds is None else STOPPING)
-            case Cancel():
-                self._control.submit(wish)
-                return Reply(ok=True, message="cancelling: running steps are stopped now")
-            case Decide():
-                return self._decide(wish)
-            case Revise():
-                return self._revise(wish)
-            case Approve():
-                return refusal("refused", NOT_ASKED) if self._board is None else self._board.answer(wish)
-            case _:
-                assert_never(wish)
+    async def pause(self, wish: Pause) -> Reply:
+        self._control.submit(wish)
+        return Reply(ok=True, message=PAUSING if wish.grace_seconds is None else STOPPING)
 
-    def _decide(self, wish: Decide) -> Reply:
+    async def cancel(self, wish: Cancel) -> Reply:
+        self._control.submit(wish)
+        return Reply(ok=True, message="cancelling: running steps are stopped now")
+
+    async def decide(self, wish: Decide) -> Reply:
         chosen = ", ".join(wish.selections)
         done = Reply(
             ok=True,
             message=f"decision {wish.decision_id!r} taken: {chosen}",
             data={"decision_id": wish.decision_id, "selections": list(wish.selections)},
         )
-        return self._verdict(done, wish)
+        return await self._verdict(done, wish)
 
-    def _revise(self, wish: Revise) -> Reply:
+    async def revise(self, wish: Revise) -> Reply:
         try:
             operations = read_operations(list(wish.operations))
         except PlanInvalidError as error:
@@ -69,16 +89,43 @@ class PlanCommands:
         done = Reply(
             ok=True, message="the plan was changed", data={"operations": [operation_text(op) for op in operations]}
         )
-        return self._verdict(done, wish)
+        return await self._verdict(done, wish)
 
-    def _verdict(self, done: Reply, wish: Asked) -> Reply:
+    async def act(self, wish: Act) -> Reply:
+        done = Reply(ok=True, message=ACTED[wish.action].format(wish.step_id), data={"step_id": wish.step_id})
+        return await self._verdict(done, wish)
+
+    async def steer(self, wish: Steer) -> Reply:
+        step_id = wish.step_id or self._steering.step_of(wish.agent_id)
+        if step_id is None:
+            whom = f"the agent {wish.agent_id!r} does no step just now" if wish.agent_id else "nobody is named"
+            return refusal("refused", f"{whom}: say by step_id which step's agent is meant")
+        with anyio.move_on_after(self._patience_s) as waiting:
+            if await self._steering.tell(step_id, wish.text):
+                return Reply(ok=True, message=f"the agent of step {step_id!r} reads it before its next turn")
+        if waiting.cancelled_caught:
+            return _late(self._patience_s)
+        return refusal("refused", NO_AGENT.format(step_id))
+
+    async def _verdict(self, done: Reply, wish: Asked) -> Reply:
         """Wait for what the run says."""
-        verdicts: SimpleQueue[str | None] = SimpleQueue()
-        self._control.submit(wish, verdicts.put)
-        try:
-            problem = verdicts.get(timeout=self._patience_s)
-        except Empty:
-            return refusal("late", f"the run has said nothing for {self._patience_s:g} s: look whether it does it yet")
+        verdicts: list[str | None] = []
+        told = anyio.Event()
+
+        def tell(problem: str | None) -> None:
+            verdicts.append(problem)
+            told.set()
+
+        self._control.submit(wish, tell)
+        with anyio.move_on_after(self._patience_s):
+            await told.wait()
+        if not verdicts:
+            return _late(self._patience_s)
+        (problem,) = verdicts
         if problem is None:
             return done
         return refusal("ended" if problem == TOO_LATE else "refused", problem)
+
+
+def _late(seconds: float) -> Reply:
+    return refusal("late", f"the run has said nothing for {seconds:g} s: look whether it does it yet")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -11,8 +10,9 @@ import anyio.to_thread
 
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
-from planner.plan.accepted_writes import accepted_writes
 from planner.plan.loader import load_plan
+from planner.plan.step_limits import usual_limits
+from planner.plan.write_claims import accepted_writes
 from planner.run.control import PlanControl
 from planner.run.dispatcher import Dispatcher, DispatchOptions
 from planner.run.replanner import ReplanPolicy
@@ -24,6 +24,7 @@ from planner.store.store import PlanStore
 from subagents.agent.budget import Account
 from subagents.agent.run_services import RunServices
 from subagents.agent.spawner import SpawnPool, started_subagents
+from subagents.agent.steering import Steering
 from subagents.executor import StepExecutor
 from subagents.step.usage_recovery import attempt_spending
 from subagents.worktree.failed_work import KeptBy
@@ -32,7 +33,7 @@ from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.host import Host, steps_at_once
 from vibe.app.plan.decision_prompter import DecisionPrompter
 from vibe.app.plan.prepare import PreparedRun
-from vibe.app.plan.replanning import replan_policy, step_limits_of
+from vibe.app.plan.replanning import replan_policy
 from vibe.app.plan.reuse import note_commit
 from vibe.app.plan.rewind import recorded
 from vibe.app.plan.step_context import StepPlace, step_context
@@ -48,7 +49,7 @@ class Audience:
     """Audience of a run in this process: ``listeners`` get every event.
 
     ``approver`` can say yes, ``user_input`` answers agents and ``decider`` takes the plan's decisions (None: nobody).
-    ``waits``: decisions and approvals are waited for in any case; somebody answers them over the control address.
+    ``waits``: decisions and approvals are waited for in any case; they are given over the control address.
     """
 
     listeners: Sequence[EventSink] = ()
@@ -68,12 +69,16 @@ class HeldRun:
     store: PlanStore
     channel: Publishing
     account: Account
+    steering: Steering
 
 
-async def dispatch_steps(run: HeldRun, control: PlanControl, stack: AsyncExitStack) -> RunResult:
+async def dispatch_steps(
+    run: HeldRun, control: PlanControl, stack: AsyncExitStack, before_start: Callable[[], object] | None = None
+) -> RunResult:
     """Have every step done that can be: in this process or in others, in the shared workspace or in worktrees.
 
-    ``stack`` closes what that takes, after a failure has become a record: task groups would wrap it.
+    ``stack`` closes what that takes, after a failure has become a record: task groups would wrap it. ``before_start``
+    is called once all is there.
     """
     prepared, store, sink = run.prepared, run.store, run.channel.sink
     engine, plan = prepared.engine, prepared.loaded.plan
@@ -87,8 +92,8 @@ async def dispatch_steps(run: HeldRun, control: PlanControl, stack: AsyncExitSta
     dispatcher = _dispatcher(run, executor, _dispatch_options(run, steps, activity, worktrees.kept), width)
     if run.audience.decider is not None:
         await stack.enter_async_context(run.audience.decider.at_work(control))
-    if run.host.owns_process:
-        gc.freeze()  # what is there now lives to the end of the run: never look through thousands of steps again
+    if before_start is not None:
+        before_start()
     outcome = await dispatcher.run(control)
     await clear_worktrees(worktrees, outcome, sink)
     await anyio.to_thread.run_sync(note_commit, store, engine.environ)
@@ -119,6 +124,7 @@ def _plan_steps(run: HeldRun, activity: ActivitySink) -> PlanSteps:
             spawning=SpawnPool(engine.agents, engine.config.subagents, spawned=started),
             limiter_of=engine.models.limiter,
             user_input=run.audience.user_input,
+            steering=run.steering,
         ),
     )
 
@@ -135,7 +141,7 @@ def _dispatch_options(run: HeldRun, steps: PlanSteps, activity: ActivitySink, ke
     store = run.store
     return DispatchOptions(
         activity=activity,
-        step_limits=step_limits_of(steps.engine.config),
+        step_limits=usual_limits(steps.engine.config),
         attended=run.audience.waits or run.audience.decider is not None,
         version=__version__,
         replanning=_replanning(steps, kept_by),

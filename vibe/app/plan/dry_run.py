@@ -12,14 +12,14 @@ import anyio
 from planner.plan.estimate import Estimate, estimate, notes
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, Step
-from planner.plan.step_limits import StepLimits, step_limits
+from planner.plan.step_limits import StepLimits, step_limits, usual_limits
 from subagents.agent.tool_policy import step_tools
 from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import ENVIRONMENT_EXIT
 from vibe.app.plan.preflight import check_decisions, check_model
 from vibe.app.plan.prepare import PlanRunOptions, choose_start, replay_of
-from vibe.app.plan.replanning import check_replans, step_limits_of
+from vibe.app.plan.replanning import check_replans
 from vibe.app.plan.reuse import ReuseStart
 from vibe.app.plan.step_executor import DEFAULT_EXECUTOR, check_executor
 from vibe.app.plan.worktrees import check_worktrees
@@ -113,7 +113,7 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
     engine = build_engine(host, EngineRequest(workdir=options.workdir, trust=options.trust, replay=replay))
     start = choose_start(loaded, options, host, engine)
     parallel = options.max_parallel or plan.max_parallel_steps or engine.config.planner.max_parallel_steps
-    usual = step_limits_of(engine.config)
+    usual = usual_limits(engine.config)
     bounds = estimate(plan, loaded.dag, max_parallel=parallel, usual=usual)
     needs = _Needs(plan, engine, options.model, usual)
     try:

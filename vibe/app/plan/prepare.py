@@ -34,7 +34,7 @@ RESUMABLE = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
 
 
 class PlanOverError(UsageError):
-    """A plan that has ended can't be gone on with as it is."""
+    """A plan that has ended can't be resumed as it is."""
 
     def __init__(self, plan_id: str, status: PlanStatus) -> None:
         again = (
@@ -46,7 +46,7 @@ class PlanOverError(UsageError):
 
 
 class PlanChangedError(UsageError):
-    """A plan was changed by somebody else while it was being taken up."""
+    """Another process changed a plan while it was being taken up."""
 
     def __init__(self, plan_id: str) -> None:
         super().__init__(f"plan {plan_id} was changed by another command just now: resume it again")

@@ -9,7 +9,6 @@ from pathlib import Path
 from planner.author.planner_agent import PlannerAgent, PlanningLimits
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan
-from planner.plan.step_limits import StepLimits
 from planner.run.replanner import ReplanPolicy
 from subagents.agent.run_context import AgentContext
 from subagents.worktree.failed_work import KeptBy
@@ -17,9 +16,8 @@ from subagents.worktree.repository import find_repository
 from vibe.app.engine.build import Engine
 from vibe.app.plan.preflight import check_surroundings
 from vibe.app.plan.worktrees import wants_worktrees
-from vibe.core.config.models import PlannerConfig, VibeConfig
+from vibe.core.config.models import PlannerConfig
 from vibe.core.errors import UsageError
-from vibe.core.modes import ExecutionMode
 
 SWITCH = "planner.enabled"
 
@@ -56,16 +54,6 @@ def _wish_for_replans(plan: Plan) -> str:
     """Return what wants the plan revised; blank: nothing."""
     wanting = next((step.id for step in plan.steps if step.on_failure == "replan"), None)
     return "" if wanting is None else f"step {wanting!r} has on_failure: replan"
-
-
-def step_limits_of(config: VibeConfig) -> dict[ExecutionMode, StepLimits]:
-    """Return what steps may use that do not say so themselves."""
-    return {
-        mode: StepLimits(
-            max_tokens=getattr(config.step_tokens, mode.value), max_turns=getattr(config.step_turns, mode.value)
-        )
-        for mode in ExecutionMode
-    }
 
 
 def limits_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.status import PlanStatus, StepStatus
 from planner.state.spending import Spending
 from planner.state.state import RemovedStep
 from planner.store.outcome import RunResult, StepReport
@@ -26,20 +26,18 @@ def plan_record(
     outcome: RunResult,
     channel: Publishing,
     warnings: Sequence[str],
-    signal_exit: int | None,
     mended: Sequence[tuple[str, AgentUsage]] = (),
     removed: Sequence[tuple[RemovedStep, Spending]] = (),
 ) -> RunRecord:
     """Return what a run prints at its end.
 
-    A signal's exit code stands for an interruption only, never for a finished plan. ``mended``: who revised the plan
-    after which step had failed; ``removed``: what revisions took out of it.
+    ``mended``: who revised the plan after which step had failed; ``removed``: what revisions took out of it.
     """
     refused = outcome.status is PlanStatus.PAUSED and outcome.outcome is Outcome.FAILED  # by a provider or the system
     results = [step.result for step in outcome.steps if step.result is not None]
     return RunRecord(
         outcome=outcome.outcome,
-        exit_code=exit_code_of(outcome.outcome, signal_exit, unserved=refused or channel.bus.failed),
+        exit_code=exit_code_of(outcome.outcome, None, unserved=refused or channel.bus.failed),
         reason=outcome.reason,
         session_id=channel.session_id,
         plan_id=outcome.plan_id,
@@ -116,9 +114,12 @@ def _closing_words(outcome: RunResult) -> str:
     if outcome.status is PlanStatus.COMPLETED:
         done = [step.result for step in outcome.steps if step.status is StepStatus.COMPLETED and step.result]
         return done[-1].summary if done else ""
-    failed = [step for step in outcome.steps if step.status is StepStatus.FAILED and not step.tolerated]
-    if failed:
-        return "; ".join(f"step {step.step_id!r} failed: {step.detail or step.reason}" for step in failed)
+    words = {StepStatus.FAILED: "failed"}
+    if outcome.status is not PlanStatus.CANCELLED:
+        words[StepStatus.CANCELLED] = "was cancelled"
+    spoilt = [step for step in outcome.steps if step.status in words and not step.tolerated]
+    if spoilt:
+        return "; ".join(f"step {step.step_id!r} {words[step.status]}: {step.detail or step.reason}" for step in spoilt)
     unserved = [step.detail for step in outcome.steps if not step.status.is_final and step.reason == ENVIRONMENT_REASON]
     if outcome.reason == ENVIRONMENT_REASON and unserved:
         return f"{outcome.status.value}: {unserved[0]}, then resume the plan"

@@ -131,7 +131,7 @@ class _Changes:
         return Blame(mine=mine, others=others)
 
     def _whose(self, path: str, ours: Sequence[Step], theirs: Sequence[Step]) -> tuple[bool, bool]:
-        """Return whether steps that are taken back changed it, and whether somebody else did."""
+        """Return whether steps that are taken back changed it, and whether others did."""
         if not ours or not theirs:
             return bool(ours), not ours
         for holds in (self._reported, self._claimed):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
@@ -21,24 +21,19 @@ from planner.state.state import RemovedStep
 from planner.store.current_plan import open_decisions
 from planner.store.store import PlanStore
 from subagents.agent.budget import Account
+from subagents.agent.steering import Steering
 from vibe.app.engine.event_publishing import publishing
 from vibe.app.engine.host import Host
 from vibe.app.engine.request_board import RequestBoard
 from vibe.app.engine.result_record import RunRecord
-from vibe.app.engine.signals import handled_signals
 from vibe.app.engine.tool_servers import tool_servers
-from vibe.app.plan.control_handler import PlanCommands
+from vibe.app.plan.control_handler import plan_wishes
 from vibe.app.plan.dispatch import Audience, HeldRun, dispatch_steps
 from vibe.app.plan.prepare import PlanRunOptions, PreparedRun, prepare_new, prepare_resumed
 from vibe.app.plan.result import broken_off_record, plan_record
 from vibe.app.plan.step_executor import plan_limits
 from vibe.app.plan.usage_history import earlier_spending, removed_from, revision_agents
 from vibe.core.errors import EnvironmentFailure
-
-TERMINATION_GRACE_SECONDS = 5.0
-"""After SIGTERM: how long running steps have to reach the end of their turn. Callers kill after about ten."""
-
-PAUSING = "pausing: running steps finish their turn first, an open question must be answered; Ctrl-C again stops now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,91 +49,126 @@ class PlanRun:
     open_decisions: tuple[Decision, ...] = ()
     is_sample: bool = False
 
+    def after_signal(self, exit_code: int | None) -> PlanRun:
+        """Return the same, if a signal with this exit code came while it ran (None: none did)."""
+        return replace(self, record=self.record.after_signal(exit_code))
 
-async def run_new_plan(loaded: LoadedPlan, options: PlanRunOptions, host: Host, audience: Audience) -> PlanRun:
-    """Check that the plan can start, make its folder, and run it.
 
-    Raises:
-        UsageError: the plan, a flag or the configuration is wrong; nothing was written.
-        EnvironmentFailure, ipc.errors.IpcError: key, disk, lock or bus.
+class PlanSession:
+    """A plan that can be run, once, and the control over that: it takes commands before the run, too.
+
+    It owns neither signals nor the process; several may run side by side in one process, each on its own workspace.
     """
-    return await _carry_out(await anyio.to_thread.run_sync(prepare_new, loaded, options, host), host, audience)
 
+    def __init__(self, prepared: PreparedRun, host: Host, audience: Audience) -> None:
+        self.control = PlanControl()
+        """Pauses and cancels the run, decides, revises the plan, and acts on single steps."""
+        self.steering = Steering()
+        """Says things to the agents of running steps."""
+        self.plan_id: str | None = None
+        """The plan's id, once it has one."""
+        self._prepared = prepared
+        self._host = host
+        self._audience = audience
+        self._sink: EventSink | None = None
 
-async def resume_plan(reference: str, options: PlanRunOptions, host: Host, audience: Audience) -> PlanRun:
-    """Go on with a plan whose process ended or that was paused; completed steps are not repeated.
+    @property
+    def plan(self) -> Plan:
+        """The plan as it was opened."""
+        return self._prepared.loaded.plan
 
-    Decisions, model and approvals given now replace those of the first run.
+    def warn(self, code: str, message: str) -> None:
+        """Announce something to whoever watches the run; before it began nobody does."""
+        if self._sink is not None:
+            self._sink.publish(WarningEvent(code=code, message=message))
 
-    Raises:
-        UsageError: no such plan, or it has ended.
-        EnvironmentFailure, ipc.errors.IpcError: as ``run_new_plan``.
-    """
-    return await _carry_out(await anyio.to_thread.run_sync(prepare_resumed, reference, options, host), host, audience)
+    async def run(self, before_start: Callable[[], object] | None = None) -> PlanRun:
+        """Run the plan until it ends or pauses; ``before_start`` is called once all is there, before its first step.
 
-
-async def _carry_out(run: PreparedRun, host: Host, audience: Audience) -> PlanRun:
-    """Open the bus, then the plan's folder (an address in use leaves nothing behind), and dispatch."""
-    control = PlanControl()
-    if audience.approver is None and not audience.waits:
-        board = None
-    else:
-        board = RequestBoard(audience.approver)
-        audience = replace(audience, approver=board)
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(run.engine.models.aclose)
-        opened = await stack.enter_async_context(
-            publishing(host, audience.listeners, address=run.bus_address, control=PlanCommands(control, board))
-        )
-        signals = await stack.enter_async_context(handled_signals(host, _pausing(control, opened.sink)))
-        store = stack.enter_context(await anyio.to_thread.run_sync(run.open_store))
-        workspace = Path(store.settings.workspace)
-        servers = await stack.enter_async_context(tool_servers(run.engine, host, workspace))
-        channel = await opened.about(workspace, run.loaded.plan.goal, plan_id=store.plan_id)
-        for warning in run.engine.warnings:
-            channel.sink.publish(WarningEvent(code="start", message=warning))
-        account = await anyio.to_thread.run_sync(_open_account, run.loaded.plan, store)
-        try:
-            run = replace(run, engine=await servers.equip(channel.sink))
-            attached = HeldRun(
-                prepared=run, host=host, audience=audience, store=store, channel=channel, account=account
+        Raises:
+            UsageError: the plan has ended, or its workspace is in use.
+            EnvironmentFailure, ipc.errors.IpcError: key, disk, lock or bus.
+        """
+        run, host, audience, control = self._prepared, self._host, self._audience, self.control
+        audience, board = _asking(audience)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(run.engine.models.aclose)
+            opened = await stack.enter_async_context(
+                publishing(
+                    host,
+                    audience.listeners,
+                    address=run.bus_address,
+                    control=plan_wishes(control, board, self.steering),
+                )
             )
-            outcome = await dispatch_steps(attached, control, stack)
-            if weakness := run.engine.confinement.weakness:
-                channel.sink.publish(WarningEvent(code="sandbox", message=weakness))
-        except EnvironmentFailure as error:
-            spent = Spending(account.usage, account.cost_usd)
-            record = broken_off_record(error, store.plan_id, channel, run.engine.warnings, spent)
-            return PlanRun(record=record, status=PlanStatus.PAUSED, workspace=workspace)
-        # The account also knows what attempts took that were cancelled and so have no result of their own.
-        outcome = replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
-        revisers = await anyio.to_thread.run_sync(revision_agents, store.folder)
-        removed = await anyio.to_thread.run_sync(_removed, store)
-        record = plan_record(outcome, channel, run.engine.warnings, signals.exit_code, revisers, removed)
-        waiting = await anyio.to_thread.run_sync(_open_decisions, store) if outcome.status is PlanStatus.PAUSED else ()
-    return PlanRun(
-        record=record,
-        status=outcome.status,
-        workspace=workspace,
-        open_decisions=waiting,
-        is_sample=store.settings.sample,
-    )
+            self._sink = opened.sink
+            store = stack.enter_context(await anyio.to_thread.run_sync(run.open_store))
+            self.plan_id = store.plan_id
+            workspace = Path(store.settings.workspace)
+            hold = await anyio.to_thread.run_sync(host.workspaces.note, workspace, f"plan {store.plan_id}")
+            stack.callback(hold.release)
+            hold.writing = True
+            servers = await stack.enter_async_context(tool_servers(run.engine, host, workspace))
+            channel = await opened.about(workspace, run.loaded.plan.goal, plan_id=store.plan_id)
+            for warning in run.engine.warnings:
+                channel.sink.publish(WarningEvent(code="start", message=warning))
+            account = await anyio.to_thread.run_sync(_open_account, run.loaded.plan, store)
+            try:
+                run = replace(run, engine=await servers.equip(channel.sink))
+                attached = HeldRun(
+                    prepared=run,
+                    host=host,
+                    audience=audience,
+                    store=store,
+                    channel=channel,
+                    account=account,
+                    steering=self.steering,
+                )
+                outcome = await dispatch_steps(attached, control, stack, before_start)
+                if weakness := run.engine.confinement.weakness:
+                    channel.sink.publish(WarningEvent(code="sandbox", message=weakness))
+            except EnvironmentFailure as error:
+                spent = Spending(account.usage, account.cost_usd)
+                record = broken_off_record(error, store.plan_id, channel, run.engine.warnings, spent)
+                return PlanRun(record=record, status=PlanStatus.PAUSED, workspace=workspace)
+            # The account also knows what attempts took that were cancelled and so have no result of their own.
+            outcome = replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
+            revisers = await anyio.to_thread.run_sync(revision_agents, store.folder)
+            removed = await anyio.to_thread.run_sync(_removed, store)
+            record = plan_record(outcome, channel, run.engine.warnings, revisers, removed)
+            waiting = (
+                await anyio.to_thread.run_sync(_open_decisions, store) if outcome.status is PlanStatus.PAUSED else ()
+            )
+        return PlanRun(
+            record=record,
+            status=outcome.status,
+            workspace=workspace,
+            open_decisions=waiting,
+            is_sample=store.settings.sample,
+        )
 
 
-def _pausing(control: PlanControl, sink: EventSink) -> Callable[[signal.Signals, int], None]:
-    """Return what a signal does: the first pauses, a further one stops what still runs.
+async def open_plan(plan: LoadedPlan | str, options: PlanRunOptions, host: Host, audience: Audience) -> PlanSession:
+    """Check that a plan can start, or, given its id, that it can go on; nothing is written and nothing run.
 
-    The plan can be resumed either way.
+    One that goes on repeats no completed step; decisions, model and approvals in ``options`` replace those it had.
+
+    Raises:
+        UsageError: the plan, a flag or the configuration is wrong; there is no such plan, or it has ended.
+        EnvironmentFailure: a key is missing, or a file can't be read.
     """
+    prepare = partial(prepare_resumed, plan) if isinstance(plan, str) else partial(prepare_new, plan)
+    return PlanSession(await anyio.to_thread.run_sync(prepare, options, host), host, audience)
 
-    def on_signal(which: signal.Signals, count: int) -> None:
-        first_interrupt = count == 1 and which is signal.SIGINT
-        if first_interrupt:
-            sink.publish(WarningEvent(code="pausing", message=PAUSING))
-        grace = None if first_interrupt else TERMINATION_GRACE_SECONDS if count == 1 else 0.0
-        control.request_pause(which.name, grace_seconds=grace)
 
-    return on_signal
+def _asking(audience: Audience) -> tuple[Audience, RequestBoard | None]:
+    """Return the audience whose requests a board puts to everyone, and that board; None: nobody is asked."""
+    if audience.approver is None and audience.user_input is None and not audience.waits:
+        return audience, None
+    board = RequestBoard.before(audience.approver, audience.user_input)
+    approver = board if audience.approver or audience.waits else None
+    user_input = board.ask if audience.user_input or audience.waits else None
+    return replace(audience, listeners=[board, *audience.listeners], approver=approver, user_input=user_input), board
 
 
 def _open_decisions(store: PlanStore) -> tuple[Decision, ...]:

@@ -33,6 +33,7 @@ def step_context(engine: Engine, place: StepPlace, services: RunServices) -> Age
             confinement=engine.confinement,
             accepted_writes=place.accepted_writes,
             verify_seconds=engine.config.planner.verify_timeout_seconds,
+            steering=services.steering,
         ),
         models=engine.models,
         default_model=place.model,

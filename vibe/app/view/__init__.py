@@ -1,3 +1,3 @@
-"""A run as an observer sees it: events in, steps and totals out; no clock, no terminal."""
+"""The view of all that was announced: events in, runs, plans, agents and requests out; no clock, no I/O."""
 
 from __future__ import annotations

@@ -162,9 +162,25 @@ async def test_the_time_left_counts_down_while_the_person_types(person: Person) 
         with anyio.fail_after(120):
             assert await decide(decision) == ["a"]
     assert times() == sorted(times(), reverse=True)
-    assert sum(": choosing " in line for line in person.terminal.screen()) == 1
-    line = next(line for line in person.terminal.screen() if PROMPT in line)
-    assert line.endswith("> 1")
+    screen = person.terminal.screen()
+    assert sum(": choosing " in line for line in screen) == 1
+    assert [line.endswith("> 1") for line in screen if PROMPT in line] == [True]
+
+
+async def test_a_line_above_stays_once_enter_was_pressed(person: Person) -> None:
+    async with person.queue.conversation("above\n") as conversation:
+        await conversation.say("the time left\n[a b]  > ")
+        await conversation.change_line(0, "less time left")
+        await person.terminal.see("less time left")
+        person.terminal.type("1\n")
+        await person.terminal.see("1\r\n")  # the terminal's own echo
+        await conversation.change_line(0, "no time left")
+        await conversation.say("after\n")
+        await person.terminal.see("after")
+        assert await conversation.answer("") == "1"
+
+    assert "no time left" not in person.terminal.sent()
+    assert "[a b]  > 1" in person.terminal.screen()
 
 
 async def test_one_question_at_a_time_whatever_kind_it_is(person: Person) -> None:

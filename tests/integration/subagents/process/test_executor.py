@@ -82,6 +82,7 @@ async def test_an_attempt_in_a_process_ends_with_what_the_process_says(tmp_path:
     assert (result.outcome, name) == (Outcome.COMPLETED, "the run")
     assert result.duration_s > 0
     assert said(shared) == ["working"]
+    assert result.pid == int(pid)
     assert not is_alive(int(pid))
 
 
@@ -156,7 +157,7 @@ async def test_a_process_that_cannot_be_started_is_a_failed_step(tmp_path: Path)
     ("how", "sentence"),
     [
         ("protocol", "(protocol 99) there: install one version for both, or start the run again if vibe was updated"),
-        ("version", "and vibe 9.9.9 (protocol 1) there"),
+        ("version", "and vibe 9.9.9 (protocol 2) there"),
         ("unable", "on plan9) cannot do agents: use one that can"),
         ("silent", "the step's process does not say hello"),
     ],

@@ -1,22 +1,49 @@
+"""One queue of requests: asked of everyone, answered by the first."""
+
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import anyio
 import pytest
-from anyio import to_thread
+from msgspec import structs
 
-from ipc.commands import Approve, Reply
+from ipc.commands import AnswerQuestion, Approve, Reply, Requests, encode_reply
+from ipc.events import (
+    ApprovalRequestEvent,
+    Event,
+    PlanDecisionEvent,
+    PlanPausedEvent,
+    QuestionEvent,
+)
 from vibe.app.engine.request_board import RequestBoard
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
+from vibe.core.tools.questions import Answer, Question
+
+AUTH = Question.model_validate({
+    "question": "Which one?",
+    "header": "Auth",
+    "options": [{"label": "JWT"}, {"label": "Cookies"}],
+})
+PARTS = AUTH.model_copy(update={"question": "Which parts?", "multi_select": True})
 
 
-def asking(request_id: str = "abcdef12") -> ApprovalRequest:
+def asking(request_id: str = "abcdef12", **more: Any) -> ApprovalRequest:
     return ApprovalRequest(
-        request_id=request_id, tool_call_id="c", tool="bash", arguments={}, summary="bash: make", rule="ask", reason=""
+        request_id=request_id,
+        tool_call_id="c",
+        tool="bash",
+        arguments={"command": "make"},
+        summary="bash: make",
+        rule="ask",
+        reason="",
+        **more,
     )
 
 
-def yes(request_id: str = "abcdef12", *, allow: bool = True) -> Approve:
-    return Approve(request_id=request_id, allow=allow, reason="because")
+def yes(request_id: str = "abcdef12", *, allow: bool = True, **more: Any) -> Approve:
+    return Approve(request_id=request_id, allow=allow, reason="because", **more)
 
 
 class Person:
@@ -27,13 +54,39 @@ class Person:
         self.withdrawn = False
 
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:  # noqa: ARG002  the port's word
+        await self._spoken()
+        return ApprovalAnswer(allow=False, reason="mine")
+
+    async def ask(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer]:  # noqa: ARG002
+        await self._spoken()
+        return [Answer(question=each.question, answer="Cookies") for each in questions]
+
+    async def _spoken(self) -> None:
         self.asked.set()
         try:
             await self.speaks.wait()
         except BaseException:
             self.withdrawn = True
             raise
-        return ApprovalAnswer(allow=False, reason="mine")
+
+
+async def meanwhile(waiting: Callable[[], Awaitable[object]], *wishes: Callable[[], Awaitable[Reply]]) -> list[Any]:
+    """What came of the request, then of the wishes that were made while it was open; it is withdrawn if it still is."""
+    replies: list[Any] = []
+    got: list[Any] = []
+
+    async def wait() -> None:
+        got.append(await waiting())
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            for wish in wishes:
+                replies.append(await wish())
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+    return [*(got or ["withdrawn"]), *replies]
 
 
 @pytest.mark.parametrize("given", ["abcdef12", "abcd"])
@@ -41,56 +94,79 @@ class Person:
 async def test_an_answer_from_outside_withdraws_the_question_here(given: str, *, allow: bool) -> None:
     person = Person()
     board = RequestBoard(person)
-    answers: list[ApprovalAnswer] = []
-    replies: list[Reply] = []
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
 
-            async def ask() -> None:
-                answers.append(await board.approve(asking()))
+    answer, reply = await meanwhile(
+        lambda: board.approve(asking()), lambda: board.answer_approval(yes(given, allow=allow))
+    )
 
-            tasks.start_soon(ask)
-            await person.asked.wait()
-            replies.append(await to_thread.run_sync(board.answer, yes(given, allow=allow)))
-    (reply,) = replies
-    assert (reply.ok, reply.message, reply.data) == (True, "allowed" if allow else "denied", {"request_id": "abcdef12"})
-    assert answers == [ApprovalAnswer(allow=allow, reason="because", by="control")]
+    said = "allowed" if allow else "denied"
+    assert (reply.ok, reply.message, reply.data["request_id"]) == (True, said, "abcdef12")
+    assert answer == ApprovalAnswer(allow=allow, reason="because", by="control")
     assert person.withdrawn
-    again = await to_thread.run_sync(board.answer, yes(allow=allow))
-    assert (again.ok, again.message) == (True, reply.message)
-    other = await to_thread.run_sync(board.answer, yes(allow=not allow))
+    again = await board.answer_approval(yes(allow=allow))
+    assert (again.ok, again.message) == (True, said)
+    other = await board.answer_approval(yes(allow=not allow))
     assert (other.ok, other.reason) == (False, "refused")
-    assert other.message == f"it was {reply.message} before, by control"
+    assert other.message == f"it was {said} before, by control"
 
 
 async def test_who_comes_after_the_person_is_told_what_was_said() -> None:
     person = Person()
     person.speaks.set()
-    board = RequestBoard(person)
+    board = RequestBoard(person, person.ask)
     assert await board.approve(asking()) == ApprovalAnswer(allow=False, reason="mine", by="user")
-    reply = await to_thread.run_sync(board.answer, yes())
+    reply = await board.answer_approval(yes())
     assert (reply.ok, reply.message) == (False, "it was denied before, by user")
+    assert [each.answer for each in await board.ask([AUTH], "question1") or ()] == ["Cookies"]
+    reply = await board.answer_question(AnswerQuestion(request_id="question1", answers=(("JWT",),), by="page"))
+    assert (reply.ok, reply.message) == (False, "it was answered (Cookies) before, by user")
+    assert reply.data["by"] == "user"
+
+
+async def test_of_two_who_answer_the_second_is_told_who_was_first() -> None:
+    board = RequestBoard()
+    answer, first, second = await meanwhile(
+        lambda: board.approve(asking()),
+        lambda: board.answer_approval(yes(by="ana")),
+        lambda: board.answer_approval(yes(by="ben")),
+    )
+    assert (answer.by, first.ok) == ("ana", True)
+    assert (second.ok, second.message) == (False, "it was allowed before, by ana")
 
 
 async def test_with_nobody_there_a_request_waits_and_is_denied_in_the_end() -> None:
-    board = RequestBoard(None, patience_s=0.01)
+    board = RequestBoard(patience_s=0.01)
     answer = await board.approve(asking())
     assert (answer.allow, answer.by) == (False, "timeout")
-    assert (await to_thread.run_sync(board.answer, yes())).message == "it was denied before, by timeout"
+    assert (await board.answer_approval(yes())).message == "it was denied before, by timeout"
+    assert await board.ask([AUTH], "question1") is None
+    late = await board.answer_question(AnswerQuestion(request_id="question1", answers=(("JWT",),)))
+    assert late.message == "it was declined before, by timeout"
 
 
-@pytest.mark.parametrize("given", ["", "a", "abc", "zzzz", "ab\x1b[2J", "abcd"])
-async def test_what_names_no_request_is_refused_with_those_that_are_open(given: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("", "no request"),
+        ("a", "no request"),
+        ("abc", "no request"),
+        ("zzzz", "no request"),
+        ("ab\x1b[2J", "no request"),
+        ("abcd", "fits several requests"),
+    ],
+)
+async def test_what_names_no_request_is_refused_with_those_that_are_open(given: str, problem: str) -> None:
     board = RequestBoard(Person())
     replies: list[Reply] = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(board.approve, asking("abcd1111"))
         tasks.start_soon(board.approve, asking("abcd2222"))
         await anyio.wait_all_tasks_blocked()
-        replies.append(await to_thread.run_sync(board.answer, yes(given)))
+        replies.append(await board.answer_approval(yes(given)))
         tasks.cancel_scope.cancel()
     (reply,) = replies
-    assert not reply.ok
+    assert (reply.ok, reply.reason) == (False, "refused")
+    assert problem in reply.message
     assert "open: abcd1111 (bash: make), abcd2222 (bash: make)" in reply.message
     assert "\x1b" not in reply.message
 
@@ -99,4 +175,161 @@ async def test_a_request_that_was_withdrawn_is_not_open() -> None:
     board = RequestBoard(Person())
     with anyio.move_on_after(0):
         await board.approve(asking())
-    assert "open: none" in (await to_thread.run_sync(board.answer, yes())).message
+    assert board.open == []
+    assert "open: none" in (await board.answer_approval(yes())).message
+
+
+@pytest.mark.parametrize(
+    ("scope", "more", "problem"),
+    [
+        ("session", {}, "no yes to this lasts"),
+        ("always", {}, "no yes to this lasts"),
+        ("edits", {"covers": ("bash:make",)}, "no edit of a file"),
+        ("session", {"covers": ("bash:make",)}, ""),
+        ("always", {"covers": ("bash:make",)}, ""),
+        ("edits", {"is_edit": True}, ""),
+    ],
+)
+async def test_a_lasting_yes_holds_where_one_is_offered(scope: Any, more: dict[str, Any], problem: str) -> None:
+    board = RequestBoard()
+    answer, reply = await meanwhile(
+        lambda: board.approve(asking(**more)), lambda: board.answer_approval(yes(scope=scope))
+    )
+    if problem:
+        assert answer == "withdrawn"
+        assert problem in reply.message
+    else:
+        assert (answer.allow, answer.scope) == (True, ApprovalScope(scope))
+        assert (reply.ok, reply.message) == (True, f"allowed ({scope})")
+
+
+@pytest.mark.parametrize(
+    ("given", "answers"),
+    [
+        ((("JWT",), ("JWT", "Cookies")), [("JWT", False), ("JWT, Cookies", False)]),
+        ((("a magic link",), ("none",)), [("a magic link", True), ("none", True)]),
+    ],
+)
+async def test_an_agents_questions_are_answered_by_labels_or_own_words(given: Any, answers: Any) -> None:
+    person = Person()
+    board = RequestBoard(None, person.ask)
+    got, reply = await meanwhile(
+        lambda: board.ask([AUTH, PARTS], "question1"),
+        lambda: board.answer_question(AnswerQuestion(request_id="ques", answers=given, by="page")),
+    )
+    assert [(each.answer, each.is_other) for each in got] == answers
+    assert {each.by for each in got} == {"page"}
+    assert person.withdrawn
+    assert reply.ok
+
+
+async def test_somebody_may_rather_not_answer() -> None:
+    board = RequestBoard()
+    got, reply = await meanwhile(
+        lambda: board.ask([AUTH], "question1"),
+        lambda: board.answer_question(AnswerQuestion(request_id="question1", answers=())),
+    )
+    assert (got, reply.ok, reply.message) == (None, True, "declined")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ((("JWT",), ("JWT",)), "1 answers are wanted, one for each question: 2 were given"),
+        ((("JWT", "Cookies"),), "'Which one?' takes one answer: 'JWT, Cookies' was given"),
+    ],
+)
+async def test_answers_that_are_none_to_the_questions_are_refused(given: Any, problem: str) -> None:
+    board = RequestBoard()
+    got, reply = await meanwhile(
+        lambda: board.ask([AUTH], "question1"),
+        lambda: board.answer_question(AnswerQuestion(request_id="question1", answers=given)),
+    )
+    assert (got, reply.ok, reply.message) == ("withdrawn", False, problem)
+
+
+async def test_conversations_and_plans_may_share_a_board() -> None:
+    shared = RequestBoard()
+    assert RequestBoard.before(shared, shared.ask) is shared
+    assert RequestBoard.before(None, shared.ask) is not shared
+    hear(shared, ASKED, structs.replace(ASKED, request_id="other123", plan_id="q", subagent_step_id="test"))
+    replies: list[Reply] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(shared.approve, asking())
+        tasks.start_soon(shared.approve, asking("other123"))
+        await anyio.wait_all_tasks_blocked()
+        replies.append(await shared.list_open(Requests()))
+        tasks.cancel_scope.cancel()
+    (reply,) = replies
+    assert [(each["plan_id"], each["step_id"]) for each in reply.data["requests"]] == [("p", "build"), ("q", "test")]
+
+
+def hear(board: RequestBoard, *events: Event) -> None:
+    for event in events:
+        board.publish(event)
+
+
+ASKED = ApprovalRequestEvent(
+    request_id="abcdef12",
+    tool_call_id="c",
+    tool="bash",
+    arguments={},
+    rule="ask",
+    session_id="s",
+    plan_id="p",
+    subagent_id="a1",
+    subagent_step_id="build",
+)
+QUESTIONED = QuestionEvent(request_id="question1", questions=(), session_id="s")
+OPENED = PlanDecisionEvent(decision_id="db", question="Which database?", options=("pg", "files"), plan_id="p", ts=7.0)
+
+
+async def test_everything_open_is_listed_with_what_an_answer_needs() -> None:
+    board = RequestBoard()
+    hear(board, ASKED, QUESTIONED, OPENED)
+    replies: list[Reply] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(board.approve, asking(covers=("bash:make",)))
+        tasks.start_soon(board.ask, [AUTH], "question1")
+        await anyio.wait_all_tasks_blocked()
+        replies.append(await board.list_open(Requests()))
+        tasks.cancel_scope.cancel()
+    (reply,) = replies
+    approval, question, decision = reply.data["requests"]
+
+    assert reply.message == "3 requests are open"
+    assert b"bash: make" in encode_reply(reply), "it can be sent"
+    assert (approval["kind"], approval["answer_with"], approval["request_id"]) == ("approval", "approve", "abcdef12")
+    assert (approval["agent_id"], approval["step_id"], approval["plan_id"]) == ("a1", "build", "p")
+    assert (approval["arguments"], approval["covers"]) == ({"command": "make"}, ("bash:make",))
+    assert (question["kind"], question["answer_with"], question["session_id"]) == ("question", "answer", "s")
+    assert question["questions"][0]["options"][1]["label"] == "Cookies"
+    assert (decision["kind"], decision["answer_with"], decision["request_id"]) == ("decision", "decide", "db")
+    assert (decision["options"], decision["plan_id"], decision["summary"]) == (("pg", "files"), "p", "Which database?")
+    assert (await board.list_open(Requests())).data["requests"] == [decision], "the others were withdrawn"
+
+
+@pytest.mark.parametrize(
+    "over",
+    [
+        PlanDecisionEvent(decision_id="db", question="?", selections=("pg",), by="user", plan_id="p"),
+        PlanDecisionEvent(decision_id="db", question="?", by="timeout", plan_id="p"),
+        PlanPausedEvent(reason="decision", plan_id="p"),
+    ],
+)
+async def test_a_decision_is_open_until_it_is_taken_or_its_plan_stops(over: Event) -> None:
+    board = RequestBoard()
+    hear(board, OPENED, PlanDecisionEvent(decision_id="db", question="?", options=("a",), plan_id="another"))
+    assert len(board.open) == 2
+    hear(board, over)
+    assert [request.origin.plan_id for request in board.open] == ["another"]
+
+
+async def test_each_kind_is_answered_by_its_own_wish() -> None:
+    board = RequestBoard()
+    hear(board, OPENED)
+    got, approved = await meanwhile(lambda: board.ask([AUTH], "question1"), lambda: board.answer_approval(yes("ques")))
+    assert got == "withdrawn"
+    assert approved.message == "request question1 is a question: answer it with 'answer'"
+    answered = await board.answer_question(AnswerQuestion(request_id="db", answers=(("pg",),)))
+    assert answered.message == "request db is a decision: answer it with 'decide'"

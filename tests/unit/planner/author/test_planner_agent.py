@@ -65,7 +65,7 @@ class Person:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def __call__(self, questions: Sequence[Question]) -> Sequence[Answer]:
+    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer]:  # noqa: ARG002
         self.asked += [question.question for question in questions]
         return [Answer(question=question.question, answer=question.options[0].label) for question in questions]
 
@@ -285,6 +285,7 @@ async def test_a_failing_step_is_split_and_what_takes_its_place_is_bound_as_it_w
     assert "- d (research, pending)" in told
     started = [event for event in desk.sink.events if isinstance(event, SubAgentStartedEvent)]
     assert [event.subagent_step_id for event in started] == ["b"]
+    assert [(event.agent, event.pid) for event in started] == [("planner", os.getpid())]
 
 
 @pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "gone"])

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from anyio import to_thread
+from msgspec import structs
 
 from ipc.events import (
     AssistantDeltaEvent,
@@ -19,7 +19,7 @@ from ipc.events import (
     PlanStartedEvent,
 )
 from ipc.sink import MemorySink
-from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.status import PlanStatus, StepStatus
 from planner.run.control import PlanControl
 from planner.run.dispatcher import DispatchOptions
 from planner.run.watchdog import ActivitySink
@@ -69,7 +69,7 @@ async def test_a_step_gets_its_definition_and_the_results_of_its_direct_dependen
     task = executor.task("c")
     assert (task.goal, task.context, task.step.instructions, task.max_turns) == ("a goal", "some context", "Do it", 3)
     assert (task.step.verify, task.step.denied_tools, task.step.writes, task.attempt) == (["make"], ["x"], ["c.txt"], 1)
-    assert tuple(replace(given, result_file=None) for given in task.inputs) == (
+    assert tuple(structs.replace(given, result_file=None) for given in task.inputs) == (
         StepInput(step_id="b", title="Step b", status="failed", summary="no luck"),
         StepInput(
             step_id="a", title="Step a", status="completed", summary="made", output={"n": 1}, files_changed=("f",)

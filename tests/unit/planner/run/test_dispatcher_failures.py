@@ -447,17 +447,21 @@ async def test_an_attempt_that_was_cut_off_says_what_it_used(tmp_path: Path) -> 
     assert (outcome.usage, outcome.cost_usd) == (Usage(10, 1, 0, 1), 0.5)
 
 
-async def test_a_step_counts_as_done_once_what_it_came_to_is_on_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flushed: list[int] = []
+@pytest.fixture
+def flushed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the files that were forced to the disk, as they come."""
+    sizes: list[int] = []
     flush = os.fdatasync
 
     def watched(fd: int) -> None:
         flush(fd)
-        flushed.append(os.fstat(fd).st_size)
+        sizes.append(os.fstat(fd).st_size)
 
     monkeypatch.setattr(os, "fdatasync", watched)
+    return sizes
+
+
+async def test_a_step_counts_as_done_once_what_it_came_to_is_on_disk(tmp_path: Path, flushed: list[int]) -> None:
     bench = Bench(tmp_path, plan_of({"a": [], "b": ["a"]}), sync_policy=SyncPolicy.STEP)
 
     async def look(task: StepTask, stop: StopSignal) -> StepResult:
@@ -471,16 +475,8 @@ async def test_a_step_counts_as_done_once_what_it_came_to_is_on_disk(
 
 
 async def test_that_a_step_with_side_effects_began_is_on_disk_before_it_acts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, flushed: list[int]
 ) -> None:
-    flushed: list[int] = []
-    flush = os.fdatasync
-
-    def watched(fd: int) -> None:
-        flush(fd)
-        flushed.append(os.fstat(fd).st_size)
-
-    monkeypatch.setattr(os, "fdatasync", watched)
     bench = Bench(tmp_path, plan_of({"deploy": {"side_effects": True}}), sync_policy=SyncPolicy.STEP)
 
     async def look(task: StepTask, stop: StopSignal) -> StepResult:

@@ -15,9 +15,18 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ipc.events import Fact, PlanAttemptEvent, PlanCompletedEvent, PlanPausedEvent, PlanResumedEvent, PlanStartedEvent
-from planner.plan.model import PlanStatus, StepStatus
+from ipc.commands import Act, StepAction
+from ipc.events import (
+    Fact,
+    PlanAttemptEvent,
+    PlanCompletedEvent,
+    PlanPausedEvent,
+    PlanResumedEvent,
+    PlanStartedEvent,
+    PlanStepUpdateEvent,
+)
 from planner.plan.operations import read_operations
+from planner.plan.status import PlanStatus, StepStatus
 from planner.run.control import PlanControl
 from planner.run.options import DispatchOptions
 from planner.state.decide import look
@@ -141,6 +150,10 @@ class Session:
                 control.request_pause("user", grace_seconds=1.5)
             case "cancel":
                 control.request_cancel("user")
+            case "act":
+                self.asked += 1
+                act = Act(step_id=wish.what, action=StepAction(wish.option))
+                control.submit(act, self.verdicts.append)
             case "revise":
                 self.asked += 1
                 operations = [{"op": "update_step", "id": wish.what, "changes": {"title": "Other"}}]
@@ -206,9 +219,11 @@ def wishes(draw: st.DrawFn) -> list[Wish]:
     """At most four, in the order of their times."""
     asked: list[Wish] = []
     for at in sorted(draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 4.0, 9.0]), max_size=4))):
-        kind = draw(st.sampled_from([*["decide"] * 6, "revise", "revise", "pause", "stop", "cancel"]))
+        kind = draw(st.sampled_from([*["decide"] * 6, *["act"] * 6, "revise", "revise", "pause", "stop", "cancel"]))
         what, option = f"s{draw(st.integers(0, 5))}", ""
-        if kind == "decide" and draw(st.booleans()):
+        if kind == "act":
+            option = draw(st.sampled_from([action.value for action in StepAction]))
+        elif kind == "decide" and draw(st.booleans()):
             what, option = "step", draw(st.sampled_from([choice.value for choice in StepChoice]))
         elif kind == "decide":
             what = draw(st.sampled_from([*DECISIONS, *DECISIONS, "nobody"]))
@@ -233,7 +248,13 @@ def readers_part(state: State) -> tuple[object, ...]:
         return step.outline.id, step.outline.title, step.status, step.attempt
 
     steps = {step_id: shown(step) for step_id, step in state.steps.items()}
-    return state.status, state.reason, state.outcome, steps, state.counts, state.open, state.stopping
+    stopping = {step_id: step.stopping for step_id, step in state.steps.items()}
+    return state.status, state.reason, state.outcome, steps, stopping, state.counts, state.open, state.stopping
+
+
+def as_recorded(fact: Fact) -> Fact:
+    """What an attempt came to is recorded by a fact of its own."""
+    return msgspec.structs.replace(fact, work=None) if isinstance(fact, PlanStepUpdateEvent) else fact
 
 
 def check(bench: Bench, outcome: RunResult) -> None:
@@ -242,21 +263,27 @@ def check(bench: Bench, outcome: RunResult) -> None:
     begun = max(i for i, fact in enumerate(facts) if isinstance(fact, PlanStartedEvent | PlanResumedEvent))
     told = [event for event in bench.memory.events if isinstance(event, Fact)]
     announced = [fact for fact in facts[begun:] if not isinstance(fact, PlanAttemptEvent)]
-    assert sorted(map(msgspec.json.encode, announced)) == sorted(map(msgspec.json.encode, told)), (
+    assert sorted(map(msgspec.json.encode, announced)) == sorted(map(msgspec.json.encode, map(as_recorded, told))), (
         "what was announced is not what was recorded"
     )
+    attempts = {(fact.step_id, fact.attempt): fact.result for fact in facts if isinstance(fact, PlanAttemptEvent)}
+    for fact in told:
+        if isinstance(fact, PlanStepUpdateEvent) and fact.work is not None:
+            ended = [attempts.get((fact.step_id, number)) for number in (fact.attempt, fact.attempt - 1)]
+            summaries = [msgspec.json.decode(raw).get("summary", "") for raw in ended if raw is not None]
+            assert fact.work.summary in summaries
     from_log, from_bus = fold(facts, bench.plan_id), fold(told, bench.plan_id)
     assert readers_part(from_bus) == readers_part(from_log)
     assert (from_log.status, from_log.reason) == (outcome.status, outcome.reason)
     assert outcome.reason != "stalled"
     statuses = {report.step_id: report.status for report in outcome.steps}
     open_steps = {step_id for step_id, status in statuses.items() if not status.is_final}
-    spoilt = [r for r in outcome.steps if r.status is StepStatus.FAILED and not r.tolerated]
+    bad = (StepStatus.FAILED, StepStatus.CANCELLED)
+    spoilt = [r for r in outcome.steps if r.status in bad and not r.tolerated]
     match outcome.status:
         case PlanStatus.COMPLETED:
             assert not open_steps
             assert not spoilt
-            assert StepStatus.CANCELLED not in statuses.values()
         case PlanStatus.CANCELLED:
             assert not open_steps
             assert StepStatus.CANCELLED in statuses.values()
@@ -296,6 +323,8 @@ def kill_at(bench: Bench, cut: int) -> set[str]:
     path = bench.home / "plans" / bench.plan_id / "journal.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[: max(2, len(lines) - cut)]))
+    for result in path.parent.glob("steps/*/result.json"):
+        result.unlink()  # what is found beside a journal that was cut is another matter
     with bench.open() as store:
         state = look(store.folder.state(), store.effective())
     return {name for name, step in state.steps.items() if step.status is StepStatus.COMPLETED}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ipc.commands import Cancel, Decide, Revise
+from ipc.commands import Act, Cancel, Decide, Revise, StepAction
 from ipc.events import Fact
-from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.status import PlanStatus, StepStatus
 from planner.state.commands import Command, Refusal, Start
 from planner.state.decide import carry_out, look
 from planner.state.state import State
@@ -33,6 +33,10 @@ PLAN = make_plan(
         step("outside", side_effects=True),
         step("chosen", decision="way"),
         step("other", when={"way": ["right"]}),
+        step("bad"),
+        step("behind", "bad"),
+        step("around", {"step": "bad", "on": "failed"}, "other"),
+        step("after", "other"),
     ],
     [choice("way", "left", "right")],
 )
@@ -40,6 +44,8 @@ BEGUN: tuple[Fact, ...] = (
     took_up(1.0, PLAN),
     *(began("broken"), ended("broken", failed(detail="no luck"), left="asking")),
     moved("broken", StepStatus.NEEDS_DECISION, reason="verify", detail="no luck"),
+    *(began("bad"), ended("bad", failed(detail="no chance"))),
+    moved("bad", StepStatus.FAILED, reason="verify", detail="no chance"),
     began("outside"),
 )
 """What a process recorded that died: one step asks what becomes of it, one was cut off."""
@@ -60,14 +66,38 @@ def revise(*operations: dict[str, Any]) -> Revise:
     return Revise(operations=operations, reason="so")
 
 
+def act(action: str, step_id: str) -> Act:
+    return Act(step_id=step_id, action=StepAction(action), by="me")
+
+
 CASES = [
+    Case("a step that has not run is cancelled", (act("cancel", "other"),)),
+    Case("what waits is skipped", (act("skip", "after"),)),
+    Case("what waits for a decision is skipped", (act("skip", "chosen"),)),
+    Case("a failed step is skipped", (act("skip", "bad"),)),
+    Case("a failed step is done again", (act("retry", "bad"),)),
+    Case("a failed step is skipped, and done after all", (act("skip", "bad"), act("retry", "bad"))),
+    Case("a cancelled step is skipped", (act("cancel", "other"), act("skip", "other"))),
+    Case("a cancelled step is done after all", (act("cancel", "other"), act("retry", "other"))),
+    Case("cancelled twice", (act("cancel", "after"), act("cancel", "after"))),
+    Case("a step that is asked about is skipped", (act("skip", "broken"),)),
+    Case("a step that is asked about is done again", (act("retry", "broken"),)),
+    Case("a step that is asked about has failed", (act("cancel", "broken"),)),
+    Case("what was cut off is cancelled", (act("cancel", "outside"),)),
+    Case("what was cut off goes on, as it was asked", (act("retry", "outside"),)),
+    Case("a failure is not cancelled", (act("cancel", "bad"),), "'bad': it is failed already: there is nothing to"),
+    Case("a skipped step is not cancelled", (act("skip", "bad"), act("cancel", "bad")), "it is skipped already"),
+    Case("no step of that name", (act("skip", "beta"),), "'beta'"),
+    Case("of a cancelled plan", (Cancel(by="me"), act("skip", "other")), "ended"),
     Case("one of the plan's own", (decide("way", "left"),)),
     Case("two, one after the other", (decide("way", "right"), decide("failed:broken:1", "retry"))),
     Case("a failed step again", (decide("failed:broken:1", "retry"),)),
     Case("without a failed step", (decide("failed:broken:1", "skip"),)),
     Case("a failure stands", (decide("failed:broken:1", "stop"),)),
     Case("what was cut off goes on", (decide("interrupted:outside:1", "again"),)),
-    Case("twice", (decide("way", "left"), decide("way", "right")), "decision 'way': it was taken already: left"),
+    Case(
+        "twice", (decide("way", "left"), decide("way", "right")), "decision 'way': it was taken already: left, by user"
+    ),
     Case("no such decision", (decide("wya", "left"),), "open decisions: failed:broken:1, interrupted:outside:1, way"),
     Case("no such option", (decide("way", "up"),), "there is no option 'up'; choose from: left, right"),
     Case("not for a failure", (decide("failed:broken:1", "again"),), "there is no option 'again'"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from planner.plan.model import PlanStatus
+from planner.plan.status import PlanStatus
 from planner.run.control import PlanControl
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.clock import ManualClock

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from planner.plan.diagnostics import DecisionInvalidError
-from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.status import PlanStatus, StepStatus
 from planner.state.state import Left
 from tests.unit.planner.scripted_run import ScriptedRun, choice, make_plan, started, step
 from tests.unit.planner.told import (

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ipc.commands import StepAction
+from planner.plan.diagnostics import PlanEndedError
 from planner.plan.model import Plan, PlanStatus, Step, StepStatus
 from planner.plan.write_claims import claim_of, claims_overlap
 from planner.state.decisions import StepChoice, choices_of
+from planner.state.step_acts import StepActError
 from tests.unit.planner.scripted_run import ScriptedRun, about_step, choice, make_plan
 from tests.unit.planner.told import (
+    Act,
     CancelRequested,
     DecisionTaken,
     Instruction,
@@ -30,6 +35,7 @@ from vibe.core.outcome import Outcome
 
 DECISIONS = ("p", "q")
 OPTIONS = ("x", "y")
+BAD = (StepStatus.FAILED, StepStatus.CANCELLED)
 WRITES: tuple[list[str] | None, ...] = (
     None,
     [],
@@ -89,13 +95,15 @@ class RandomRunner:
     granted: Counter[str] = field(default_factory=Counter[str])
     """Attempts that somebody allowed beyond a step's retries."""
     waived: set[str] = field(default_factory=set[str])
+    wanted: dict[str, StepStatus] = field(default_factory=dict[str, StepStatus])
+    """What running steps are to be once they are stopped."""
 
     def go(self) -> None:
         self.check(self.run.start())
         while not self.run.ends:
             event = self.next_event()
             self.events.append(event)
-            self.check(self.run.send(event))
+            self.check(self.act(event) if isinstance(event, Act) else self.run.send(event))
 
     def next_event(self) -> SchedulerEvent:
         undecided = [d for d in DECISIONS if d not in self.taken]
@@ -107,6 +115,8 @@ class RandomRunner:
         assert kinds, "the scheduler waits for nothing that could come"
         if self.may_stop:
             kinds += ["pause", "cancel"]
+        if self.patience > 0:
+            kinds += ["act"]
         kind = self.data.draw(st.sampled_from(kinds))
         if kind == "end":
             return self.ending(self.data.draw(st.sampled_from(self.run.running)))
@@ -116,12 +126,43 @@ class RandomRunner:
             return self.answer(self.data.draw(st.sampled_from(about)))
         if kind == "revise":
             return self.revision(self.data.draw(st.sampled_from(self.run.revising)))
+        if kind == "act":
+            self.patience -= 1
+            step_id = self.data.draw(st.sampled_from([step.id for step in self.run.plan.steps]))
+            return Act(step_id=step_id, action=self.data.draw(st.sampled_from(StepAction)))
         if kind == "decide":
             decision = self.data.draw(st.sampled_from(asked if asked and not self.run.running else undecided))
             self.taken[decision] = (self.data.draw(st.sampled_from(OPTIONS)),)
             return DecisionTaken(decision, self.taken[decision], "user")
         self.stopping = True
         return PauseRequested("asked") if kind == "pause" else CancelRequested("asked")
+
+    def act(self, event: Act) -> list[Instruction]:
+        """What is asked of a step is done, at once or when it has stopped, or refused."""
+        before, was_asked = self.run.status(event.step_id), self.run.state.steps[event.step_id].asked
+        attempt = self.run.attempt(event.step_id)
+        try:
+            said = self.run.send(event)
+        except StepActError:
+            assert event.action is StepAction.RETRY or before.is_final
+            return []
+        except PlanEndedError:
+            assert self.stopping
+            return []
+        wanted = {StepAction.CANCEL: StepStatus.CANCELLED, StepAction.SKIP: StepStatus.SKIPPED}.get(event.action)
+        if event.action is StepAction.SKIP and before is not StepStatus.SKIPPED:
+            self.waived.add(event.step_id)
+        if event.action is StepAction.RETRY:
+            self.granted[event.step_id] += before.is_final or was_asked is not None
+            self.waived.discard(event.step_id)
+            assert self.run.attempt(event.step_id) >= attempt
+        elif before is StepStatus.IN_PROGRESS:
+            assert wanted is not None
+            self.wanted[event.step_id] = wanted
+        else:
+            moved = [i.status for i in said if isinstance(i, MoveStep) and i.step_id == event.step_id]
+            assert moved[:1] in ([wanted], [] if before is wanted else [StepStatus.FAILED if was_asked else wanted])
+        return said
 
     def answer(self, decision_id: str) -> DecisionTaken:
         about = about_step(decision_id)
@@ -163,6 +204,10 @@ class RandomRunner:
                 retries = 0 if step.side_effects else step.retries
                 assert instruction.attempt <= retries + 1 + self.granted[step.id]
                 assert self.may_start(steps[instruction.step_id])
+            if isinstance(instruction, MoveStep) and instruction.previous is StepStatus.IN_PROGRESS:
+                wanted = self.wanted.pop(instruction.step_id, StepStatus.COMPLETED)
+                given_up = self.stopping and instruction.status is StepStatus.CANCELLED  # with the whole plan
+                assert given_up or StepStatus.COMPLETED in (wanted, instruction.status) or instruction.status is wanted
             if isinstance(instruction, MoveStep) and instruction.status is StepStatus.SKIPPED:
                 assert instruction.step_id in self.waived or self.must_skip(steps[instruction.step_id])
         if not (self.run.ends or self.stopping or self.fail_fast):
@@ -198,7 +243,7 @@ class RandomRunner:
 
     def holds(self, status: StepStatus, on: str, step_id: str) -> bool:
         continues = next(s for s in self.run.plan.steps if s.id == step_id).on_failure == "continue"
-        failed = status is StepStatus.FAILED
+        failed = status in (StepStatus.FAILED, StepStatus.CANCELLED)
         return {
             "completed": status is StepStatus.COMPLETED or (failed and continues),
             "finished": status.is_final,
@@ -217,19 +262,21 @@ class RandomRunner:
     def check_end(self) -> None:
         plan_status, reason = self.run.ends[0].status, self.run.ends[0].reason
         assert self.run.state.status is plan_status
+        open_steps = self.run.state.open_steps()
+        if plan_status is PlanStatus.CANCELLED:
+            assert not open_steps
         good = {StepStatus.COMPLETED, StepStatus.SKIPPED}
         bad = [
             step.id
             for step in self.run.plan.steps
-            if self.status(step.id) not in good
-            and not (self.status(step.id) is StepStatus.FAILED and step.on_failure == "continue")
+            if self.status(step.id) not in good and not (self.status(step.id) in BAD and step.on_failure == "continue")
         ]
+        if plan_status is PlanStatus.CANCELLED:
+            assert StepStatus.CANCELLED in self.run.statuses().values()
+            return
         assert (plan_status is PlanStatus.COMPLETED) == (not bad)
         assert reason != "stalled"
-        open_steps = self.run.state.open_steps()
         assert open_steps == [s.id for s in self.run.plan.steps if not self.status(s.id).is_final]
-        if plan_status is PlanStatus.CANCELLED:
-            assert not open_steps
         if plan_status is PlanStatus.PAUSED:
             assert any(self.status(step_id) is not StepStatus.BLOCKED for step_id in open_steps)
         if plan_status is PlanStatus.FAILED and not self.fail_fast:
@@ -248,14 +295,15 @@ def test_any_plan_runs_by_the_rules_ends_once_and_can_be_resumed(
     again = ScriptedRun(plan, **options)
     again.start()
     for event in first.events:
-        again.send(event)
+        with suppress(StepActError, PlanEndedError):
+            again.send(event)
     assert again.said == first.run.said
 
     if first.run.ends[0].status not in (PlanStatus.PAUSED, PlanStatus.FAILED):
         return
     resumed = ScriptedRun(plan, max_parallel=max_parallel, journal=first.run.journal, wait_for_decisions=True)
     second = RandomRunner(resumed, data, fail_fast=False, may_stop=False, taken=dict(first.taken))
-    second.granted, second.waived = Counter(first.granted), set(first.waived)
+    second.granted, second.waived, second.patience = Counter(first.granted), set(first.waived), 0
     second.go()
     second.check_end()
     assert resumed.ends[0].status in (PlanStatus.COMPLETED, PlanStatus.FAILED)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ipc import events as e
-from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.status import PlanStatus, StepStatus
 from planner.state.evolve import FactInvalidError, evolve, fold
 from planner.state.spending import Spending, total_of
 from planner.state.state import Left, State, StepState

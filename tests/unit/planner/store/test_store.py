@@ -17,7 +17,7 @@ import pytest
 from anyio import to_thread
 from pydantic import ValidationError
 
-from planner.plan.model import PlanStatus, StepStatus
+from planner.plan.status import PlanStatus, StepStatus
 from planner.state.state import State
 from planner.store.errors import (
     AmbiguousPlanError,
@@ -96,7 +96,7 @@ def test_latest_is_the_plan_begun_last_whatever_its_id(tmp_path: Path) -> None:
 
 
 def test_there_is_no_latest_plan_where_there_is_none(tmp_path: Path) -> None:
-    with pytest.raises(UnknownPlanError):
+    with pytest.raises(UnknownPlanError, match=r"no plan has been run yet in .*: `vibe plan run FILE` runs one"):
         find_plan(tmp_path, "latest")
 
 

@@ -6,7 +6,11 @@ from ipc.events import (
     AnswerEvent,
     ApprovalDecisionEvent,
     ApprovalRequestEvent,
+    BackgroundEndedEvent,
+    BackgroundStartedEvent,
     Event,
+    ModelEndedEvent,
+    ModelStartedEvent,
     QuestionEvent,
     SubAgentFinishedEvent,
     SubAgentStartedEvent,
@@ -41,6 +45,12 @@ def test_what_was_begun_and_not_ended_is_ended_by_whom_it_was_begun() -> None:
     inner.publish(ToolCallEvent(tool_call_id="c", tool="bash", arguments={}))
     inner.publish(ApprovalRequestEvent(request_id="r", tool_call_id="c", tool="bash", arguments={}, rule=""))
     inner.publish(QuestionEvent(request_id="q", questions=()))
+    inner.publish(ModelStartedEvent(message_id="m1", model="m"))
+    inner.publish(ModelEndedEvent(message_id="m1", model="m"))
+    inner.publish(ModelStartedEvent(message_id="m2", model="m"))
+    inner.publish(BackgroundStartedEvent(handle="bg1", command="serve"))
+    outer.publish(BackgroundStartedEvent(handle="bg1", command="watch"))
+    outer.publish(BackgroundEndedEvent(handle="bg1", command="watch", status="exited", exit_code=0))
     clock.advance(2.0)
     begun = len(seen.events)
 
@@ -54,6 +64,8 @@ def test_what_was_begun_and_not_ended_is_ended_by_whom_it_was_begun() -> None:
         ApprovalDecisionEvent(request_id="r", decision="deny", reason="gone", **of("inner")),
         AnswerEvent(request_id="q", cancelled=True, **of("inner")),
         ToolResultEvent(tool_call_id="c", tool="bash", status="cancelled", content="gone", **of("inner")),
+        ModelEndedEvent(message_id="m2", model="m", status="cancelled", **of("inner")),
+        BackgroundEndedEvent(handle="bg1", command="serve", status="stopped", **of("inner")),
         SubAgentFinishedEvent(tokens=15, turns=1, cost_usd=0.5, **gone, **of("inner")),
         SubAgentFinishedEvent(tokens=2, turns=1, cost_usd=None, **gone, **of("outer")),
     ]

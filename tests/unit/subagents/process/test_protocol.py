@@ -24,8 +24,7 @@ from subagents.process.protocol import (
 )
 from tests.fakes.tasks import task_of
 from vibe.core.messages import Usage
-from vibe.core.outcome import Outcome
-from vibe.core.tools.permissions import Denial
+from vibe.core.outcome import Denial, Outcome
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
 
 REQUEST = ApprovalRequest(

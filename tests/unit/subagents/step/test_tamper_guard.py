@@ -111,7 +111,7 @@ def test_what_is_new_is_the_steps_own(root: Path) -> None:
     (root / "tests" / "test_new.py").write_text("")
 
     assert checks.changed() == ()
-    assert verification(root, "pytest tests tests/test_new.py").held == checks.held
+    assert verification(root, "pytest tests tests/test_new.py").protected == checks.protected
 
 
 def test_how_files_were_at_first_is_known_in_another_process(root: Path) -> None:

@@ -1,9 +1,9 @@
-"""RunView: what each event makes of the picture of a run."""
+"""The view: what each event makes of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -11,8 +11,11 @@ import pytest
 from ipc import events as e
 from ipc.events import BaseEvent, Event, StepOutline
 from tests.fakes.events import event_classes, example
-from vibe.app.view.run_view import RunNotice, RunView
+from vibe.app.view.plan_view import PlanView
 from vibe.app.view.step_view import StepView
+from vibe.app.view.view import PASSING, View, apply
+from vibe.core.budget import WAITED as HAD_ROOM
+from vibe.core.llm.announcing import WAIT, WAITED
 
 WHO: dict[str, Any] = {"subagent_id": "agent", "subagent_step_id": "a"}
 
@@ -29,11 +32,19 @@ def moved(step_id: str, status: str, previous: str = "pending", **fields: Any) -
     return e.PlanStepUpdateEvent(step_id=step_id, title="T", status=status, previous=previous, **fields)
 
 
-def after(*events: Event) -> RunView:
-    state = RunView()
-    for event in (started(), moved("a", "in_progress", ts=110.0), *events):
-        state.apply(event)
-    return state
+def view_of(*events: Event) -> View:
+    view = View()
+    for event in events:
+        apply(view, event)
+    return view
+
+
+def view_after(*events: Event) -> View:
+    return view_of(started(), moved("a", "in_progress", ts=110.0), *events)
+
+
+def after(*events: Event) -> PlanView:
+    return view_after(*events).plans[""]
 
 
 def step_after(*events: Event) -> StepView:
@@ -124,27 +135,32 @@ def test_a_step_is_said_to_do(case: Case) -> None:
 
 
 def test_that_a_call_waits_for_its_turn_is_said_beside_its_step_and_nowhere_else() -> None:
-    state = after(moved("a", "in_progress"), e.WarningEvent(code="model.wait", message="waits for its turn", **WHO))
+    view = view_after(moved("a", "in_progress"), e.WarningEvent(code="model.wait", message="waits for its turn", **WHO))
 
-    assert (state.steps["a"].doing(), state.notices) == ("waits for its turn", [])
+    assert (view.plans[""].steps["a"].doing(), view.notices) == ("waits for its turn", {})
+
+
+def test_passing_warnings_are_those_of_calls_that_wait() -> None:
+    assert {HAD_ROOM, WAIT, WAITED} == PASSING
 
 
 @pytest.mark.parametrize("kind", event_classes(), ids=lambda kind: kind.__name__)
 def test_every_event_is_taken_before_and_during_a_plan(kind: type[BaseEvent]) -> None:
-    RunView().apply(example(kind))
-    state = after(example(kind))
-    assert sum(state.counts.values()) == state.total
+    view_of(example(kind))
+    for plan in view_after(example(kind)).plans.values():
+        assert sum(plan.counts.values()) == plan.total
 
 
 def test_time_runs_from_the_events_and_stops_with_the_step() -> None:
-    state = after()
-    assert state.steps["a"].elapsed(112.5) == 2.5
-    assert state.steps["b"].elapsed(112.5) is None
-    state.apply(moved("a", "completed", "in_progress", duration_s=7.0))
-    assert state.steps["a"].elapsed(500.0) == 7.0
-    assert state.elapsed(130.0) == 30.0
-    state.apply(e.PlanCompletedEvent(status="completed", counts={}, duration_s=1.0, ts=140.0))
-    assert (state.elapsed(999.0), state.status) == (40.0, "completed")
+    view = view_after()
+    plan = view.plans[""]
+    assert plan.steps["a"].elapsed(112.5) == 2.5
+    assert plan.steps["b"].elapsed(112.5) is None
+    apply(view, moved("a", "completed", "in_progress", duration_s=7.0))
+    assert plan.steps["a"].elapsed(500.0) == 7.0
+    assert plan.elapsed(130.0) == 30.0
+    apply(view, e.PlanCompletedEvent(status="completed", counts={}, duration_s=1.0, ts=140.0))
+    assert (plan.elapsed(999.0), plan.status) == (40.0, "completed")
 
 
 def test_totals_count_only_what_completed_as_done() -> None:
@@ -166,7 +182,13 @@ def test_another_attempt_starts_its_clock_and_budget_anew() -> None:
         usage,
     )
     step = state.steps["a"]
-    assert (step.attempt, step.elapsed(201.0), step.budget_used, step.max_tokens, step.tokens) == (2, 1.0, 40, 100, 80)
+    assert (step.attempt, step.elapsed(201.0), step.budget_used, step.max_tokens, step.spent.tokens) == (
+        2,
+        1.0,
+        40,
+        100,
+        80,
+    )
 
 
 def test_a_finished_subagent_says_what_its_budget_came_to() -> None:
@@ -181,37 +203,42 @@ def test_turns_are_counted() -> None:
 def test_usage_adds_up_and_one_unknown_price_makes_the_sum_unknown() -> None:
     known = e.UsageEvent(model="m", prompt_tokens=10, completion_tokens=5, cost_usd=0.25, **WHO)
     unknown = e.UsageEvent(model="m", prompt_tokens=1, completion_tokens=1)
-    state = after(known, known)
-    assert (state.tokens, state.cost_usd, state.steps["a"].tokens, state.steps["a"].cost_usd) == (30, 0.5, 30, 0.5)
-    state.apply(unknown)
-    state.apply(known)
-    assert (state.tokens, state.cost_usd, state.steps["a"].cost_usd) == (47, None, 0.75)
+    view = view_after(known, known)
+    plan, step = view.plans[""], view.plans[""].steps["a"]
+    assert (plan.tokens, plan.spent.cost_usd, step.spent.tokens, step.spent.cost_usd) == (30, 0.5, 30, 0.5)
+    apply(view, unknown)
+    apply(view, known)
+    assert (plan.tokens, plan.spent.cost_usd, step.spent.cost_usd) == (47, None, 0.75)
+    assert (view.spent.tokens, view.spent.calls, view.runs[""].spent.cost_usd) == (47, 4, None)
 
 
 def test_decisions_are_open_until_taken() -> None:
     opened = e.PlanDecisionEvent(decision_id="d", question="which?", options=("x", "y"))
-    state = after(opened)
-    assert list(state.decisions) == ["d"]
-    state.apply(e.PlanDecisionEvent(decision_id="d", question="which?", selections=("x",), by="user"))
-    assert not state.decisions
+    view = view_after(opened)
+    assert list(view.plans[""].decisions) == ["d"]
+    assert [(each.kind, each.event) for each in view.requests.values()] == [("decision", opened)]
+    apply(view, e.PlanDecisionEvent(decision_id="d", question="which?", selections=("x",), by="user"))
+    assert not view.plans[""].decisions
+    assert not view.requests
 
 
 def test_warnings_errors_and_revisions_are_noticed_once_each() -> None:
-    state = after(
+    view = view_after(
         e.WarningEvent(code="w", message="careful", **WHO),
         e.ErrorEvent(code="e", message="broken"),
         e.PlanRevisedEvent(operations=({"op": "remove_step", "id": "b"},), reason="better so"),
     )
-    assert state.notices == [
-        RunNotice(kind="warning", message="careful", step_id="a"),
-        RunNotice(kind="error", message="broken", step_id=None),
-        RunNotice(kind="note", message="the plan was revised (better so): removed b", step_id=None),
+    assert [(each.number, each.kind, each.message, each.step_id) for each in view.notices.values()] == [
+        (1, "warning", "careful", "a"),
+        (2, "error", "broken", None),
+        (3, "note", "the plan was revised (better so): removed b", None),
     ]
+    assert [each.number for each in view.notices_after(1)] == [2, 3]
 
 
 def test_a_resumed_plan_begins_where_it_stood() -> None:
-    state = RunView()
-    state.apply(e.PlanResumedEvent(goal="g", steps=(outline("a", status="completed"), outline("b", "a")), done=1))
+    resumed = e.PlanResumedEvent(goal="g", steps=(outline("a", status="completed"), outline("b", "a")), done=1)
+    state = view_of(resumed).plans[""]
     assert (state.done, state.total, state.status) == (1, 2, "active")
 
 
@@ -227,8 +254,7 @@ def test_a_step_that_a_revision_added_is_shown() -> None:
 
 
 def test_forks_are_indented_and_joins_are_not() -> None:
-    state = RunView()
-    state.apply(
+    state = view_of(
         started(
             outline("join", "left", "right"),
             outline("root"),
@@ -237,7 +263,7 @@ def test_forks_are_indented_and_joins_are_not() -> None:
             outline("deep", "right"),
             outline("orphan", "nowhere"),
         )
-    )
+    ).plans[""]
     assert {step.id: step.level for step in state.steps.values()} == {
         "join": 0,
         "root": 0,
@@ -250,8 +276,8 @@ def test_forks_are_indented_and_joins_are_not() -> None:
 
 def test_an_event_costs_the_same_however_many_steps_there_are() -> None:
     count = 10_000
-    state = RunView()
-    state.apply(started(*(outline(f"s{n}", *([f"s{n - 1}"] if n else [])) for n in range(count))))
+    view = View()
+    apply(view, started(*(outline(f"s{n}", *([f"s{n - 1}"] if n else [])) for n in range(count))))
     events: list[Event] = []
     for n in range(count):
         mine: dict[str, Any] = {"subagent_step_id": f"s{n}"}
@@ -265,9 +291,9 @@ def test_an_event_costs_the_same_however_many_steps_there_are() -> None:
         ]
     rounds: list[float] = []
     for start in range(0, len(events), 6_000):
-        begun = perf_counter()
+        begun = process_time()
         for event in events[start : start + 6_000]:
-            state.apply(event)
-        rounds.append((perf_counter() - begun) / 6_000)
-    assert state.done == count
+            apply(view, event)
+        rounds.append((process_time() - begun) / 6_000)
+    assert view.plans[""].done == count
     assert min(rounds) < 20e-6

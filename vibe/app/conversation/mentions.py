@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from vibe.core.tools.errors import ToolError
-from vibe.core.tools.files.text_files import decode, open_file, whole_characters
+from vibe.core.tools.files.text_files import decode, whole_characters
 from vibe.core.tools.workspace import Workspace
 
 MAX_BYTES = 64_000
@@ -43,7 +43,7 @@ def _text_of(name: str, workspace: Workspace, room: int) -> tuple[str, bool] | N
         path = workspace.readable(name)
         if workspace.is_secret(path) or workspace.is_unread(path, name):
             return None
-        with open_file(path, name) as file:
+        with workspace.files.read(path, name) as file:
             data = file.read(room + 1)
         cut = len(data) > room
         return decode(whole_characters(data[:room]) if cut else data, name).text, cut

@@ -7,27 +7,34 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import anyio.to_thread
 from msgspec import structs
 
+from vibe.app.engine.workspaces import Hold, Workspaces
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.outcome import Outcome
 from vibe.core.session.errors import BrokenSessionError
 from vibe.core.session.folder import SessionFolder
-from vibe.core.session.git_head import git_head
 from vibe.core.session.loader import SavedSession, SessionLoader
-from vibe.core.session.lock import lock_session, lock_workspace
+from vibe.core.session.lock import lock_session
 from vibe.core.session.meta import VERSION, SessionMeta, read_meta, write_meta
 from vibe.core.session.snapshots import Snapshots
 from vibe.core.session.transcript import Transcript
+from vibe.core.system.git.discovery import git_head
 from vibe.core.system.locks import FileLock
 
-COMPACTED = "compacted"
-"""The outcome of a session that is continued in another one, from a summary."""
+if TYPE_CHECKING:
+    from vibe.core.session.rewind import RewindReport
+
+COMPACTED, CLEARED, REWOUND = "compacted", "cleared", "rewound"
+"""The outcomes of a session that goes on as another one: from a summary, from nothing, from one of its messages."""
+NAME_LENGTH = 8
 UNLOCKED_SECONDS = 10.0
 """A new session's folder is there for a moment before it is locked."""
 GENERATIONS = 50
@@ -44,6 +51,8 @@ class SessionOpening:
     title: str
     resume: str | None = None
     """A session id or its beginning. Empty: the workspace's last; None: begin a new one."""
+    fork: bool = False
+    """Continue in a new session, and leave the one that is resumed as it is."""
     writes: bool = True
     """The agent may change files, so that it must be alone in the workspace."""
     kept: bool = True
@@ -53,7 +62,8 @@ class SessionOpening:
 class ChatSession:
     """A session that this process alone continues, until ``release``. ``open`` and ``close`` block.
 
-    ``session_id`` and ``folder`` change when the conversation is summarised. ``repaired`` says what had to be mended.
+    ``session_id``, ``folder`` and ``transcript`` change when the conversation goes on elsewhere: summarised, cleared or
+    taken back. ``repaired`` says what had to be mended, ``hold`` is that of the workspace (None: it only reads).
     """
 
     def __init__(
@@ -69,6 +79,7 @@ class ChatSession:
         self.folder = folder
         self.transcript = transcript
         self.repaired = ""
+        self.hold: Hold | None = None
         self._snapshots: Snapshots | None = None
         self._sessions = sessions
         self._meta = meta
@@ -76,31 +87,37 @@ class ChatSession:
         self._unlogged = [] if kept else [folder.path]
 
     @classmethod
-    def open(cls, paths: VibePaths, opening: SessionOpening) -> ChatSession:
-        """Begin a session or continue one.
+    def open(cls, paths: VibePaths, opening: SessionOpening, workspaces: Workspaces | None = None) -> ChatSession:
+        """Begin a session or continue one; ``workspaces`` are those this process holds (None: no other).
 
         Raises:
             UsageError: the session asked for is not there, or can't be understood.
             EnvironmentFailure: another process works in the workspace or on the session, or the disk refuses.
         """
         locks: list[FileLock] = []
+        hold = None
         try:
             if opening.writes:
-                locks.append(lock_workspace(paths.locks, opening.workspace))
-            if not opening.kept:
-                return cls._begin_unlogged(paths, opening, locks)
-            if opening.resume is None:
-                return cls._begin(paths.sessions, opening, locks)
-            return cls._take_up(paths.sessions, opening, locks)
+                hold = (workspaces or Workspaces()).hold(opening.workspace, "another conversation", paths.locks)
+            session = cls._opened(paths, opening, locks)
         except BaseException:
-            for lock in locks:
+            for lock in (*locks, *((hold,) if hold else ())):
                 lock.release()
             raise
+        if hold is not None:
+            hold.name = f"conversation {session.session_id[:NAME_LENGTH]}"
+        session.hold = hold
+        return session
 
     @property
     def session_id(self) -> str:
         """The id of the session as it is now."""
         return self._meta.session_id
+
+    @property
+    def title(self) -> str:
+        """The beginning of its first prompt; empty: it has none yet."""
+        return self._meta.title
 
     @property
     def earlier_outputs(self) -> tuple[Path, ...]:
@@ -135,13 +152,57 @@ class ChatSession:
         """Let other processes continue the session and work in the workspace; one that is not kept is removed."""
         for folder in self._unlogged:
             shutil.rmtree(folder, ignore_errors=True)
-        for lock in self._locks:
+        for lock in (*self._locks, *((self.hold,) if self.hold else ())):
             lock.release()
 
-    def fork_now(self, restart: Callable[[Path | None], None]) -> None:
-        """As ``fork``, blocking."""
-        meta = structs.replace(self._meta, session_id=uuid4().hex, parent_id=self._meta.session_id, started=time.time())
-        folder = SessionFolder.begin(self._sessions, meta)
+    def entitle(self, title: str) -> None:
+        """Give it a title; a disk that refuses is no failure."""
+        self._meta = structs.replace(self._meta, title=title)
+        with suppress(OSError):
+            write_meta(self.folder.path, self._meta)
+
+    def copy(self) -> str:
+        """Save the conversation so far as another session, whose id is returned.
+
+        Raises:
+            EnvironmentFailure: the disk refuses.
+        """
+        folder = self._begin_child()
+        Transcript.peek(self.folder.transcript).restart(self.transcript.messages, folder.transcript)
+        return folder.path.name
+
+    def clear(self) -> None:
+        """Go on in a new session without a message.
+
+        Raises:
+            EnvironmentFailure: the disk refuses; nothing has changed.
+        """
+        fresh = Transcript()
+        fresh.spend(self.transcript.usage, self.transcript.cost_usd)
+        fresh.turns = self.transcript.turns
+        self.fork_now(partial(fresh.restart, []), CLEARED)
+        self.transcript = fresh
+
+    def rewind(self, message_index: int, environ: Mapping[str, str], *, files: bool) -> RewindReport:
+        """Go on in a new session before the message at ``message_index``; with ``files``, put the files back, too.
+
+        Raises:
+            NoSuchMessageError: no turn begins there.
+            EnvironmentFailure: the files of that time are not known, git or the disk refuses.
+        """
+        from vibe.core.session.rewind import RewindManager
+
+        def fork(conversation: Transcript) -> str:
+            self.fork_now(partial(conversation.restart, conversation.messages[:message_index]), REWOUND)
+            self.transcript = conversation
+            return self.session_id
+
+        saved = SavedSession(folder=self.folder, meta=self._meta, updated=time.time())
+        return RewindManager(self._sessions, environ).rewind(saved, message_index, files=files, fork=fork)
+
+    def fork_now(self, restart: Callable[[Path | None], None], outcome: str = COMPACTED) -> None:
+        """As ``fork``, blocking; ``outcome`` is that of the session so far."""
+        folder = self._begin_child()
         lock = lock_session(folder)
         try:
             restart(folder.transcript)
@@ -150,11 +211,15 @@ class ChatSession:
             shutil.rmtree(folder.path, ignore_errors=True)
             raise
         with suppress(OSError):
-            write_meta(self.folder.path, self._as_of_now(COMPACTED))
+            write_meta(self.folder.path, self._as_of_now(outcome))
         self._locks.append(lock)
-        self._meta, self.folder, self._snapshots = meta, folder, None
+        self._meta, self.folder, self._snapshots = read_meta(folder.path), folder, None
         if self._unlogged:
             self._unlogged.append(folder.path)
+
+    def _begin_child(self) -> SessionFolder:
+        meta = structs.replace(self._meta, session_id=uuid4().hex, parent_id=self._meta.session_id, started=time.time())
+        return SessionFolder.begin(self._sessions, meta)
 
     def _as_of_now(self, outcome: str) -> SessionMeta:
         commit, branch = git_head(Path(self._meta.workspace))
@@ -167,6 +232,14 @@ class ChatSession:
             git_commit=commit,
             git_branch=branch,
         )
+
+    @classmethod
+    def _opened(cls, paths: VibePaths, opening: SessionOpening, locks: list[FileLock]) -> ChatSession:
+        if not opening.kept:
+            return cls._begin_unlogged(paths, opening, locks)
+        if opening.resume is None:
+            return cls._begin(paths.sessions, opening, locks)
+        return cls._take_up(paths.sessions, opening, locks)
 
     @classmethod
     def _begin(
@@ -206,7 +279,7 @@ class ChatSession:
     @classmethod
     def _take_up(cls, sessions: Path, opening: SessionOpening, locks: list[FileLock]) -> ChatSession:
         saved = _saved(SessionLoader(sessions), opening)
-        if saved.meta.origin:
+        if saved.meta.origin or opening.fork:
             return cls._begin(sessions, opening, locks, saved)  # another program's file is not written to
         locks.append(lock_session(saved.folder))
         transcript = Transcript.open(saved.folder.transcript)

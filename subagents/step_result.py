@@ -1,0 +1,53 @@
+"""The result of an attempt at a step, and the usage of each of its agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from vibe.core.messages import Usage
+from vibe.core.outcome import Denial, Outcome
+
+
+class AgentUsage(Struct, frozen=True, kw_only=True, gc=False):
+    """The usage of one agent by itself. ``agent`` is its profile; ``cost_usd`` None: unknown."""
+
+    agent_id: str
+    parent_id: str | None = None
+    agent: str = ""
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+
+
+class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The result of one attempt at a step.
+
+    ``outcome`` COMPLETED, FAILED, BLOCKED or LIMIT is final for the attempt; INTERRUPTED means the step stopped at a
+    turn's end and goes on from there. ``reason`` is a stable word (``budget``, ``verify``, ``output``, ``exit_code``,
+    ``timeout``, ``blocked``, ``provider`` ...), ``detail`` a sentence for people. ``output`` is what was handed in, if
+    the step has a schema for that and completed. ``cost_usd`` is None if unknown. ``provider_refused`` says the key,
+    quota or credit was the matter: no other step would fare better. ``usage`` counts the subagents the step's agent
+    started, too; ``agents`` tells them apart, with the step's own agent first. ``printed`` is what a command or check
+    that failed had to say, in part. ``folder`` and ``branch`` are those of its worktree, ``pid`` is the process of its
+    own, if it had such.
+    """
+
+    outcome: Outcome
+    reason: str | None = None
+    detail: str = ""
+    summary: str = ""
+    printed: str = ""
+    output: Any = None
+    files_changed: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    turns: int = 0
+    duration_s: float = 0.0
+    denied: tuple[Denial, ...] = ()
+    agent_id: str | None = None
+    provider_refused: bool = False
+    agents: tuple[AgentUsage, ...] = ()
+    folder: str = ""
+    branch: str = ""
+    pid: int = 0

@@ -1,0 +1,166 @@
+"""``/plan`` and its words in a real conversation; the planner's answers are served, steps are commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import to_thread
+
+from tests.fakes.model_server import Reply, ServedCall
+from tests.integration.conversation.conftest import Rig
+from tests.integration.conversation.scripted_talk import ScriptedTalk, talking
+from vibe.app.plan.drafting import PlanDraft
+from vibe.app.plan.run import PlanRun
+from vibe.cli.slash.plan_talk import PlanVerdict, VerdictKind
+from vibe.core.errors import UsageError
+
+RUN, DROP = PlanVerdict(VerdictKind.RUN), PlanVerdict(VerdictKind.DROP)
+
+
+def step(name: str, command: str, **more: Any) -> dict[str, Any]:
+    return {"id": name, "title": f"Do {name}", "mode": "run", "command": command, **more}
+
+
+def hand_in(*steps: dict[str, Any]) -> Reply:
+    value = json.dumps({"value": {"steps": list(steps)}})
+    return Reply(tool_calls=(ServedCall(name="hand_in_plan", arguments=value),))
+
+
+BUILD = step("build", "echo built > built.txt")
+CHECK = step("check", "test -e gate", depends_on=["build"])
+
+
+class Answers:
+    """Gives the verdicts on a plan one by one, and keeps what it is asked about and how runs end."""
+
+    def __init__(self, talk: ScriptedTalk, *verdicts: PlanVerdict) -> None:
+        self.asked: list[list[str]] = []
+        self.ended: list[PlanRun] = []
+        self._verdicts = list(verdicts)
+        talk.plans.accept = self._accept
+        talk.plans.ended = self.ended.append
+
+    async def _accept(self, draft: PlanDraft) -> PlanVerdict:
+        self.asked.append([step.id for step in draft.loaded.plan.steps])
+        return self._verdicts.pop(0)
+
+    @property
+    def statuses(self) -> Sequence[str]:
+        return [run.status.value for run in self.ended]
+
+
+def content(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+async def test_a_plan_fails_is_looked_at_and_gone_on_with(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        answers = Answers(talk, RUN)
+        rig.server.enqueue(hand_in(BUILD, CHECK))
+        await talk.do("/plan Build it")
+        assert answers.statuses == ["failed"]
+        status = await talk.do("/plan status")
+        assert "build: Do build (completed)" in status
+        assert "check: Do check (failed)" in status
+        assert "check" in await talk.do("/plan show")
+        plan_id = str(answers.ended[0].record.plan_id)
+        assert (await talk.do("/plan list")).startswith(plan_id)
+        assert await talk.values("plan", "status ") == [plan_id]
+        assert await talk.values("skip", "ch") == ["check"]
+        assert "to be done again: check" in await talk.do("/retry check")
+        await to_thread.run_sync((rig.folder / "gate").touch)
+        await talk.do("/plan resume")
+        assert answers.statuses == ["failed", "completed"]
+        assert "completed" in await talk.do("/plan resume")
+        assert not talk.plans.is_taken
+
+    assert answers.asked == [["build", "check"]]
+
+
+async def test_a_proposal_is_changed_saved_and_loaded_again(rig: Rig) -> None:
+    document = json.dumps({"version": 1, "goal": "Mine", "steps": [BUILD]})
+    verdicts = (
+        PlanVerdict(VerdictKind.REVISE, "check it, too"),
+        PlanVerdict(VerdictKind.SAVE, "plan.json"),
+        PlanVerdict(VerdictKind.SAVE, "plan.json"),
+        PlanVerdict(VerdictKind.EDIT, "no plan"),
+        PlanVerdict(VerdictKind.EDIT, document),
+        DROP,
+        DROP,
+    )
+    async with talking(rig) as talk:
+        answers = Answers(talk, *verdicts)
+        rig.server.enqueue(hand_in(BUILD), hand_in(BUILD, CHECK))
+        told = await talk.do("/plan new list all of it")
+        assert told.count("plan.json is there already") == 1
+        assert "the plan is dropped" in told
+        saved = await to_thread.run_sync(content, rig.folder / "plan.json")
+        await talk.do("/plan load plan.json")
+
+    both = ["build", "check"]
+    assert [one["id"] for one in saved["steps"]] == both
+    assert answers.asked == [["build"], both, both, both, both, ["build"], both]
+    assert answers.ended == []
+
+
+async def test_a_plan_that_ended_can_be_edited_no_more_and_saved(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        answers = Answers(talk, RUN)
+        rig.server.enqueue(hand_in(BUILD))
+        await talk.do("/plan Build it")
+        assert answers.statuses == ["completed"]
+        with pytest.raises(UsageError, match="what you wrote is in"):
+            await talk.do("/plan edit")
+        assert "written to" in await talk.do("/plan save done.json")
+        assert (await to_thread.run_sync(content, rig.folder / "done.json"))["goal"] == "Build it"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("/plan", "/plan GOAL: say what the plan must achieve"),
+        ("/plan skip", "/plan skip STEP"),
+        ("/plan decide this", "/plan decide DECISION OPTION"),
+        ("/plan load nowhere.json", "nowhere.json"),
+        ("/plan status", "no plan has been run in this folder"),
+        ("/plan resume", "no plan has been run in this folder"),
+        ("/plan show abc", "no plan has been run yet"),
+        ("/plan pause", "no plan is running"),
+        ("/skip", "/skip STEP: name a step of the plan"),
+        ("/retry a b", "/retry STEP: name a step of the plan"),
+        ("/cancel", "/cancel STEP: name a step of the plan"),
+        ("/cancel one", "no plan has been run in this folder"),
+        ("/pause now", "/pause stands alone"),
+        ("/pause", "no plan is running"),
+    ],
+)
+async def test_wrong_words_are_answered_with_what_is_right(rig: Rig, line: str, expected: str) -> None:
+    async with talking(rig) as talk:
+        with pytest.raises(UsageError) as raised:
+            await talk.do(line)
+
+    assert expected in str(raised.value)
+
+
+async def test_words_of_a_plan_begin_a_goal_where_more_follow(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        answers = Answers(talk, DROP)
+        rig.server.enqueue(hand_in(BUILD))
+        await talk.do("/plan list all files and count them")
+        told = json.dumps(rig.server.requests[-1].body)
+
+    assert answers.asked == [["build"]]
+    assert "list all files and count them" in told
+
+
+async def test_one_plan_at_a_time(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        talk.plans.take()
+        with pytest.raises(UsageError, match="proposed or running already"):
+            await talk.do("/plan Build it")
+        with pytest.raises(UsageError, match="proposed or running already"):
+            await talk.do("/plan resume")

@@ -1,0 +1,154 @@
+"""Plans are run inside another program: several in one process, each with its control in reach, and no signal taken."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ipc.commands import StepAction
+from ipc.events import Event, PlanStepUpdateEvent, ToolCallEvent, UserMessageEvent
+from ipc.sink import MemorySink
+from planner.plan.loader import load_plan
+from planner.plan.status import PlanStatus
+from planner.store.records import ApprovalSetting
+from vibe.app.engine.host import Host
+from vibe.app.plan.dispatch import Audience
+from vibe.app.plan.prepare import PlanRunOptions
+from vibe.app.plan.run import PlanRun, PlanSession, open_plan
+from vibe.core.outcome import Outcome
+
+WAITS = "while [ ! -e go ]; do sleep 0.02; done"
+
+
+class Watcher(MemorySink):
+    """Tells when a step has moved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._moved = anyio.Event()
+
+    def publish(self, event: Event) -> None:
+        super().publish(event)
+        self._moved.set()
+        self._moved = anyio.Event()
+
+    async def until(self, step_id: str, status: str) -> None:
+        await self.until_said(
+            lambda event: isinstance(event, PlanStepUpdateEvent) and (event.step_id, event.status) == (step_id, status)
+        )
+
+    async def until_said(self, matches: Callable[[Event], bool]) -> Event:
+        while (found := next(filter(matches, self.events), None)) is None:
+            await self._moved.wait()
+        return found
+
+
+def host_of(home: Path) -> Host:
+    return Host(home=home, environ={"PATH": os.environ["PATH"]}, owns_process=True)
+
+
+async def opened(folder: Path, *steps: dict[str, Any], **settings: Any) -> tuple[PlanSession, Watcher]:
+    """A plan in a workspace of its own, ready to run; its steps are commands unless they say otherwise."""
+    workdir, watcher = folder / "work", Watcher()
+    await anyio.Path(workdir).mkdir(parents=True)
+    document = {"version": 1, "goal": "g", "steps": [{"title": s["id"], "mode": "run", **s} for s in steps]}
+    loaded = load_plan(json.dumps(document), where="plan.json")
+    options = PlanRunOptions(workdir=workdir, plan_folder=workdir, **settings)
+    return await open_plan(loaded, options, host_of(folder / "home"), Audience(listeners=[watcher])), watcher
+
+
+async def test_two_plans_run_in_one_process_and_take_no_signals(tmp_path: Path) -> None:
+    handlers = [signal.getsignal(which) for which in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    ended: dict[str, PlanRun] = {}
+    started: list[str] = []
+
+    async def run(name: str) -> None:
+        session, watcher = await opened(tmp_path / name, {"id": "a", "command": WAITS}, {"id": "b", "command": "true"})
+
+        async def act() -> None:
+            await watcher.until("a", "in_progress")
+            assert [signal.getsignal(w) for w in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == handlers
+            session.control.act_on_step("a", StepAction.SKIP if name == "one" else StepAction.CANCEL)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(act)
+            ended[name] = await session.run(lambda: started.append(name))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run, "one")
+        tasks.start_soon(run, "two")
+
+    assert sorted(started) == ["one", "two"]
+    assert (ended["one"].status, ended["one"].record.exit_code) == (PlanStatus.COMPLETED, 0)
+    assert (ended["two"].status, ended["two"].record.exit_code) == (PlanStatus.FAILED, 1)
+    assert ended["two"].record.result == "step 'a' was cancelled: the step was stopped by a command"
+
+
+async def test_a_plan_is_paused_by_whoever_holds_it_and_goes_on_by_its_id(tmp_path: Path) -> None:
+    ended: list[PlanRun] = []
+    session, watcher = await opened(tmp_path, {"id": "a", "command": WAITS}, {"id": "b", "command": "true"})
+
+    async def pause() -> None:
+        await watcher.until("b", "completed")
+        session.control.request_pause("editor", grace_seconds=0)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pause)
+        ended.append(await session.run())
+    [paused] = ended
+
+    assert (paused.record.outcome, paused.record.reason, paused.record.exit_code) == (
+        Outcome.INTERRUPTED,
+        "editor",
+        130,
+    )
+    assert paused.after_signal(143).record.exit_code == 143
+    await anyio.Path(tmp_path / "work" / "go").touch()
+    options = PlanRunOptions(workdir=tmp_path / "work", plan_folder=tmp_path)
+    again = await open_plan(str(paused.record.plan_id), options, host_of(tmp_path / "home"), Audience())
+    finished = await again.run()
+    assert finished.status is PlanStatus.COMPLETED
+    assert finished.after_signal(143).record.exit_code == 0
+
+
+@pytest.mark.parametrize("executor", ["local", "process"])
+async def test_an_agent_is_found_by_its_id_and_reads_what_it_is_told_as_the_users(
+    tmp_path: Path, executor: str
+) -> None:
+    home = tmp_path / "home"
+    await anyio.Path(home).mkdir()
+    call = {"tool_calls": [{"name": "bash", "arguments": {"command": WAITS}}]}
+    script = {"version": 1, "agents": {"a": {"turns": [call, {"text": "done"}]}}}
+    await anyio.Path(home / "script.json").write_text(json.dumps(script))
+    await anyio.Path(home / "config.toml").write_text(
+        'active_model = "replay"\n[[providers]]\nname = "replay"\nbackend = "scripted"\nscript = "script.json"\n'
+        '[[models]]\nname = "replay"\nprovider = "replay"\n'
+    )
+    session, watcher = await opened(
+        tmp_path, {"id": "a", "mode": "test"}, executor=executor, approvals=ApprovalSetting.AUTO
+    )
+
+    async def tell() -> None:
+        working = await watcher.until_said(lambda event: isinstance(event, ToolCallEvent))
+        assert working.subagent_id is not None
+        assert session.steering.step_of("somebody else") is None
+        assert session.steering.step_of(working.subagent_id) == "a"
+        assert await session.steering.tell("a", "Hurry")
+        assert not await session.steering.tell("b", "Hurry")
+        assert session.plan_id == working.plan_id
+        await anyio.Path(tmp_path / "work" / "go").touch()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(tell)
+        await session.run()
+
+    said = [event for event in watcher.events if isinstance(event, UserMessageEvent) and event.origin == "steer"]
+    assert [(event.text, event.subagent_step_id) for event in said] == [("Hurry", "a")]
+    assert not await session.steering.tell("a", "too late")

@@ -1,0 +1,228 @@
+"""What the view keeps of what each agent was told, said and did, and of what people are asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from ipc import events as e
+from ipc.events import Event
+from vibe.app.view import transcript, view
+from vibe.app.view.agent_view import AgentView
+from vibe.app.view.plain import look
+from vibe.app.view.transcript import CallView
+from vibe.app.view.view import View, apply, lose
+
+WHO: dict[str, Any] = {"subagent_id": "agent"}
+CALL = e.ToolCallEvent(tool_call_id="c", tool="bash", arguments={"command": "ls"}, summary="bash ls", **WHO)
+
+
+def view_of(*events: Event) -> View:
+    seen = View()
+    for seq, event in enumerate(events, 1):
+        apply(seen, structs.replace(event, source="run", seq=seq, ts=float(seq)))
+    return seen
+
+
+def agent_of(*events: Event) -> AgentView:
+    return view_of(*events).agents["agent"]
+
+
+def said(agent: AgentView) -> list[tuple[str, str, str]]:
+    return [(entry.kind, entry.text, entry.status) for entry in agent.entries.values()]
+
+
+def delta(text: str, attempt: int = 1, message: str = "m") -> e.AssistantDeltaEvent:
+    return e.AssistantDeltaEvent(message_id=message, text=text, attempt=attempt, **WHO)
+
+
+def test_an_answer_grows_and_its_whole_text_replaces_what_streamed() -> None:
+    streamed = [
+        e.UserMessageEvent(text="go", **WHO),
+        e.ReasoningDeltaEvent(message_id="m", text="hm", **WHO),
+        delta("on"),
+    ]
+    assert said(agent_of(*streamed, delta("e"))) == [
+        ("user", "go", "done"),
+        ("reasoning", "hm", "streaming"),
+        ("answer", "one", "streaming"),
+    ]
+    whole = e.AssistantEvent(message_id="m", text="one.", **WHO)
+    assert said(agent_of(*streamed, whole, delta("late")))[1:] == [
+        ("reasoning", "hm", "done"),
+        ("answer", "one.", "done"),
+    ]
+
+
+def test_a_higher_attempt_replaces_what_the_lower_showed() -> None:
+    assert said(agent_of(delta("wrong"), delta("ri", 2), delta("lower"), delta("ght", 2))) == [
+        ("answer", "right", "streaming")
+    ]
+
+
+def test_a_call_is_written_waits_runs_prints_and_ends_as_one_entry() -> None:
+    written = e.ToolArgumentsEvent(message_id="m", index=0, tool="bash", text='{"com', **WHO)
+    agent = agent_of(written)
+    (call,) = agent.entries.values()
+    assert isinstance(call, CallView)
+    assert (call.status, call.written, agent.doing()) == ("writing", '{"com', "writes: bash")
+
+    agent = agent_of(written, e.ToolQueuedEvent(tool_call_id="c", tool="bash", summary="bash ls", **WHO))
+    assert [entry.status for entry in agent.entries.values()] == ["queued"]
+
+    printed = e.ToolStreamEvent(tool_call_id="c", tool="bash", text="a\nb\n", dropped_bytes=9, **WHO)
+    agent = agent_of(written, CALL, printed)
+    (call,) = agent.entries.values()
+    assert isinstance(call, CallView)
+    assert (call.status, call.text, call.cut, call.arguments, call.written) == (
+        "running",
+        "a\nb\n",
+        9,
+        {"command": "ls"},
+        "",
+    )
+
+    result = e.ToolResultEvent(
+        tool_call_id="c",
+        tool="bash",
+        status="error",
+        content="a\nb",
+        diff="+x",
+        display=e.CommandDisplay(command="ls", exit_code=2),
+        **WHO,
+    )
+    agent = agent_of(written, CALL, printed, result, printed)
+    (call,) = agent.entries.values()
+    assert isinstance(call, CallView)
+    assert (call.status, call.text, call.diff, call.display) == ("error", "a\nb", "+x", result.display)
+    assert (call.source, call.first, call.last, agent.open_calls) == ("run", 1, 4, {})
+
+
+def test_what_went_on_when_its_agent_ended_goes_on_no_more() -> None:
+    ended = e.SubAgentFinishedEvent(outcome="failed", reason=None, tokens=1, turns=1, duration_s=1.0, **WHO)
+    asked = e.QuestionEvent(request_id="q", questions=(), **WHO)
+    seen = view_of(delta("half"), CALL, asked, ended)
+    assert [entry.status for entry in seen.agents["agent"].entries.values()] == ["interrupted", "cancelled"]
+    assert (seen.requests, seen.agents["agent"].requests) == ({}, {})
+
+
+def test_older_entries_are_kept_by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcript, "MOST_ENTRIES", 3)
+    agent = agent_of(*(e.UserMessageEvent(text=str(number), **WHO) for number in range(10)))
+    assert [entry.text for entry in agent.entries.values()] == ["7", "8", "9"]
+    assert (agent.first, agent.older) == (8, {"run": (1, 7)})
+
+
+def test_texts_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcript, "TEXT_CHARACTERS", 10)
+    printed = [e.ToolStreamEvent(tool_call_id="c", tool="bash", text=text, **WHO) for text in ("0123456", "789abc")]
+    agent = agent_of(CALL, *printed, e.UserMessageEvent(text="x" * 25, **WHO))
+    call, told = agent.entries.values()
+    assert (call.text, call.cut) == ("3456789abc", 3)
+    assert (told.text, told.cut) == ("x" * 10, 15)
+
+
+def test_large_arguments_are_shortened() -> None:
+    content = {"path": "a.py", "content": "x" * 100_000, "many": list(range(1_000))}
+    agent = agent_of(structs.replace(CALL, arguments=content))
+    (call,) = agent.entries.values()
+    assert isinstance(call, CallView)
+    assert call.arguments["path"] == "a.py"
+    assert call.arguments["content"] == "x" * 1_000 + "…"
+    assert len(call.arguments["many"]) == 50
+
+
+def test_all_transcripts_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "MOST_CHARACTERS", 10_000)
+    seen = view_of(*(e.UserMessageEvent(text="x" * 900, subagent_id=f"agent-{number}") for number in range(40)))
+    assert seen.kept <= 10_000
+    assert seen.kept == sum(agent.transcript.size for agent in seen.agents.values())
+    assert (seen.agents["agent-0"].entries, seen.agents["agent-0"].older) == ({}, {"run": (1, 1)})
+    assert seen.agents["agent-39"].entries
+
+
+def test_a_conversation_stays_one_under_other_session_ids_and_is_cleared_and_taken_back() -> None:
+    first: dict[str, Any] = {"session_id": "one"}
+    started = e.PromptStartedEvent(prompt_id="p", conversation_id="talk", **first)
+    told = [e.UserMessageEvent(text=text, message_index=index, **first) for index, text in enumerate("abc")]
+    back = e.ConversationRewoundEvent(message_index=1, conversation_id="talk", new_session_id="two", **first)
+    on = e.UserMessageEvent(text="d", message_index=1, session_id="two")
+    seen = view_of(started, *told, back, on)
+    assert list(seen.agents) == ["one"]
+    assert [entry.text for entry in seen.agents["one"].entries.values()] == [
+        "a",
+        "the conversation was taken back",
+        "d",
+    ]
+    assert [entry.number for entry in seen.agents["one"].entries.values()] == [1, 4, 5]
+
+    cleared = e.ConversationClearedEvent(conversation_id="talk", new_session_id="three", session_id="two")
+    seen = view_of(started, *told, back, on, cleared, structs.replace(on, session_id="three"))
+    assert [entry.text for entry in seen.agents["one"].entries.values()] == ["the conversation was cleared", "d"]
+
+
+ASKED = e.ApprovalRequestEvent(request_id="r", tool_call_id="c", tool="bash", arguments={}, rule="ask", **WHO)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        e.ApprovalDecisionEvent(request_id="r", decision="deny", **WHO),
+        e.RequestWithdrawnEvent(request_id="r", kind="approval", **WHO),
+        e.SessionEndedEvent(outcome="failed", exit_code=1),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_a_request_is_open_until_it_is_decided_withdrawn_or_nobody_waits_any_more(end: Event) -> None:
+    seen = view_of(ASKED)
+    assert [(each.kind, each.words) for each in seen.requests.values()] == [
+        ("approval", "waits for your approval of bash")
+    ]
+    assert view_of(ASKED, end).requests == {}
+
+
+@pytest.mark.parametrize(
+    ("by", "told"), [("ana", ["answered by ana: allow"]), ("control", ["answered by control: allow"]), ("user", [])]
+)
+def test_an_answer_from_elsewhere_is_told(by: str, told: list[str]) -> None:
+    seen = view_of(ASKED, e.ApprovalDecisionEvent(request_id="r", decision="allow", by=by, **WHO))
+    assert [notice.message for notice in seen.notices.values()] == told
+
+
+def test_a_process_that_died_leaves_nothing_going_on() -> None:
+    seen = view_of(CALL, ASKED)
+    keys = lose(seen, "run")
+    assert (seen.requests, seen.runs["run"].lost) == ({}, True)
+    assert look(seen, ("requests", "r")) is None
+    assert ("requests", "r") in keys
+    assert [entry.status for entry in seen.agents["agent"].entries.values()] == ["cancelled"]
+
+
+def test_decisions_of_two_plans_are_told_apart_and_leave_with_a_revision() -> None:
+    steps = (e.StepOutline(id="a", title="A", mode="code"),)
+    opened = e.PlanDecisionEvent(
+        decision_id="failed:a:1", question="?", options=("x",), kind="failed", step_id="a", attempt=1
+    )
+    both = [
+        event
+        for plan_id in ("p", "q")
+        for event in (
+            e.PlanStartedEvent(goal="g", steps=steps, plan_id=plan_id),
+            structs.replace(opened, plan_id=plan_id),
+        )
+    ]
+    seen = view_of(*both)
+    assert list(seen.requests) == ["p:failed:a:1", "q:failed:a:1"]
+    gone = e.PlanRevisedEvent(operations=({"op": "remove_step", "id": "a"},), plan_id="p")
+    assert list(view_of(*both, gone).requests) == ["q:failed:a:1"]
+
+
+def test_a_resumed_plan_counts_what_another_run_spent_once() -> None:
+    ours: dict[str, Any] = {"plan_id": "p"}
+    usage = e.UsageEvent(model="m", prompt_tokens=30, completion_tokens=10, **ours)
+    resumed = e.PlanResumedEvent(goal="g", steps=(), done=0, tokens=55, **ours)
+    assert view_of(resumed, usage).plans["p"].tokens == 95
+    both = view_of(e.PlanStartedEvent(goal="g", steps=(), **ours), usage, resumed, usage)
+    assert both.plans["p"].tokens == 95

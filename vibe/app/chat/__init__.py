@@ -1,3 +1,0 @@
-"""One conversation: a prompt, answered."""
-
-from __future__ import annotations

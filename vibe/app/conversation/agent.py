@@ -1,0 +1,101 @@
+"""ConversationAgent: the agent that answers in a conversation until another is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ipc.sink import EventSink
+from subagents.agent.agent_factory import AgentParts, AgentState, agent_kit
+from subagents.agent.budget import Account
+from subagents.agent.run_context import AgentContext, RunContext
+from subagents.agent.spawner import Spawner, SpawnPool
+from vibe.app.conversation.mentions import with_mentioned_files
+from vibe.app.conversation.opening import Seat
+from vibe.app.conversation.session import ChatSession
+from vibe.app.conversation.setup import Setup
+from vibe.core.guidance import AgentGuidance, AgentPlace
+from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.process.background import BackgroundCommands
+from vibe.core.tools.workspace import ReadTracker, Workspace
+from vibe.core.turn import AgentKit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Belongings:
+    """The parts of a conversation that stay when its agent goes."""
+
+    sink: EventSink
+    account: Account
+    approvals: Approvals
+    pool: SpawnPool
+    reads: ReadTracker
+    background: BackgroundCommands
+    seat: Seat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationAgent:
+    """An agent in a session."""
+
+    setup: Setup
+    kit: AgentKit
+    spawner: Spawner
+    taught: AgentGuidance
+    workspace: Workspace
+
+    @classmethod
+    def make(cls, setup: Setup, session: ChatSession, belongings: Belongings) -> ConversationAgent:
+        """Return the agent of a setup, in the session as it is now; reads files."""
+        engine, seat = setup.engine, belongings.seat
+        workspace = setup.workspace(session, seat.files)
+        place = AgentPlace(
+            root=setup.opening.workdir,
+            sink=belongings.sink,
+            environ=engine.environ,
+            conversation=session.transcript.messages,
+        )
+        taught = replace(engine.guidance, session_id=session.session_id).for_agent(place)
+        context = AgentContext(
+            run=RunContext(base_prompt=engine.base_prompt, confinement=engine.confinement, commands=seat.commands),
+            models=engine.models,
+            default_model=setup.model.key,
+            tools=setup.tools,
+            workspace=workspace,
+            approvals=belongings.approvals,
+            sink=belongings.sink,
+            account=belongings.account,
+            environ=engine.environ,
+            agents=engine.agents,
+            guidance=engine.guidance.below(taught),
+            user_input=seat.user_input,
+        )
+        spawner = belongings.pool.below(session.session_id, context, session.folder.path / "subagents")
+        kit = agent_kit(
+            context,
+            AgentParts(
+                state=AgentState(
+                    agent_id=session.session_id,
+                    conversation=session.transcript,
+                    outputs=session.folder.outputs,
+                    background=belongings.background,
+                    reads=belongings.reads,
+                ),
+                model=setup.model,
+                profile=setup.profile,
+                taught=taught,
+                subagents=spawner,
+                middleware=tuple(setup.middleware(session)),
+                fork=session.fork,
+                keeps_partial=True,
+            ),
+        )
+        return cls(setup=setup, kit=kit, spawner=spawner, taught=taught, workspace=workspace)
+
+    def told(self, prompt: str) -> str:
+        """Return the prompt with the command or skill it names and the files it mentions, read; reads files.
+
+        Raises:
+            UsageError: there is no such command, or its file can't be used.
+        """
+        started = self.setup.engine.guidance.started(prompt)
+        return with_mentioned_files(self.taught.calls.prompt(started), self.workspace)

@@ -1,0 +1,69 @@
+"""ConversationControl: wishes from outside to a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ipc.commands import Cancel, GivePrompt, Interrupt, Reply, Steer
+from ipc.control import refusal
+from vibe.app.engine.request_board import RequestBoard, serve_requests
+from vibe.app.engine.wishes import WishTable
+
+NOT_ASKED = "this run asks nobody: what needs approval is denied; only a run at a terminal asks"
+
+
+class ConversationControl:
+    """Takes wishes by ``wishes``; a cancellation that comes early counts from the first prompt on.
+
+    ``board`` None: nobody is asked. ``prompted`` takes the prompts of others (None: they are refused).
+    """
+
+    def __init__(self, board: RequestBoard | None, prompted: Callable[[str], object] | None = None) -> None:
+        self.cancelled = False
+        self.wishes = WishTable("this run answers prompts").on(Cancel, self._cancel)
+        self.wishes.on(Interrupt, self._on_interrupt).on(Steer, self._on_steer)
+        serve_requests(self.wishes, board, NOT_ASKED)
+        self._prompted = prompted
+        if prompted is not None:
+            self.wishes.on(GivePrompt, self._on_prompt)
+        self._interrupt: Callable[[], bool] = _not_yet
+        self._steer: Callable[[str], bool] = _not_yet
+        self._session_id: Callable[[], str] = str
+
+    def serve(
+        self, *, interrupt: Callable[[], bool], steer: Callable[[str], bool], session_id: Callable[[], str]
+    ) -> None:
+        """Have a conversation served from now on, by the functions of those names."""
+        self._interrupt, self._steer, self._session_id = interrupt, steer, session_id
+
+    async def _cancel(self, _: Cancel) -> Reply:
+        self.cancelled = True
+        self._interrupt()
+        return Reply(ok=True, message="cancelling: the agent is stopped now")
+
+    async def _on_interrupt(self, wish: Interrupt) -> Reply:
+        if wish.session_id not in {"", self._session_id()}:
+            return _elsewhere(wish.session_id)
+        message = "interrupted: what was said so far is kept" if self._interrupt() else "nothing is at work"
+        return Reply(ok=True, message=message)
+
+    async def _on_steer(self, wish: Steer) -> Reply:
+        if wish.step_id or wish.agent_id not in {"", self._session_id()}:
+            return _elsewhere(wish.step_id or wish.agent_id)
+        if self._steer(wish.text):
+            return Reply(ok=True, message="the agent reads it before its next turn")
+        return refusal("refused", "the agent is not at work: give it a prompt instead")
+
+    async def _on_prompt(self, wish: GivePrompt) -> Reply:
+        if self._prompted is None or wish.session_id not in {"", self._session_id()}:
+            return _elsewhere(wish.session_id)
+        self._prompted(wish.text)
+        return Reply(ok=True, message="the prompt was given")
+
+
+def _not_yet(*_: object) -> bool:
+    return False
+
+
+def _elsewhere(name: str) -> Reply:
+    return refusal("refused", f"this conversation is not {name[:40]!r}: leave the id out")

@@ -1,0 +1,499 @@
+"""Conversation: one session of an agent over many prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import anyio
+from anyio import CancelScope, to_thread
+from msgspec import structs
+
+from ipc.events import (
+    ConversationClearedEvent,
+    ConversationConfiguredEvent,
+    ConversationRewoundEvent,
+    PromptEndedEvent,
+    PromptStartedEvent,
+    SessionEndedEvent,
+    SessionStartedEvent,
+    WarningEvent,
+)
+from ipc.facts import UsageSum
+from ipc.sink import TaggingSink
+from subagents.agent.budget import Account, Limits
+from subagents.agent.spawner import SpawnPool
+from vibe import __version__
+from vibe.app.conversation.agent import Belongings, ConversationAgent
+from vibe.app.conversation.answering import Answering, Prompt
+from vibe.app.conversation.control import ConversationControl
+from vibe.app.conversation.opening import NO_LIMITS, AgentChange, PromptLimits, PromptResult, Seat
+from vibe.app.conversation.session import ChatSession
+from vibe.app.conversation.setup import Setup, set_up
+from vibe.app.conversation.user_shell import as_told, run_for_user
+from vibe.app.engine.event_publishing import Publishing
+from vibe.app.engine.host import Host
+from vibe.app.engine.result_record import AgentRecord, RunRecord, exit_code_of
+from vibe.app.engine.tool_servers import ToolServers
+from vibe.core.agent_loop import AgentLoop
+from vibe.core.errors import UsageError, VibeError
+from vibe.core.llm.errors import ModelAccessError
+from vibe.core.llm.factory import ModelCatalog
+from vibe.core.messages import Image, Message, UserMessage
+from vibe.core.outcome import Outcome
+from vibe.core.stop import StopSignal
+from vibe.core.system.shield import shielded
+from vibe.core.tools.process.background import BackgroundCommands
+from vibe.core.tools.process.runner import CommandResult
+from vibe.core.tools.workspace import ReadTracker
+
+if TYPE_CHECKING:
+    from vibe.core.session.rewind import RewindReport
+
+TITLE_LENGTH = 80
+PROMPT_ACCOUNT = "this run"
+
+
+class BusyError(UsageError):
+    """A conversation answers one prompt at a time."""
+
+    def __init__(self) -> None:
+        super().__init__("the agent is at work: wait for its answer, steer it or interrupt it")
+
+
+class Lifetime:
+    """The time a conversation is open: it asks for its end, and whoever holds its parts says when they are gone."""
+
+    def __init__(self) -> None:
+        self._ending, self._ended = anyio.Event(), anyio.Event()
+        self._error: Exception | None = None
+
+    @property
+    def is_ending(self) -> bool:
+        """True once its end was asked for."""
+        return self._ending.is_set()
+
+    async def until_ending(self) -> None:
+        """Wait until the end is asked for."""
+        await self._ending.wait()
+
+    async def end(self) -> None:
+        """Ask for the end and wait for it; raises what went wrong with that."""
+        self._ending.set()
+        await self._ended.wait()
+        if self._error is not None:
+            raise self._error
+
+    def ended(self, error: Exception | None) -> None:
+        """Say that all has ended, and what went wrong."""
+        self._error = error
+        self._ending.set()
+        self._ended.set()
+
+
+class ClosedError(UsageError):
+    """A conversation that was closed takes nothing more."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"the conversation is closed: open session {session_id} again")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationParts:
+    """The parts of an open conversation, which end with it. ``catalogs`` are the models it has used."""
+
+    host: Host
+    seat: Seat
+    setup: Setup
+    session: ChatSession
+    channel: Publishing
+    servers: ToolServers
+    background: BackgroundCommands
+    control: ConversationControl
+    catalogs: list[ModelCatalog]
+    lifetime: Lifetime = field(default_factory=Lifetime)
+
+
+class Conversation:
+    """One session of an agent; ``Runtime.open_conversation`` opens it.
+
+    Its transcript, account, approvals, read files, tools' states and background commands last from prompt to prompt,
+    whatever agent or model answers. ``account`` counts all its prompts, ``approvals`` say how far the agents may go
+    unasked, and ``channel`` is the way of its events. ``session`` is what is saved, ``servers`` are those of MCP.
+    ``conversation_id`` stays as it is.
+    """
+
+    def __init__(self, parts: ConversationParts) -> None:
+        self._parts = parts
+        self._lifetime, self.servers, self._seat = parts.lifetime, parts.servers, parts.seat
+        self._setup = parts.setup
+        self.session = parts.session
+        self._sink = TaggingSink(parts.channel.sink, session_id=lambda: self.session.session_id)
+        self.conversation_id = parts.session.session_id
+        self.channel = parts.channel
+        self.approvals = parts.setup.engine.approvals(parts.setup.approval_mode, parts.seat.approver)
+        if parts.session.hold is not None:
+            self.approvals.heed(parts.session.hold.others)
+        self.account = Account("this conversation", Limits())
+        self._prompt_account = self.account.open(PROMPT_ACCOUNT, Limits())
+        self._reads = ReadTracker()
+        self._pool = SpawnPool(parts.setup.engine.agents, parts.setup.engine.config.subagents)
+        self._agent: ConversationAgent | None = None
+        self._answering: Answering | None = None
+        self._told_weakness = ""
+        self._occupation: CancelScope | None = None
+        self._rested = anyio.Event()
+        self._is_closing = False
+        parts.control.serve(interrupt=self.interrupt, steer=self.steer, session_id=lambda: self.session_id)
+        self._announce()
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session as it is now: compacting, clearing, rewinding and forking go on in another."""
+        return self.session.session_id
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The conversation so far, as the model knows it."""
+        return self.session.transcript.messages
+
+    @property
+    def setup(self) -> Setup:
+        """The agent, model and tools in force from the next prompt on."""
+        return self._setup
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a prompt is being answered."""
+        return self._answering is not None or self._occupation is not None
+
+    async def send(
+        self,
+        prompt: str,
+        *,
+        images: tuple[Image, ...] = (),
+        limits: PromptLimits = NO_LIMITS,
+        stop: StopSignal | None = None,
+    ) -> PromptResult:
+        """Have a prompt answered; what goes wrong with the work is in the answer. Empty: go on where it was cut off.
+
+        ``stop`` ends the work at the end of a turn; cancelling this call interrupts it.
+
+        Raises:
+            BusyError: another prompt is being answered.
+            UsageError: there is nothing to go on from, or no such slash command; nothing was said.
+        """
+        self._check_idle()
+        self._pool.renew()
+        asked = Prompt(text=prompt, images=images, limits=limits, stop=stop)
+        self._answering = Answering(asked, self.session.transcript, self._prompt_account)
+        if self._parts.control.cancelled:
+            self._answering.interrupt()
+        prompt_id, result, outcome = uuid4().hex, None, Outcome.INTERRUPTED
+        origin = "user" if prompt else "resume"
+        self._sink.publish(PromptStartedEvent(prompt_id=prompt_id, conversation_id=self.conversation_id, origin=origin))
+        try:
+            with self._writing():
+                await self._entitle(prompt)
+                result = await self._answering.answer(self._ready_agent)
+        except VibeError:
+            outcome = Outcome.FAILED
+            raise
+        else:
+            return result
+        finally:
+            self._answering = None
+            self._rest()
+            self._warn_of_weakness()
+            self._sink.publish(self._ended(prompt_id, result, outcome))
+
+    def steer(self, prompt: str) -> bool:
+        """Say something to the agent at work, told before its next model call; False: it is not at work."""
+        return self._answering is not None and self._answering.steer(prompt)
+
+    def interrupt(self) -> bool:
+        """Stop the agent at once; what it said so far stays in the conversation. False: it is not at work."""
+        if self._answering is not None:
+            self._answering.interrupt()
+        if self._occupation is not None:
+            self._occupation.cancel()
+        return self.is_busy
+
+    async def compact(self, focus: str = "") -> bool:
+        """Put a summary in place of all but the recent turns, with an eye on ``focus``; False: a warning says why not.
+
+        Raises:
+            BusyError: a prompt is being answered.
+            EnvironmentFailure: the disk refuses.
+        """
+        with self._occupied():
+            agent = await self._ready_agent()
+            self._prompt_account.renew(Limits())  # no prompt's limit counts for it
+            done = await AgentLoop(agent.kit).compact(focus)
+            self._agent = None
+            return done
+        return False
+
+    async def clear(self) -> None:
+        """Go on without a message, in a new session; the one so far stays as it is.
+
+        Raises:
+            BusyError: a prompt is being answered.
+            EnvironmentFailure: the disk refuses; nothing has changed.
+        """
+        with self._occupied():
+            await shielded(partial(to_thread.run_sync, self.session.clear))
+            self._agent, self._reads = None, ReadTracker()
+            self._sink.publish(
+                ConversationClearedEvent(conversation_id=self.conversation_id, new_session_id=self.session_id)
+            )
+
+    async def rewind(self, message_index: int, *, files: bool = True) -> RewindReport:
+        """Go on before one of the messages, in a new session; with ``files``, put back what the agent changed since.
+
+        Raises:
+            BusyError: a prompt is being answered.
+            NoSuchMessageError: no turn begins there.
+            EnvironmentFailure: the files of that time are not known, or git or the disk refuses.
+        """
+        with self._occupied():
+            environ = self._setup.engine.environ
+            back = partial(self.session.rewind, message_index, environ, files=files)
+            report = await shielded(partial(to_thread.run_sync, back))
+            self._agent, self._reads = None, ReadTracker()
+            self._sink.publish(
+                ConversationRewoundEvent(
+                    message_index=message_index,
+                    files=(*report.files.restored, *report.files.deleted),
+                    conversation_id=self.conversation_id,
+                    new_session_id=self.session_id,
+                )
+            )
+            return report
+        raise AssertionError("what is shielded is not cancelled")
+
+    async def fork(self) -> str:
+        """Save a copy of the conversation as another session and return its id; this one goes on as it is.
+
+        Raises:
+            BusyError: a prompt is being answered.
+            EnvironmentFailure: the disk refuses.
+        """
+        self._check_idle()
+        return await to_thread.run_sync(self.session.copy)
+
+    async def shell(self, command: str, *, tell_model: bool = True) -> CommandResult | None:
+        """Run the user's own command line, unconfined and with their own variables; None: it was interrupted.
+
+        The agent is told of it with the next prompt, unless it is not to be.
+
+        Raises:
+            BusyError: a prompt is being answered.
+            CommandStartError: it can't be started.
+            EnvironmentFailure: the conversation can't be written down.
+        """
+        with self._occupied():
+            workdir, environ = self._setup.opening.workdir, self._parts.host.environ
+            result = await run_for_user(command, workdir, environ, self._sink)
+            if tell_model:
+                self.session.transcript.append(UserMessage(as_told(command, result)))
+            return result
+        return None
+
+    async def configure(self, change: AgentChange) -> None:
+        """Change agent, model, thinking or approvals; all but the approvals count from the next prompt on.
+
+        Raises:
+            UsageError: there is no such agent or model; nothing was changed.
+            EnvironmentFailure: its key is missing.
+        """
+        before = self._choices()
+        given = {name: getattr(change, name) for name in ("agent", "model", "thinking") if getattr(change, name)}
+        if given:
+            opening = replace(self._setup.opening, **given, prompt="")
+            if change.agent is not None and change.model is None:
+                opening = replace(opening, model=None)  # the agent may have one of its own
+            attended = self._seat.user_input is not None
+            self._setup = await to_thread.run_sync(partial(set_up, self._parts.host, opening, attended=attended))
+            self._parts.catalogs.append(self._setup.engine.models)
+            await self.servers.move_to(self._setup.engine)
+            self._pool = SpawnPool(self._setup.engine.agents, self._setup.engine.config.subagents)
+            self._agent = None
+        if change.approvals is not None:
+            self.approvals.set_mode(change.approvals)
+        now = self._choices()
+        names = ("agent", "model", "thinking", "approvals")
+        changed = tuple(name for name in names if getattr(now, name) != getattr(before, name))
+        if changed:
+            self._sink.publish(structs.replace(now, changed=changed))
+
+    def _choices(self) -> ConversationConfiguredEvent:
+        setup = self._setup
+        return ConversationConfiguredEvent(
+            agent=setup.profile.name,
+            model=setup.model.key,
+            thinking=setup.model.thinking.value,
+            approvals=self.approvals.mode.value,
+            conversation_id=self.conversation_id,
+            by="user",
+        )
+
+    async def aclose(self, outcome: Outcome = Outcome.COMPLETED, exit_code: int = 0) -> None:
+        """Save and end it; a prompt at work is interrupted first. A second call waits for the end.
+
+        Raises:
+            EnvironmentFailure, ipc.errors.IpcError: its end could not be published.
+        """
+        if not self._lifetime.is_ending and not self._is_closing:
+            self._is_closing = True
+            while self.interrupt():  # what it leaves is written down before others may continue the session
+                await self._rested.wait()
+            self._sink.publish(SessionEndedEvent(outcome=outcome.value, exit_code=exit_code))
+            await to_thread.run_sync(self.session.close, outcome)
+        await self._lifetime.end()
+
+    def _announce(self) -> None:
+        """Publish the first events."""
+        setup, sink = self._setup, self._sink
+        sink.publish(
+            SessionStartedEvent(
+                workspace=str(setup.opening.workdir),
+                model=setup.model.key,
+                agent=setup.profile.name,
+                version=__version__,
+            )
+        )
+        for warning in setup.engine.warnings:
+            sink.publish(WarningEvent(code="start", message=warning))
+        if self.session.repaired:
+            sink.publish(WarningEvent(code="session.repaired", message=self.session.repaired))
+
+    async def _entitle(self, prompt: str) -> None:
+        """Call a session by its first prompt, here and for others who look for runs."""
+        title = prompt[:TITLE_LENGTH]
+        if title and not self.session.title:
+            await rename(self, title)
+
+    def _warn_of_weakness(self) -> None:
+        """Say, once, that commands were not confined as they should be."""
+        weakness = self._setup.engine.confinement.weakness
+        if weakness and weakness != self._told_weakness:
+            self._told_weakness = weakness
+            self._sink.publish(WarningEvent(code="sandbox", message=weakness))
+
+    def _ended(self, prompt_id: str, result: PromptResult | None, outcome: Outcome) -> PromptEndedEvent:
+        """Return the end of a prompt; of one without a result no more is known than its ``outcome``."""
+        if result is None:
+            return PromptEndedEvent(prompt_id=prompt_id, outcome=outcome.value, conversation_id=self.conversation_id)
+        acted, usage = result.acted, result.usage
+        return PromptEndedEvent(
+            prompt_id=prompt_id,
+            outcome=acted.outcome.value,
+            conversation_id=self.conversation_id,
+            reason=acted.reason,
+            detail=acted.detail,
+            usage=UsageSum(
+                prompt_tokens=usage.prompt_tokens,
+                completion_tokens=usage.completion_tokens,
+                cached_tokens=usage.cached_tokens,
+                calls=usage.calls,
+            ),
+            cost_usd=result.cost_usd,
+            turns=acted.turns,
+            duration_s=result.duration_s,
+        )
+
+    def _check_idle(self) -> None:
+        if self._is_closing or self._lifetime.is_ending:
+            raise ClosedError(self.session_id)
+        if self.is_busy:
+            raise BusyError
+
+    def _rest(self) -> None:
+        """Tell whoever waits for it that nothing is at work any more."""
+        rested, self._rested = self._rested, anyio.Event()
+        rested.set()
+
+    @contextmanager
+    def _occupied(self) -> Generator[None]:
+        """Be busy while the block runs; an interruption ends it there."""
+        self._check_idle()
+        self._occupation = CancelScope()
+        try:
+            with self._occupation, self._writing():
+                yield
+        finally:
+            self._occupation = None
+            self._rest()
+
+    @contextmanager
+    def _writing(self) -> Generator[None]:
+        """Say to others in the same folder that this conversation may write there while the block runs."""
+        hold = self.session.hold
+        if hold is not None:
+            hold.writing = True
+        try:
+            yield
+        finally:
+            if hold is not None:
+                hold.writing = False
+
+    async def _ready_agent(self) -> ConversationAgent:
+        if self._setup.opening.wait_for_servers:
+            await self.servers.equip(self._sink)
+        if self._agent is None:
+            self._agent = await to_thread.run_sync(self._make_agent)
+        return self._agent
+
+    def _make_agent(self) -> ConversationAgent:
+        belongings = Belongings(
+            sink=self._sink,
+            account=self._prompt_account,
+            approvals=self.approvals,
+            pool=self._pool,
+            reads=self._reads,
+            background=self._parts.background,
+            seat=self._seat,
+        )
+        return ConversationAgent.make(self._setup, self.session, belongings)
+
+
+async def rename(conversation: Conversation, title: str) -> None:
+    """Give the session of a conversation a title, here and for others who look for runs."""
+    await shielded(partial(to_thread.run_sync, partial(conversation.session.entitle, title)))
+    await conversation.channel.about(conversation.setup.opening.workdir, title)
+
+
+def prompt_record(conversation: Conversation, answer: PromptResult, signal_exit: int | None = None) -> RunRecord:
+    """Return an answer as commands print it; ``signal_exit`` is the exit code of the signal that ended it."""
+    acted = answer.acted
+    refused = isinstance(acted.error, ModelAccessError) and acted.outcome is Outcome.FAILED
+    unserved = refused or conversation.channel.bus.failed or answer.environment_failed
+    agents = [
+        AgentRecord(
+            agent_id=agent.agent_id or conversation.session_id,
+            parent_id=agent.parent_id,
+            step_id=None,
+            usage=agent.usage,
+            cost_usd=agent.cost_usd,
+        )
+        for agent in answer.agents
+    ]
+    return RunRecord(
+        outcome=acted.outcome,
+        exit_code=exit_code_of(acted.outcome, signal_exit, unserved=unserved),
+        reason=acted.reason,
+        session_id=conversation.session_id,
+        result=acted.text,
+        detail=acted.detail,
+        agents=agents,
+        usage=answer.usage,
+        cost_usd=answer.cost_usd,
+        duration_s=answer.duration_s,
+        denied=acted.denied,
+        warnings=conversation.channel.warnings(conversation.setup.engine.warnings),
+    )

@@ -1,0 +1,102 @@
+"""The terms of a conversation: how it is opened, who is at the other end, and how a prompt is limited and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ipc.sink import EventSink
+from subagents.executor import AgentUsage
+from vibe.core.agent_loop import ActResult
+from vibe.core.config.models import Thinking
+from vibe.core.messages import Usage
+from vibe.core.tools.permissions import ApprovalMode
+from vibe.core.tools.ports import Approver, Files
+from vibe.core.tools.process.port import Commands
+from vibe.core.tools.questions import UserInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """A conversation as it is opened; None: as configured."""
+
+    workdir: Path
+    extra_roots: tuple[Path, ...] = ()
+    agent: str | None = None
+    model: str | None = None
+    thinking: Thinking | None = None
+    approvals: ApprovalMode | None = None
+    priced: bool = False
+    """Prompts will be limited in price, so the model's prices must be known."""
+    prompt: str = ""
+    """The first prompt, where it is known already: checked before anything is written, and the session's title."""
+    resume: str | None = None
+    """The session to continue: its id or the beginning of it. Empty: the workspace's last; None: a new one."""
+    fork: bool = False
+    """Leave the session that is resumed as it is, and continue in a new one."""
+    flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Values of the command line by dotted configuration key."""
+    trust: bool = False
+    wait_for_servers: bool = False
+    """The first prompt waits for the MCP servers, and fails without one that is required."""
+    observe: bool = False
+    """Whatever the agent may do, it and those it starts only look: nothing is written and no network is reached."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """Those at the other end of a conversation; None: nobody."""
+
+    listeners: Sequence[EventSink] = ()
+    approver: Approver | None = None
+    """Says yes or no to calls."""
+    user_input: UserInput | None = None
+    """Answers the agents' questions."""
+    prompted: Callable[[str], object] | None = None
+    """Takes the prompts that others give over the control address."""
+    files: Files | None = None
+    """Serves the files of the agents, with what is not saved yet; None: those on disk."""
+    commands: Commands | None = None
+    """Runs the agents' commands; None: they are processes of our own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptLimits:
+    """Limits of one prompt, counted from its sending on; None: no limit."""
+
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    max_price: float | None = None
+    """In USD."""
+    time_limit: float | None = None
+    """In seconds."""
+
+
+NO_LIMITS = PromptLimits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptResult:
+    """The end of a prompt, good or bad: usage and cost are of all agents that worked on it."""
+
+    acted: ActResult
+    usage: Usage
+    cost_usd: float | None
+    """None: unknown."""
+    duration_s: float
+    agents: tuple[AgentUsage, ...] = ()
+    """The usage of each alone: the conversation's own agent first, then those it started."""
+    environment_failed: bool = False
+    """The disk or a required server, not the model's work, ended it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentChange:
+    """A change of a conversation under way; None: as it is. A prompt at work ends as it began, but for approvals."""
+
+    agent: str | None = None
+    model: str | None = None
+    thinking: Thinking | None = None
+    approvals: ApprovalMode | None = None

@@ -1,0 +1,196 @@
+"""Runtime: all conversations of a process, each open until it is closed or the process ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from anyio import CancelScope, create_task_group, to_thread
+from anyio.abc import TaskStatus
+
+from ipc.events import ErrorEvent
+from ipc.sink import TaggingSink
+from vibe.app.conversation.control import ConversationControl
+from vibe.app.conversation.conversation import TITLE_LENGTH, Conversation, ConversationParts
+from vibe.app.conversation.opening import Opening, Seat
+from vibe.app.conversation.session import ChatSession, SessionOpening
+from vibe.app.conversation.setup import Setup, set_up
+from vibe.app.engine.event_publishing import publishing
+from vibe.app.engine.host import Host
+from vibe.app.engine.request_board import RequestBoard
+from vibe.app.engine.tool_servers import ToolServers, tool_servers
+from vibe.core.config.paths import VibePaths
+from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.core.llm.factory import ModelCatalog
+from vibe.core.outcome import Outcome
+from vibe.core.tools.process.background import background_commands
+
+if TYPE_CHECKING:
+    from planner.plan.loader import LoadedPlan
+    from vibe.app.plan.dispatch import Audience
+    from vibe.app.plan.prepare import PlanRunOptions
+    from vibe.app.plan.run import PlanSession
+
+
+class Runtime:
+    """Opens conversations, any number of them side by side; an async context manager that closes what is still open.
+
+    It owns neither signals nor the process.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self._conversations: list[Conversation] = []
+
+    async def __aenter__(self) -> Self:
+        """Get ready."""
+        self._holders = create_task_group()
+        await self._holders.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Not told of the error: a task group would wrap it.
+        try:
+            with CancelScope(shield=True):
+                for conversation in self.conversations:
+                    outcome = Outcome.INTERRUPTED if conversation.is_busy or error else Outcome.COMPLETED
+                    await conversation.aclose(outcome)
+        finally:
+            self._holders.cancel_scope.cancel()
+            await self._holders.__aexit__(None, None, None)
+
+    @property
+    def conversations(self) -> tuple[Conversation, ...]:
+        """Those that are open, the first opened first."""
+        return tuple(self._conversations)
+
+    async def open_conversation(self, opening: Opening, seat: Seat | None = None) -> Conversation:
+        """Open a new session, or go on with one; ``seat`` None: nobody watches or answers.
+
+        Raises:
+            UsageError: a flag, the agent, the model, the session or the configuration is wrong.
+            EnvironmentFailure, ipc.errors.IpcError: key, disk, lock or bus.
+        """
+        return await self._holders.start(self._hold, opening, seat or Seat())
+
+    async def open_plan(self, plan: LoadedPlan | str, options: PlanRunOptions, audience: Audience) -> PlanSession:
+        """Open a plan, or one that was begun by its id, to be run beside the conversations.
+
+        Raises:
+            UsageError: the plan, a flag or the configuration is wrong; there is no such plan, or it has ended.
+            EnvironmentFailure: a key is missing, or a file can't be read.
+        """
+        from vibe.app.plan.run import open_plan  # noqa: PLC0415  most processes run no plan
+
+        return await open_plan(plan, options, self.host, audience)
+
+    async def _hold(self, opening: Opening, seat: Seat, *, task_status: TaskStatus[Conversation]) -> None:
+        """Hold the parts of one conversation until it is closed."""
+        attended = seat.user_input is not None
+        setup = await to_thread.run_sync(partial(set_up, self.host, opening, attended=attended))
+        session = await to_thread.run_sync(_open_session, self.host, setup)
+        parts: ConversationParts | None = None
+        error: Exception | None = None
+        try:
+            async with AsyncExitStack() as stack:
+                parts = await self._parts(setup, session, seat, stack)
+                conversation = Conversation(parts)
+                self._conversations.append(conversation)
+                stack.callback(self._conversations.remove, conversation)
+                if not opening.wait_for_servers:
+                    beside = await stack.enter_async_context(create_task_group())
+                    stack.callback(beside.cancel_scope.cancel)
+                    beside.start_soon(_connect, parts)
+                task_status.started(conversation)
+                await parts.lifetime.until_ending()
+        except Exception as raised:
+            if parts is None:
+                raise
+            error = raised
+        finally:
+            with CancelScope(shield=True):
+                await to_thread.run_sync(session.release)
+            if parts is not None:
+                parts.lifetime.ended(error)
+
+    async def _parts(self, setup: Setup, session: ChatSession, seat: Seat, stack: AsyncExitStack) -> ConversationParts:
+        """Return the parts of a conversation, which ``stack`` ends."""
+        opening, config = setup.opening, setup.engine.config
+        seat, control = _asking(seat)
+        catalogs = [setup.engine.models]
+        stack.push_async_callback(_close_all, catalogs)
+        started = tool_servers(setup.engine, self.host, opening.workdir)
+        # Who only looks has no server: it is a program that does as it likes.
+        servers = ToolServers(setup.engine) if opening.observe else await stack.enter_async_context(started)
+        opened = await stack.enter_async_context(
+            publishing(
+                self.host,
+                seat.listeners,
+                address=config.ipc.address,
+                kept=config.session_logging.enabled,
+                control=control.wishes,
+            )
+        )
+        own = replace(opened, session_id=session.session_id)
+        channel = await own.about(opening.workdir, opening.prompt[:TITLE_LENGTH])
+        background = await stack.enter_async_context(background_commands())
+        return ConversationParts(
+            host=self.host,
+            seat=seat,
+            setup=setup,
+            session=session,
+            channel=channel,
+            servers=servers,
+            background=background,
+            control=control,
+            catalogs=catalogs,
+        )
+
+
+async def _connect(parts: ConversationParts) -> None:
+    """Wait for the MCP servers while prompts are answered; agents have their tools from their next turn on."""
+    sink = TaggingSink(parts.channel.sink, session_id=parts.session.session_id)
+    try:
+        await parts.servers.equip(sink)
+    except (EnvironmentFailure, UsageError) as error:
+        sink.publish(ErrorEvent(code="mcp", message=str(error)))
+
+
+def _asking(seat: Seat) -> tuple[Seat, ConversationControl]:
+    """Return the seat with a board before whoever can be asked, and the control that serves the board."""
+    if seat.approver is None and seat.user_input is None:
+        return seat, ConversationControl(None, seat.prompted)
+    board = RequestBoard.before(seat.approver, seat.user_input)
+    asking = replace(
+        seat,
+        listeners=[board, *seat.listeners],
+        approver=seat.approver and board,
+        user_input=seat.user_input and board.ask,
+    )
+    return asking, ConversationControl(board, seat.prompted)
+
+
+async def _close_all(catalogs: Sequence[ModelCatalog]) -> None:
+    for models in catalogs:
+        await models.aclose()
+
+
+def _open_session(host: Host, setup: Setup) -> ChatSession:
+    opening = setup.opening
+    wanted = SessionOpening(
+        workspace=opening.workdir,
+        model=setup.model.key,
+        agent=setup.profile.name,
+        title=opening.prompt[:TITLE_LENGTH],
+        resume=opening.resume,
+        fork=opening.fork,
+        writes=setup.writes,
+        kept=setup.engine.config.session_logging.enabled,
+    )
+    return ChatSession.open(VibePaths(host.home), wanted, host.workspaces)

@@ -1,0 +1,93 @@
+"""Setup: the engine, agent, model and tools of a conversation, as they were chosen; a change makes another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from vibe.app.conversation.opening import Opening
+from vibe.app.conversation.session import ChatSession
+from vibe.app.engine.build import Engine, EngineRequest, build_engine
+from vibe.app.engine.host import Host
+from vibe.core.agents.profiles import AgentProfile, AgentSafety
+from vibe.core.config.models import ModelConfig
+from vibe.core.middleware.file_history import FileHistory
+from vibe.core.middleware.guard import ReadOnly
+from vibe.core.middleware.port import Middleware
+from vibe.core.tools.executor import closed_to_reading
+from vibe.core.tools.manager import ToolManager
+from vibe.core.tools.permissions import ApprovalMode
+from vibe.core.tools.ports import Files
+from vibe.core.tools.profile_view import observing, profile_view, unattended
+from vibe.core.tools.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """The engine of a conversation, with what was chosen of it."""
+
+    opening: Opening
+    engine: Engine
+    profile: AgentProfile
+    model: ModelConfig
+    tools: ToolManager
+    writes: bool
+    """Its tools can change something."""
+
+    @property
+    def approval_mode(self) -> ApprovalMode:
+        """The mode that was asked for, else the configured one."""
+        if self.opening.approvals is not None:
+            return self.opening.approvals
+        unasked = self.engine.config.auto_approve or self.profile.auto_approve
+        return ApprovalMode.ALL if unasked else ApprovalMode.ASK
+
+    def workspace(self, session: ChatSession, files: Files | None) -> Workspace:
+        """Return the workspace of the agent, with ``files`` or those on disk; reads the file system."""
+        opening = self.opening
+        return self.engine.workspace(
+            opening.workdir, extra_roots=opening.extra_roots, read_roots=session.earlier_outputs, files=files
+        ).not_reading(closed_to_reading(self.engine.tools))
+
+    def middleware(self, session: ChatSession) -> Sequence[Middleware]:
+        """Return the rules of the agent besides those of every agent."""
+        every = self.engine.tools.available
+        if not self.writes:
+            refused = [name for name, tool in every.items() if name not in self.tools.available and not tool.read_only]
+            only_reads = self.opening.observe or self.profile.safety is AgentSafety.SAFE
+            return (ReadOnly(self.profile.name, refused),) if only_reads else ()
+        harmless = [name for name, tool in every.items() if tool.read_only and name != "task"]  # whose agent may write
+        return (FileHistory(partial(session.snapshots, self.engine.environ), harmless),)
+
+
+def set_up(host: Host, opening: Opening, *, attended: bool) -> Setup:
+    """See that a conversation can be held so; reads files. ``attended``: a person answers the agent's questions.
+
+    Raises:
+        UsageError: a flag, the agent, the model, the prompt or the configuration is wrong.
+        EnvironmentFailure: a key is missing.
+    """
+    wanted = EngineRequest(
+        workdir=opening.workdir,
+        flags=opening.flags,
+        agent=opening.agent or "",
+        trust=opening.trust,
+        snapshot=True,
+    )
+    engine = build_engine(host, wanted)
+    profile = engine.chosen
+    models, alias = engine.models, opening.model or profile.active_model
+    model = models.resolve_priced(alias) if opening.priced else models.resolve(alias)
+    if opening.thinking is not None:
+        model = model.model_copy(update={"thinking": opening.thinking})
+    models.backend(model)
+    engine.guidance.started(opening.prompt)  # a command or a prompt that is missing is told now
+    engine.guidance.base_prompt(profile.system_prompt_id, engine.base_prompt)
+    tools = profile_view(engine.tools, profile, may_widen=True)
+    if not attended:
+        tools = unattended(tools)
+    if opening.observe:
+        tools = observing(tools)
+    writes = not opening.observe and not all(tool.read_only for tool in tools.available.values())
+    return Setup(opening=opening, engine=engine, profile=profile, model=model, tools=tools, writes=writes)

@@ -1,0 +1,177 @@
+"""FirstUse: from nothing to a model that answers, step by step, without a front end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from vibe.app.engine.host import Host
+from vibe.app.engine.settings import Settings
+from vibe.app.first_use.provider_choice import (
+    ENVIRONMENT,
+    ProviderChoice,
+    checked_key,
+    hidden,
+    masked_key,
+    provider_choices,
+)
+from vibe.app.first_use.trial import TRIAL_SECONDS, Trial, ask_once
+from vibe.core.config.env_writer import write_variable
+from vibe.core.config.models import ModelConfig, VibeConfig
+from vibe.core.config.paths import VibePaths
+from vibe.core.errors import ConfigError, UsageError
+from vibe.core.llm.factory import ModelCatalog
+from vibe.core.suggestion import closest, did_you_mean
+
+ACTIVE_MODEL = "active_model"
+_REFUSED = frozenset({401, 403})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupSelection:
+    """The choices of a person. ``key`` blank: the one that was found, or none is needed."""
+
+    choice: ProviderChoice
+    model: str
+    """The alias or name of a configured model, else a name at the provider."""
+    key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMenu:
+    """The models of a provider: those configured first. ``problem`` says why it could not be asked; blank: it was."""
+
+    names: tuple[str, ...]
+    problem: str = ""
+    key_is_refused: bool = False
+
+    def like(self, text: str) -> tuple[str, ...]:
+        """Return the names that a text stands for: the very name, else those that hold its words."""
+        if text in self.names:
+            return (text,)
+        words = text.lower().split()
+        return tuple(name for name in self.names if all(word in name.lower() for word in words))
+
+
+class UnknownProviderError(UsageError):
+    """There is no provider of that name to set up."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        hint = did_you_mean(closest(name, known), f"choose from {', '.join(known)}, or add it to config.toml")
+        super().__init__(f"unknown provider {name!r}: {hint}")
+
+
+class FirstUse:
+    """The steps of one first use. They block, but for ``try_out``; nothing is changed before ``keep``."""
+
+    def __init__(self, host: Host, workdir: Path) -> None:
+        self._given = host.environ
+        self._settings = Settings(host, workdir)
+        loaded = self._settings.load()
+        self._config, self._known = loaded.config, loaded.environ
+        self._env_path = VibePaths(host.home).env_file
+        self.env_file = self._settings.label(self._env_path)
+        """The file of keys, as it is shown."""
+        self.choices = tuple(provider_choices(self._config, self._given, self._known, self.env_file))
+        """The providers there are to choose from."""
+
+    @property
+    def is_due(self) -> bool:
+        """True if the model in use lacks its key, and no other provider has one."""
+        config = self._config
+        model = config.find_model(config.active_model)
+        used = next((choice for choice in self.choices if model and choice.name == model.provider), None)
+        return used is not None and used.lacks_key and not any(choice.key_place for choice in self.choices)
+
+    def choice(self, name: str) -> ProviderChoice:
+        """Return the provider of that name.
+
+        Raises:
+            UnknownProviderError: there is none to set up.
+        """
+        for choice in self.choices:
+            if choice.name == name:
+                return choice
+        raise UnknownProviderError(name, [choice.name for choice in self.choices])
+
+    def models(self, choice: ProviderChoice, key: str = "") -> ModelMenu:
+        """Ask the provider for its models, and return them behind those that are configured."""
+        from vibe.app.inspect.model_listing import offer_of
+
+        offer = offer_of(choice.provider, self._environ(choice, key))
+        configured = [model for model in self._config.models if model.provider == choice.name]
+        names = {model.name for model in configured}
+        return ModelMenu(
+            names=(*(model.key for model in configured), *(name for name in offer.models if name not in names)),
+            problem=hidden(offer.problem or "", key),
+            key_is_refused=offer.status in _REFUSED,
+        )
+
+    async def try_out(self, selection: SetupSelection, *, seconds: float = TRIAL_SECONDS) -> Trial:
+        """Ask the model one short question, as it will be asked once the selection is kept."""
+        key = selection.key and checked_key(selection.key)
+        impatient = selection.choice.provider.model_copy(update={"retry_max_seconds": 0.0})
+        config = self._config
+        others = tuple(provider for provider in config.providers if provider.name != impatient.name)
+        catalog = ModelCatalog(
+            config.model_copy(update={"providers": (impatient, *others)}), self._environ(selection.choice, key)
+        )
+        model = _model_of(selection, config)
+        variable = selection.choice.variable
+        used = key or (self._known.get(variable, "").strip() if variable else "")
+        trial = await ask_once(catalog, model, masked_key(used) if used else "", seconds=seconds)
+        return replace(trial, sentence=hidden(trial.sentence, used))
+
+    def keep(self, selection: SetupSelection) -> tuple[str, ...]:
+        """Write the selection down, and return sentences about it: what is where, and what stands against it.
+
+        Raises:
+            ConfigError: the settings would not do with it.
+            BadKeyError: the key is none.
+            ConfigWriteError, ConfigBusyError: a file can't be written.
+        """
+        key = selection.key and checked_key(selection.key)
+        choice, config = selection.choice, self._config
+        model = _model_of(selection, config)
+        if not choice.is_configured:
+            self._add("providers", choice.provider.model_dump(mode="json", exclude_defaults=True))
+        if model not in config.models:
+            self._add("models", model.model_dump(mode="json", exclude_defaults=True))
+        self._settings.writer(project=False, key=ACTIVE_MODEL).set(ACTIVE_MODEL, model.key)
+        told = [f"{ACTIVE_MODEL} is {model.key!r} in {self._label}"]
+        if key:
+            write_variable(self._env_path, self.env_file, choice.variable, key)
+            told.insert(0, f"the key {masked_key(key)} is kept in {self.env_file} as {choice.variable}")
+            if self._given.get(choice.variable, key) != key:
+                told.append(f"{choice.variable} has another value in {ENVIRONMENT}, which wins: unset it there")
+        return (*told, *self._overruled(ACTIVE_MODEL))
+
+    @property
+    def _label(self) -> str:
+        return self._settings.label(self._settings.path(project=False))
+
+    def _add(self, group: str, entry: dict[str, object]) -> None:
+        self._settings.writer(project=False, key=group).add_entry(group, entry)
+
+    def _environ(self, choice: ProviderChoice, key: str) -> dict[str, str]:
+        """The variables as they will be with another key."""
+        return {**self._known, **({choice.variable: key} if key and choice.variable else {})}
+
+    def _overruled(self, key: str) -> tuple[str, ...]:
+        """Return a sentence where something above the user's file sets the key, too."""
+        try:
+            origin = self._settings.load().origins.get(key, "")
+        except ConfigError:
+            return ()  # other settings were wrong before, and every other command says so
+        return () if origin.startswith(self._label) else (f"{origin} sets {key} too, and wins here",)
+
+
+def _model_of(selection: SetupSelection, config: VibeConfig) -> ModelConfig:
+    """Return the configured model that was chosen, or one to configure, under a name that none has yet."""
+    served = [model for model in config.models if model.provider == selection.choice.name]
+    for model in (*(one for one in served if one.key == selection.model), *served):
+        if selection.model in {model.key, model.name}:
+            return model
+    taken = config.find_model(selection.model) is not None
+    alias = f"{selection.choice.name}/{selection.model}" if taken else ""
+    return ModelConfig(name=selection.model, provider=selection.choice.name, alias=alias)

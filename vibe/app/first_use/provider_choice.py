@@ -1,0 +1,105 @@
+"""Providers that can be chosen at the first use, and where the key of each was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from vibe.core.config.models import BackendKind, ProviderConfig, VibeConfig
+from vibe.core.errors import UsageError
+
+PRESETS = (
+    ProviderConfig(name="openai", api_base="https://api.openai.com/v1", api_key_env_var="OPENAI_API_KEY"),
+    ProviderConfig(name="openrouter", api_base="https://openrouter.ai/api/v1", api_key_env_var="OPENROUTER_API_KEY"),
+    ProviderConfig(name="ollama", api_base="http://localhost:11434/v1"),
+)
+"""Providers that become settings when they are chosen."""
+ENVIRONMENT = "the environment"
+SHOWN_OF_KEY = 4
+SHORTEST_SHOWN = 20
+"""Of a shorter key nothing is shown."""
+SHORTEST_HIDDEN = 8
+"""Shorter ones are no secrets, but what local servers are given; they would tear holes in every message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderChoice:
+    """A provider to choose."""
+
+    provider: ProviderConfig
+    is_configured: bool
+    key_place: str
+    """The place where its key was found; blank: nowhere."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.provider.name
+
+    @property
+    def variable(self) -> str:
+        """The variable of its key; blank: it takes none."""
+        return self.provider.api_key_env_var
+
+    @property
+    def lacks_key(self) -> bool:
+        """True if it takes a key and none was found."""
+        return bool(self.variable) and not self.key_place
+
+    @property
+    def about(self) -> str:
+        """Its address and the state of its key, in a few words."""
+        address = urlsplit(self.provider.api_base).netloc.rpartition("@")[2]
+        if not self.variable:
+            return f"{address}, needs no key"
+        return f"{address}, {f'its key is in {self.key_place}' if self.key_place else 'needs a key'}"
+
+
+def provider_choices(
+    config: VibeConfig, given: Mapping[str, str], environ: Mapping[str, str], env_file: str
+) -> Iterator[ProviderChoice]:
+    """Yield the configured providers, then the presets that are not.
+
+    ``given`` is the environment, ``environ`` the same and what ``env_file`` (as it is shown) adds to it.
+    """
+    known = {provider.name for provider in config.providers}
+    for provider in (*config.providers, *(preset for preset in PRESETS if preset.name not in known)):
+        if provider.backend is BackendKind.SCRIPTED:
+            continue
+        variable = provider.api_key_env_var
+        place = "" if not environ.get(variable, "").strip() else ENVIRONMENT if given.get(variable) else env_file
+        yield ProviderChoice(provider=provider, is_configured=provider.name in known, key_place=place)
+
+
+class BadKeyError(UsageError):
+    """A text can't be a key; it is not repeated."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"that is no key: {problem}; copy the key alone, and all of it")
+
+
+def checked_key(text: str) -> str:
+    """Return a key without the blanks around it.
+
+    Raises:
+        BadKeyError: no provider takes it.
+    """
+    key = text.strip()
+    if not key:
+        raise BadKeyError("it is empty")
+    if not (key.isascii() and key.isprintable()):
+        raise BadKeyError("it has characters that no key has")
+    if " " in key:
+        raise BadKeyError("there is a space in it")
+    return key
+
+
+def masked_key(key: str) -> str:
+    """Return a few characters by which its owner knows a key."""
+    return f"****{key[-SHOWN_OF_KEY:] if len(key) >= SHORTEST_SHOWN else ''}"
+
+
+def hidden(text: str, key: str) -> str:
+    """Return a text in which the key, if it is in it, is masked."""
+    return text.replace(key, masked_key(key)) if len(key) >= SHORTEST_HIDDEN else text

@@ -1,0 +1,96 @@
+"""A first question to a model: whether it answers, and else a sentence about what is wrong."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+
+import anyio
+
+from vibe.core.config.models import ModelConfig
+from vibe.core.errors import VibeError
+from vibe.core.llm.errors import ModelAccessError, ModelError, ModelRequestError, ModelTransportError
+from vibe.core.llm.factory import ModelCatalog
+from vibe.core.llm.port import Delta, ModelRequest, RetryNotice, WaitNotice
+from vibe.core.messages import UserMessage
+
+TRIAL_SECONDS = 60.0
+"""The longest wait for the answer; a server at home may have to load the model first."""
+QUESTION = "Reply with the one word: ready"
+_KEY_STATUSES = frozenset({401, 403})
+
+
+class TrialFault(StrEnum):
+    """Kinds of failures, by what puts them right."""
+
+    KEY = "key"
+    ADDRESS = "address"
+    MODEL = "model"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """The result of a first question; ``fault`` None: the model answered. ``sentence`` says either."""
+
+    fault: TrialFault | None
+    sentence: str
+
+
+class _Unheard:
+    """Watches a call of which only the end counts."""
+
+    def delta(self, delta: Delta, /) -> None:
+        """Drop it."""
+
+    def retry(self, notice: RetryNotice, /) -> None:
+        """Drop it."""
+
+    def wait(self, notice: WaitNotice, /) -> None:
+        """Drop it."""
+
+
+async def ask_once(
+    catalog: ModelCatalog, model: ModelConfig, shown_key: str, *, seconds: float = TRIAL_SECONDS
+) -> Trial:
+    """Ask the model one short question, once; the sentences show the key as ``shown_key``."""
+    started = time.monotonic()
+    request = ModelRequest(model=model, messages=[UserMessage(QUESTION)])
+    try:
+        with anyio.fail_after(seconds):
+            await catalog.backend(model).complete(request, _Unheard())
+    except TimeoutError:
+        problem = f"{model.provider!r} gave no answer within {seconds:g} s: check the network, or try again"
+        return Trial(fault=TrialFault.ADDRESS, sentence=problem)
+    except ModelError as error:
+        return _failed(error, catalog, model, shown_key)
+    except VibeError as error:
+        return Trial(fault=TrialFault.OTHER, sentence=str(error))
+    finally:
+        with anyio.CancelScope(shield=True):
+            await catalog.aclose()
+    return Trial(fault=None, sentence=f"{model.name} answered after {time.monotonic() - started:.1f} s")
+
+
+def _failed(error: ModelError, catalog: ModelCatalog, model: ModelConfig, shown_key: str) -> Trial:
+    status = f" (HTTP {error.status})" if error.status is not None else ""
+    who = f"{model.provider!r}"
+    if isinstance(error, ModelAccessError) and error.status in _KEY_STATUSES:
+        problem = (
+            f"{who} refused the key{f' {shown_key}' if shown_key else ''}{status}: check that all of it was copied"
+        )
+        return Trial(fault=TrialFault.KEY, sentence=f"{problem} and that it is still valid")
+    if isinstance(error, ModelTransportError) and error.unreachable:
+        address = catalog.provider(model).api_base
+        problem = f"{who} can't be reached at {address}: check the address and the network, or start the server there"
+        return Trial(fault=TrialFault.ADDRESS, sentence=problem)
+    if isinstance(error, ModelRequestError) and (error.status == 404 or "model" in _words(error)):
+        problem = f"{who} does not serve the model {model.name!r}{status}: choose another"
+        return Trial(fault=TrialFault.MODEL, sentence=problem)
+    return Trial(fault=TrialFault.OTHER, sentence=str(error))
+
+
+def _words(error: ModelError) -> str:
+    """The provider's own words in an error's sentence, without our advice behind them."""
+    return str(error).rpartition(";")[0].lower()

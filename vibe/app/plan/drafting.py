@@ -1,0 +1,158 @@
+"""Plans as proposals: drafted for a goal, drafted anew by a sentence, or replaced by a document; nothing runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import partial
+
+from anyio import to_thread
+
+from ipc.events import PlanBounds, PlannedCommand, PlanProposedEvent
+from planner.author.output_repair import Repaired
+from planner.author.planner_agent import Draft, PlannerAgent, PlanningLimits
+from planner.plan.estimate import Estimate, estimate, notes
+from planner.plan.loader import LoadedPlan, load_plan
+from planner.plan.step_limits import usual_limits
+from planner.state.schedule import outline_of
+from subagents.agent.run_context import AgentContext
+from vibe.app.plan.command_consent import command_lines
+from vibe.core.agent_loop import ActResult
+from vibe.core.config.models import VibeConfig
+from vibe.core.errors import UsageError
+from vibe.core.stop import StopSignal
+
+
+class NoVersionError(UsageError):
+    """There is no version of the plan yet."""
+
+    def __init__(self) -> None:
+        super().__init__("there is no plan yet: have it written first")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftVersion:
+    """One version of a proposed plan: its ``number``, from 1, and the sentence that asked for it (``wished``).
+
+    That is blank for the first and for documents. ``repairs`` say what was put right in the model's own words.
+    """
+
+    number: int
+    loaded: LoadedPlan
+    wished: str = ""
+    repairs: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class PlanDraft:
+    """A plan that is proposed for a goal, in all its versions; each is announced, and none is run.
+
+    ``context`` is that of the agent which plans: its account pays for every version, its sink is told. ``limits`` bound
+    each piece of planning. Estimates take from ``config`` what plan and steps do not say.
+    """
+
+    goal: str
+    context: AgentContext
+    limits: PlanningLimits
+    config: VibeConfig
+    versions: list[DraftVersion] = field(default_factory=list[DraftVersion])
+    """Every one there was, the last is the proposal."""
+    acted: ActResult | None = None
+    """Result of the last piece of planning; None: there was none, or it was cancelled."""
+
+    @property
+    def loaded(self) -> LoadedPlan:
+        """The proposal.
+
+        Raises:
+            NoVersionError: there is none yet.
+        """
+        if not self.versions:
+            raise NoVersionError
+        return self.versions[-1].loaded
+
+    @property
+    def estimate(self) -> Estimate:
+        """The bounds of the proposal.
+
+        Raises:
+            NoVersionError: there is none yet.
+        """
+        plan = self.loaded.plan.resolved()
+        at_once = plan.max_parallel_steps or self.config.planner.max_parallel_steps
+        return estimate(plan, self.loaded.dag, max_parallel=at_once, usual=usual_limits(self.config))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what to know of the proposal before it runs.
+
+        Raises:
+            NoVersionError: there is none yet.
+        """
+        return notes(self.estimate)
+
+    async def write(self, stop: StopSignal | None = None) -> DraftVersion | None:
+        """Have the plan written for the goal; None: there is none, and ``acted`` says why.
+
+        Raises:
+            UsageError: the model can't be had.
+        """
+        self.acted = None
+        return self._take(await PlannerAgent(self.context, self.limits).plan(self.goal, stop), "")
+
+    async def revise(self, sentence: str, stop: StopSignal | None = None) -> DraftVersion | None:
+        """Have the proposal changed as a sentence says; None: it stays as it is, and ``acted`` says why.
+
+        Raises:
+            NoVersionError: there is nothing to change yet.
+            UsageError: the sentence is blank, the plan is too long to be told, or the model can't be had.
+        """
+        self.acted = None
+        planner = PlannerAgent(self.context, self.limits)
+        return self._take(await planner.redraft(self.loaded.plan, sentence, stop), sentence)
+
+    async def replace(self, document: LoadedPlan | bytes | str) -> DraftVersion:
+        """Take a person's own document as the next version.
+
+        Raises:
+            PlanInvalidError: it is no plan; every problem is told.
+        """
+        if not isinstance(document, LoadedPlan):
+            document = await to_thread.run_sync(partial(load_plan, document, where="the plan"))
+        return self._propose(document)
+
+    def _take(self, draft: Draft, wished: str) -> DraftVersion | None:
+        self.acted = draft.acted
+        plan: Repaired | None = draft.plan
+        return None if plan is None else self._propose(plan.loaded, wished, plan.repairs)
+
+    def _propose(self, loaded: LoadedPlan, wished: str = "", repairs: tuple[str, ...] = ()) -> DraftVersion:
+        self.goal = loaded.plan.goal
+        version = DraftVersion(number=len(self.versions) + 1, loaded=loaded, wished=wished, repairs=repairs)
+        self.versions.append(version)
+        self.context.sink.publish(self._proposed(version))
+        return version
+
+    def _proposed(self, version: DraftVersion) -> PlanProposedEvent:
+        plan, found = version.loaded.plan.resolved(), self.estimate
+        return PlanProposedEvent(
+            goal=self.goal,
+            document=json.loads(version.loaded.plan.model_dump_json(exclude_unset=True)),
+            steps=tuple(outline_of(step) for step in plan.steps),
+            estimate=PlanBounds(
+                steps=found.steps,
+                model_steps=found.model_steps,
+                width=found.width,
+                critical_path=found.critical_path,
+                max_turns=found.max_turns,
+                max_tokens=found.max_tokens,
+                max_price=found.max_price,
+                notes=notes(found),
+            ),
+            commands=tuple(
+                PlannedCommand(step_id=one.step_id, command=one.line, purpose="verify" if one.check else "command")
+                for one in command_lines(plan)
+            ),
+            draft=version.number,
+            repairs=version.repairs,
+        )

@@ -1,0 +1,212 @@
+"""PlanView: a plan as an observer sees it, over all the runs that worked on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, cast
+
+from msgspec import Struct, field
+
+from ipc import events as e
+from planner.plan.status import StepStatus
+from planner.state.evolve import FactInvalidError, evolve
+from planner.state.state import State
+from vibe.app.view.agent_view import AgentView, Totals
+from vibe.app.view.step_view import RUNNING, StepView
+from vibe.app.view.transcript import Key
+
+
+class PlanView(Struct, kw_only=True, eq=False):
+    """A plan: ``state`` by its facts, and its steps in plan order.
+
+    ``running`` and ``failed`` are in the order in which they became so; for those in ``replanning`` a better plan is
+    looked for. ``spent`` is what this view saw; ``tokens_before`` were spent where it did not look. ``max_tokens`` is
+    what all of it may use (None: no limit). ``started_at`` is when a run took it up last, ``ended_at`` when that let it
+    go, in unix seconds; ``source`` is that run. ``team`` is every agent that worked on it.
+    """
+
+    key: Key
+    state: State = field(default_factory=State)
+    source: str = ""
+    goal: str = ""
+    steps: dict[str, StepView] = field(default_factory=dict[str, StepView])
+    running: dict[str, StepView] = field(default_factory=dict[str, StepView])
+    failed: dict[str, StepView] = field(default_factory=dict[str, StepView])
+    replanning: dict[str, StepView] = field(default_factory=dict[str, StepView])
+    spent: Totals = field(default_factory=Totals)
+    tokens_before: int = 0
+    max_tokens: int | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    team: dict[str, AgentView] = field(default_factory=dict[str, AgentView])
+    proposal: e.PlanProposedEvent | None = None
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.state.plan_id
+
+    @property
+    def status(self) -> str:
+        """Its status."""
+        return self.state.status.value
+
+    @property
+    def reason(self) -> str:
+        """The reason of its status."""
+        return self.state.reason or ""
+
+    @property
+    def outcome(self) -> str | None:
+        """The outcome of the run that ended so; None: it goes on, or did not say."""
+        return None if self.state.outcome is None else self.state.outcome.value
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Steps per status."""
+        return self.state.counted()
+
+    @property
+    def decisions(self) -> dict[str, e.PlanDecisionEvent]:
+        """The open decisions, by id."""
+        return self.state.open
+
+    @property
+    def total(self) -> int:
+        """The number of its steps."""
+        return len(self.state.steps)
+
+    @property
+    def done(self) -> int:
+        """The number of completed steps; failed and skipped ones don't count."""
+        return self.state.counts[StepStatus.COMPLETED]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens spent on it, as far as is known."""
+        return self.spent.tokens + self.tokens_before
+
+    def elapsed(self, now: float) -> float:
+        """Seconds from its start to its end, or to ``now`` (unix seconds) while it goes on."""
+        if self.started_at is None:
+            return 0.0
+        return max(0.0, (now if self.ended_at is None else self.ended_at) - self.started_at)
+
+    def take(self, fact: e.Fact) -> list[Key] | None:
+        """Take a fact in, and return the keys of what it changed; None if a later version wrote it."""
+        try:
+            evolve(self.state, fact)
+        except FactInvalidError:
+            return None
+        match fact:
+            case e.PlanStepUpdateEvent():
+                return self._move(fact)
+            case e.PlanStartedEvent() | e.PlanResumedEvent():
+                return self._begin(fact)
+            case e.PlanRevisedEvent() | e.PlanEditedEvent() | e.PlanResetEvent():
+                return self._lay_out()
+            case e.PlanPausedEvent() | e.PlanCompletedEvent():
+                self.ended_at = fact.ts
+                return [self.key]
+            case e.PlanAttemptEvent() | e.PlanReusedEvent() | e.PlanDecisionEvent() | e.PlanRetryEvent():
+                return self._about(fact.step_id)
+            case _:
+                return [self.key]
+
+    def step_waits(self, event: e.PlanWaitingEvent) -> list[Key]:
+        """A step that could start waits for something."""
+        step = self.steps.get(event.step_id)
+        if step is None:
+            return []
+        step.waits = event
+        return [step.key]
+
+    def sort(self, step: StepView) -> None:
+        """Have a step among those it belongs to now."""
+        for shown, belongs in (
+            (self.running, step.status == RUNNING),
+            (self.failed, step.status == "failed"),
+            (self.replanning, step.replanning),
+        ):
+            if belongs:
+                shown.setdefault(step.id, step)
+            else:
+                shown.pop(step.id, None)
+
+    def _begin(self, event: e.PlanStartedEvent | e.PlanResumedEvent) -> list[Key]:
+        self.source, self.goal, self.max_tokens = event.source, event.goal, event.max_tokens
+        self.started_at, self.ended_at = event.ts, None
+        if isinstance(event, e.PlanResumedEvent):
+            self.tokens_before = max(0, event.tokens - self.spent.tokens)
+        return self._lay_out()
+
+    def _about(self, step_id: str | None) -> list[Key]:
+        """Return the keys of the plan and, if a fact is about one, its step."""
+        if step_id is None or step_id not in self.state.steps:
+            return [self.key]
+        step = self._known(step_id)
+        self.sort(step)
+        return [self.key, step.key]
+
+    def _known(self, step_id: str) -> StepView:
+        step = self.steps.get(step_id)
+        if step is None:  # of a plan whose beginning was missed
+            key = (*self.key, "steps", step_id)
+            step = self.steps[step_id] = StepView(key=key, state=self.state.steps[step_id])
+        return step
+
+    def _move(self, event: e.PlanStepUpdateEvent) -> list[Key]:
+        step = self._known(event.step_id)
+        keys = step.move(event)
+        self.sort(step)
+        return [self.key, step.key, *keys]
+
+    def _lay_out(self) -> list[Key]:
+        """Have a view of each step the plan has now."""
+        levels = _levels({step_id: step.outline.depends_on for step_id, step in self.state.steps.items()})
+        known, self.steps = self.steps, {}
+        for step_id, state in self.state.steps.items():
+            step = known.get(step_id)
+            if step is None or step.state is not state:
+                step = StepView(key=(*self.key, "steps", step_id), state=state)
+            step.level = levels[step_id]
+            self.steps[step_id] = step
+        self.running = {step.id: step for step in self.steps.values() if step.status == RUNNING}
+        self.failed = {step.id: step for step in self.steps.values() if step.status == "failed"}
+        self.replanning = {step.id: step for step in self.steps.values() if step.replanning}
+        return [self.key, (*self.key, "steps")]
+
+
+def _levels(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Return the indentation of each step: one more where a step fans out, one less where several come together."""
+    known = {step_id: [parent for parent in above if parent in parents] for step_id, above in parents.items()}
+    fan: dict[str, int] = {}
+    for above in known.values():
+        if len(above) == 1:
+            fan[above[0]] = fan.get(above[0], 0) + 1
+    levels: dict[str, int] = {}
+    try:
+        order = list(TopologicalSorter(known).static_order())
+    except CycleError:  # not a plan of ours
+        return dict.fromkeys(known, 0)
+    for step_id in order:
+        above = known[step_id]
+        if len(above) == 1:
+            levels[step_id] = levels[above[0]] + (fan[above[0]] > 1)
+        else:
+            levels[step_id] = max(0, min((levels[parent] for parent in above), default=1) - 1)
+    return levels
+
+
+def revision_text(operations: Sequence[Mapping[str, Any]], reason: str) -> str:
+    """A revision in a line: why, and which steps it is about."""
+    verbs = {"add_step": "added", "remove_step": "removed", "update_step": "changed"}
+    said: dict[str, dict[str, None]] = {}
+    for operation in operations:
+        verb = verbs.get(str(operation.get("op")), "reordered")
+        step = operation.get("step")
+        named = cast("Mapping[str, Any]", step).get("id") if isinstance(step, Mapping) else operation.get("id", step)
+        said.setdefault(verb, {})[str(named)] = None
+    parts = [f"{verb} {', '.join(names)}" for verb, names in said.items()]
+    return f"the plan was revised{f' ({reason})' if reason else ''}: {'; '.join(parts)}"

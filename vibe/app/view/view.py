@@ -1,0 +1,620 @@
+"""The one view: events in, runs, plans, agents, open requests and totals out; no clock, no I/O, no terminal.
+
+``apply`` takes one event in and returns the keys of what it changed. An event whose number is not higher than the
+highest taken from its source changes nothing, so a repeated or late one does no harm, and whoever reads a run's journal
+from its beginning and then its live events has the view of one who was there all the time. Events of several runs of
+one plan are to be applied in the order of the runs. Whoever shows time computes it from the events' ``ts``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from itertools import chain
+from typing import Any, Final, TypeAlias, get_args
+
+from msgspec import Struct, field
+
+from ipc import events as e
+from ipc.tool_events import OWN_ANSWERS
+from planner.state.state import State
+from vibe.app.view.agent_view import AgentView, RequestView, Totals
+from vibe.app.view.plan_view import PlanView, revision_text
+from vibe.app.view.step_view import RUNNING, StepView
+from vibe.app.view.transcript import EntryView, Key, TranscriptView
+
+MOST_NOTICES = 200
+MOST_CHARACTERS = 32 * 1024 * 1024
+"""Of the transcripts of all agents together; beyond it those of the oldest agents are kept by reference only."""
+
+PASSING: Final = frozenset({"budget.waited", "model.wait", "model.waited"})
+"""Codes of warnings that belong beside their step, not in lines that stay: agents side by side bring many."""
+SUMMARISED: Final = frozenset({"start", "journal.torn"})
+"""Codes of warnings that the summary at the end tells."""
+CLEARED, REWOUND = "conversation.cleared", "conversation.rewound"
+"""Names of the notes that stand where a conversation began anew; their ``message_index`` is the first that is gone."""
+
+Changed: TypeAlias = tuple[Key, ...]
+_Piece: TypeAlias = e.AssistantDeltaEvent | e.ReasoningDeltaEvent
+_Call: TypeAlias = e.ToolCallEvent | e.ToolQueuedEvent | e.ToolArgumentsEvent
+_New: TypeAlias = e.ConversationClearedEvent | e.ConversationRewoundEvent
+_OfConversation: TypeAlias = e.PromptStartedEvent | e.PromptEndedEvent | e.ConversationConfiguredEvent | _New
+
+
+class NoticeView(Struct, frozen=True, kw_only=True):
+    """Something to be said once. ``kind``: ``note``, ``warning`` or ``error``; ``number`` counts from 1."""
+
+    number: int
+    kind: str
+    code: str
+    message: str
+    source: str
+    ts: float
+    plan_id: str | None = None
+    agent_id: str | None = None
+    step_id: str | None = None
+
+
+class RunView(Struct, kw_only=True, eq=False):
+    """One run of a process, by its source. ``seq`` is the number of the last event taken from it.
+
+    ``outcome`` and ``exit_code`` are those of its session, None while that goes on or if it has none. ``servers`` are
+    the servers of tools, as they last stood. ``lost``: its process is gone without a word.
+    """
+
+    key: Key
+    source: str
+    started_at: float
+    updated_at: float
+    seq: int = 0
+    ended_at: float | None = None
+    workspace: str = ""
+    agent: str = ""
+    model: str = ""
+    version: str = ""
+    outcome: str | None = None
+    exit_code: int | None = None
+    lost: bool = False
+    plan_ids: dict[str, None] = field(default_factory=dict[str, None])
+    servers: dict[str, e.ToolServerEvent] = field(default_factory=dict[str, e.ToolServerEvent])
+    spent: Totals = field(default_factory=Totals)
+
+
+class View(Struct, kw_only=True, eq=False):
+    """All that was announced so far: runs by source, plans and agents by their ids, open requests, the newest notices.
+
+    It belongs to one thread, the one that applies the events. Mutable on purpose: a plan may have 10 000 steps and a
+    step hundreds of events a second; a copy of the table for each would cost more than all the rest. What a reader sees
+    between two events is whole.
+    """
+
+    runs: dict[str, RunView] = field(default_factory=dict[str, RunView])
+    plans: dict[str, PlanView] = field(default_factory=dict[str, PlanView])
+    agents: dict[str, AgentView] = field(default_factory=dict[str, AgentView])
+    requests: dict[str, RequestView] = field(default_factory=dict[str, RequestView])
+    notices: dict[int, NoticeView] = field(default_factory=dict[int, NoticeView])
+    spent: Totals = field(default_factory=Totals)
+    noticed: int = 0
+    kept: int = 0
+    aliases: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def plan(self) -> PlanView | None:
+        """The plan that was taken up last."""
+        return max(self.plans.values(), key=lambda plan: plan.started_at or 0.0, default=None)
+
+    @property
+    def main(self) -> AgentView | None:
+        """The first agent that is nobody's subagent and works on no plan: the one a person talks to."""
+        free = (agent for agent in self.agents.values() if agent.plan_id is None and agent.parent_id is None)
+        return next(free, None)
+
+    def agent_of(self, event: e.Event) -> AgentView | None:
+        """The agent that an event is about; None: nothing was heard of it before."""
+        return self.agents.get(event.subagent_id or _own_id(self, event))
+
+    def step_of(self, agent: AgentView) -> StepView | None:
+        """The step an agent works on."""
+        plan = self.plans.get(agent.plan_id or "")
+        return None if plan is None else plan.steps.get(agent.step_id or "")
+
+    def asking_step(self, request: RequestView) -> StepView | None:
+        """The step that a request is about."""
+        return self.step_of(self.agents[request.agent_id]) if request.agent_id in self.agents else None
+
+    def notices_after(self, number: int) -> Iterable[NoticeView]:
+        """The notices behind that of a number, as far as they are kept."""
+        return (notice for notice in self.notices.values() if notice.number > number)
+
+
+def apply(view: View, event: e.Event) -> Changed:
+    """Take one event in and return the keys of what it changed; an event that was taken before changes nothing."""
+    run = view.runs.get(event.source)
+    if run is None:
+        key = ("runs", event.source)
+        run = RunView(key=key, source=event.source, started_at=event.ts, updated_at=event.ts)
+        view.runs[event.source] = run
+    if event.seq:
+        if event.seq <= run.seq:
+            return ()
+        run.seq = event.seq
+    run.updated_at = event.ts
+    return (run.key, *_APPLY[type(event)](view, run, event))
+
+
+def lose(view: View, source: str) -> Changed:
+    """Note that the process of a run is gone and will say nothing more; it had no time to say how it ended."""
+    run = view.runs.get(source)
+    if run is None:
+        return ()
+    run.lost = True
+    return (run.key, *_quiet(view, [agent for agent in view.agents.values() if agent.source == source]))
+
+
+# --- agents ---------------------------------------------------------------------------------------------------
+
+
+def _agent(view: View, event: e.Event) -> AgentView:
+    """The agent that an event is about; made known if it is not."""
+    agent_id = event.subagent_id or _own_id(view, event)
+    agent = view.agents.get(agent_id)
+    if agent is None:
+        key = ("agents", agent_id)
+        agent = view.agents[agent_id] = AgentView(id=agent_id, key=key, transcript=TranscriptView(key))
+        agent.started_at, agent.plan_id, agent.step_id = event.ts, event.plan_id, event.subagent_step_id
+        plan = view.plans.get(event.plan_id or "")
+        if plan is not None:
+            plan.team[agent_id] = agent
+    agent.source = event.source
+    agent.session_id = event.session_id
+    return agent
+
+
+def _own_id(view: View, event: e.Event) -> str:
+    """The id of an agent that is no subagent: of the host at a step, else of a conversation."""
+    if event.subagent_step_id is not None:
+        return f"{event.plan_id or ''}/{event.subagent_step_id}"
+    session = event.session_id or event.source
+    return view.aliases.get(session, session)
+
+
+def _step(view: View, event: e.Event) -> StepView | None:
+    """The step that an event is about."""
+    if event.subagent_step_id is None:
+        return None
+    plan = view.plans.get(event.plan_id or "")
+    return None if plan is None else plan.steps.get(event.subagent_step_id)
+
+
+def _seen(view: View, agent: AgentView, entry: EntryView | None = None) -> Changed:
+    """The agent did something: return the keys of it, its step and the entry."""
+    step = view.step_of(agent)
+    if step is not None:
+        step.seen(agent)
+        return (agent.key, step.key) if entry is None else (agent.key, step.key, entry.key)
+    return (agent.key,) if entry is None else (agent.key, entry.key)
+
+
+def _weigh(view: View, agent: AgentView, before: int) -> Changed:
+    """Account for what a transcript holds now; the oldest go where all together hold too much."""
+    view.kept += agent.transcript.size - before
+    if view.kept <= MOST_CHARACTERS:
+        return ()
+    dropped: list[Key] = []
+    for other in view.agents.values():
+        if view.kept <= MOST_CHARACTERS * 3 // 4:
+            break
+        if other is not agent and other.transcript.size:
+            view.kept -= other.transcript.size
+            other.transcript.forget_all()
+            dropped.append((*other.key, "entries"))
+    return tuple(dropped)
+
+
+def _piece(view: View, _: RunView, event: _Piece) -> Changed:
+    agent = _agent(view, event)
+    before = agent.transcript.size
+    entry = agent.piece(event)
+    view.kept += agent.transcript.size - before
+    return _seen(view, agent, entry)
+
+
+def _told(view: View, _: RunView, event: e.UserMessageEvent) -> Changed:
+    agent = _agent(view, event)
+    before = agent.transcript.size
+    entry = agent.transcript.told(event)
+    agent.does("waiting for the model")
+    return (*_seen(view, agent, entry), *_weigh(view, agent, before))
+
+
+def _answer(view: View, _: RunView, event: e.AssistantEvent) -> Changed:
+    agent = _agent(view, event)
+    before = agent.transcript.size
+    entry = agent.answered(event)
+    step = view.step_of(agent)
+    if step is not None and agent.parent_id is None:
+        step.turns += 1
+    return (*_seen(view, agent, entry), *_weigh(view, agent, before))
+
+
+def _call(view: View, _: RunView, event: _Call) -> Changed:
+    agent = _agent(view, event)
+    before = agent.transcript.size
+    entry = agent.tool(event)
+    return (*_seen(view, agent, entry), *_weigh(view, agent, before))
+
+
+def _output(view: View, _: RunView, event: e.ToolStreamEvent) -> Changed:
+    agent = _agent(view, event)
+    before = agent.transcript.size
+    entry = agent.transcript.printed(event)
+    view.kept += agent.transcript.size - before
+    return _seen(view, agent, entry)
+
+
+def _result(view: View, _: RunView, event: e.ToolResultEvent) -> Changed:
+    agent = _agent(view, event)
+    before = agent.transcript.size
+    entry = agent.result(event)
+    step = view.step_of(agent)
+    if step is not None:
+        step.changed(event.files_changed)
+    return (*_seen(view, agent, entry), *_weigh(view, agent, before))
+
+
+def _note(view: View, agent: AgentView, event: e.Event, text: str, code: str = "", status: str = "note") -> Changed:
+    """Have something said between what an agent did."""
+    before = agent.transcript.size
+    entry = agent.transcript.noted(event, text, name=code, status=status)
+    return (agent.key, entry.key, *_weigh(view, agent, before))
+
+
+def _compaction(view: View, _: RunView, event: e.CompactStartEvent | e.CompactEndEvent) -> Changed:
+    agent = _agent(view, event)
+    if isinstance(event, e.CompactStartEvent):
+        agent.does(f"summarising {event.context_tokens:,} tokens of history")
+        return _seen(view, agent)
+    agent.does("waiting for the model")
+    agent.context_tokens = event.tokens_after
+    text = f"the history was summarised: {event.tokens_before:,} tokens to {event.tokens_after:,}"
+    return (*_seen(view, agent), *_note(view, agent, event, text))
+
+
+def _model(view: View, _: RunView, event: e.ModelStartedEvent | e.ModelEndedEvent) -> Changed:
+    agent = _agent(view, event)
+    if isinstance(event, e.ModelStartedEvent):
+        agent.model, agent.context_tokens, agent.context_limit = event.model, event.context_tokens, event.context_limit
+        if event.purpose == "turn":
+            agent.does("waiting for the model")
+    return _seen(view, agent)
+
+
+def _talking(view: View, event: _OfConversation) -> AgentView:
+    """The agent of a conversation, under whatever session id that goes on."""
+    if event.subagent_id is None and event.conversation_id:
+        known = view.aliases.setdefault(event.conversation_id, _own_id(view, event))
+        if event.session_id not in view.agents:
+            view.aliases[event.session_id] = known
+    agent = _agent(view, event)
+    if isinstance(event, _New) and event.new_session_id and event.subagent_id is None:
+        view.aliases[event.new_session_id] = agent.id
+    return agent
+
+
+def _prompt(view: View, _: RunView, event: e.PromptStartedEvent | e.PromptEndedEvent) -> Changed:
+    agent = _talking(view, event)
+    if isinstance(event, e.PromptStartedEvent):
+        agent.prompt, agent.outcome, agent.reason = event, None, None
+        agent.does("starting")
+        return _seen(view, agent)
+    agent.prompt, agent.outcome, agent.reason = None, event.outcome, event.detail or event.reason
+    return (*_seen(view, agent), *agent.rest(), *_withdrawn(view, list(agent.requests)))
+
+
+def _configured(view: View, _: RunView, event: e.ConversationConfiguredEvent) -> Changed:
+    agent = _talking(view, event)
+    agent.profile, agent.model = event.agent, event.model
+    agent.thinking, agent.approvals = event.thinking, event.approvals
+    return (agent.key,)
+
+
+def _anew(view: View, _: RunView, event: _New) -> Changed:
+    agent = _talking(view, event)
+    before = agent.transcript.size
+    if isinstance(event, e.ConversationClearedEvent):
+        agent.transcript.forget_all()
+        text, code = "the conversation was cleared", CLEARED
+    else:
+        agent.transcript.take_back(event.message_index)
+        text, code = "the conversation was taken back", REWOUND
+    view.kept += agent.transcript.size - before
+    keys = _note(view, agent, event, text, code)
+    newest = next(reversed(agent.entries.values()))
+    newest.message_index = 0 if isinstance(event, e.ConversationClearedEvent) else event.message_index
+    return (*keys, (*agent.key, "entries"))
+
+
+def _background(view: View, _: RunView, event: e.BackgroundStartedEvent | e.BackgroundEndedEvent) -> Changed:
+    agent = _agent(view, event)
+    if isinstance(event, e.BackgroundStartedEvent):
+        agent.background[event.handle] = event
+        return (agent.key,)
+    agent.background.pop(event.handle, None)
+    text = f"background command {event.handle} {event.status} with exit code {event.exit_code}: {event.command}"
+    return _note(view, agent, event, text)
+
+
+def _subagent_started(view: View, _: RunView, event: e.SubAgentStartedEvent) -> Changed:
+    agent = _agent(view, event)
+    agent.title, agent.mode, agent.model, agent.profile = event.title, event.mode, event.model, event.agent
+    agent.max_tokens, agent.max_turns, agent.parent_id = event.max_tokens, event.max_turns, event.parent_id
+    agent.folder, agent.pid = event.folder, event.pid
+    agent.ended_at = agent.outcome = agent.reason = None
+    agent.does("waiting for the model")
+    step = view.step_of(agent)
+    if step is not None and event.parent_id is None:
+        step.agent_started(agent)
+        view.plans[agent.plan_id or ""].sort(step)
+        return (*_seen(view, agent), view.plans[agent.plan_id or ""].key)
+    return _seen(view, agent)
+
+
+def _subagent_finished(view: View, _: RunView, event: e.SubAgentFinishedEvent) -> Changed:
+    agent = _agent(view, event)
+    agent.ended_at, agent.outcome, agent.reason = event.ts, event.outcome, event.reason
+    keys = [*agent.rest(), *_withdrawn(view, list(agent.requests))]
+    agent.does("has answered")
+    step = view.step_of(agent)
+    if step is not None and agent.parent_id is None:
+        step.agent_finished(agent, event.tokens)
+        view.plans[agent.plan_id or ""].sort(step)
+        keys.append(view.plans[agent.plan_id or ""].key)
+    return (*_seen(view, agent), *keys)
+
+
+# --- requests -------------------------------------------------------------------------------------------------
+
+
+def _asked(view: View, _: RunView, event: e.ApprovalRequestEvent | e.QuestionEvent) -> Changed:
+    agent = _agent(view, event)
+    kind = "approval" if isinstance(event, e.ApprovalRequestEvent) else "question"
+    key = ("requests", event.request_id)
+    gone = _withdrawn(view, [event.request_id])
+    request = RequestView(
+        id=event.request_id, kind=kind, event=event, agent_id=agent.id, plan_id=agent.plan_id, key=key
+    )
+    view.requests[request.id] = agent.requests[request.id] = request
+    return (*_seen(view, agent), *gone, key)
+
+
+def _settled(
+    view: View, _: RunView, event: e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent
+) -> Changed:
+    request = view.requests.get(event.request_id)
+    if request is None or request.kind == "decision":
+        return ()
+    said = _said_elsewhere(event)
+    return (*_withdrawn(view, [event.request_id]), *(_notice(view, event, "note", said) if said else ()))
+
+
+def _said_elsewhere(event: e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent) -> str:
+    """Return a sentence about an answer that came from elsewhere; empty: it came from here, or nobody gave any."""
+    if isinstance(event, e.RequestWithdrawnEvent) or event.by in OWN_ANSWERS:
+        return ""
+    said = f": {event.decision}" if isinstance(event, e.ApprovalDecisionEvent) else ""
+    return f"answered by {event.by}{said}"
+
+
+def _withdrawn(view: View, request_ids: Iterable[str]) -> Changed:
+    """Take requests out, and return the keys of all that this changed."""
+    keys: list[Key] = []
+    for request_id in request_ids:
+        request = view.requests.pop(request_id, None)
+        if request is None:
+            continue
+        keys.append(request.key)
+        agent = view.agents.get(request.agent_id or "")
+        if agent is not None:
+            agent.requests.pop(request_id, None)
+            step = view.step_of(agent)
+            keys += [agent.key] if step is None else [agent.key, step.key]
+    return tuple(keys)
+
+
+def _quiet(view: View, agents: Collection[AgentView]) -> Changed:
+    """Have agents rest, and nobody asked for them; return the keys of what that changed."""
+    resting = [key for agent in agents for key in agent.rest()]
+    asked = _withdrawn(view, [request_id for agent in agents for request_id in list(agent.requests)])
+    steps = [step.key for agent in agents if (step := view.step_of(agent)) is not None]
+    return (*resting, *asked, *steps)
+
+
+# --- plans ----------------------------------------------------------------------------------------------------
+
+
+def _plan(view: View, plan_id: str) -> PlanView:
+    plan = view.plans.get(plan_id)
+    if plan is None:
+        plan = view.plans[plan_id] = PlanView(key=("plans", plan_id), state=State(plan_id=plan_id))
+        plan.team = {agent.id: agent for agent in view.agents.values() if (agent.plan_id or "") == plan_id}
+    return plan
+
+
+def _fact(view: View, run: RunView, event: e.Fact) -> Changed:
+    plan = _plan(view, event.plan_id or "")
+    run.plan_ids.setdefault(plan.id)
+    changed = plan.take(event)
+    if changed is None:
+        return (plan.key,)
+    match event:
+        case e.PlanStepUpdateEvent():
+            step = plan.steps[event.step_id]
+            asking = [request_id for agent in step.agents.values() for request_id in agent.requests]
+            return (*changed, *_withdrawn(view, asking)) if asking else tuple(changed)
+        case e.PlanStartedEvent() if event.note:
+            noticed = _notice(view, event, "note", event.note)
+        case e.PlanRevisedEvent():
+            noticed = _notice(view, event, "note", revision_text(event.operations, event.reason))
+        case _:
+            noticed = ()
+    quiet: Changed = ()
+    if isinstance(event, e.PlanStartedEvent | e.PlanResumedEvent | e.PlanPausedEvent | e.PlanCompletedEvent):
+        quiet = _quiet(view, plan.team.values())
+    return (*changed, *_decisions(view, plan), *quiet, *noticed)
+
+
+def _decisions(view: View, plan: PlanView) -> Changed:
+    """Have among the requests the decisions that are open, and no others, of a plan."""
+    known = {
+        request.event.decision_id: request
+        for request in view.requests.values()
+        if isinstance(request.event, e.PlanDecisionEvent) and request.plan_id == plan.id
+    }
+    open_now = plan.state.open
+    keys: list[Key] = []
+    for name, request in known.items():
+        if open_now.get(name) is not request.event:
+            del view.requests[request.id]
+            keys.append(request.key)
+    for name, opened in open_now.items():
+        if name not in known or known[name].event is not opened:
+            request_id = f"{plan.id}:{name}"
+            key = ("requests", request_id)
+            request = RequestView(id=request_id, kind="decision", event=opened, agent_id=None, plan_id=plan.id, key=key)
+            view.requests[request_id] = request
+            keys.append(key)
+    return tuple(keys)
+
+
+def _proposed(view: View, run: RunView, event: e.PlanProposedEvent) -> Changed:
+    plan = _plan(view, event.plan_id or "")
+    run.plan_ids.setdefault(plan.id)
+    plan.proposal = event
+    return (plan.key,)
+
+
+def _step_waits(view: View, _: RunView, event: e.PlanWaitingEvent) -> Changed:
+    plan = view.plans.get(event.plan_id or "")
+    return () if plan is None else tuple(plan.step_waits(event))
+
+
+def _worktree(view: View, _: RunView, event: e.WorktreeEvent) -> Changed:
+    step = _step(view, event)
+    if step is None:
+        return ()
+    step.worktree = event
+    return (step.key,)
+
+
+# --- sessions, spending, trouble --------------------------------------------------------------------------------
+
+
+def _session(view: View, run: RunView, event: e.SessionStartedEvent | e.SessionEndedEvent) -> Changed:
+    agent = _agent(view, event)
+    if isinstance(event, e.SessionStartedEvent):
+        run.workspace, run.agent, run.model, run.version = event.workspace, event.agent, event.model, event.version
+        run.ended_at = run.outcome = run.exit_code = None
+        agent.profile, agent.model, agent.ended_at, agent.outcome = event.agent, event.model, None, None
+        return (agent.key,)
+    run.ended_at, run.outcome, run.exit_code = event.ts, event.outcome, event.exit_code
+    agent.ended_at, agent.outcome = event.ts, event.outcome
+    same = (event.source, event.session_id)
+    agents = [each for each in view.agents.values() if (each.source, each.session_id) == same]
+    return (agent.key, *_quiet(view, agents))
+
+
+def _server(_: View, run: RunView, event: e.ToolServerEvent) -> Changed:
+    run.servers[event.server] = event
+    return ()
+
+
+def _usage(view: View, run: RunView, event: e.UsageEvent) -> Changed:
+    view.spent.add(event)
+    run.spent.add(event)
+    keys: list[Key] = [("spent",)]
+    plan = view.plans.get(event.plan_id or "")
+    if plan is not None:
+        plan.spent.add(event)
+        keys.append(plan.key)
+        step = plan.steps.get(event.subagent_step_id or "")
+        if step is not None:
+            step.spent.add(event)
+            step.budget_used += event.prompt_tokens + event.completion_tokens
+            keys.append(step.key)
+    agent = view.agent_of(event)
+    if agent is not None:
+        agent.spent.add(event)
+        keys.append(agent.key)
+    return tuple(keys)
+
+
+def _trouble(view: View, _: RunView, event: e.WarningEvent | e.ErrorEvent) -> Changed:
+    kind = "warning" if isinstance(event, e.WarningEvent) else "error"
+    keys: list[Key] = []
+    agent = view.agent_of(event)
+    if event.code not in PASSING | SUMMARISED:
+        keys += _notice(view, event, kind, event.message)
+        if agent is not None:
+            keys += _note(view, agent, event, event.message, event.code, kind)
+    step = _step(view, event)
+    if step is not None and step.status != RUNNING:
+        return tuple(keys)
+    if agent is not None:
+        agent.does(event.message)
+        keys += _seen(view, agent)
+    elif step is not None:
+        step.does(event.message)
+        keys.append(step.key)
+    return tuple(keys)
+
+
+def _notice(view: View, event: e.Event, kind: str, message: str) -> Changed:
+    view.noticed += 1
+    view.notices[view.noticed] = NoticeView(
+        number=view.noticed,
+        kind=kind,
+        code=getattr(event, "code", ""),
+        message=message,
+        source=event.source,
+        ts=event.ts,
+        plan_id=event.plan_id,
+        agent_id=event.subagent_id,
+        step_id=event.subagent_step_id,
+    )
+    view.notices.pop(view.noticed - MOST_NOTICES, None)
+    return (("notices",),)
+
+
+def _nothing(_: View, __: RunView, ___: e.Event) -> Changed:
+    return ()
+
+
+_HANDLERS: Final[tuple[tuple[Callable[[View, RunView, Any], Changed], tuple[type[e.BaseEvent], ...]], ...]] = (
+    (_piece, (e.AssistantDeltaEvent, e.ReasoningDeltaEvent)),
+    (_told, (e.UserMessageEvent,)),
+    (_answer, (e.AssistantEvent,)),
+    (_call, (e.ToolCallEvent, e.ToolQueuedEvent, e.ToolArgumentsEvent)),
+    (_output, (e.ToolStreamEvent,)),
+    (_result, (e.ToolResultEvent,)),
+    (_compaction, (e.CompactStartEvent, e.CompactEndEvent)),
+    (_model, (e.ModelStartedEvent, e.ModelEndedEvent)),
+    (_prompt, (e.PromptStartedEvent, e.PromptEndedEvent)),
+    (_configured, (e.ConversationConfiguredEvent,)),
+    (_anew, (e.ConversationClearedEvent, e.ConversationRewoundEvent)),
+    (_background, (e.BackgroundStartedEvent, e.BackgroundEndedEvent)),
+    (_subagent_started, (e.SubAgentStartedEvent,)),
+    (_subagent_finished, (e.SubAgentFinishedEvent,)),
+    (_asked, (e.ApprovalRequestEvent, e.QuestionEvent)),
+    (_settled, (e.ApprovalDecisionEvent, e.AnswerEvent, e.RequestWithdrawnEvent)),
+    (_fact, get_args(e.Fact)),
+    (_proposed, (e.PlanProposedEvent,)),
+    (_step_waits, (e.PlanWaitingEvent,)),
+    (_worktree, (e.WorktreeEvent,)),
+    (_session, (e.SessionStartedEvent, e.SessionEndedEvent)),
+    (_server, (e.ToolServerEvent,)),
+    (_usage, (e.UsageEvent,)),
+    (_trouble, (e.WarningEvent, e.ErrorEvent)),
+    (_nothing, (e.MemoryEntryEvent,)),
+)
+_APPLY: Final[dict[type[e.BaseEvent], Callable[[View, RunView, Any], Changed]]] = dict(
+    chain.from_iterable(((kind, take) for kind in kinds) for take, kinds in _HANDLERS)
+)
