@@ -14,12 +14,12 @@ measure = cast("Callable[[Path], tuple[dict[str, int], dict[str, list[str]]]]", 
 
 MOST = {
     "small modules with a single importer": 18,
-    "modules with over 20 imports": 9,
+    "modules with over 20 imports": 10,
     "widest module, imports": 37,
-    "reach-ins": 102,
+    "reach-ins": 98,
     "doubled class names": 0,
-    "lines over 120 columns": 11,
-    "protocols": 31,
+    "lines over 120 columns": 0,
+    "protocols": 39,
     "step types": 27,
     "decision types": 6,
 }

@@ -18,8 +18,7 @@ from vibe.app.engine.result_record import AgentRecord, RunRecord, StepRecord
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import TextRequested
 from vibe.core.messages import Usage
-from vibe.core.outcome import Outcome
-from vibe.core.tools.permissions import Denial
+from vibe.core.outcome import Denial, Outcome
 
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "gen-references"))
 REFERENCE = ROOT / "docs" / "reference"
@@ -28,6 +27,8 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"(?:^|`|uv run (?:--no-dev )?)(?P<words>vibe(?: [^`\n]*)?)(?:`|$)", re.MULTILINE)
 DOCUMENTS = cast("dict[str, Callable[[], dict[str, str]]]", SCRIPT["DOCUMENTS"])
+
+FILES = cast("dict[str, Callable[[], str]]", SCRIPT["FILES"])
 
 
 def text_of(page: Path) -> str:
@@ -46,6 +47,11 @@ def test_a_reference_has_room_for_every_generated_part(name: str) -> None:
     part_names = cast("Callable[[str], set[str]]", SCRIPT["part_names"])
 
     assert part_names(name) == set(DOCUMENTS[name]())
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_generated_file_is_current(name: str) -> None:
+    assert text_of(ROOT / name) == FILES[name](), "run scripts/gen-references"
 
 
 def test_every_event_class_is_in_the_reference() -> None:

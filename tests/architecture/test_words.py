@@ -13,11 +13,22 @@ from tests.architecture.project import ROOT, shown, source_files
 
 PLAIN = (
     "ipc",
-    "vibe/app/chat",
-    "vibe/app/engine",
-    "vibe/app/inspect",
-    "vibe/app/view",
+    "planner/plan",
+    "planner/report",
+    "planner/reuse",
+    "planner/store",
+    "subagents",
+    "vibe/app",
     "vibe/cli",
+    "vibe/core/agents",
+    "vibe/core/config",
+    "vibe/core/hooks",
+    "vibe/core/instructions",
+    "vibe/core/llm",
+    "vibe/core/middleware",
+    "vibe/core/session",
+    "vibe/core/skills",
+    "vibe/core/system",
 )
 """Folders in which the strings under constants and fields are held to it, too."""
 FOR_MODELS = "vibe/core/tools/builtins"

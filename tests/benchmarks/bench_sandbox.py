@@ -26,7 +26,12 @@ from vibe.core.sandbox.confinement import Confinement, Place
 
 COMMAND = ("bash", "-c", "true")
 BARE = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-user", "--unshare-pid", "--unshare-net")
-TURN = {"bubblewrap": "", "off": '[sandbox]\nmode = "off"\n'}
+TURN = {
+    "a bash call, sandbox bubblewrap, ms": ("bash", ""),
+    "a bash call that writes, ms": ("touch", '[tools.bash]\nallowlist = ["touch"]\n'),
+    "a bash call, sandbox off, ms": ("bash", '[sandbox]\nmode = "off"\n'),
+}
+"""What is called, and with which settings."""
 BOUND_TURN = 2.1
 """A bash call in bubblewrap, as a multiple of a bare ``bwrap`` around the same."""
 BOUND_PLAN = 8.0
@@ -45,10 +50,11 @@ def measure(turns: int, steps: int, rounds: int) -> dict[str, float]:
             found.setdefault("bash -c true, ms", []).append(_command(COMMAND))
             if bare is not None:
                 found.setdefault("bare bwrap, ms", []).append(_command(bare))
-            for kind, settings in TURN.items():
-                (folder / kind).mkdir()
-                run, _ = run_vibe(turns, folder / kind, "bash", settings)
-                found.setdefault(f"a bash call, sandbox {kind}, ms", []).append(statistics.median(run.periods))
+            for number, (what, (tool, settings)) in enumerate(TURN.items()):
+                place = folder / str(number)
+                place.mkdir()
+                run, _ = run_vibe(turns, place, tool, settings)
+                found.setdefault(what, []).append(statistics.median(run.periods))
             plan, make = _plan_and_make(steps, folder)
             found.setdefault(f"make -j{WIDE}, s", []).append(make)
             found.setdefault(f"a plan of {steps} commands, s", []).append(plan)

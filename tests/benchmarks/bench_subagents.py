@@ -33,7 +33,7 @@ from tests.integration.ipc.processes import numbers, start
 from vibe.app.engine.host import Host
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.prepare import PlanRunOptions
-from vibe.app.plan.run import PlanRun, run_new_plan
+from vibe.app.plan.run import PlanRun, open_plan
 
 PIECES = 100
 PIECES_PER_SECOND = 50.0
@@ -128,7 +128,7 @@ def run(root: Path, agents: int) -> tuple[list[float], Watcher]:
 
     async def work_through() -> None:
         host = Host(home=home, environ=environ)
-        ended.append(await run_new_plan(loaded, options, host, Audience(listeners=[watcher])))
+        ended.append(await (await open_plan(loaded, options, host, Audience(listeners=[watcher]))).run())
 
     async def timed() -> list[float]:
         return await lags_during(work_through)

@@ -63,7 +63,12 @@ def shelling(number: int) -> ServedCall:
     return ServedCall(name="bash", arguments=json.dumps({"command": f"true {number}"}), id=f"c{number:08d}")
 
 
-CALLS: dict[str, Callable[[int], ServedCall]] = {"read_file": reading, "bash": shelling}
+def touching(number: int) -> ServedCall:
+    """The same with one after which the files are recorded for rewind."""
+    return ServedCall(name="bash", arguments=json.dumps({"command": f"touch made-{number}"}), id=f"c{number:08d}")
+
+
+CALLS: dict[str, Callable[[int], ServedCall]] = {"read_file": reading, "bash": shelling, "touch": touching}
 
 
 def serve(turns: int, folder: Path, call: Callable[[int], ServedCall]) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from io import BytesIO, TextIOWrapper
@@ -84,14 +84,26 @@ class VibeCommand:
 
     def process(self, *words: str, stdin: str = "", timeout: float = 180) -> Finished:
         """Run the installed command to its end."""
+        return self.run([str(VIBE), *words], stdin=stdin, timeout=timeout)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str = "",
+        timeout: float = 180,
+        before: Callable[[], None] | None = None,
+    ) -> Finished:
+        """Run a program where the command would run; ``before`` is called in the new process."""
         ended = subprocess.run(
-            [str(VIBE), *words],
+            argv,
             cwd=self.workdir,
             env=self.variables(),
             input=stdin.encode(),
             capture_output=True,
             timeout=timeout,
             start_new_session=True,
+            preexec_fn=before,
             check=False,
         )
         return Finished(ended.returncode, ended.stdout.decode(), ended.stderr.decode())

@@ -20,7 +20,7 @@ def test_a_background_command_is_read_and_stopped(vibe: VibeCommand) -> None:
     vibe.replay(
         agents(
             main=[
-                {"tool_calls": [bash(f"echo serving; exec sleep {seconds}", background=True)]},
+                {"tool_calls": [bash(f"echo serving; sleep {seconds}; :", background=True)]},
                 {"tool_calls": [look(wait=30)]},
                 {"tool_calls": [look(stop=True)]},
                 {"text": "done"},

@@ -60,14 +60,12 @@ CASES = {
     "a worktree without a repository": Case(
         words=RUN, plan=plan_of({**GOOD, "workspace": "worktree"}), says="it is no git repository"
     ),
-    "unknown plan id": Case(words=("plan", "status", "20200101-000000"), says="no plan '20200101-000000'"),
+    "unknown plan id": Case(words=("plan", "status", "20200101-000000"), says="no plan has been run yet"),
     "no subcommand": Case(words=("agents",), says="a command is missing: choose from list; see `vibe agents --help`"),
     "no key": Case(words=("config", "get"), says="KEY is missing: add it; see `vibe config get --help`"),
     "unknown subcommand": Case(words=("plan", "rnu", "x"), says="did you mean 'run'"),
     "unknown flag": Case(words=("plan", "run", "--fail-fsat", "x"), says="did you mean '--fail-fast'"),
-    "flag of Mistral Vibe": Case(
-        words=("--setup",), says="there is no --setup: nothing need be set up; `vibe doctor` says"
-    ),
+    "flag of Mistral Vibe": Case(words=("--setup",), says="there is no --setup: use `vibe setup`"),
     "another flag of Mistral Vibe": Case(words=("-v",), says="there is no -v: use `vibe --version`"),
     "unknown flag of a prompt": Case(words=("-p", "x", "--auto-aprove"), says="did you mean '--auto-approve'"),
     "unknown output": Case(words=("-p", "x", "--output", "xml"), says="unknown --output 'xml'"),

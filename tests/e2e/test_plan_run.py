@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -377,19 +376,11 @@ def test_without_a_terminal_there_is_no_colour_and_no_question(vibe: VibeCommand
     plan = write_plan({"id": "w", "title": "Write", "mode": "code", "prompt": "Go."})
     vibe.environ["TERM"] = "xterm-256color"
 
-    ended = subprocess.run(
-        ["setsid", "--wait", str(VIBE), "plan", "run", plan],
-        cwd=vibe.workdir,
-        env=vibe.variables(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
+    ended = vibe.run(["setsid", "--wait", str(VIBE), "plan", "run", plan])
 
-    assert ended.returncode == 5
-    assert b"\x1b" not in ended.stdout + ended.stderr
-    assert b"denied" in ended.stdout
+    assert ended.code == 5
+    assert "\x1b" not in ended.out + ended.err
+    assert "denied" in ended.out
 
 
 def test_a_plan_in_yaml_is_looked_at_run_and_kept_as_json(vibe: VibeCommand) -> None:

@@ -288,7 +288,7 @@ def test_a_folder_that_can_not_be_read_back_is_one_clear_sentence(
         ended = vibe("plan", *words)
         assert (ended.code, ended.out, ended.err.count("\n")) == (3, "", 1), ended
         assert str(path) in ended.err
-        assert "restore the file from a backup or run the plan anew" in ended.err
+        assert "restore the file from a backup or run the plan again" in ended.err
     assert vibe("plan", "list").code == 0
     assert snapshot(vibe.home) == before
 

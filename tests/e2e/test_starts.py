@@ -29,6 +29,7 @@ LINES = (
     ["plan", "show", "none.json"],
     ["plan", "schema"],
     ["session", "list"],
+    ["setup", "--provider", "nobody"],
     ["skills", "list"],
     ["tools", "list"],
     ["trust", "list"],
@@ -61,7 +62,7 @@ HEAVY = (
     "pydantic",
     "pynng",
     "rich",
-    "vibe.app.chat.run",
+    "vibe.app.conversation.runtime",
 )
 
 

@@ -55,6 +55,7 @@ def test_an_agent_delegates_and_gets_the_report(vibe: VibeCommand) -> None:
     assert results_of(lines, "task")[0]["content"] == "hay.txt:1\n[explore completed in 2 turns]"
     started = next(line for line in lines if line["type"] == "subagent.started")
     assert started["parent_id"] == main["agent_id"]
+    assert (started["agent"], started["folder"]) == ("explore", str(vibe.workdir))
     assert "write_file" not in started["tools"]
     assert not {"bash", "task", "web_fetch", "ask_user_question"} & set(started["tools"])
     inner = results_of(lines, "grep")[0]

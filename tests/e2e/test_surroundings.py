@@ -25,16 +25,7 @@ SLOW = "sleep 600 & echo $! > pid; touch started; wait"
 
 def shell(vibe: VibeCommand, line: str) -> Finished:
     """Run a shell line in which ``vibe`` is the command."""
-    ended = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", line],
-        cwd=vibe.workdir,
-        env=vibe.variables(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=180,
-        check=False,
-    )
-    return Finished(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+    return vibe.run(["bash", "-o", "pipefail", "-c", line])
 
 
 @pytest.fixture
@@ -167,23 +158,16 @@ def test_a_disk_that_fills_up_ends_the_run_with_a_record(
     vibe.replay(turns(*[{"text": "x" * 3_000, "tool_calls": [call]}] * 30, {"text": "done"}))
     write_plan(*(command_step(f"s{n}", f"seq {n} 100000") for n in range(60)))
 
-    ended = subprocess.run(
+    ended = vibe.run(
         [str(VIBE), *(["--yolo"] if words[0] == "-p" else []), *words],
-        cwd=vibe.workdir,
-        env=vibe.variables(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=180,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)),
+        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)),
     )
 
-    assert ended.returncode == 3, ended.stderr
-    record = json.loads(ended.stdout)
-    assert record["exit_code"] == 3
-    assert b"Traceback" not in ended.stderr
-    assert b"internal error" not in ended.stderr
-    assert b"no reason given" not in ended.stderr
+    assert ended.code == 3, ended.err
+    assert ended.document["exit_code"] == 3
+    assert "Traceback" not in ended.err
+    assert "internal error" not in ended.err
+    assert "no reason given" not in ended.err
 
 
 def test_a_disk_that_fills_up_in_a_step_of_a_process_pauses_the_plan(vibe: VibeCommand, write_plan: WritePlan) -> None:
@@ -193,19 +177,13 @@ def test_a_disk_that_fills_up_in_a_step_of_a_process_pauses_the_plan(vibe: VibeC
     write_plan({"id": "work", "title": "Work", "mode": "research", "max_turns": 50, "max_tokens": 1_000_000})
     words = ["plan", "run", "--executor", "process", "--auto-approve", "--output", "json", "plan.json"]
 
-    ended = subprocess.run(
+    ended = vibe.run(
         [str(VIBE), *words],
-        cwd=vibe.workdir,
-        env=vibe.variables(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=180,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, resource.RLIM_INFINITY)),
+        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, resource.RLIM_INFINITY)),
     )
 
-    record = json.loads(ended.stdout)
-    assert (ended.returncode, record["reason"]) == (3, "environment"), ended.stderr
+    record = ended.document
+    assert (ended.code, record["reason"]) == (3, "environment"), ended.err
     assert [step["status"] for step in record["steps"]] in (["pending"], [])
     assert "ulimit -f" in record["result"] or "space" in record["result"]
     again = vibe("plan", "resume", "--output", "json", record["plan_id"]).document
@@ -330,8 +308,8 @@ def test_a_signal_in_a_tool_call_leaves_a_record_and_nothing_running(
     wait_for(lambda: not leftovers(vibe.workdir))
     transcript = vibe.home / "logs" / "session" / record["session_id"] / "messages.jsonl"
     messages = [json.loads(line) for line in transcript.read_text().splitlines()]
-    assert [message["role"] for message in messages] == ["user", "assistant", "tool"]
-    assert messages[-1]["status"] == "cancelled"
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "user"]
+    assert messages[2]["status"] == "cancelled"
 
 
 @pytest.mark.parametrize(("which", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

@@ -9,7 +9,7 @@ from pathlib import Path
 from ipc.events import Event
 from ipc.sink import MemorySink
 from subagents.agent.budget import Account, Limits
-from tests.fakes.models import MODEL, FakeModel
+from tests.fakes.models import MODEL, Endless, FakeModel
 from vibe.core.agent_loop import AgentLoop
 from vibe.core.config.models import ModelConfig, VibeConfig
 from vibe.core.llm.errors import ModelError
@@ -33,7 +33,7 @@ class Bench:
     """One agent under test. ``mode`` is how far it may go without asking; nobody is there to ask."""
 
     root: Path
-    answers: Iterable[Completion | ModelError]
+    answers: Iterable[Completion | Endless | ModelError]
     mode: ApprovalMode = ApprovalMode.ALL
     limits: Limits = field(default_factory=Limits)
     max_turns: int | None = None
@@ -41,6 +41,7 @@ class Bench:
     model_config: ModelConfig = MODEL
     middleware: tuple[Middleware, ...] = ()
     hand_in: HandIn | None = None
+    keeps_partial: bool = False
 
     def __post_init__(self) -> None:
         self.sink = MemorySink()
@@ -67,6 +68,7 @@ class Bench:
             middleware=self.middleware,
             reminders=todo_reminders(tools, self.transcript),
             hand_in=self.hand_in,
+            keeps_partial=self.keeps_partial,
         )
         self.loop = AgentLoop(self.kit, max_turns=self.max_turns)
 

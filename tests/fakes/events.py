@@ -1,15 +1,21 @@
-"""One example of every event class, made from its fields' types."""
+"""One example of every event class, from its fields' types; run as a module it prints the golden lines."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, get_args
+import sys
+from pathlib import Path
+from typing import Any, cast, get_args, get_origin
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct, StructMeta
 
 from ipc import events
-from ipc.events import BaseEvent, Event, StepOutline
+from ipc.codec import encode_event
+from ipc.events import BaseEvent, Display, Event, StepOutline, ToolResultEvent
+
+GOLDEN = Path(__file__).parent.parent / "unit" / "ipc" / "golden" / "events.jsonl"
+"""Every event as it is on the wire. A line that has to change breaks readers: fields are only ever added."""
 
 HEADER: dict[str, Any] = {
     "event_id": "0123456789abcdef0123456789abcdef",
@@ -50,24 +56,46 @@ def examples() -> list[Event]:
     return [example(kind, seq) for seq, kind in enumerate(event_classes(), 1)]
 
 
+def golden() -> list[Event]:
+    """One of each class, and one result with each display."""
+    one_each = examples()
+    shown = example(ToolResultEvent, len(one_each))
+    displays = [msgspec.structs.replace(shown, display=_value(kind)) for kind in get_args(Display)]
+    return [*one_each, *displays]
+
+
+def golden_lines() -> bytes:
+    """The golden events as they are on the wire."""
+    return b"".join(encode_event(event) + b"\n" for event in golden())
+
+
 def _value(annotation: Any) -> Any:
-    values = {
+    values: dict[Any, Any] = {
         str: "text\n\x1b[31m\u202eé\U0001f600",
         int: 3,
         float: 1.5,
         bool: True,
-        StepOutline: _outline(),
         Raw: Raw(b'{"outcome":"completed"}'),
     }
     if annotation in values:
         return values[annotation]
+    if annotation is StepOutline:
+        return msgspec.structs.replace(_filled(StepOutline), id="step-1", title="First", depends_on=("step-0",))
+    if isinstance(annotation, StructMeta):
+        return _filled(cast("type[Struct]", annotation))
     arguments = get_args(annotation)
-    if type(None) in arguments:
+    if type(None) in arguments or annotation == Display:
         return _value(next(argument for argument in arguments if argument is not type(None)))
-    if annotation.__origin__ is dict:
-        return {"key": 1 if arguments[1] is int else ["any", {"depth": None}]}
+    if get_origin(annotation) is dict:
+        return {"key": ["any", {"depth": None}] if arguments[1] is Any else _value(arguments[1])}
+    if get_origin(annotation) is list:
+        return [_value(arguments[0])]
     return (_value(arguments[0]),)
 
 
-def _outline() -> StepOutline:
-    return StepOutline(id="step-1", title="First", mode="edit", depends_on=("step-0",))
+def _filled(kind: type[Struct]) -> Any:
+    return kind(**{field.name: _value(field.type) for field in msgspec.structs.fields(kind)})
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(golden_lines())

@@ -60,9 +60,6 @@ class ListBackend:
             raise outcome
         return outcome
 
-    async def count_tokens(self, request: ModelRequest) -> int:
-        return len(request.messages)
-
     async def aclose(self) -> None:
         self.closed = True
 

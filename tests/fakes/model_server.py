@@ -68,6 +68,10 @@ class ModelServer:
     def __init__(self, shape: Shape = "openai", responder: Callable[[Received], Reply] | None = None) -> None:
         self.shape: Shape = shape
         self.responder = responder
+        self.models: tuple[str, ...] | None = None
+        """What ``GET .../models`` lists; None: there is no such page."""
+        self.key = ""
+        """The only key that is accepted; blank: every one."""
         self.requests: list[Received] = []
         self.connections = 0
         self.asked = threading.Event()
@@ -133,6 +137,8 @@ class ModelServer:
         with self._lock:
             self.requests.append(request)
             self.asked.set()
+            if self.key and request.headers.get("authorization") != f"Bearer {self.key}":
+                return Reply(status=401, body='{"message": "Unauthorized"}')
             if self.responder is not None:
                 return self.responder(request)
             if self._replies:
@@ -215,6 +221,15 @@ class _Handler(BaseHTTPRequestHandler):
             super().handle()
         except (ConnectionError, TimeoutError):
             self._owner.disconnected.set()
+
+    def do_GET(self) -> None:
+        known, key = self._owner.models, self._owner.key
+        if key and self.headers.get("Authorization") != f"Bearer {key}":
+            self._send_body(Reply(status=401, body='{"message": "Unauthorized"}'))
+        elif known is None or not self.path.endswith("/models"):
+            self._send_body(Reply(status=404, body='{"message": "no such page"}'))
+        else:
+            self._send_body(Reply(body=json.dumps({"data": [{"id": name} for name in known]})))
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("Content-Length", "0")))

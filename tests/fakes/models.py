@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import anyio
 
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.errors import ModelError
@@ -34,10 +37,25 @@ def calling(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endless:
+    """An answer that stops in the middle and never ends; ``meanwhile`` is called there."""
+
+    text: str
+    meanwhile: Callable[[], object]
+
+    async def begin(self, observer: ModelObserver) -> NoReturn:
+        """Say the text and stop."""
+        observer.delta(Delta(text=self.text))
+        self.meanwhile()
+        await anyio.sleep_forever()
+        raise RuntimeError("cancelled at the latest here")
+
+
 class FakeModel:
     """Gives its answers in order, raising those that are errors; ``requests`` remembers what it was asked."""
 
-    def __init__(self, answers: Iterable[Completion | ModelError]) -> None:
+    def __init__(self, answers: Iterable[Completion | Endless | ModelError]) -> None:
         self.requests: list[ModelRequest] = []
         self._answers = iter(answers)
 
@@ -47,13 +65,11 @@ class FakeModel:
         following = next(self._answers)
         if isinstance(following, ModelError):
             raise following
+        if isinstance(following, Endless):
+            await following.begin(observer)
         if following.message.content:
             observer.delta(Delta(text=following.message.content))
         return following
-
-    async def count_tokens(self, request: ModelRequest) -> int:
-        """A token a message."""
-        return len(request.messages)
 
     async def aclose(self) -> None:
         """Nothing to close."""

@@ -59,8 +59,9 @@ class Person:
             self._open -= 1
         return ApprovalAnswer(allow=True, scope=self.scope, reason="fine")
 
-    async def reply(self, questions: Sequence[Question]) -> Sequence[Answer] | None:
+    async def reply(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
         """The first option of each question."""
+        del request_id
         return [Answer(question=question.question, answer=question.options[0].label) for question in questions]
 
 
@@ -110,7 +111,7 @@ async def linked_step(
     step = LinkedStep(link=StepLink(theirs), server=StepServer(shared, ours, lambda: neighbours), theirs=theirs)
     async with anyio.create_task_group() as served, anyio.create_task_group() as process:
         served.start_soon(step.server.serve)
-        process.start_soon(step.link.attend)
+        process.start_soon(step.link.attend, "s")
         yield step
         process.cancel_scope.cancel()
         theirs.close()

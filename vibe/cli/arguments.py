@@ -1,10 +1,12 @@
-"""Argument types that several commands share, each with a sentence of its own when the value is wrong."""
+"""Arguments and their types that several commands share; a type has a sentence of its own when the value is wrong."""
 
 from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from vibe.core.config.paths import in_utf8
 from vibe.core.errors import UsageError
@@ -53,3 +55,22 @@ def utf8_folder(folder: Path) -> Path:
     if in_utf8(folder) != str(folder):
         raise UsageError(f"the folder {in_utf8(folder)!r} can't be used, for its name is not UTF-8: rename it")
     return folder
+
+
+COMMON: Mapping[str, Mapping[str, Any]] = {
+    "add-dir": {"action": "append", "default": [], "metavar": "DIR", "help": "another folder to work in"},
+    "bus": {"metavar": "ADDRESS", "help": "publish events here, e.g. tcp://127.0.0.1:5555"},
+    "max-price": {"type": positive_number, "metavar": "USD", "help": "stop before more is spent"},
+    "max-tokens": {"type": positive_int, "metavar": "N", "help": "stop before more tokens are used"},
+    "network": {"action": "store_true", "help": "confined commands reach the network, not only localhost"},
+    "output": {"choices": ("text", "json"), "default": "text", "help": "default: text"},
+    "trust": {"action": "store_true", "help": "load this folder's .vibe, for this once"},
+    "workdir": {"metavar": "DIR", "help": "work here instead of in the current directory"},
+}
+"""The words of each for argparse."""
+
+
+def add_common(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add arguments of ``COMMON``."""
+    for name in names:
+        parser.add_argument(f"--{name}", **COMMON[name])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import tempfile
 from pathlib import Path
 
 from vibe.cli.environment import CliEnvironment
@@ -33,3 +34,16 @@ def open_editor(path: Path, env: CliEnvironment, instead: str = "") -> None:
         problem = f"can't be started ({error})"
     if problem:
         raise EditorError(f"the editor {command!r} {problem}: set VISUAL or EDITOR to another{instead}")
+
+
+def edited(text: str, name: str, env: CliEnvironment) -> str:
+    """Have the user change a text, as a file of that name, and return it.
+
+    Raises:
+        EditorError: there is no editor, it can't be started, or it ended with an error.
+    """
+    with tempfile.TemporaryDirectory(prefix="vibe-edit-", dir=env.environ.get("TMPDIR")) as folder:
+        path = Path(folder) / name
+        path.write_text(text, encoding="utf-8")
+        open_editor(path, env)
+        return path.read_text(encoding="utf-8", errors="replace")

@@ -76,6 +76,12 @@ class CliEnvironment:
         chosen = Path(self.environ.get(RUNTIME_VARIABLE, ""))
         return chosen if chosen.is_absolute() else None
 
+    def write_json(self, document: object) -> None:
+        """Print a document as indented JSON."""
+        import json  # noqa: PLC0415  most that is printed is text
+
+        self.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
 
 def _working_directory() -> Path:
     try:

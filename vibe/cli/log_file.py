@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from vibe.core.errors import UsageError
+from vibe.core.system.files import append_rotating
 
 LEVEL_VARIABLE = "VIBE_LOG_LEVEL"
 SIZE_VARIABLE = "VIBE_LOG_MAX_BYTES"
@@ -45,25 +45,8 @@ class LogFile(logging.Handler):
         from vibe.core.tools.redaction import redact  # noqa: PLC0415  most runs have nothing to log
 
         text = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], redact(self.format(record), self._environ))
-        data = f"{text}\n".encode(errors="backslashreplace")
-        try:
-            self._make_room(len(data))
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            try:
-                os.write(descriptor, data)
-            finally:
-                os.close(descriptor)
-        except OSError:
-            return
-
-    def _make_room(self, needed: int) -> None:
-        try:
-            size = self._path.stat().st_size
-        except FileNotFoundError:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return
-        if size and size + needed > self._most:
-            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+        with suppress(OSError):
+            append_rotating(self._path, f"{text}\n".encode(errors="backslashreplace"), self._most)
 
 
 @contextmanager

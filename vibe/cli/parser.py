@@ -110,7 +110,7 @@ class Parser(argparse.ArgumentParser):
 ELSEWHERE = {
     "--check-config": "`vibe doctor` checks the settings",
     "--check-upgrade": "update it with the program that installed it",
-    "--setup": "nothing need be set up; `vibe doctor` says what is missing",
+    "--setup": "use `vibe setup`",
     "-v": "use `vibe --version`",
 }
 """Options of Mistral Vibe, and what to do here."""

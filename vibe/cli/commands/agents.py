@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
-from typing import Any
 
 from vibe.app.engine.build import load_agents
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.render.event_text import one_line
-from vibe.core.agents.profiles import AgentProfile
 from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.paths import user_home_of
 from vibe.core.config.trust import nested_projects
+
+SHOWN = (
+    "name", "display_name", "description", "safety", "agent_type", "active_model", "system_prompt_id", "enabled_tools",
+    "disabled_tools", "auto_approve", "source",
+)  # fmt: skip
+"""Fields of a profile that programs get."""
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
@@ -28,8 +31,8 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
             {"name": name, "problems": [str(problem) for problem in error.problems]}
             for name, error in sorted(agents.broken.items())
         ]
-        document = {"agents": [_document(profile) for profile in profiles], "broken": broken}
-        env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        listed = [{name: getattr(profile, name) for name in SHOWN} for profile in profiles]
+        env.write_json({"agents": listed, "broken": broken})
         return 0
     width = max((len(profile.name) for profile in profiles), default=0)
     for profile in profiles:
@@ -38,19 +41,3 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     for warning in (*loaded.warnings, *agents.warnings):
         env.stderr.write(f"vibe: {one_line(warning, 400)}\n")
     return 0
-
-
-def _document(profile: AgentProfile) -> dict[str, Any]:
-    return {
-        "name": profile.name,
-        "display_name": profile.display_name,
-        "description": profile.description,
-        "safety": profile.safety.value,
-        "agent_type": profile.agent_type.value,
-        "active_model": profile.active_model,
-        "system_prompt_id": profile.system_prompt_id,
-        "enabled_tools": list(profile.enabled_tools),
-        "disabled_tools": list(profile.disabled_tools),
-        "auto_approve": profile.auto_approve,
-        "source": profile.source,
-    }

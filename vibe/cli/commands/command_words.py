@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import argparse
 import re
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from typing import Any
 
+from vibe.cli.arguments import add_common
 from vibe.cli.commands import plan
 
 SHELLS = ("bash", "zsh", "fish")
+LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
 
 
-def _agents(subparsers: Any) -> None:
-    parser = subparsers.add_parser("agents", help="look at the agent profiles")
-    commands = parser.add_subparsers(dest="agents_command", required=True, metavar="COMMAND")
+def _commands(parser: ArgumentParser, name: str) -> Any:
+    """Have a command take one of the commands below it, whose name arguments then have as ``name``."""
+    return parser.add_subparsers(dest=name, required=True, metavar="COMMAND")
+
+
+def _agents(parser: ArgumentParser) -> None:
+    commands = _commands(parser, "agents_command")
     listing = commands.add_parser("list", help="list the agents there are")
-    listing.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
-    listing.add_argument("--workdir", metavar="DIR", help="as if called in this directory")
-    listing.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this command")
+    add_common(listing, "output", "workdir", "trust")
 
 
-def _config(subparsers: Any) -> None:
-    parser = subparsers.add_parser("config", help="look at the settings and change them")
-    commands = parser.add_subparsers(dest="config_command", required=True, metavar="COMMAND")
+def _config(parser: ArgumentParser) -> None:
+    commands = _commands(parser, "config_command")
     show = commands.add_parser("show", help="print every setting as it is")
     show.add_argument("--origin", action="store_true", help="say where each was set")
-    show.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
     get = commands.add_parser("get", help="print one setting, or those of one table")
     get.add_argument("key", metavar="KEY", help="such as active_model, or planner for all of that table")
-    get.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
     path = commands.add_parser("path", help="print where the settings file is")
     change = commands.add_parser("set", help="set one key; all else in the file stays as it is")
     change.add_argument("key", metavar="KEY", help="such as active_model or tools.bash.permission")
@@ -38,33 +39,39 @@ def _config(subparsers: Any) -> None:
     for command in (path, change, edit):
         command.add_argument("--project", action="store_true", help="the project's .vibe/config.toml, not your own")
     for command in (show, get, path, change, edit):
-        command.add_argument("--workdir", metavar="DIR", help="as if called in this directory")
+        add_common(command, "workdir")
     for command in (show, get):
-        command.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this command")
+        add_common(command, "output", "trust")
 
 
-def _models(subparsers: Any) -> None:
-    parser = subparsers.add_parser("models", help="list the models that are configured, and what their providers offer")
+def _setup(parser: ArgumentParser) -> None:
+    parser.add_argument("--provider", metavar="NAME", help="the provider; at a terminal, what is left out is asked for")
+    parser.add_argument(
+        "--key-from",
+        metavar="VARIABLE",
+        help="keep the key that is in this variable; '-': on stdin; default: the one that was found",
+    )
+    parser.add_argument("--model", metavar="NAME", help="a configured model, or a name at the provider")
+    parser.add_argument("--no-test", action="store_true", help="don't ask the model a first question")
+    add_common(parser, "output")
+
+
+def _models(parser: ArgumentParser) -> None:
     parser.add_argument("--online", action="store_true", help="ask the providers which models they offer")
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
-    parser.add_argument("--workdir", metavar="DIR", help="as if called in this directory")
-    parser.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this command")
+    add_common(parser, "output", "workdir", "trust")
 
 
-def _tools(subparsers: Any) -> None:
-    parser = subparsers.add_parser("tools", help="look at the tools")
-    commands = parser.add_subparsers(dest="tools_command", required=True, metavar="COMMAND")
+def _tools(parser: ArgumentParser) -> None:
+    commands = _commands(parser, "tools_command")
     listing = commands.add_parser("list", help="list the tools there are; those of MCP servers: vibe mcp list")
     listing.add_argument("--agent", metavar="NAME", help="those that this agent has")
-    listing.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
-    listing.add_argument("--workdir", metavar="DIR", help="as if called in this directory")
-    listing.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this command")
+    add_common(listing, "output", "workdir", "trust")
 
 
-def _events(subparsers: Any) -> None:
-    parser = subparsers.add_parser("events", help="follow what runs on this machine announce")
-    commands = parser.add_subparsers(dest="events_command", required=True, metavar="COMMAND")
+def _events(parser: ArgumentParser) -> None:
+    commands = _commands(parser, "events_command")
     listing = commands.add_parser("list", help="list the runs that publish events now")
+    commands.add_parser("schema", help="print the JSON Schema of all events, for programs that read them")
     tail = commands.add_parser("tail", help="print the events of a run as they come, until it ends")
     tail.add_argument(
         "source",
@@ -86,21 +93,42 @@ def _events(subparsers: Any) -> None:
         metavar="N",
         help="start at event N (1: from the beginning); default: with what comes next",
     )
-    for command in (listing, tail):
-        command.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
+    answer = commands.add_parser("answer", help="list what a run waits for, or answer it")
+    answer.add_argument("source", metavar="SOURCE", help="the run: a source id or its beginning, or a plan id")
+    answer.add_argument(
+        "request", nargs="?", metavar="REQUEST", help="the request's id or its first characters, four at least"
+    )
+    answer.add_argument(
+        "answer",
+        nargs="*",
+        metavar="ANSWER",
+        help="to a call: yes, no, session, edits or always; to a decision: its options; to questions: for each a "
+        "label, its number or your own words, or - for rather not",
+    )
+    answer.add_argument("--reason", default="", metavar="TEXT", help="why a call is allowed or not, for the model")
+    answer.add_argument("--by", type=_asker, default="control", metavar="NAME", help="who answers; default: control")
+    watch = commands.add_parser("watch", help="show a run elsewhere on this terminal as it goes, until it ends")
+    watch.add_argument("source", nargs="?", metavar="SOURCE", help="as for tail")
+    for command in (listing, tail, answer):
+        add_common(command, "output")
+
+
+def _asker(text: str) -> str:
+    if not re.fullmatch(r"[!-~][ -~]{0,99}", text):
+        raise ArgumentTypeError(f"must be 1 to 100 letters, digits and signs, not {text[:40]!r}")
+    return text
 
 
 def _event_number(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]*", text):
-        raise argparse.ArgumentTypeError(f"must be an event number, 1 or more, not {text!r}")
+        raise ArgumentTypeError(f"must be an event number, 1 or more, not {text!r}")
     return int(text)
 
 
-def _memory(subparsers: Any) -> None:
-    parser = subparsers.add_parser("memory", help="see and change what later conversations are told")
-    commands = parser.add_subparsers(dest="memory_command", required=True, metavar="COMMAND")
+def _memory(parser: ArgumentParser) -> None:
+    commands = _commands(parser, "memory_command")
     listing = commands.add_parser("list", help="list what is kept about this project and about everything")
-    listing.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
+    add_common(listing, "output")
     add = commands.add_parser("add", help="keep a fact")
     add.add_argument("text", nargs="+", metavar="TEXT", help="the fact, in a sentence")
     add.add_argument("--global", dest="everywhere", action="store_true", help="about everything, not this project")
@@ -110,18 +138,14 @@ def _memory(subparsers: Any) -> None:
         command.add_argument("--workdir", metavar="DIR", help="the project, instead of the current directory's")
 
 
-def _skills(subparsers: Any) -> None:
-    parser = subparsers.add_parser("skills", help="look at the skills there are")
-    commands = parser.add_subparsers(dest="skills_command", required=True, metavar="COMMAND")
+def _skills(parser: ArgumentParser) -> None:
+    commands = _commands(parser, "skills_command")
     listing = commands.add_parser("list", help="list the skills an agent is offered here")
-    listing.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
-    listing.add_argument("--workdir", metavar="DIR", help="look here instead of in the current directory")
-    listing.add_argument("--trust", action="store_true", help="load this folder's skills, for this once")
+    add_common(listing, "output", "workdir", "trust")
 
 
-def _trust(subparsers: Any) -> None:
-    parser = subparsers.add_parser("trust", help="say which folders' .vibe and AGENTS.md may be loaded")
-    commands = parser.add_subparsers(dest="trust_command", required=True, metavar="COMMAND")
+def _trust(parser: ArgumentParser) -> None:
+    commands = _commands(parser, "trust_command")
     for name, words in (
         ("add", "trust a folder and all below it; what is in its .vibe can run programs as you"),
         ("remove", "trust a folder no longer"),
@@ -129,19 +153,18 @@ def _trust(subparsers: Any) -> None:
         command = commands.add_parser(name, help=words)
         command.add_argument("dir", nargs="?", metavar="DIR", help="default: the project around the current directory")
     listing = commands.add_parser("list", help="list the trusted folders")
-    listing.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
+    add_common(listing, "output")
 
 
-def _session(subparsers: Any) -> None:
-    parser = subparsers.add_parser("session", help="look at saved conversations and take them back")
-    commands = parser.add_subparsers(dest="session_command", required=True, metavar="COMMAND")
+def _session(parser: ArgumentParser) -> None:
+    commands = _commands(parser, "session_command")
 
     listed = commands.add_parser("list", help="list the sessions, the newest first")
     listed.add_argument("--here", action="store_true", help="only those of the current directory")
-    _add_output(listed)
+    add_common(listed, "output")
     show = commands.add_parser("show", help="print a session, one numbered line a message")
     _add_id(show)
-    _add_output(show)
+    add_common(show, "output")
     export = commands.add_parser("export", help="print a whole conversation")
     _add_id(export)
     export.add_argument("--format", choices=("md", "json"), default="md", help="default: md")
@@ -149,29 +172,40 @@ def _session(subparsers: Any) -> None:
     _add_id(rewind)
     rewind.add_argument("message", type=int, metavar="MESSAGE", help="its number as `vibe session show` prints it")
     rewind.add_argument("--files", action="store_true", help="put the workspace's files back as they were then, too")
-    _add_output(rewind)
+    add_common(rewind, "output")
 
 
-def _add_id(parser: argparse.ArgumentParser) -> None:
+def _add_id(parser: ArgumentParser) -> None:
     parser.add_argument("session", metavar="ID", help="the session's id or its beginning")
 
 
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
-
-
-def _mcp(subparsers: Any) -> None:
-    parser = subparsers.add_parser("mcp", help="look at the MCP servers")
-    commands = parser.add_subparsers(dest="mcp_command", required=True, metavar="COMMAND")
+def _mcp(parser: ArgumentParser) -> None:
+    commands = _commands(parser, "mcp_command")
     listing = commands.add_parser("list", help="connect to each configured server and list its tools")
-    listing.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
-    listing.add_argument("--workdir", metavar="DIR", help="work here instead of in the current directory")
-    listing.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this run")
+    add_common(listing, "output", "workdir", "trust")
+    serve = commands.add_parser("serve", help="offer vibe to other agents, as an MCP server on stdin and stdout")
+    serve.add_argument(
+        "--http",
+        type=_loopback,
+        metavar="[HOST:]PORT",
+        help="listen there instead, for clients on this machine with the token: VIBE_MCP_TOKEN, or one that is printed",
+    )
+    serve.add_argument("--auto-approve", "--yolo", action="store_true", help="do what no rule denies without asking")
 
 
-def _permissions(subparsers: Any) -> None:
-    parser = subparsers.add_parser("permissions", help="say what a tool call may do")
-    commands = parser.add_subparsers(dest="permissions_command", required=True, metavar="COMMAND")
+def _loopback(text: str) -> tuple[str, int]:
+    """Split an address that only this machine reaches."""
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    if not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65_535:
+        raise ArgumentTypeError(f"must be a port, 0 to 65535, or HOST:PORT, not {text!r}")
+    if host not in LOOPBACK:
+        raise ArgumentTypeError(f"only this machine may be served: one of {', '.join(LOOPBACK)}, not {host!r}")
+    return LOOPBACK[host], int(port)
+
+
+def _permissions(parser: ArgumentParser) -> None:
+    commands = _commands(parser, "permissions_command")
     explain = commands.add_parser("explain", help="say whether a call runs, is asked about or is denied, and why")
     explain.add_argument("tool", metavar="TOOL", help="the tool's name, such as bash")
     explain.add_argument(
@@ -181,39 +215,32 @@ def _permissions(subparsers: Any) -> None:
     )
     explain.add_argument("--agent", default="", metavar="NAME", help="agent profile")
     explain.add_argument("--auto-approve", "--yolo", action="store_true", help="as with --auto-approve")
-    explain.add_argument("--workdir", metavar="DIR", help="the workspace; default: the current directory")
-    explain.add_argument("--add-dir", action="append", default=[], metavar="DIR", help="another folder to work in")
-    explain.add_argument("--trust", action="store_true", help="load this folder's .vibe")
+    add_common(explain, "workdir", "add-dir", "trust")
     explain.add_argument("--json", action="store_true", help="one JSON object instead of a sentence")
 
 
-def _doctor(subparsers: Any) -> None:
-    parser = subparsers.add_parser("doctor", help="look at what runs depend on: settings, keys, sandbox, programs")
+def _doctor(parser: ArgumentParser) -> None:
     parser.add_argument("--online", action="store_true", help="try to reach the model's server, too")
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
-    parser.add_argument("--workdir", metavar="DIR", help="look from here instead of from the current directory")
-    parser.add_argument("--trust", action="store_true", help="load this folder's .vibe")
+    add_common(parser, "output", "workdir", "trust")
 
 
-def _completions(subparsers: Any) -> None:
-    parser = subparsers.add_parser("completions", help="print what makes a shell complete these words")
+def _completions(parser: ArgumentParser) -> None:
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
 
 
-def _help(subparsers: Any) -> None:
-    parser = subparsers.add_parser("help", help="tell more of a command")
+def _help(parser: ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="COMMAND", help="such as plan, or plan run; default: all of them")
 
 
-def _migrate(subparsers: Any) -> None:
-    parser = subparsers.add_parser("migrate", help="remove settings of Mistral Vibe that have no effect here")
+def _migrate(parser: ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="say what would be done; change nothing")
     parser.add_argument("--workdir", metavar="DIR", help="clean the settings of this project, too, if it is trusted")
 
 
-WORDS: dict[str, Callable[[Any], None]] = {
+WORDS: dict[str, Callable[[ArgumentParser], None]] = {
     "plan": plan.add_arguments,
     "agents": _agents,
+    "setup": _setup,
     "config": _config,
     "models": _models,
     "tools": _tools,
@@ -229,4 +256,4 @@ WORDS: dict[str, Callable[[Any], None]] = {
     "help": _help,
     "migrate": _migrate,
 }
-"""Adds a command to a parser's subcommands."""
+"""Adds the words of a command to its parser."""

@@ -3,87 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
 
 from vibe.cli.command_table import COMMANDS
 from vibe.cli.commands.whole_parser import parser_of
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.parser import Parser
 
-BASH = """\
-# vibe: completion for bash; load it with: source <(vibe completions bash)
-_vibe() {
-    local words="" line="" word="" before="${COMP_WORDS[COMP_CWORD-1]}"
-    for word in "${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
-        [[ $word == -* ]] && break
-        line="$line $word"
-    done
-    while :; do
-        case "${line# } $before" in
-%(values)s
-        esac
-        case "${line# }" in
-%(words)s
-            *) line="${line%% *}"; continue ;;
-        esac
-        break
-    done
-    COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))
-}
-complete -o default -F _vibe vibe
-"""
-ZSH = """\
-# vibe: completion for zsh; load it with: source <(vibe completions zsh)
-(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
-autoload -Uz +X bashcompinit && bashcompinit
-"""
-FISH = """\
-# vibe: completion for fish; load it with: vibe completions fish | source
-function __vibe_words
-    set -l given (commandline -opc)
-    set -l before $given[-1]
-    set -l line
-    for word in $given[2..-1]
-        string match -q -- '-*' $word; and break
-        set -a line $word
-    end
-    while true
-        switch "$line $before"
-%(values)s
-        end
-        switch "$line"
-%(words)s
-            case '*'
-                set -e line[-1]
-                continue
-        end
-        return
-    end
-end
-function __vibe_offers
-    if string match -q -- '-*' (commandline -ct)
-        __vibe_words
-    else
-        __vibe_words | string match -v -- '-*'
-    end
-end
-function __vibe_takes_file
-    not __vibe_words | string match -qv -- '-*'
-end
-complete -c vibe -e
-complete -c vibe -f -a '(__vibe_offers)'
-complete -c vibe -n __vibe_takes_file -F
-"""
+PLACEHOLDER = re.compile(r"^ *# (VALUES|WORDS):.*$", re.MULTILINE)
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Print the script."""
     words, values = _known()
     if args.shell == "fish":
-        env.stdout.write(_fish(words, values))
+        env.stdout.write(_filled("fish", _fish(words, values)))
     else:
-        env.stdout.write((ZSH if args.shell == "zsh" else "") + _bash(words, values))
+        opening = _text("zsh") if args.shell == "zsh" else ""
+        env.stdout.write(opening + _filled("bash", _bash(words, values)))
     return 0
+
+
+def _text(shell: str) -> str:
+    return resources.files("vibe.cli.commands").joinpath(f"completions.{shell}").read_text(encoding="utf-8")
+
+
+def _filled(shell: str, known: Mapping[str, Sequence[str]]) -> str:
+    """The script of a shell, with lines in place of the comments that stand for them."""
+    return PLACEHOLDER.sub(lambda found: "\n".join(known[found[1]]), _text(shell))
 
 
 def _known() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
@@ -116,23 +65,23 @@ def _grouped(values: Mapping[str, Sequence[str]]) -> Iterator[tuple[list[str], S
         yield lines, choices
 
 
-def _bash(words: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]]) -> str:
+def _bash(words: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     chosen: list[str] = []
     for lines, choices in _grouped(values):
         patterns = "|".join(map('"{}"'.format, lines))
         chosen.append(f'            {patterns}) words="{" ".join(choices)}"; break ;;')
     known = [f'            "{line}") words="{" ".join(below)}" ;;' for line, below in words.items()]
-    return BASH % {"words": "\n".join(known), "values": "\n".join(chosen)}
+    return {"WORDS": known, "VALUES": chosen}
 
 
-def _fish(words: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]]) -> str:
+def _fish(words: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     chosen: list[str] = []
     for lines, choices in _grouped(values):
         chosen.append(f"            case {' '.join(map(repr, lines))}")
         chosen += [_printed(choices)] if choices else []
         chosen.append("                return")
     known = [f"            case '{line}'\n{_printed(below)}" for line, below in words.items()]
-    return FISH % {"words": "\n".join(known), "values": "\n".join(chosen)}
+    return {"WORDS": known, "VALUES": chosen}
 
 
 def _printed(words: Sequence[str]) -> str:

@@ -7,15 +7,14 @@ import json
 import tempfile
 from pathlib import Path
 
-from vibe.app.engine.settings import Settings, ShownSetting
+from vibe.app.engine.settings import Settings
 from vibe.cli.arguments import existing_folder
 from vibe.cli.editor import open_editor
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.render.event_text import one_line
+from vibe.cli.render.listings import LONGEST, setting_line
 from vibe.core.errors import ConfigError, UsageError
 from vibe.core.plain_text import plain
-
-LONGEST = 400
 
 
 class RefusedEditError(UsageError):
@@ -29,8 +28,7 @@ class RefusedEditError(UsageError):
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Carry out ``vibe config ...``."""
     workdir = existing_folder("--workdir", args.workdir, env.cwd)
-    host = env.host
-    settings = Settings(host, workdir, trust=getattr(args, "trust", False))
+    settings = Settings(env.host, workdir, trust=getattr(args, "trust", False))
     if args.config_command == "show":
         _show(settings, args, env)
     elif args.config_command == "get":
@@ -48,10 +46,10 @@ def _show(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> 
     listed = list(settings.shown())
     if args.output == "json":
         document = {s.key: {"value": s.value, "origin": s.origin} if args.origin else s.value for s in listed}
-        env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        env.write_json(document)
         return
     for setting in listed:
-        env.stdout.write(_line(setting, origin=args.origin) + "\n")
+        env.stdout.write(setting_line(setting, origin=args.origin) + "\n")
 
 
 def _get(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> None:
@@ -60,19 +58,13 @@ def _get(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> N
     if args.output == "json":
         document = {setting.key: setting.value for setting in found}
         only = found[0].value if len(found) == 1 else document
-        env.stdout.write(json.dumps(only, indent=2, ensure_ascii=False) + "\n")
+        env.write_json(only)
     elif len(found) == 1 and isinstance(found[0].value, str):
         env.stdout.write(plain(found[0].value) + "\n")
     elif len(found) == 1:
         env.stdout.write(json.dumps(found[0].value, ensure_ascii=False) + "\n")
     else:
-        env.stdout.write("".join(f"{_line(setting, origin=False)}\n" for setting in found))
-
-
-def _line(setting: ShownSetting, *, origin: bool) -> str:
-    value = "(not set)" if setting.value is None else json.dumps(setting.value, ensure_ascii=False)
-    where = f"  # {one_line(setting.origin)}" if origin else ""
-    return one_line(f"{setting.key} = {value}", LONGEST) + where
+        env.stdout.write("".join(f"{setting_line(setting, origin=False)}\n" for setting in found))
 
 
 def _set(settings: Settings, args: argparse.Namespace, env: CliEnvironment) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from vibe.app.inspect.diagnosis import CheckState, Finding, diagnose
 from vibe.cli.arguments import existing_folder
@@ -18,11 +17,10 @@ MARKS = {CheckState.OK: "ok  ", CheckState.WARNING: "warn", CheckState.FAILED: "
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Print the findings; exit code 3 if one of them makes runs fail."""
     workdir = existing_folder("--workdir", args.workdir, env.cwd)
-    host = env.host
-    findings = diagnose(host, workdir, trust=args.trust, online=args.online)
+    findings = diagnose(env.host, workdir, trust=args.trust, online=args.online)
     if args.output == "json":
         rows = [{"subject": f.subject, "state": f.state.value, "detail": f.detail} for f in findings]
-        env.stdout.write(json.dumps({"findings": rows}, indent=2, ensure_ascii=False) + "\n")
+        env.write_json({"findings": rows})
     else:
         env.stdout.write("".join(map(_line, findings)))
     failed = any(finding.state is CheckState.FAILED for finding in findings)

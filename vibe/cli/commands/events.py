@@ -1,4 +1,4 @@
-"""``vibe events``: list the publishers of this machine and follow one of them, as any subscriber could."""
+"""``vibe events``: list who publishes here, follow, watch or answer one of them, print the schema of events."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import argparse
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 import anyio
 import msgspec
 
 from ipc.errors import EventsLostError, IpcError, JournalError, UnknownSourceError
 from ipc.registry import Entry, Registry
+from vibe.cli.commands import events_answer
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import describe, one_line
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "VIBE_BUS_TOKEN"  # noqa: S105  the name of a variable
 """The token of a run on TCP that this home does not know."""
+SCHEMA_FILE = "events.schema.json"
+"""Written by scripts/gen-references."""
 MOST_WAITING = 1_000_000
 """Bytes that wait for the reader before no more events are taken."""
 READER_SECONDS = 0.05
@@ -37,6 +40,12 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     try:
         if args.events_command == "list":
             _list(args.output, env)
+        elif args.events_command == "answer":
+            code = events_answer.run(args, env)
+        elif args.events_command == "schema":
+            env.stdout.write(_schema())
+        elif args.events_command == "watch":
+            code = _watch(args, env)
         else:
             code = _tail(args, env)
     except IpcError as error:
@@ -44,6 +53,12 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         wrong_name = isinstance(error, UnknownSourceError | JournalError) and not isinstance(error, EventsLostError)
         return ExitCode.USAGE if wrong_name else ExitCode.ENVIRONMENT
     return code
+
+
+def _schema() -> str:
+    from importlib.resources import files  # noqa: PLC0415  not for those that follow a run
+
+    return files("ipc").joinpath(SCHEMA_FILE).read_text(encoding="utf-8")
 
 
 def _list(output: str, env: CliEnvironment) -> None:
@@ -64,10 +79,34 @@ def _entry_line(entry: Entry) -> str:
     return one_line(f"{entry.source}  pid {entry.pid}  since {started}{plan}  {place}  {entry.info.title}", 400)
 
 
-def _tail(args: argparse.Namespace, env: CliEnvironment) -> int:
+def _watch(args: argparse.Namespace, env: CliEnvironment) -> int:
+    if not env.stdout.isatty():
+        env.stderr.write(
+            "vibe events watch: stdout is no terminal; to have the events as lines, run `vibe events tail --from 1`\n"
+        )
+        return ExitCode.USAGE
+    from vibe.cli.terminal.watching import watch  # noqa: PLC0415  not for those that print lines
+
+    return watch(_subscription(_source(args, env), 0, (), env), env)
+
+
+def _subscription(
+    source: str, after: int | Literal["now"], topics: tuple[str, ...], env: CliEnvironment
+) -> Subscription:
+    from ipc.subscriber import subscribe
+
+    token = env.environ.get(TOKEN_VARIABLE, "")
+    return subscribe(source, home=env.home, after=after, topics=topics, runtime_dir=env.runtime_dir, token=token)
+
+
+def _source(args: argparse.Namespace, env: CliEnvironment) -> str:
+    """The run that is meant, as ``subscribe`` takes it."""
     source: str = args.source or _only_source(env)
-    if _is_file(source, env):
-        source = str(env.cwd / source)
+    return str(env.cwd / source) if _is_file(source, env) else source
+
+
+def _tail(args: argparse.Namespace, env: CliEnvironment) -> int:
+    source = _source(args, env)
     write = partial(_write_body if args.output == "json" else _write_line, env.stdout)
     after = "now" if args.first is None else args.first - 1
     # A journal without a publisher has no "now": all of it is wanted.
@@ -84,14 +123,9 @@ async def _follow(
     The signal cancels a scope rather than the loop's main task: a deadline that passes at the same moment can't take
     that for its own.
     """
-    from ipc.subscriber import subscribe
-    from vibe.app.engine.signals import handled_signals  # noqa: PLC0415  not for those that listen only
+    from vibe.cli.signals import handled_signals  # noqa: PLC0415  not for those that listen only
 
-    start = "now" if isinstance(after, str) else after
-    token = env.environ.get(TOKEN_VARIABLE, "")
-    subscription = subscribe(
-        source, home=env.home, after=start, topics=topics, runtime_dir=env.runtime_dir, token=token
-    )
+    subscription = _subscription(source, "now" if isinstance(after, str) else after, topics, env)
     scope = anyio.CancelScope()
     forgive(env.stdout)
     async with handled_signals(env.host, lambda _which, _count: scope.cancel()) as signals:

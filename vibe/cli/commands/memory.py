@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import time
 
 import msgspec
 
@@ -12,6 +10,7 @@ from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import one_line
+from vibe.cli.render.listings import memory_lines
 from vibe.core.config.paths import user_home_of
 from vibe.core.guidance_loader import memory_store
 from vibe.core.instructions.memory import MAX_TEXT, MemoryScope, MemoryStore
@@ -37,11 +36,8 @@ def _list(store: MemoryStore, output: str, env: CliEnvironment) -> None:
     entries = [(scope, entry) for scope in MemoryScope for entry in store.entries(scope)]
     if output == "json":
         document = [{"scope": scope.value, **msgspec.to_builtins(entry)} for scope, entry in entries]
-        env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        env.write_json(document)
         return
     if not entries:
         env.stdout.write("nothing is remembered yet: `vibe memory add TEXT` adds a fact\n")
-    for scope, entry in entries:
-        day = time.strftime("%Y-%m-%d", time.localtime(entry.created))
-        text = one_line(entry.text, MAX_TEXT)
-        env.stdout.write(f"{one_line(entry.id)}  {scope:<7}  {day}  {one_line(entry.by):<5}  {text}\n")
+    env.stdout.write("".join(f"{line}\n" for line in memory_lines(store)))

@@ -15,8 +15,7 @@ LINE_LENGTH = 1_000
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Clean the files, and say what was done to each."""
-    host = env.host
-    done = migrate(host, existing_folder("--workdir", args.workdir, env.cwd), dry_run=args.dry_run)
+    done = migrate(env.host, existing_folder("--workdir", args.workdir, env.cwd), dry_run=args.dry_run)
     for file in done:
         kept = f" (the old file is {file.backup})" if file.backup is not None else ""
         env.stdout.write(one_line(f"{file.file}{kept}:", LINE_LENGTH) + "\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from vibe.cli.arguments import existing_folder
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     workdir = existing_folder("--workdir", args.workdir, env.cwd)
     listing = list_models(env.host, workdir, trust=args.trust, online=args.online)
     if args.output == "json":
-        env.stdout.write(json.dumps(_document(listing), indent=2, ensure_ascii=False) + "\n")
+        env.write_json(_document(listing))
     else:
         env.stdout.write("".join(f"{line}\n" for line in _lines(listing)))
     for warning in listing.warnings:
@@ -66,8 +66,5 @@ def _document(listing: ModelListing) -> dict[str, Any]:
             }
             for entry in listing.configured
         ],
-        "offers": [
-            {"provider": offer.provider, "models": list(offer.models), "problem": offer.problem}
-            for offer in listing.offers
-        ],
+        "offers": [asdict(offer) for offer in listing.offers],
     }

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
 from typing import Any, TextIO, cast
 
-from vibe.app.inspect.permissions import CheckRequest, PermissionCheck
+from vibe.app.inspect.permissions import CheckRequest, PermissionCheck, given_arguments
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.cli.render.event_text import one_line
+from vibe.cli.render.listings import decision_line
 from vibe.core.tools.errors import ToolArgumentsError
 from vibe.core.tools.permissions import PermissionDecision, Ruling
-
-REASON_LENGTH = 1_000
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
@@ -29,15 +26,15 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         auto_approve=args.auto_approve,
         trust=args.trust,
     )
-    check = PermissionCheck(request, env.host)
+    check = PermissionCheck.of(request, env.host)
     if args.arguments == "-":
         _answer_lines(check, env)
         return ExitCode.DONE
     try:
-        decision = check.decide(_given(args.arguments))
+        decision = check.decide(given_arguments(args.arguments))
     except ToolArgumentsError as error:
         raise CommandLineError(str(error)) from error
-    env.stdout.write(_as_json(decision) if args.json else _as_text(decision))
+    env.stdout.write(_as_json(decision) if args.json else f"{decision_line(decision)}\n")
     return ExitCode.DONE
 
 
@@ -68,20 +65,5 @@ def _invalid(reason: str) -> PermissionDecision:
     return PermissionDecision(ruling=Ruling.DENY, rule="invalid", reason=reason)
 
 
-def _given(text: str) -> str | Mapping[str, Any]:
-    """A JSON object as one, anything else as it stands."""
-    if not text.lstrip().startswith("{"):
-        return text
-    try:
-        given: object = json.loads(text)
-    except ValueError:
-        return text
-    return cast("dict[str, Any]", given) if isinstance(given, dict) else text
-
-
 def _as_json(decision: PermissionDecision) -> str:
     return json.dumps({"decision": decision.ruling.value, "rule": decision.rule, "reason": decision.reason}) + "\n"
-
-
-def _as_text(decision: PermissionDecision) -> str:
-    return f"{decision.ruling.value} ({decision.rule}): {one_line(decision.reason, REASON_LENGTH)}\n"

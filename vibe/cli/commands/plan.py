@@ -6,7 +6,7 @@ import argparse
 import importlib
 from typing import Any
 
-from vibe.cli.arguments import positive_int, positive_number
+from vibe.cli.arguments import add_common, positive_int, positive_number
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.parser import OUTPUTS
 
@@ -30,22 +30,23 @@ SERVED_BY = {
     "decide": "vibe.cli.commands.plan_control",
     "approve": "vibe.cli.commands.plan_control",
     "retry": "vibe.cli.commands.plan_control",
+    "skip": "vibe.cli.commands.plan_control",
+    "steer": "vibe.cli.commands.plan_control",
     "rewind": "vibe.cli.commands.plan_rewind",
     "edit": "vibe.cli.commands.plan_edit",
     "clean": "vibe.cli.commands.plan_clean",
 }
 
 
-def add_arguments(subparsers: Any) -> None:
-    """Add ``plan`` and its commands to the command line."""
-    parser = subparsers.add_parser("plan", help="run plans and look at them")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the commands of ``plan`` to its parser."""
     commands = parser.add_subparsers(dest="plan_command", required=True, metavar="COMMAND")
 
     _add_new(commands)
     run = commands.add_parser("run", help="run a plan file")
     run.add_argument("file", nargs="?", metavar="FILE", help="the plan; '-': from stdin")
     run.add_argument("--demo", action="store_true", help="run the built-in demonstration instead of a FILE")
-    run.add_argument("--workdir", metavar="DIR", help="work here instead of in the current directory")
+    add_common(run, "workdir")
     run.add_argument("--dry-run", action="store_true", help="print order, critical path and budget; run nothing")
     run.add_argument(
         "--only",
@@ -86,12 +87,12 @@ def add_arguments(subparsers: Any) -> None:
                 "--format", choices=("tree", "mermaid", "dot", "svg"), default="tree", help="default: tree"
             )
         else:
-            _add_output(command)
+            add_common(command, "output")
     commands.add_parser("schema", help="print the JSON Schema of plan files")
-    _add_output(commands.add_parser("list", help="list the plans that have been run, in whatever folder"))
+    add_common(commands.add_parser("list", help="list the plans that have been run, in whatever folder"), "output")
     status = commands.add_parser("status", help="how a plan stands")
     status.add_argument("plan", metavar="ID", help=PLAN_HELP)
-    _add_output(status)
+    add_common(status, "output")
     logs = commands.add_parser("logs", help="all that a plan's commands, checks and agents printed")
     logs.add_argument("plan", metavar="ID", help=PLAN_HELP)
     logs.add_argument("step", nargs="?", metavar="STEP", help="of this step only")
@@ -105,10 +106,12 @@ def _add_control(commands: Any) -> None:
     """Add the commands to a plan that has been started, whether it runs or not."""
     words = {
         "pause": "have a running plan paused: its steps stop at the end of their turn",
-        "cancel": "end a plan for good; what runs is stopped",
+        "cancel": "end a plan, or one step of it, for good; what runs is stopped",
         "decide": "decide something that a plan waits for",
         "approve": "say yes, or no, to a tool call that a running plan asks about",
-        "retry": "have a step, and what depends on it, done again by the next resume",
+        "retry": "have a step done again; if nobody runs the plan, with what depends on it, by the next resume",
+        "skip": "do without a step: what depends on it runs",
+        "steer": "tell the agent of a running step something, which it reads before its next turn",
         "rewind": "as retry, on the files as they were before the step",
         "edit": "change a plan's steps or budget, while it runs or between two runs; default: in an editor",
     }
@@ -124,11 +127,15 @@ def _add_control(commands: Any) -> None:
     approve.add_argument("request", metavar="REQUEST", help="the request's id or its beginning, as the run prints it")
     approve.add_argument("--deny", action="store_true", help="say no")
     approve.add_argument("--reason", default="", metavar="TEXT", help="what the model is told")
-    for name in ("retry", "rewind"):
+    for name in ("retry", "rewind", "skip", "steer"):
         parsers[name].add_argument("step", metavar="STEP", help="its id")
+    parsers["cancel"].add_argument("step", metavar="STEP", nargs="?", help="this step only; the others go on")
+    parsers["steer"].add_argument("text", metavar="TEXT", nargs="+", help="what to tell it")
     source = parsers["edit"].add_mutually_exclusive_group()
     source.add_argument("--operations", metavar="FILE", help="a JSON list of operations; '-': from stdin")
     source.add_argument("--file", metavar="FILE", help="the plan as it is to be; what differs is changed")
+    source.add_argument("--ask", metavar="SENTENCE", help="have a model say how; it is shown, and waits for a yes")
+    parsers["edit"].add_argument("--yes", action="store_true", help="with --ask: change the plan without asking")
     parsers["edit"].add_argument("--max-tokens", type=positive_int, metavar="N", help="tokens of the whole plan")
     parsers["edit"].add_argument("--max-price", type=positive_number, metavar="USD", help="price of the whole plan")
     parsers["edit"].add_argument("--max-seconds", type=positive_number, metavar="S", help="time of the whole plan")
@@ -137,7 +144,7 @@ def _add_control(commands: Any) -> None:
     )
     parsers["edit"].add_argument("--trust", action="store_true", help="steps may use what the workspace's .vibe brings")
     for parser in parsers.values():
-        _add_output(parser)
+        add_common(parser, "output")
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
@@ -156,20 +163,20 @@ def _add_report(commands: Any) -> None:
     diff = commands.add_parser("diff", help="which steps of two plans are the same, and why the others are not")
     diff.add_argument("one", metavar="A", help="a plan file or a plan's id")
     diff.add_argument("other", metavar="B", help="a plan file or a plan's id")
-    _add_output(diff)
+    add_common(diff, "output")
 
 
 def _add_new(commands: Any) -> None:
     new = commands.add_parser("new", help="have a plan written for a goal; nothing is run")
     new.add_argument("goal", nargs="+", metavar="GOAL", help="what the plan must achieve; '-': from stdin")
+    new.add_argument(
+        "--from", dest="base", metavar="PLAN", help="change this plan file instead; GOAL says how, in a sentence"
+    )
     new.add_argument("-o", dest="to", metavar="FILE", help="write the plan here; default: to stdout")
     new.add_argument("--workdir", metavar="DIR", help="plan for this folder instead of the current directory")
-    _add_output(new)
+    add_common(new, "output")
     new.add_argument("--model", metavar="ALIAS", help="model that plans")
-    new.add_argument("--max-tokens", type=positive_int, metavar="N", help="stop before more tokens are used")
-    new.add_argument("--max-price", type=positive_number, metavar="USD", help="stop before more is spent")
-    new.add_argument("--bus", metavar="ADDRESS", help="publish events here, e.g. tcp://127.0.0.1:5555")
-    new.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this run")
+    add_common(new, "max-tokens", "max-price", "bus", "trust")
 
 
 def _add_clean(commands: Any) -> None:
@@ -182,11 +189,7 @@ def _add_clean(commands: Any) -> None:
         "--records", action="store_true", help="and all that is known of these plans: records, results, logs"
     )
     clean.add_argument("--dry-run", action="store_true", help="say what there is; remove nothing")
-    _add_output(clean)
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="default: text")
+    add_common(clean, "output")
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -199,9 +202,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--auto-approve", "--yolo", action="store_true", help="let steps do whatever no rule denies, without asking"
     )
-    parser.add_argument(
-        "--network", action="store_true", help="confined commands reach the network, not only localhost"
-    )
+    add_common(parser, "network")
     parser.add_argument(
         "--wait",
         action="store_true",
@@ -215,8 +216,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         "(default: local; resume: as before)",
     )
     parser.add_argument("--model", metavar="ALIAS", help="model of the steps that name none")
-    parser.add_argument("--bus", metavar="ADDRESS", help="publish events here, e.g. tcp://127.0.0.1:5555")
-    parser.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this run")
+    add_common(parser, "bus", "trust")
     parser.add_argument(
         "--show-output", action="store_true", help="print what commands and checks print, as they do; lines, no tree"
     )

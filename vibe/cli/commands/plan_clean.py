@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from vibe.app.plan.clean import Cleaned, clean_plans
 from vibe.cli.environment import CliEnvironment
@@ -16,10 +15,9 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Clean the plans named, or all, and list what was removed."""
     if bool(args.plans) == args.all:
         raise CommandLineError("name the plans to clean, or say --all")
-    host = env.host
-    cleaned = clean_plans(host, args.plans, cwd=env.cwd, dry_run=args.dry_run, records=args.records)
+    cleaned = clean_plans(env.host, args.plans, cwd=env.cwd, dry_run=args.dry_run, records=args.records)
     if args.output == "json":
-        env.stdout.write(json.dumps([_document(one) for one in cleaned], indent=2, ensure_ascii=False) + "\n")
+        env.write_json([_document(one) for one in cleaned])
         return ExitCode.DONE
     for one in cleaned:
         if one.kept_because:

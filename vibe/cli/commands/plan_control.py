@@ -1,14 +1,13 @@
-"""``vibe plan pause|cancel|decide|approve|retry``: commands to a plan that has been started."""
+"""``vibe plan pause|cancel|decide|approve|retry|skip|steer``: commands to a plan that has been started."""
 
 from __future__ import annotations
 
 import argparse
-import json
 from functools import partial
 
 import anyio
 
-from ipc.commands import Approve
+from ipc.commands import Approve, StepAction
 from planner.store.folder import find_plan
 from vibe.app.plan import commands as plan_commands
 from vibe.app.plan.commands import Done
@@ -26,15 +25,17 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     match args.plan_command:
         case "pause":
             command = partial(plan_commands.pause, host, args.plan, grace_seconds=0.0 if args.now else None)
-        case "cancel":
+        case "cancel" if args.step is None:
             command = partial(plan_commands.cancel, host, args.plan)
         case "decide":
             command = partial(plan_commands.decide, host, args.plan, args.decision, args.options)
         case "approve":
             answer = Approve(request_id=args.request, allow=not args.deny, reason=args.reason)
             command = partial(plan_commands.approve, host, args.plan, answer)
-        case _:
-            command = partial(plan_commands.retry, host, args.plan, args.step)
+        case "steer":
+            command = partial(plan_commands.steer, host, args.plan, args.step, " ".join(args.text))
+        case action:
+            command = partial(plan_commands.act_on_step, host, args.plan, args.step, StepAction(action))
     done = anyio.run(command)
     write_done(done, args.output, env)
     return ExitCode.DONE
@@ -51,7 +52,7 @@ def write_done(done: Done, output: str, env: CliEnvironment, lines: tuple[str, .
             **done.data,
             "next": next_command,
         }
-        env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        env.write_json(document)
         return
     text = [f"plan {done.plan_id}: {one_line(done.message, MESSAGE_LENGTH)}", *lines]
     text += [f"continue with: {next_command}"] if next_command else []

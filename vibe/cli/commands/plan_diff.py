@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from planner.plan.loader import LoadedPlan
 from planner.reuse.plan_diff import PlanDiff, diff
@@ -19,7 +18,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     sides = [_side(reference, env) for reference in (args.one, args.other)]
     found = diff(*comparable(sides[0], sides[1], env.environ))
     if args.output == "json":
-        env.stdout.write(json.dumps(found.as_document(), indent=2) + "\n")
+        env.write_json(found.as_document())
     else:
         env.stdout.write("\n".join(_lines(found)) + "\n")
     return ExitCode.DONE

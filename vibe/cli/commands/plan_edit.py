@@ -34,12 +34,20 @@ OPERATION_LENGTH = 400
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Read the change, have it carried out, and print it."""
+    limits = {name: getattr(args, name) for name in PlanBudget.model_fields if getattr(args, name) is not None}
+    if args.yes and args.ask is None:
+        raise CommandLineError("--yes is for --ask: any other change is one you have written yourself")
+    if args.ask is not None:
+        if limits:
+            raise CommandLineError("a model changes no limits: give them without --ask")
+        from vibe.cli.commands import plan_ask  # noqa: PLC0415  a model and all it needs, for this alone
+
+        return plan_ask.run(args, env)
     host = env.host
     if args.operations is not None:
         operations = _read_operations(args.operations, env)
         return _apply(host, args, operations, env)
     current = plan_commands.plan_as_it_stands(host, args.plan)
-    limits = {name: getattr(args, name) for name in PlanBudget.model_fields if getattr(args, name) is not None}
     if limits:
         if args.file is not None:
             raise CommandLineError("give the limits in FILE, or as flags, not both")

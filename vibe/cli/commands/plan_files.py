@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Print what was asked for."""
     match args.plan_command:
         case "schema":
-            env.stdout.write(json.dumps(plan_json_schema(), indent=2) + "\n")
+            env.write_json(plan_json_schema())
         case "validate":
             return _validate(args, env)
         case "graph":
@@ -77,10 +76,10 @@ def _validate(args: argparse.Namespace, env: CliEnvironment) -> int:
         if args.output == "text":
             raise
         problems = [_as_document(problem) for problem in error.problems]
-        env.stdout.write(json.dumps({"valid": False, "problems": problems}, indent=2) + "\n")
+        env.write_json({"valid": False, "problems": problems})
         return ExitCode.USAGE
     if args.output == "json":
-        env.stdout.write(json.dumps({"valid": True, "problems": []}) + "\n")
+        env.write_json({"valid": True, "problems": []})
     else:
         path = loaded.dag.critical_path()
         env.stdout.write(
@@ -118,7 +117,7 @@ def _show(found: _Found, output: str, env: CliEnvironment) -> None:
         if found.plan_id:
             document["open_decisions"] = decision_documents(found.plan_id, found.open_decisions)
             document["revisions"] = revision_documents(found.state.revisions)
-        env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        env.write_json(document)
         return
     lines = [one_line(plan.goal, 400), *_about(plan), ""]
     for step in plan.steps:

@@ -10,14 +10,14 @@ from typing import TextIO
 import anyio
 
 from ipc.events import Event, ToolCallEvent, ToolResultEvent, WarningEvent
-from planner.author.output_repair import Repaired
 from planner.author.structured_output import PLAN_TOOL
-from planner.plan.loader import LoadedPlan
+from planner.plan.loader import LoadedPlan, read_plan_file
 from planner.report.graph_text import tree
 from vibe.app.engine.result_record import RunRecord
-from vibe.app.plan.author import NewPlan, NewPlanRequest, new_plan
+from vibe.app.plan.author import PlanningRequest
 from vibe.app.plan.command_consent import model_commands
 from vibe.cli.arguments import existing_folder
+from vibe.cli.commands.planning_runs import NewPlan, new_plan
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
@@ -34,8 +34,10 @@ NOTE_LENGTH = 400
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Write the plan to the file, or to stdout, and return the exit code of the record."""
     target = _target(args.to, env)
-    request = NewPlanRequest(
-        goal=_goal(args.goal, env),
+    base = _base(args.base, env)
+    sentence = _goal(args.goal, env)
+    request = PlanningRequest(
+        subject=sentence,
         workdir=existing_folder("--workdir", args.workdir, env.cwd),
         model=args.model,
         max_tokens=args.max_tokens,
@@ -43,13 +45,12 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         trust=args.trust,
         bus_address=args.bus,
     )
-    host = env.host
     forgive(env.stdout)
     watched = args.output == "text" and env.stderr.isatty()  # whoever waits for minutes should see that it works
     trouble = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
     listener = LineSink(env.stderr, (*trouble, ToolCallEvent) if watched else trouble)
     listeners = [listener, _Refusals(env.stderr)] if args.output == "text" else [listener]
-    made = anyio.run(new_plan, request, host, listeners, _person(args.output, env))
+    made = anyio.run(new_plan, request, base, env.host, listeners, _person(args.output, env))
     unsaved = None if made.plan is None or target is None else _save(made.plan, target)
     if args.output == "json":
         _write_json(made, None if unsaved else target, env)
@@ -72,6 +73,11 @@ class _Refusals:
         if isinstance(event, ToolResultEvent) and event.tool == PLAN_TOOL and event.status == "error":
             self._out.write(f"plan sent back: {one_line(event.content, REASON_LENGTH)}\n")
             self._out.flush()
+
+
+def _base(name: str | None, env: CliEnvironment) -> LoadedPlan | None:
+    """Return the plan that is to be changed; None: one is to be written."""
+    return None if name is None else read_plan_file(env.cwd / Path(name).expanduser())
 
 
 def _goal(words: list[str], env: CliEnvironment) -> str:
@@ -103,10 +109,10 @@ def _person(output: str, env: CliEnvironment) -> UserInput | None:
     return TerminalUserInput(PromptQueue(env))
 
 
-def _save(plan: Repaired, path: Path) -> OSError | None:
+def _save(plan: LoadedPlan, path: Path) -> OSError | None:
     try:
         with path.open("xb") as file:
-            file.write(plan.loaded.source_bytes)
+            file.write(plan.source_bytes)
     except OSError as error:
         return error
     return None
@@ -114,10 +120,10 @@ def _save(plan: Repaired, path: Path) -> OSError | None:
 
 def _write_json(made: NewPlan, target: Path | None, env: CliEnvironment) -> None:
     document = made.record.as_document()
-    document["plan"] = json.loads(made.plan.loaded.source_bytes) if made.plan else None
+    document["plan"] = json.loads(made.plan.source_bytes) if made.plan else None
     document["file"] = str(target) if target and made.plan else None
     document["notes"] = list(made.notes)
-    env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    env.write_json(document)
 
 
 def _write_text(made: NewPlan, target: Path | None, env: CliEnvironment) -> None:
@@ -127,7 +133,7 @@ def _write_text(made: NewPlan, target: Path | None, env: CliEnvironment) -> None
         env.stderr.write(f"vibe: no plan: {one_line(why, REASON_LENGTH)}\n")
         env.stderr.write(_spent(record) + "\n")
         return
-    loaded = made.plan.loaded
+    loaded = made.plan
     about = [*(f"note: {one_line(note, NOTE_LENGTH)}" for note in made.notes), _spent(made.record)]
     if target is None:
         text = loaded.source_bytes.decode()

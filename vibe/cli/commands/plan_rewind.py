@@ -16,8 +16,7 @@ SHOWN_FILES = 20
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Rewind the plan, and print the changes of its files."""
-    host = env.host
-    rewound = rewind_plan(host, args.plan, args.step)
+    rewound = rewind_plan(env.host, args.plan, args.step)
     files = rewound.files
     done = Done(
         plan_id=rewound.plan_id,

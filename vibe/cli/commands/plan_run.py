@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
+import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -18,7 +21,7 @@ from planner.store.records import ApprovalSetting
 from vibe.app.engine.host import Host, allow_open_files
 from vibe.app.plan.command_consent import PlanNotAcceptedError
 from vibe.app.plan.dispatch import Audience
-from vibe.app.plan.run import PlanRun, PlanRunOptions, resume_plan, run_new_plan
+from vibe.app.plan.run import PlanRun, PlanRunOptions, PlanSession, open_plan
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -27,6 +30,7 @@ from vibe.cli.render.next_command import Hints
 from vibe.cli.render.output import TROUBLE, JsonLinesSink, LineSink, write_record
 from vibe.cli.render.plan_summary import write_summary
 from vibe.cli.render.progress import ProgressLines
+from vibe.cli.signals import handled_signals
 from vibe.cli.streams import forgive
 from vibe.cli.terminal.approver import accept_commands
 from vibe.core.errors import EnvironmentFailure
@@ -37,6 +41,10 @@ NO_PLAN = (
     "plan.json`), "
     "or look at the demonstration (`vibe plan run --demo`)"
 )
+
+TERMINATION_GRACE_SECONDS = 5.0
+"""After SIGTERM: how long running steps have to reach the end of their turn. Callers kill after about ten."""
+PAUSING = "pausing: running steps finish their turn first, an open question must be answered; Ctrl-C again stops now"
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
@@ -52,7 +60,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     resumed = args.plan if args.plan_command == "resume" else _run_to_resume(args, options, env)
     if resumed is not None:
         with _audience(args, env) as audience:
-            ended = anyio.run(resume_plan, resumed, options, host, audience)
+            ended = anyio.run(carried_out, resumed, options, host, audience)
     else:
         loaded = read_plan(args.file, env)
         if args.dry_run:
@@ -89,7 +97,29 @@ def _run_new(
     loaded: LoadedPlan, options: PlanRunOptions, host: Host, args: argparse.Namespace, env: CliEnvironment
 ) -> PlanRun:
     with _audience(args, env) as audience:
-        return anyio.run(run_new_plan, loaded, options, host, audience)
+        return anyio.run(carried_out, loaded, options, host, audience)
+
+
+async def carried_out(plan: LoadedPlan | str, options: PlanRunOptions, host: Host, audience: Audience) -> PlanRun:
+    """Run a plan, or go on with the one of that id; signals pause it.
+
+    Raises:
+        UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``open_plan`` and ``PlanSession.run``.
+    """
+    session = await open_plan(plan, options, host, audience)
+    async with handled_signals(host, partial(_on_signal, session)) as signals:
+        # What is there by the start lives to the end of the run: never look through thousands of steps again.
+        ended = await session.run(before_start=gc.freeze if host.owns_process else None)
+        return ended.after_signal(signals.exit_code)
+
+
+def _on_signal(session: PlanSession, which: signal.Signals, count: int) -> None:
+    """Pause the plan at the first signal; stop what still runs at a further one. It can be resumed either way."""
+    first_interrupt = count == 1 and which is signal.SIGINT
+    if first_interrupt:
+        session.warn("pausing", PAUSING)
+    grace = None if first_interrupt else TERMINATION_GRACE_SECONDS if count == 1 else 0.0
+    session.control.request_pause(which.name, grace_seconds=grace)
 
 
 def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
@@ -99,12 +129,7 @@ def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
         ReportNameError: the file's name does not say what it is to hold.
         CommandLineError: its folder is not there.
     """
-    from vibe.cli.commands.plan_report import (
-        format_of,
-        report_path,
-        report_to_github,
-        write_report,
-    )
+    from vibe.cli.commands.plan_report import format_of, report_path, report_to_github, write_report
 
     if file == "github":
         return lambda plan_id: report_to_github(find_plan(env.home, plan_id), env)

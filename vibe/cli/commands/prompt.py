@@ -1,148 +1,108 @@
-"""``vibe -p PROMPT``: answer one prompt; stdout is the answer and nothing else."""
+"""``vibe [PROMPT]``: answer one prompt, or talk at the terminal; loads only what that takes."""
 
 from __future__ import annotations
 
 import argparse
-import os
-from contextlib import ExitStack
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, TextIO
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING
 
-import anyio
-
-from ipc.events import WarningEvent
-from ipc.sink import EventSink
-from vibe.app.chat.run import ChatRequest, Person, run_chat
-from vibe.app.engine.build import network_flags
-from vibe.app.engine.result_record import RunRecord
-from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.parser import CommandLineError
-from vibe.cli.render.event_text import one_line
-from vibe.cli.render.output import TROUBLE, JsonLinesSink, LineSink, write_record
-from vibe.cli.render.output_folder import OutputFolder
-from vibe.cli.streams import forgive
-from vibe.core.config.paths import VibePaths
-from vibe.core.errors import UsageError
-from vibe.core.outcome import Outcome
-from vibe.core.plain_text import plain
-from vibe.core.session.folder import SessionFolder
 
-REASON_LENGTH = 1_000
-"""Characters of why a run did not complete."""
-PROMPT_BYTES = 1_000_000
-"""More than any model reads: a larger file is a mistake."""
+if TYPE_CHECKING:
+    from vibe.cli.textual_ui.controllers.app_controller import Hold
+
+TOKEN_VARIABLE = "VIBE_BUS_TOKEN"  # noqa: S105  the name of a variable
+"""The token of a run on TCP that this home does not know."""
+UNABLE = frozenset({"", "dumb", "unknown"})
+"""Values of TERM: no screen can be drawn."""
+
+
+class _Front(Enum):
+    """The way in which a person or a script meets the agent."""
+
+    ONE_PROMPT = auto()
+    LINES = auto()
+    SCREEN = auto()
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
-    """Answer the prompt and return the exit code of its record."""
-    prompt = _prompt(args, env)
-    request = ChatRequest(
-        prompt=prompt,
-        workdir=existing_folder("--workdir", args.workdir, env.cwd),
-        extra_roots=tuple(existing_folder("--add-dir", folder, env.cwd) for folder in args.add_dir),
-        agent=args.agent,
-        model=args.model,
-        auto_approve=args.auto_approve,
-        max_turns=args.max_turns,
-        max_tokens=args.max_tokens,
-        max_price=args.max_price,
-        time_limit=args.time_limit,
-        flags=_flags(args),
-        trust=args.trust,
-        resume=args.resume,
-    )
-    streaming = args.output == "streaming"
-    said_as_it_happens = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
-    listener: EventSink = JsonLinesSink(env.stdout) if streaming else LineSink(env.stderr, said_as_it_happens)
-    host = env.host
-    forgive(env.stdout)
-    with ExitStack() as closing:
-        folder = OutputFolder.open(env.cwd / Path(args.output_dir).expanduser()) if args.output_dir else None
-        if folder is not None:
-            closing.callback(folder.abandon)
-        listeners = [listener] if folder is None else [listener, folder]
-        record = anyio.run(run_chat, request, host, listeners, _person(args, env))
-        closing.callback(_print, record, args.output, env)  # whatever the folder's disk says
-        if folder is not None:
-            folder.save(record, SessionFolder(VibePaths(env.home).sessions / record.session_id).transcript)
-    return record.exit_code
+    """Answer the prompt, or talk at the terminal, and return the exit code."""
+    front = _front(args, env)
+    if front is _Front.SCREEN:
+        from vibe.cli.textual_ui.start import show  # noqa: PLC0415  costs what prompts of scripts do without
+
+        return show(partial(_attached if args.attach else _local, args, env), env)
+    if front is _Front.LINES:
+        from vibe.cli.commands.one_prompt import talk_of  # noqa: PLC0415  the screen is drawn before it is loaded
+        from vibe.cli.plain.start import chat  # noqa: PLC0415  as above
+
+        if not args.plain:
+            env.stderr.write("vibe: this terminal can't draw a screen (TERM, or no UTF-8): a conversation by lines\n")
+        return chat(*talk_of(args, env), env)
+    from vibe.cli.commands.one_prompt import run_prompt  # noqa: PLC0415  as above
+
+    return run_prompt(args, env)
 
 
-def _person(args: argparse.Namespace, env: CliEnvironment) -> Person | None:
-    """Return the person at the terminal, if any; asked on standard error, since standard output is the answer alone."""
-    if args.output != "text" or not (env.stdin.isatty() and env.stderr.isatty() and _in_foreground(env.stdin)):
-        return None
-    from vibe.cli.terminal.approver import TerminalApprover  # noqa: PLC0415  most prompts come from scripts
-    from vibe.cli.terminal.prompt_queue import PromptQueue
-    from vibe.cli.terminal.questions import TerminalUserInput
+def _local(args: argparse.Namespace, env: CliEnvironment) -> Hold:
+    """Load the engine; returns what holds the conversation that the command line wants."""
+    from vibe.cli.commands.one_prompt import talk_of  # noqa: PLC0415  as above
+    from vibe.cli.textual_ui.local_chat import hold_chat  # noqa: PLC0415  as above
 
-    queue = PromptQueue(replace(env, stdout=env.stderr))
-    return Person(approver=TerminalApprover(queue, lambda _request_id: ""), user_input=TerminalUserInput(queue))
+    return partial(hold_chat, env.host, talk_of(args, env))
 
 
-def _in_foreground(terminal: TextIO) -> bool:
-    """Return whether keys reach this process: a background job that reads them is stopped."""
-    try:
-        return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
-    except OSError:  # not its controlling terminal: there are no jobs
-        return True
+def _attached(args: argparse.Namespace, env: CliEnvironment) -> Hold:
+    """Load the bus; returns what shows the run elsewhere."""
+    from vibe.cli.textual_ui.remote_chat import hold_attached  # noqa: PLC0415  as above
+
+    return partial(hold_attached, env.host, args.attach, env.environ.get(TOKEN_VARIABLE, ""))
 
 
-def _prompt(args: argparse.Namespace, env: CliEnvironment) -> str:
-    """The words after -p, and whatever a pipe brings, in that order."""
-    given = " ".join(part for part in (args.prompt or "", *args.words) if part and part != "-").strip()
-    if args.prompt_file is not None:
-        if given or args.prompt == "-":
+def _front(args: argparse.Namespace, env: CliEnvironment) -> _Front:
+    """Return how the person or script meets the agent.
+
+    Raises:
+        CommandLineError: they want to talk, and can't.
+    """
+    one_prompt = args.prompt is not None or args.prompt_file is not None or args.output_dir is not None
+    at_terminal = env.stdin.isatty() and env.stdout.isatty()
+    if args.attach:
+        _check_attach(args, env, can=at_terminal and not one_prompt and not args.words and not args.plain)
+        return _Front.SCREEN
+    if args.plain:
+        if one_prompt or args.output != "text":
             raise CommandLineError(
-                "--prompt-file and a prompt on the command line exclude each other: give one of them"
+                "--plain talks at the terminal: leave -p, --prompt-file, --output and --output-dir out"
             )
-        return _prompt_in(args.prompt_file, env)
-    wants_stdin = args.prompt == "-" or (not given and not env.stdin.isatty())
-    if args.prompt is None and given and env.stdin.isatty():
-        raise CommandLineError("the terminal UI is not part of this version: use `vibe -p PROMPT`")
-    piped = env.stdin.buffer.read().decode("utf-8", "replace").strip() if wants_stdin else ""
-    prompt = "\n\n".join(part for part in (_readable(given), piped) if part)
-    if not prompt and args.resume is None:
-        raise CommandLineError("no prompt: give one with `vibe -p PROMPT`, or pipe it in; see `vibe --help`")
-    return prompt
+        if not at_terminal:
+            raise CommandLineError("--plain talks at the terminal, and there is none: use `vibe -p PROMPT`")
+        return _Front.LINES
+    if not at_terminal or one_prompt or args.output != "text":
+        return _Front.ONE_PROMPT
+    return _Front.SCREEN if _draws(env) else _Front.LINES
 
 
-def _prompt_in(name: str, env: CliEnvironment) -> str:
-    """The text of a prompt file."""
-    try:
-        with (env.cwd / Path(name).expanduser()).open("rb") as file:
-            content = file.read(PROMPT_BYTES + 1)
-    except (OSError, ValueError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or error
-        raise UsageError(f"--prompt-file {name}: can't be read ({why}): name a text file") from error
-    if len(content) > PROMPT_BYTES:
-        raise UsageError(f"--prompt-file {name}: longer than {PROMPT_BYTES:,} bytes: name a shorter one")
-    prompt = content.decode("utf-8-sig", "replace").strip()
-    if not prompt:
-        raise UsageError(f"--prompt-file {name}: there is no prompt in it: write one, or give it with -p PROMPT")
-    return prompt
+def _check_attach(args: argparse.Namespace, env: CliEnvironment, *, can: bool) -> None:
+    """See that a run elsewhere can be shown.
+
+    Raises:
+        CommandLineError: it can't.
+    """
+    if not can:
+        raise CommandLineError("--attach shows a run on a terminal's screen: give no prompt with it")
+    if not _draws(env):
+        raise CommandLineError(f"this terminal can't draw a screen: use `vibe events watch {args.attach}`")
 
 
-def _readable(argument: str) -> str:
-    """An argument of the command line with a mark where it is no UTF-8."""
-    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def _draws(env: CliEnvironment) -> bool:
+    """Return whether the terminal can show a screen."""
+    return env.environ.get("TERM", "") not in UNABLE and _is_utf8(env)
 
 
-def _flags(args: argparse.Namespace) -> dict[str, Any]:
-    tools = {"enabled_tools": args.enabled_tools} if args.enabled_tools else {}
-    return {**tools, **network_flags(on=args.network)}
-
-
-def _print(record: RunRecord, output: str, env: CliEnvironment) -> None:
-    if output != "text":
-        write_record(record, env.stdout, indent=2 if output == "json" else None)
-        return
-    if record.result:
-        answer = plain(record.result) if env.stdout.isatty() else record.result
-        env.stdout.write(answer.rstrip("\n") + "\n")
-    if record.exit_code:
-        why = record.detail or record.reason or "; ".join(record.warnings) or "no reason given"
-        how = "completed, but" if record.outcome is Outcome.COMPLETED else f"{record.outcome.value}:"
-        env.stderr.write(f"vibe: {how} {one_line(why, REASON_LENGTH)}\n")
+def _is_utf8(env: CliEnvironment) -> bool:
+    """Return whether the locale has all characters; where none is set, as in containers, terminals do."""
+    locale = next(filter(None, (env.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))), "UTF-8")
+    return "utf" in locale.lower()

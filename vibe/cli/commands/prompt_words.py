@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from vibe.cli.arguments import positive_int, positive_number
+from vibe.cli.arguments import add_common, positive_int, positive_number
 from vibe.cli.command_table import COMMANDS
 from vibe.cli.parser import OUTPUTS, ShowVersion
 
@@ -19,6 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-p", "--prompt", nargs="?", const="", metavar="PROMPT", help="answer and exit; '-': from stdin"
     )
+    parser.add_argument("--plain", action="store_true", help="talk at the terminal, line by line")
+    parser.add_argument("--attach", metavar="SOURCE", help="show a run of another process, answer and steer it")
     parser.add_argument("--prompt-file", metavar="FILE", help="the prompt is in this file; answer and exit")
     parser.add_argument("--output", choices=OUTPUTS, default="text", help="what stdout carries (default: text)")
     parser.add_argument(
@@ -31,12 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--auto-approve", "--yolo", action="store_true", help="do whatever no rule denies, without asking"
     )
-    parser.add_argument(
-        "--network", action="store_true", help="confined commands reach the network, not only localhost"
-    )
+    add_common(parser, "network")
     parser.add_argument("--max-turns", type=positive_int, metavar="N", help="stop after so many model calls")
-    parser.add_argument("--max-tokens", type=positive_int, metavar="N", help="stop before more tokens are used")
-    parser.add_argument("--max-price", type=positive_number, metavar="USD", help="stop before more is spent")
+    add_common(parser, "max-tokens", "max-price")
     parser.add_argument("--time-limit", type=positive_number, metavar="SECONDS", help="stop after so long")
     parser.add_argument(
         "--enabled-tools",
@@ -50,8 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", nargs="?", const="", metavar="ID", help="continue the session with this id, or the last"
     )
-    parser.add_argument("--workdir", metavar="DIR", help="work here instead of in the current directory")
-    parser.add_argument("--add-dir", action="append", default=[], metavar="DIR", help="another folder to work in")
-    parser.add_argument("--trust", action="store_true", help="load this folder's .vibe, for this run")
+    add_common(parser, "workdir", "add-dir", "trust")
     parser.add_argument("--version", "-V", action=ShowVersion, nargs=0, help="print the version")
     parser.add_argument("--debug", action="store_true", help="show tracebacks")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +42,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         env.stdout.write(plain(document) if env.stdout.isatty() else document)
     else:
         document = {**_document(saved), "messages": msgspec.to_builtins(messages)}
-        env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        env.write_json(document)
     return ExitCode.DONE
 
 
@@ -54,7 +53,7 @@ def _list(args: argparse.Namespace, loader: SessionLoader, env: CliEnvironment) 
     for problem in listing.problems:
         env.stderr.write(f"warning: {one_line(problem, 1_000)}\n")
     if args.output == "json":
-        env.stdout.write(json.dumps([_document(saved) for saved in sessions], indent=2, ensure_ascii=False) + "\n")
+        env.write_json([_document(saved) for saved in sessions])
         return
     if not sessions:
         env.stdout.write("no sessions yet: `vibe -p PROMPT` starts one\n")
@@ -128,16 +127,16 @@ def _rewind(args: argparse.Namespace, saved: SavedSession, env: CliEnvironment) 
         for lock in locks:
             lock.release()
     if args.output == "json":
-        conflicts = [{"path": conflict.path, "saved_as": str(conflict.saved_as)} for conflict in report.conflicts]
-        document = {name: getattr(report, name) for name in report.__slots__} | {"conflicts": conflicts}
-        env.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        files = msgspec.to_builtins(report.files, enc_hook=str)
+        env.write_json({"session_id": report.session_id, "messages": report.messages, **files})
         return
-    for what, names in (("restored", report.restored), ("deleted", report.deleted)):
+    files = report.files
+    for what, names in (("restored", files.restored), ("deleted", files.deleted)):
         for name in names:
             env.stdout.write(f"{what} {one_line(name)}\n")
-    for conflict in report.conflicts:
+    for conflict in files.conflicts:
         copy = one_line(str(conflict.saved_as), 400)
         env.stdout.write(f"changed by someone else since: {one_line(conflict.path)}, kept as {copy}\n")
-    for name in report.skipped:
+    for name in files.skipped:
         env.stdout.write(f"not restored, a git filter stands before it: {one_line(name)}\n")
     env.stdout.write(f"continue with: vibe --resume {report.session_id[:SHOWN_ID]} -p PROMPT\n")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from vibe.cli.arguments import existing_folder
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import one_line
+from vibe.cli.render.listings import NO_SKILLS, skill_line
 from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.paths import user_home_of
 from vibe.core.config.trust import nested_projects
@@ -36,14 +36,12 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         env.stderr.write(f"warning: {one_line(warning, 1_000)}\n")
     skills = list(manager.available.values())
     if args.output == "json":
-        env.stdout.write(json.dumps([_document(info) for info in skills], indent=2, ensure_ascii=False) + "\n")
+        env.write_json([_document(info) for info in skills])
         return ExitCode.DONE
     if not skills:
-        env.stdout.write("no skills: put one in .vibe/skills/NAME/SKILL.md here, or below the same folder at home\n")
+        env.stdout.write(f"{NO_SKILLS}\n")
     for info in skills:
-        command = f"/{info.command}" if info.user_invocable else "-"
-        parts = (one_line(info.name, 64), one_line(command, 64), one_line(info.description))
-        env.stdout.write("  ".join(parts) + "\n")
+        env.stdout.write(f"{skill_line(info)}\n")
     return ExitCode.DONE
 
 

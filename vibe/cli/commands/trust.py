@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from vibe.cli.arguments import existing_folder, utf8_folder
@@ -45,7 +44,7 @@ def _folder(args: argparse.Namespace, env: CliEnvironment, home: Path) -> Path:
 def _list(file: TrustFile, output: str, env: CliEnvironment) -> None:
     trusted, untrusted = file.folders()
     if output == "json":
-        env.stdout.write(json.dumps({"trusted": trusted, "untrusted": untrusted}, indent=2) + "\n")
+        env.write_json({"trusted": trusted, "untrusted": untrusted})
         return
     if not trusted and not untrusted:
         env.stdout.write("no folder is trusted: `vibe trust add` trusts the project you are in\n")

@@ -15,14 +15,13 @@ ASKING = ("-p", "--prompt", "--prompt-file")
 NO_MORE_WORDS = 2
 NEAR = 0.75
 ELSEWHERE = {
-    "auth": "put the provider's key into its variable, and see `vibe doctor`",
+    "auth": "use `vibe setup`",
     "chat": "use `vibe -p PROMPT`",
     "exec": "use `vibe -p PROMPT`",
-    "init": "nothing need be set up; `vibe doctor` says what is missing",
-    "login": "put the provider's key into its variable, and see `vibe doctor`",
+    "init": "nothing need be set up here; `vibe setup` chooses provider, key and model",
+    "login": "use `vibe setup`",
     "resume": "use `vibe --resume [ID] -p PROMPT`, or `vibe plan resume ID`",
     "run": "use `vibe plan run FILE`",
-    "setup": "nothing need be set up; `vibe doctor` says what is missing",
     "update": "update it with the program that installed it",
     "upgrade": "update it with the program that installed it",
     "version": "use `vibe --version`",
@@ -38,7 +37,9 @@ def parser_of(words: Sequence[str]) -> Parser:
     """
     parser = Parser(prog="vibe", description="A coding agent that plans and executes.")
     if words and words[0] in COMMANDS:
-        WORDS[words[0]](parser.add_subparsers(dest="command", parser_class=Parser))
+        about = COMMANDS[words[0]]
+        commands = parser.add_subparsers(dest="command", parser_class=Parser)
+        WORDS[words[0]](commands.add_parser(words[0], description=f"{about[0].upper()}{about[1:]}."))
         return parser
     refusal = _refusal(words)
     if refusal:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from vibe.app.plan.dry_run import DryRun, StepNeeds
 from vibe.cli.render.event_text import counted, one_line
+from vibe.core.plain_text import some_of
 
 LONG = 400
 SHOWN_LEVEL = 12
@@ -60,7 +61,7 @@ def _needs(steps: tuple[StepNeeds, ...]) -> Iterator[str]:
     if kinds:
         yield "\nWhat agents would work with:"
     for (model, agent, state), ids in kinds.items():
-        who = ", ".join(ids[:SHOWN_LEVEL]) + (f" and {len(ids) - SHOWN_LEVEL} more" if len(ids) > SHOWN_LEVEL else "")
+        who = some_of(ids, SHOWN_LEVEL)
         yield f"  {who}: {one_line(model)}{f' as {one_line(agent)}' if agent else ''}; {one_line(state, LONG)}"
 
 

@@ -5,14 +5,34 @@ from __future__ import annotations
 from typing import TypeAlias, assert_never
 
 from ipc import events as e
-from vibe.core.plain_text import plain_line
+from vibe.core.plain_text import plain_line, shortened
 
 LINE_LENGTH = 160
 
-_Conversation: TypeAlias = e.UserMessageEvent | e.AssistantDeltaEvent | e.ReasoningDeltaEvent | e.AssistantEvent
-_Tools: TypeAlias = e.ToolCallEvent | e.ToolStreamEvent | e.ToolResultEvent
-_Requests: TypeAlias = e.ApprovalRequestEvent | e.ApprovalDecisionEvent | e.QuestionEvent | e.AnswerEvent
-_Stopping: TypeAlias = e.PlanStoppingEvent | e.PlanPausedEvent | e.PlanCompletedEvent | e.PlanLeftEvent
+_Conversation: TypeAlias = (
+    e.UserMessageEvent
+    | e.AssistantDeltaEvent
+    | e.ReasoningDeltaEvent
+    | e.AssistantEvent
+    | e.ConversationConfiguredEvent
+    | e.ConversationClearedEvent
+    | e.ConversationRewoundEvent
+)
+_Bounds: TypeAlias = e.PromptStartedEvent | e.PromptEndedEvent | e.ModelStartedEvent | e.ModelEndedEvent
+_Tools: TypeAlias = (
+    e.ToolCallEvent
+    | e.ToolArgumentsEvent
+    | e.ToolQueuedEvent
+    | e.ToolStreamEvent
+    | e.ToolResultEvent
+    | e.BackgroundStartedEvent
+    | e.BackgroundEndedEvent
+)
+_Requests: TypeAlias = (
+    e.ApprovalRequestEvent | e.ApprovalDecisionEvent | e.QuestionEvent | e.AnswerEvent | e.RequestWithdrawnEvent
+)
+_Plans: TypeAlias = e.PlanProposedEvent | e.PlanWaitingEvent | e.WorktreeEvent
+_Stopping: TypeAlias = e.PlanStoppingEvent | e.PlanActEvent | e.PlanPausedEvent | e.PlanCompletedEvent | e.PlanLeftEvent
 _Redone: TypeAlias = e.PlanAttemptEvent | e.PlanRetryEvent | e.PlanEditedEvent | e.PlanResetEvent | e.PlanReusedEvent
 _Work: TypeAlias = (
     e.SubAgentStartedEvent | e.SubAgentFinishedEvent | e.MemoryEntryEvent | e.CompactStartEvent | e.CompactEndEvent
@@ -25,12 +45,38 @@ _Session: TypeAlias = (
 def describe(event: e.Event, limit: int = LINE_LENGTH) -> str:
     """Return the event in one line of at most ``limit`` characters."""
     match event:
-        case e.UserMessageEvent() | e.AssistantDeltaEvent() | e.ReasoningDeltaEvent() | e.AssistantEvent():
+        case (
+            e.UserMessageEvent()
+            | e.AssistantDeltaEvent()
+            | e.ReasoningDeltaEvent()
+            | e.AssistantEvent()
+            | e.ConversationConfiguredEvent()
+            | e.ConversationClearedEvent()
+            | e.ConversationRewoundEvent()
+        ):
             text = _conversation(event)
-        case e.ToolCallEvent() | e.ToolStreamEvent() | e.ToolResultEvent():
+        case e.PromptStartedEvent() | e.PromptEndedEvent() | e.ModelStartedEvent() | e.ModelEndedEvent():
+            text = _bounds(event)
+        case (
+            e.ToolCallEvent()
+            | e.ToolArgumentsEvent()
+            | e.ToolQueuedEvent()
+            | e.ToolStreamEvent()
+            | e.ToolResultEvent()
+            | e.BackgroundStartedEvent()
+            | e.BackgroundEndedEvent()
+        ):
             text = _tools(event)
-        case e.ApprovalRequestEvent() | e.ApprovalDecisionEvent() | e.QuestionEvent() | e.AnswerEvent():
+        case (
+            e.ApprovalRequestEvent()
+            | e.ApprovalDecisionEvent()
+            | e.QuestionEvent()
+            | e.AnswerEvent()
+            | e.RequestWithdrawnEvent()
+        ):
             text = _requests(event)
+        case e.PlanProposedEvent() | e.PlanWaitingEvent() | e.WorktreeEvent():
+            text = _around_plans(event)
         case (
             e.SubAgentStartedEvent()
             | e.SubAgentFinishedEvent()
@@ -53,12 +99,16 @@ def describe(event: e.Event, limit: int = LINE_LENGTH) -> str:
     return one_line(text, limit)
 
 
+def trouble(event: e.WarningEvent | e.ErrorEvent) -> str:
+    """Return a warning or an error as people read it: without its code, which is for programs."""
+    return f"{'warning' if isinstance(event, e.WarningEvent) else 'error'}: {event.message}"
+
+
 def one_line(text: str, limit: int = LINE_LENGTH) -> str:
     """Text without escape sequences, control and direction characters or line breaks, cut to ``limit`` characters."""
     if len(text) > limit * 8:
         text = text[: limit * 8]
-    shown = plain_line(text)
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+    return shortened(plain_line(text), limit)
 
 
 def counted(number: int, noun: str) -> str:
@@ -76,7 +126,33 @@ def _conversation(event: _Conversation) -> str:
             return f"(thinking) {event.text}"
         case e.AssistantEvent():
             calls = f" [{event.tool_calls} tool calls]" if event.tool_calls else ""
-            return f"assistant{calls}: {event.text}"
+            return f"assistant{calls}{' (interrupted)' if event.interrupted else ''}: {event.text}"
+        case e.ConversationConfiguredEvent():
+            modes = ", ".join(filter(None, (event.thinking, event.approvals)))
+            return f"conversation goes on: {event.agent} with {event.model}{_because(modes)}"
+        case e.ConversationClearedEvent():
+            return "conversation cleared"
+        case e.ConversationRewoundEvent():
+            return f"conversation taken back to message {event.message_index}{_because(', '.join(event.files))}"
+        case _:
+            assert_never(event)
+
+
+def _bounds(event: _Bounds) -> str:
+    match event:
+        case e.PromptStartedEvent():
+            return f"prompt {event.prompt_id} started ({event.origin})"
+        case e.PromptEndedEvent():
+            tokens = event.usage.prompt_tokens + event.usage.completion_tokens
+            used = f"{tokens} tokens, {event.turns} turns, {event.duration_s:.1f} s{_cost(event.cost_usd)}"
+            return f"prompt {event.prompt_id} {event.outcome} ({used}){_because(event.reason)}"
+        case e.ModelStartedEvent():
+            room = f" of {event.context_limit}" if event.context_limit else ""
+            return f"{event.model} asked ({event.purpose}): about {event.context_tokens}{room} tokens"
+        case e.ModelEndedEvent():
+            first = "" if event.first_token_s is None else f", first token after {event.first_token_s:.1f} s"
+            again = f", attempt {event.attempt}" if event.attempt > 1 else ""
+            return f"{event.model} {event.status} after {event.duration_s:.1f} s{first}{again}"
         case _:
             assert_never(event)
 
@@ -85,11 +161,20 @@ def _tools(event: _Tools) -> str:
     match event:
         case e.ToolCallEvent():
             return f"{event.tool} called: {event.summary or event.raw or event.arguments}"
+        case e.ToolArgumentsEvent():
+            return f"{event.tool} … {event.text}"
+        case e.ToolQueuedEvent():
+            return f"{event.tool} waits its turn ({event.waits_for}): {event.summary}"
         case e.ToolStreamEvent():
             return f"{event.tool}: {event.text}"
         case e.ToolResultEvent():
             files = f", changed {', '.join(event.files_changed)}" if event.files_changed else ""
             return f"{event.tool} {event.status} after {event.duration_s:.1f} s{files}: {event.content}"
+        case e.BackgroundStartedEvent():
+            return f"background command {event.handle} started: {event.command}"
+        case e.BackgroundEndedEvent():
+            how = f"{event.status} with exit code {event.exit_code} after {event.duration_s:.1f} s"
+            return f"background command {event.handle} {how}: {event.command}"
         case _:
             assert_never(event)
 
@@ -97,7 +182,8 @@ def _tools(event: _Tools) -> str:
 def _requests(event: _Requests) -> str:
     match event:
         case e.ApprovalRequestEvent():
-            return f"approval wanted for {event.tool} ({event.rule}): {event.arguments}{_because(event.reason)}"
+            call = event.summary or event.arguments
+            return f"approval wanted for {event.tool} ({event.rule}): {call}{_because(event.reason)}"
         case e.ApprovalDecisionEvent():
             return (
                 f"approval {event.request_id}: {event.decision} by {event.by} ({event.scope}){_because(event.reason)}"
@@ -106,6 +192,24 @@ def _requests(event: _Requests) -> str:
             return "question: " + " / ".join(str(item.get("question", "")) for item in event.questions)
         case e.AnswerEvent():
             return "question cancelled" if event.cancelled else f"answered: {list(event.answers)}"
+        case e.RequestWithdrawnEvent():
+            return f"{event.kind} {event.request_id} withdrawn{_because(event.reason)}"
+        case _:
+            assert_never(event)
+
+
+def _around_plans(event: _Plans) -> str:
+    match event:
+        case e.PlanProposedEvent():
+            draft = f" (draft {event.draft})" if event.draft > 1 else ""
+            return f"plan proposed{draft}: {event.goal} ({counted(len(event.steps), 'step')})"
+        case e.PlanWaitingEvent():
+            whom = f" of {', '.join(event.step_ids)}" if event.step_ids else ""
+            still = "" if event.seconds is None else f" for {event.seconds:.1f} s"
+            return f"step {event.step_id} waits: {event.waits_for}{whom}{still}"
+        case e.WorktreeEvent():
+            files = f" ({counted(len(event.files), 'file')})" if event.files else ""
+            return f"worktree {event.branch} {event.status}{files}{_because(event.detail)}"
         case _:
             assert_never(event)
 
@@ -122,10 +226,13 @@ def _planning(event: e.Fact) -> str:
         case e.PlanDecisionEvent():
             return _decision(event)
         case e.PlanRevisedEvent():
-            return f"plan revised: {counted(len(event.operations), 'change')}{_because(event.reason)}"
+            number = f" (revision {event.number})" if event.number else ""
+            return f"plan revised{number}: {counted(len(event.operations), 'change')}{_because(event.reason)}"
         case e.PlanResumedEvent():
             return f"plan resumed: {event.goal} ({event.done} of {len(event.steps)} steps done)"
-        case e.PlanStoppingEvent() | e.PlanPausedEvent() | e.PlanCompletedEvent() | e.PlanLeftEvent():
+        case (
+            e.PlanStoppingEvent() | e.PlanActEvent() | e.PlanPausedEvent() | e.PlanCompletedEvent() | e.PlanLeftEvent()
+        ):
             return _stopping(event)
         case _:
             return _redone(event)
@@ -143,6 +250,8 @@ def _stopping(event: _Stopping) -> str:
     match event:
         case e.PlanStoppingEvent():
             return f"plan to be {event.status}{_because(event.reason)}"
+        case e.PlanActEvent():
+            return f"step {event.step_id} to be {event.status} (by {event.by}): its attempt is stopped"
         case e.PlanPausedEvent():
             return f"plan paused{_because(event.reason)}"
         case e.PlanCompletedEvent():
@@ -200,7 +309,8 @@ def _session(event: _Session) -> str:
             return f"{event.model}: {tokens}{_cost(event.cost_usd)}"
         case e.ToolServerEvent():
             detail = event.detail or f"{event.tools} tools"
-            return f"MCP server {event.server} ({event.transport}) {event.status}: {detail}"
+            said = "" if event.status == "starting" else f": {detail}"
+            return f"MCP server {event.server} ({event.transport}) {event.status}{said}"
         case e.WarningEvent():
             return f"warning {event.code}: {event.message}"
         case e.ErrorEvent():

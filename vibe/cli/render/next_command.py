@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent
+from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent, QuestionEvent
 from planner.plan.model import Decision
 from vibe.cli.render.event_text import one_line
 from vibe.core.outcome import Outcome
@@ -74,6 +74,11 @@ class Hints:
                 call = one_line(f"{event.tool} {json.dumps(event.arguments, ensure_ascii=False)}", QUESTION_LENGTH)
                 answer = f"vibe plan approve {event.plan_id} {event.request_id[:ID_LENGTH]}"
                 text = f"{step}needs your approval: {call}\n  answer with: {answer} [--deny]\n"
+            case QuestionEvent():
+                step = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
+                asked = one_line(" / ".join(str(each.get("question")) for each in event.questions), QUESTION_LENGTH)
+                answer = f"vibe events answer {event.plan_id or event.source} {event.request_id[:ID_LENGTH]}"
+                text = f"{step}asks you: {asked}\n  answer with: {answer} ANSWER\n"
             case _:
                 return
         self._out.write(text)

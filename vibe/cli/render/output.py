@@ -6,13 +6,9 @@ import json
 from typing import TextIO
 
 from ipc.codec import encode_event
-from ipc.events import (
-    ErrorEvent,
-    Event,
-    WarningEvent,
-)
+from ipc.events import ErrorEvent, Event, WarningEvent
 from vibe.app.engine.result_record import RunRecord
-from vibe.cli.render.event_text import describe, one_line
+from vibe.cli.render.event_text import describe, one_line, trouble
 
 TROUBLE = (WarningEvent, ErrorEvent)
 SENTENCE_LENGTH = 1_000
@@ -30,7 +26,8 @@ class LineSink:
         """Write a line if the event is of interest."""
         if isinstance(event, self._kinds):
             step = f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
-            self._out.write(f"{step}{describe(event, SENTENCE_LENGTH)}\n")
+            said = trouble(event) if isinstance(event, TROUBLE) else describe(event, SENTENCE_LENGTH)
+            self._out.write(f"{step}{one_line(said, SENTENCE_LENGTH)}\n")
             self._out.flush()
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from typing import TextIO, get_args
 
 from ipc.events import (
     ErrorEvent,
     Event,
+    Fact,
     PlanDecisionEvent,
     PlanResumedEvent,
     PlanRevisedEvent,
@@ -17,11 +18,14 @@ from ipc.events import (
     ToolCallEvent,
     ToolResultEvent,
     ToolStreamEvent,
+    UsageEvent,
     WarningEvent,
 )
 from subagents.step.failing_lines import failing_line
-from vibe.app.view.step_view import CHECK, HOST_TOOL, PASSING, SUMMARISED
-from vibe.cli.render.event_text import LINE_LENGTH, counted, describe, one_line
+from vibe.app.view.step_view import StepView
+from vibe.app.view.transcript import CHECK, HOST_TOOL
+from vibe.app.view.view import PASSING, SUMMARISED, View, apply
+from vibe.cli.render.event_text import LINE_LENGTH, counted, describe, one_line, trouble
 from vibe.cli.render.output import SENTENCE_LENGTH, TROUBLE
 from vibe.core.plain_text import plain
 
@@ -35,17 +39,15 @@ class ProgressLines:
     def __init__(self, out: TextIO, *, output: bool = False) -> None:
         self._out = out
         self._output = output
-        self._tokens: dict[str, int] = {}
-        self._attempts: dict[str, int] = {}
-        self._checks: set[str] = set()
-        self._set_aside: set[str | None] = set()
-        """Steps whose attempt is over, though they are not."""
+        self._view = View()
 
     def publish(self, event: Event) -> None:
         """Write a line if the event is of interest."""
         if isinstance(event, ToolStreamEvent):
             self._stream(event)
             return
+        if isinstance(event, _FOLDED):
+            apply(self._view, event)
         line = self._line(event)
         if line:
             step_id = event.step_id if isinstance(event, PlanStepUpdateEvent) else event.subagent_step_id
@@ -68,50 +70,47 @@ class ProgressLines:
                 return self._step(event)
             case PlanDecisionEvent() | PlanRevisedEvent():
                 return describe(event)
-            case SubAgentStartedEvent() if event.subagent_step_id in self._set_aside:
-                return f"replanning: {event.title}"
+            case SubAgentStartedEvent():
+                step = self._step_of(event, event.subagent_step_id)
+                return f"replanning: {event.title}" if step is not None and step.replanning else ""
             case ToolCallEvent():
                 return self._call(event)
             case ToolResultEvent():
                 return self._result(event)
-            case SubAgentFinishedEvent():
-                self._tokens[event.subagent_step_id or ""] = event.tokens
-                return ""
             case _:
                 return _trouble(event)
 
     def _step(self, event: PlanStepUpdateEvent) -> str:
         """Return a transition in words; none for waiting, which most steps begin with."""
-        tokens = self._tokens.get(event.step_id, 0)
+        step = self._step_of(event, event.step_id)
+        tokens, begun = (0, 0) if step is None else (step.budget_used, step.state.begun)
         spent = f" after {event.duration_s:.1f} s" if event.duration_s is not None else ""
         spent += f", {tokens:,} tokens" if tokens else ""
         why = event.detail or event.reason or ""
         because = f": {why}" if why else ""
-        self._set_aside.discard(event.step_id)
         match event.status:
             case "in_progress":
-                self._attempts[event.step_id] = event.attempt
                 again = f", attempt {event.attempt}" if event.attempt > 1 else ""
                 return f"started{again}: {event.title}"
             case "completed":
                 return f"completed{spent}"
             case "failed" | "cancelled" | "skipped":
                 return f"{event.status}{spent}{because}"
-            case "pending" if event.attempt > self._attempts.get(event.step_id, event.attempt):
+            case "pending" if 0 < begun < event.attempt:
                 return f"failed{spent}{because}; retrying"
             case "pending" if event.previous == "in_progress":
-                self._set_aside.add(event.step_id)
                 return f"stopped{spent}{because}"
             case _:
                 return ""
 
+    def _step_of(self, event: Event, step_id: str | None) -> StepView | None:
+        plan = self._view.plans.get(event.plan_id or "")
+        return None if plan is None else plan.steps.get(step_id or "")
+
     def _call(self, event: ToolCallEvent) -> str:
         if event.tool == HOST_TOOL:
             command = event.arguments.get("command", "")
-            if event.arguments.get("purpose") != CHECK:
-                return f"$ {command}"
-            self._checks.add(event.tool_call_id)
-            return f"check: {command}"
+            return f"check: {command}" if event.arguments.get("purpose") == CHECK else f"$ {command}"
         summary = event.summary or event.raw or str(event.arguments)
         return summary if summary.startswith(event.tool) else f"{event.tool}: {summary}"
 
@@ -121,9 +120,15 @@ class ProgressLines:
             return ""
         if event.tool != HOST_TOOL:
             return f"{event.tool} {event.status}: {event.content.removeprefix('Denied: ')}"
-        if event.tool_call_id not in self._checks:
+        agent = self._view.agent_of(event)
+        call = None if agent is None else agent.transcript.call(event.tool_call_id)
+        if call is None or call.arguments.get("purpose") != CHECK:
             return ""
         return f"check failed: {failing_line(event.content) or '(no output)'}"
+
+
+_FOLDED = (*get_args(Fact), SubAgentStartedEvent, SubAgentFinishedEvent, UsageEvent, ToolCallEvent, ToolResultEvent)
+"""The events that a line, or a later one, is made of."""
 
 
 def _beginning(event: PlanStartedEvent | PlanResumedEvent) -> str:
@@ -137,9 +142,9 @@ def _beginning(event: PlanStartedEvent | PlanResumedEvent) -> str:
 def _trouble(event: Event) -> str:
     """Warnings, and errors that no step's end tells of."""
     match event:
-        case WarningEvent(code=code, message=message) if code not in SUMMARISED | PASSING:
-            return f"warning: {message}"
-        case ErrorEvent(message=message) if event.subagent_step_id is None:
-            return f"error: {message}"
+        case WarningEvent(code=code) if code not in SUMMARISED | PASSING:
+            return trouble(event)
+        case ErrorEvent(subagent_step_id=None):
+            return trouble(event)
         case _:
             return ""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from typing import Any
+from typing import Any, TypeAlias
 
+from ipc.events import ApprovalRequestEvent
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
 
 PREVIEW_LINES = 20
@@ -15,6 +16,9 @@ PREVIEW_CHARACTERS = 2_000
 DIFF_LINES = 60
 DIFF_CHARACTERS = 6_000
 """The same of a diff."""
+
+AnyApproval: TypeAlias = ApprovalRequest | ApprovalRequestEvent
+"""The request as the engine asks it, or as it was announced."""
 
 FULL = frozenset({"command", "path", "file_path", "url"})
 """Arguments that say what will be done: always shown whole."""
@@ -41,20 +45,20 @@ def question_text(request: ApprovalRequest, step_title: str = "") -> str:
     whose = f"  for step: {visible(step_title)}" if step_title else ""
     lines = ["", f"? {visible(request.tool)} wants to run{whose}"]
     summary = visible(request.summary)
-    if request.summary and not _is_repeated(request):
+    if request.summary and not is_repeated(request):
         lines.append(f"    {summary}")
     for name, value in request.arguments.items():
         if not request.diff or name not in SHOWN_BY_DIFF:
             lines += _argument(visible(name), value)
     if request.diff:
         lines += _preview("diff", request.diff, DIFF_LINES, DIFF_CHARACTERS)
-    lines.append(f"  {visible(_why(request))}")
+    lines.append(f"  {visible(why(request))}")
     if request.covers:
         lines.append(f"  s or a would allow: {', '.join(visible(key) for key in request.covers)}")
     return "\n".join(lines) + "\n"
 
 
-def _why(request: ApprovalRequest) -> str:
+def why(request: AnyApproval) -> str:
     """Return the reason for asking."""
     if request.rule == "permission":
         return request.reason
@@ -96,13 +100,13 @@ def _shown(char: str) -> str:
     return char
 
 
-def _is_repeated(request: ApprovalRequest) -> bool:
+def is_repeated(request: AnyApproval) -> bool:
     """Return whether the arguments only repeat the summary."""
     shown = {value for value in request.arguments.values() if isinstance(value, str)}
     return any(request.summary in {value, f"{request.tool} {value}", f"{request.tool}: {value}"} for value in shown)
 
 
-def _without_gaps(text: str) -> list[str]:
+def without_gaps(text: str) -> list[str]:
     """The lines, with a note in place of many that show nothing in a row."""
     lines: list[str] = []
     blank = 0
@@ -119,7 +123,7 @@ def _without_gaps(text: str) -> list[str]:
 def _argument(name: str, value: Any) -> list[str]:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if name in FULL:
-        first, *others = map(visible, _without_gaps(text))
+        first, *others = map(visible, without_gaps(text))
         lines = [f"    {name}: {first}", *(f"      {line}" for line in others)]
         is_long = len(lines) > MANY_LINES or len(text) > MANY_CHARACTERS
         head = next((line.strip() for line in (first, *others) if line.strip()), "")[:HEAD_LENGTH]

@@ -10,7 +10,7 @@ import anyio
 from anyio import to_thread
 
 from vibe.cli.terminal.approval_text import UNCLEAR, parse_answer, prompt_of, question_text, visible
-from vibe.cli.terminal.prompt_queue import Conversation, PromptQueue
+from vibe.cli.terminal.dialogue import Desk, Dialogue
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class TerminalApprover:
     ``step_of`` tells the title of the step that asks by the id of its request; it may wait for a picture.
     """
 
-    def __init__(self, queue: PromptQueue, step_of: Callable[[str], str]) -> None:
+    def __init__(self, queue: Desk, step_of: Callable[[str], str]) -> None:
         self._queue = queue
         self._step_of = step_of
 
@@ -41,7 +41,7 @@ class TerminalApprover:
             return TERMINAL_CLOSED
 
 
-async def _answer(conversation: Conversation, request: ApprovalRequest) -> ApprovalAnswer:
+async def _answer(conversation: Dialogue, request: ApprovalRequest) -> ApprovalAnswer:
     prompt = prompt_of(request)
     while True:
         line = await conversation.answer(prompt)
@@ -64,6 +64,8 @@ async def _ask(lines: Sequence[CommandLine], writes: Sequence[str], env: CliEnvi
     shown = "".join(f"  {one.step_id}{' (check)' if one.check else ''}: {visible(one.line)}\n" for one in lines)
     files = f"and its steps would edit these files: {', '.join(map(visible, writes))}\n" if writes else ""
     text = f"A model wrote this plan. It would run these commands without asking again:\n{shown}{files}"
+    from vibe.cli.terminal.prompt_queue import PromptQueue  # noqa: PLC0415  most plans are accepted already
+
     async with PromptQueue(env).conversation(text) as conversation:
         answer = await conversation.answer("Run them? [y/N] > ")
     return (answer or "").strip().lower() in YES

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ipc.events import PlanDecisionEvent
 from vibe.cli.terminal.approval_text import visible
-from vibe.cli.terminal.keyboard import ESCAPE
+from vibe.cli.terminal.dialogue import ESCAPE
 
+LATER = "not now"
+"""The answer to a decision that leaves it open."""
 _NUMBERS = re.compile(r"[\d\s,;.)]+")
 
 
@@ -63,6 +66,29 @@ class Unclear:
 
 
 Reading: TypeAlias = Picked | Declined | OwnWords | Unclear
+
+
+def choosing_of(decision: PlanDecisionEvent) -> Choosing:
+    """The decision as a question with numbered answers."""
+    labels = decision.labels if len(decision.labels) == len(decision.options) else decision.options
+    about = decision.descriptions if len(decision.descriptions) == len(decision.options) else [""] * len(labels)
+    return Choosing(
+        options=tuple(MenuItem(label=label, description=text) for label, text in zip(labels, about, strict=True)),
+        several=decision.multi_select,
+        default=tuple(decision.options.index(option) for option in decision.default if option in decision.options),
+        declines=LATER,
+    )
+
+
+def time_left(decision: PlanDecisionEvent, now: float) -> str:
+    """Return when a decision is taken without the person, and how; ``now`` in unix seconds."""
+    left = max(0, round(decision.ts + decision.timeout_seconds - now))
+    hours, minutes, seconds = left // 3600, left // 60 % 60, left % 60
+    clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+    known = dict(zip(decision.options, decision.labels, strict=False))
+    labels = [known.get(option, option) for option in decision.default]
+    outcome = f"choosing {visible(', '.join(labels))}" if decision.default else "the plan pauses"
+    return f"  in {clock}: {outcome}"
 
 
 def options_text(choosing: Choosing) -> str:

@@ -10,17 +10,15 @@ import anyio
 
 from ipc.events import PlanDecisionEvent
 from vibe.cli.terminal.approval_text import visible
-from vibe.cli.terminal.choice_text import Choosing, MenuItem, options_text
-from vibe.cli.terminal.prompt_queue import Conversation, PromptQueue
+from vibe.cli.terminal.choice_text import Choosing, choosing_of, options_text, time_left
+from vibe.cli.terminal.dialogue import Desk, Dialogue
 from vibe.cli.terminal.questions import ask_choice
-
-LATER = "not now"
 
 
 class TerminalDecider:
     """Asks at the terminal. Esc, Ctrl-D or a terminal that is gone: not now. ``clock`` tells unix seconds."""
 
-    def __init__(self, queue: PromptQueue, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, queue: Desk, clock: Callable[[], float] = time.time) -> None:
         self._queue = queue
         self._clock = clock
 
@@ -37,44 +35,23 @@ class TerminalDecider:
         return None if picked is None else [decision.options[position] for position in picked.positions]
 
     @asynccontextmanager
-    async def _countdown(self, conversation: Conversation, decision: PlanDecisionEvent) -> AsyncGenerator[None]:
+    async def _countdown(self, conversation: Dialogue, decision: PlanDecisionEvent) -> AsyncGenerator[None]:
         """Say how much time is left, until the block ends."""
         if not decision.timeout_seconds:
             yield
             return
         number = conversation.lines
-        await conversation.say(self._left(decision) + "\n")
+        await conversation.say(time_left(decision, self._clock()) + "\n")
         async with anyio.create_task_group() as group:
             group.start_soon(self._count, conversation, decision, number)
             yield
             group.cancel_scope.cancel()
 
-    async def _count(self, conversation: Conversation, decision: PlanDecisionEvent, number: int) -> None:
+    async def _count(self, conversation: Dialogue, decision: PlanDecisionEvent, number: int) -> None:
         with suppress(OSError):  # whoever reads the answer notices
             while True:
                 await anyio.sleep(1.0)
-                await conversation.change_line(number, self._left(decision))
-
-    def _left(self, decision: PlanDecisionEvent) -> str:
-        left = max(0, round(decision.ts + decision.timeout_seconds - self._clock()))
-        hours, minutes, seconds = left // 3600, left // 60 % 60, left % 60
-        clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
-        known = dict(zip(decision.options, decision.labels, strict=False))
-        labels = [known.get(option, option) for option in decision.default]
-        outcome = f"choosing {visible(', '.join(labels))}" if decision.default else "the plan pauses"
-        return f"  in {clock}: {outcome}"
-
-
-def choosing_of(decision: PlanDecisionEvent) -> Choosing:
-    """The decision as a question with numbered answers."""
-    labels = decision.labels if len(decision.labels) == len(decision.options) else decision.options
-    about = decision.descriptions if len(decision.descriptions) == len(decision.options) else [""] * len(labels)
-    return Choosing(
-        options=tuple(MenuItem(label=label, description=text) for label, text in zip(labels, about, strict=True)),
-        several=decision.multi_select,
-        default=tuple(decision.options.index(option) for option in decision.default if option in decision.options),
-        declines=LATER,
-    )
+                await conversation.change_line(number, time_left(decision, self._clock()))
 
 
 def _heading(decision: PlanDecisionEvent, choosing: Choosing) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import termios
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -13,12 +14,15 @@ from typing import Any, Self, TextIO
 
 import anyio
 
+from vibe.cli.terminal.dialogue import ESCAPE
+
 CHUNK = 4096
 TERMINAL_DEVICE = "/dev/tty"
-ESCAPE = "\x1b"
 SEQUENCE_SECONDS = 0.05
 """A key such as an arrow sends escape and more at once; what comes later was typed by itself."""
 _SEQUENCE = re.compile(rb"[\[O][0-9;?]*[A-Za-z~]")
+_ARROWS = {b"A": "up", b"B": "down"}
+_NAMES = {"\n": "enter", "\r": "enter", "k": "up", "j": "down"}
 _LOCAL_FLAGS, _CONTROL_CHARACTERS = 3, 6
 """Positions of ECHO and of the control characters in termios's list of a terminal's attributes."""
 
@@ -79,6 +83,10 @@ class Keyboard:
         except termios.error as error:
             raise KeyboardGoneError(*error.args) from error
 
+    def has_input(self) -> bool:
+        """Return whether a line that ``line`` has not read was typed, or the input closed."""
+        return bool(select.select([self._fd], [], [], 0)[0])
+
     async def line(self) -> str | None:
         """The next line without its end; None when the person closed the input (Ctrl-D).
 
@@ -130,9 +138,7 @@ class Keyboard:
         Only a terminal that does not wait for the end of a line hands over what came behind.
         """
         with_lines = termios.tcgetattr(self._fd)
-        at_once = list(with_lines)
-        at_once[_LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO)
-        _set(self._fd, at_once)
+        _set(self._fd, _at_once(with_lines))
         try:
             await anyio.sleep(SEQUENCE_SECONDS)
             sequence = _SEQUENCE.match(typed := self._read() or b"")
@@ -147,6 +153,46 @@ class Keyboard:
             if error.errno != ENODEV:
                 raise
             return TERMINAL_DEVICE  # it is one, of a name that is unknown in this container
+
+
+class Keys(Keyboard):
+    """Reads single keys, as they are pressed; a context manager. Nothing is echoed."""
+
+    def __enter__(self) -> Self:
+        """Open it.
+
+        Raises:
+            KeyboardGoneError: ``terminal`` is no terminal, or cannot be opened.
+        """
+        super().__enter__()
+        if not _is_in_background(self._fd):
+            self._before = termios.tcgetattr(self._fd)
+            _set(self._fd, _at_once(self._before))
+        return self
+
+    async def key(self) -> str | None:
+        """The next key: ``up``, ``down``, ``enter``, ``escape`` or a character; None when the input was closed.
+
+        Raises:
+            KeyboardGoneError: the terminal has been closed.
+        """
+        while not self._held:
+            await anyio.wait_readable(self._fd)
+            piece = self._read()
+            if piece == b"":
+                return None
+            self._held = piece or b""
+        if self._held == ESCAPE.encode():
+            with anyio.move_on_after(SEQUENCE_SECONDS):
+                await anyio.wait_readable(self._fd)
+                self._held += self._read() or b""
+        if self._held.startswith(ESCAPE.encode()):
+            sequence = _SEQUENCE.match(self._held, 1)
+            name = "escape" if sequence is None else _ARROWS.get(sequence.group()[-1:], "")
+            self._held = self._held[1 if sequence is None else sequence.end() :]
+            return name
+        character, self._held = self._held[:1].decode(errors="replace"), self._held[1:]
+        return None if character == "\x04" else _NAMES.get(character, character)
 
 
 @contextmanager
@@ -167,6 +213,33 @@ def hushed(out: TextIO) -> Generator[None]:
         yield
     finally:
         _set(fd, before)
+
+
+@contextmanager
+def unseen(terminal: int) -> Generator[None]:
+    """Show nothing of what is typed while the block runs: for a secret.
+
+    Raises:
+        KeyboardGoneError: the terminal can't do that, or is gone.
+    """
+    try:
+        before = termios.tcgetattr(terminal)
+        silent = list(before)
+        silent[_LOCAL_FLAGS] &= ~termios.ECHO
+        termios.tcsetattr(terminal, termios.TCSANOW, silent)
+    except termios.error as error:
+        raise KeyboardGoneError(*error.args) from error
+    try:
+        yield
+    finally:
+        _set(terminal, before)
+
+
+def _at_once(attributes: list[Any]) -> list[Any]:
+    """Attributes of a terminal that hands over each key as it is pressed, and shows none."""
+    changed = list(attributes)
+    changed[_LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO)
+    return changed
 
 
 def _foreground(out: TextIO) -> int | None:

@@ -7,20 +7,26 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from io import TextIOWrapper
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO, TypeAlias
 
 from ipc.events import Event
-from vibe.app.view.run_view import WAITS_FOR_ANSWER, RunNotice, RunView
+from vibe.app.view.agent_view import RequestView
+from vibe.app.view.plan_view import PlanView
+from vibe.app.view.view import NoticeView, View, apply
 from vibe.cli.render.event_text import one_line
 from vibe.cli.terminal.keyboard import hushed
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
+    from rich.text import Text
+
+Picture: TypeAlias = "Callable[[View, float, int, int], Sequence[Text]]"
+"""The lines to show of a view at a time (unix seconds), at most so many cells wide and so many of them."""
 
 SECONDS_PER_FRAME = 0.125
 FALLBACK_SIZE = (80, 24)
@@ -37,12 +43,21 @@ class LiveTree:
     ended it; warnings and errors stay above. A terminal that went away ends the drawing, never the run.
     """
 
-    def __init__(self, out: TextIO, *, environ: Mapping[str, str], clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        out: TextIO,
+        *,
+        environ: Mapping[str, str],
+        clock: Callable[[], float] = time.time,
+        picture: Picture | None = None,
+    ) -> None:
         self._out = out
+        self._picture = picture or plan_picture
         self._environ = environ
         self._clock = clock
         self._inbox: deque[Event] = deque()
-        self._state = RunView()
+        self._view = View()
+        self._said = 0
         self._drawing = threading.RLock()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -84,6 +99,13 @@ class LiveTree:
         self._inbox.append(event)
 
     @contextmanager
+    def seen(self) -> Generator[View]:
+        """Yield all that was announced so far; it stands still while the block runs. May wait as ``pause`` does."""
+        with self._drawing:
+            self._take_in()
+            yield self._view
+
+    @contextmanager
     def pause(self) -> Generator[None]:
         """Take the picture away and draw nothing while the block runs; the terminal is the caller's.
 
@@ -99,17 +121,16 @@ class LiveTree:
                 self._show()
 
     def asking_step(self, request_id: str) -> str:
-        """Title of the step whose approval request is open; empty if none is known. May wait as ``pause`` does."""
-        with self._drawing:
-            self._take_in()
-            return next((step.title for step in self._state.running.values() if request_id in step.requests), "")
+        """Title of the step whose request is open; empty if none is known. May wait as ``pause`` does."""
+        with self.seen() as view:
+            request = view.requests.get(request_id)
+            return "" if request is None else _title(view, request)
 
     def questioned_step(self) -> str:
         """Title of the step whose agent asks the person something; empty if none does. May wait as ``pause`` does."""
-        with self._drawing:
-            self._take_in()
-            running = self._state.running.values()
-            return next((step.title for step in running if WAITS_FOR_ANSWER in step.requests.values()), "")
+        with self.seen() as view:
+            questions = (each for each in view.requests.values() if each.kind == "question")
+            return next((title for each in questions if (title := _title(view, each))), "")
 
     def _draw_until_the_end(self) -> None:
         while not self._ended.wait(SECONDS_PER_FRAME):
@@ -120,28 +141,26 @@ class LiveTree:
 
     def _take_in(self) -> None:
         while self._inbox:
-            self._state.apply(self._inbox.popleft())
+            apply(self._view, self._inbox.popleft())
 
     def _draw(self) -> None:
         if self._live is None or self._console is None:
             return
         from rich.console import Group
 
-        from vibe.cli.terminal.tree_frame import frame
-
         width, height = self._console.size = self._size()
         self._say_notices()
-        lines = frame(self._state, self._clock(), width, height - 1)
+        lines = self._picture(self._view, self._clock(), width, height - 1)
         self._live.update(Group(*lines), refresh=True)
 
     def _say_notices(self) -> None:
         """Print what is to be said once above the picture, where it stays."""
         from rich.text import Text
 
-        notices, self._state.notices = self._state.notices, []
-        for notice in notices:
+        for notice in self._view.notices_after(self._said):
             if self._console is not None:
                 self._console.print(Text(_sentence(notice), style=NOTICE_STYLES.get(notice.kind, "")))
+        self._said = self._view.noticed
 
     def _show(self) -> None:
         from rich.live import Live
@@ -178,6 +197,18 @@ class LiveTree:
         return FALLBACK_SIZE
 
 
+def plan_picture(view: View, now: float, width: int, height: int) -> Sequence[Text]:
+    """The plan that was taken up last, in at most ``height`` lines of at most ``width`` cells."""
+    from vibe.cli.terminal.tree_frame import frame
+
+    return frame(view.plan or PlanView(key=()), now, width, height)
+
+
+def _title(view: View, request: RequestView) -> str:
+    step = view.asking_step(request)
+    return "" if step is None else step.title
+
+
 @contextmanager
 def _shows_anything(out: TextIO) -> Generator[None]:
     """Print a question mark for characters that the terminal's encoding lacks, while the block runs."""
@@ -193,7 +224,7 @@ def _shows_anything(out: TextIO) -> Generator[None]:
             out.reconfigure(errors=before)
 
 
-def _sentence(notice: RunNotice) -> str:
+def _sentence(notice: NoticeView) -> str:
     where = f"{notice.step_id}: " if notice.step_id else ""
     kind = "" if notice.kind == "note" else f"{notice.kind}: "
     return one_line(f"{kind}{where}{notice.message}", NOTICE_LENGTH)

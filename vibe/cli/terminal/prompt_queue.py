@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
 from typing import Protocol
@@ -9,7 +10,8 @@ from typing import Protocol
 import anyio
 from anyio import CancelScope, to_thread
 
-from ipc.events import Event, WarningEvent
+from ipc.events import AnswerEvent, ApprovalDecisionEvent, Event, WarningEvent
+from ipc.tool_events import OWN_ANSWERS
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.render.event_text import one_line
 from vibe.cli.terminal.keyboard import Keyboard
@@ -29,12 +31,13 @@ class Picture(Protocol):
         ...
 
 
-class Conversation:
+class TerminalDialogue:
     """The terminal during a question; see ``PromptQueue.conversation``. ``lines`` counts those printed so far."""
 
     def __init__(self, env: CliEnvironment, keyboard: Keyboard) -> None:
         self._env = env
         self._keyboard = keyboard
+        self._screen = threading.Lock()
         self.lines = 0
 
     async def say(self, text: str) -> None:
@@ -43,18 +46,17 @@ class Conversation:
         Raises:
             OSError: the terminal is gone.
         """
-        self.lines += text.count("\n")
-        await to_thread.run_sync(_write, self._env, text)
+        await to_thread.run_sync(self._say, text)
 
     async def change_line(self, number: int, text: str) -> None:
         """Put another text into a line above, without disturbing what is being typed; one far up stays as it is.
 
+        So does every line once Enter was pressed: the cursor is then a line further down than ``lines`` says.
+
         Raises:
             OSError: the terminal is gone.
         """
-        up = self.lines - number
-        if 0 < up <= NEAR:
-            await to_thread.run_sync(_write, self._env, f"\x1b7\x1b[{up}A\r{text}\x1b[K\x1b8")
+        await to_thread.run_sync(self._change_line, number, text)
 
     async def answer(self, prompt: str) -> str | None:
         """The line typed after a prompt; None when the person closed the input (Ctrl-D), ``ESCAPE`` for the Esc key.
@@ -66,6 +68,17 @@ class Conversation:
         line = await self._keyboard.line()
         self.lines += 1
         return line
+
+    def _say(self, text: str) -> None:
+        with self._screen:
+            _write(self._env, text)
+            self.lines += text.count("\n")
+
+    def _change_line(self, number: int, text: str) -> None:
+        with self._screen:
+            up = self.lines - number
+            if 0 < up <= NEAR and not self._keyboard.has_input():
+                _write(self._env, f"\x1b7\x1b[{up}A\r{text}\x1b[K\x1b8")
 
 
 class PromptQueue:
@@ -82,7 +95,7 @@ class PromptQueue:
         self._is_asking = False
 
     @asynccontextmanager
-    async def conversation(self, text: str, *, escape: bool = False) -> AsyncGenerator[Conversation]:
+    async def conversation(self, text: str, *, escape: bool = False) -> AsyncGenerator[TerminalDialogue]:
         """Print ``text`` (safe to print, whole lines) and listen, once no other question is open.
 
         With ``escape`` the Esc key answers at once. Cancelling gives the terminal back to the picture.
@@ -96,16 +109,25 @@ class PromptQueue:
                 await to_thread.run_sync(self._begin, held, text)
                 keyboard = held.enter_context(Keyboard(self._env.stdin.fileno(), escape=escape))
                 keyboard.forget()
-                yield Conversation(self._env, keyboard)
+                yield TerminalDialogue(self._env, keyboard)
             finally:
                 with CancelScope(shield=True):
                     await to_thread.run_sync(held.close)
 
     def publish(self, event: Event) -> None:
-        """Print that the run pauses, if a question is open: the picture is away then."""
-        if self._is_asking and isinstance(event, WarningEvent) and event.code == PAUSING:
-            with suppress(OSError):
-                _write(self._env, f"\n  {one_line(event.message, NOTICE_LENGTH)}\n  > ")
+        """Print that the run pauses, if a question is open: the picture is away then.
+
+        Without a picture, print too that somebody answered from elsewhere; a picture says so itself.
+        """
+        match event:
+            case WarningEvent(code=code) if code == PAUSING and self._is_asking:
+                text = f"\n  {one_line(event.message, NOTICE_LENGTH)}\n  > "
+            case ApprovalDecisionEvent(by=by) | AnswerEvent(by=by) if self._picture is None and by not in OWN_ANSWERS:
+                text = f"  answered by {one_line(by)}\n"
+            case _:
+                return
+        with suppress(OSError):
+            _write(self._env, text)
 
     def _begin(self, held: ExitStack, text: str) -> None:
         if self._picture is not None:

@@ -19,8 +19,7 @@ from vibe.cli.terminal.choice_text import (
     prompt_text,
     read_choice,
 )
-from vibe.cli.terminal.keyboard import ESCAPE
-from vibe.cli.terminal.prompt_queue import Conversation, PromptQueue
+from vibe.cli.terminal.dialogue import ESCAPE, Desk, Dialogue
 from vibe.core.tools.questions import Answer, Question
 
 
@@ -30,11 +29,11 @@ class TerminalUserInput:
     ``asking_step`` tells the title of the step whose question is open (empty: none); it may wait for a picture.
     """
 
-    def __init__(self, queue: PromptQueue, asking_step: Callable[[], str] = str) -> None:
+    def __init__(self, queue: Desk, asking_step: Callable[[], str] = str) -> None:
         self._queue = queue
         self._asking_step = asking_step
 
-    async def __call__(self, questions: Sequence[Question]) -> Sequence[Answer] | None:
+    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:  # noqa: ARG002
         """An answer to each question; None as soon as one is declined. Cancelling withdraws them."""
         title = await to_thread.run_sync(self._asking_step)
         with suppress(OSError):
@@ -43,7 +42,7 @@ class TerminalUserInput:
         return None
 
 
-async def ask_choice(conversation: Conversation, choosing: Choosing) -> Picked | None:
+async def ask_choice(conversation: Dialogue, choosing: Choosing) -> Picked | None:
     """Return the person's answer; None: they decline.
 
     Raises:
@@ -68,7 +67,7 @@ async def ask_choice(conversation: Conversation, choosing: Choosing) -> Picked |
                 await conversation.say(f"  {why}\n")
 
 
-async def _ask_all(conversation: Conversation, questions: Sequence[Question]) -> Sequence[Answer] | None:
+async def _ask_all(conversation: Dialogue, questions: Sequence[Question]) -> Sequence[Answer] | None:
     answers: list[Answer] = []
     for number, question in enumerate(questions, start=1):
         position = f"{number} of {len(questions)}: " if len(questions) > 1 else ""
@@ -79,7 +78,7 @@ async def _ask_all(conversation: Conversation, questions: Sequence[Question]) ->
     return answers
 
 
-async def _ask(conversation: Conversation, question: Question, position: str) -> Answer | None:
+async def _ask(conversation: Dialogue, question: Question, position: str) -> Answer | None:
     choosing = Choosing(
         options=tuple(MenuItem(label=one.label, description=one.description) for one in question.options),
         several=question.multi_select,

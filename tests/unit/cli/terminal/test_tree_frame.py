@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from io import StringIO
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -13,8 +13,10 @@ from rich.console import Console, Group
 
 from ipc import events as e
 from ipc.events import Event, StepOutline
-from vibe.app.view.run_view import RunView
-from vibe.cli.terminal.tree_frame import bar, frame
+from vibe.app.view.plan_view import PlanView
+from vibe.app.view.view import View, apply
+from vibe.cli.render.plan_words import bar
+from vibe.cli.terminal.tree_frame import frame
 
 WHO: dict[str, Any] = {"subagent_id": "agent", "subagent_step_id": "slugify"}
 
@@ -27,8 +29,8 @@ def moved(step_id: str, status: str, previous: str = "pending", **fields: Any) -
     return e.PlanStepUpdateEvent(step_id=step_id, title="T", status=status, previous=previous, **fields)
 
 
-def quickstart(*events: Event) -> RunView:
-    state = RunView()
+def quickstart(*events: Event) -> View:
+    view = View()
     steps = (
         outline("survey", "Learn how textkit is built", "research"),
         outline("design", "Decide on the two functions", "design", "survey"),
@@ -46,12 +48,16 @@ def quickstart(*events: Event) -> RunView:
         e.ToolCallEvent(tool_call_id="1", tool="bash", arguments={}, summary="bash pytest -q", **WHO),
     )
     for event in (*begun, *events):
-        state.apply(event)
-    return state
+        apply(view, event)
+    return view
 
 
-def lines_of(state: RunView, now: float = 1092.0, width: int = 80, height: int = 23) -> list[str]:
-    return [line.plain.rstrip() for line in frame(state, now, width, height)]
+def plan_of(view: View) -> PlanView:
+    return view.plan or PlanView(key=())
+
+
+def lines_of(view: View, now: float = 1092.0, width: int = 80, height: int = 23) -> list[str]:
+    return [line.plain.rstrip() for line in frame(plan_of(view), now, width, height)]
 
 
 def test_a_run_on_a_screen_of_80_by_24() -> None:
@@ -97,12 +103,12 @@ def test_where_rows_are_few_what_a_step_does_stands_beside_its_title() -> None:
 
 
 def test_the_totals_are_whole_on_80_columns() -> None:
-    state = quickstart(
+    view = quickstart(
         moved("shorten", "failed"),
         moved("test", "skipped"),
         e.PlanDecisionEvent(decision_id="d", question="q", options=("a", "b")),
     )
-    assert lines_of(state)[-1].endswith("$0.12 · 01:32")
+    assert lines_of(view)[-1].endswith("$0.12 · 01:32")
 
 
 def test_an_open_decision_is_on_the_picture() -> None:
@@ -127,7 +133,7 @@ def test_a_question_to_the_person_is_marked() -> None:
 def test_an_unknown_price_is_never_shown_as_a_number() -> None:
     unknown = e.UsageEvent(model="m", prompt_tokens=1, completion_tokens=1, **WHO)
     assert "$" not in lines_of(quickstart(unknown))[-1]
-    assert "$" not in lines_of(RunView())[-1]
+    assert "$" not in lines_of(View())[-1]
 
 
 def test_another_attempt_is_said() -> None:
@@ -137,45 +143,46 @@ def test_another_attempt_is_said() -> None:
 
 def test_nothing_a_tool_said_can_move_the_cursor() -> None:
     evil = "\x1b[2J\x1b]0;owned\x07\r\n\u202eevil\x9b2J"
-    state = quickstart(
+    view = quickstart(
         e.ToolStreamEvent(tool_call_id="1", tool="bash", text=evil, **WHO),
         moved("shorten", "failed", "in_progress", reason=evil),
         e.PlanDecisionEvent(decision_id=evil, question=evil, options=(evil,)),
     )
-    state.goal = evil
+    plan_of(view).goal = evil
     for name, fields in (("survey", {"title": evil}), ("test", {"mode": evil})):
-        step = state.plan.steps[name]
+        step = plan_of(view).state.steps[name]
         step.outline = structs.replace(step.outline, **fields)
-    drawn = "".join(line.plain for line in frame(state, 1092.0, 80, 23))
+    drawn = "".join(line.plain for line in frame(plan_of(view), 1092.0, 80, 23))
     assert "evil" in drawn
     assert not [char for char in drawn if char < " " or "\x7f" <= char < "\xa0" or char == "\u202e"]
 
 
-def big_plan(count: int, running: int = 0, failed: int = 0, done: int = 0) -> RunView:
-    state = RunView()
+def big_plan(count: int, running: int = 0, failed: int = 0, done: int = 0) -> View:
+    view = View()
     titles = (
         "漢字の長い題名をもつ手順です" * 4,
         "A step with a title that is rather long for one line",
         "Café 👩‍👩‍👧 " * 9,
     )
-    state.apply(
+    apply(
+        view,
         e.PlanStartedEvent(
             goal="ゴール " * 60,
             steps=tuple(outline(f"s{n}", f"{n} {titles[n % 3]}", "code") for n in range(count)),
             ts=1000.0,
-        )
+        ),
     )
     for n in range(done):
-        state.apply(moved(f"s{n}", "completed", duration_s=1.0))
+        apply(view, moved(f"s{n}", "completed", duration_s=1.0))
     for n in range(done, done + failed):
-        state.apply(moved(f"s{n}", "failed", reason="why " * 90))
+        apply(view, moved(f"s{n}", "failed", reason="why " * 90))
     for n in range(done + failed, done + failed + running):
-        state.apply(moved(f"s{n}", "in_progress", ts=1000.0))
+        apply(view, moved(f"s{n}", "in_progress", ts=1000.0))
         call = e.ToolCallEvent(
             tool_call_id="1", tool="bash", arguments={}, summary="命令 " * 90, subagent_step_id=f"s{n}"
         )
-        state.apply(call)
-    return state
+        apply(view, call)
+    return view
 
 
 @pytest.mark.parametrize(
@@ -185,8 +192,8 @@ def big_plan(count: int, running: int = 0, failed: int = 0, done: int = 0) -> Ru
     ("count", "running", "failed", "done"), [(3, 1, 1, 1), (20, 4, 0, 8), (60, 40, 10, 5), (2_000, 4, 300, 900)]
 )
 def test_it_fits_every_terminal(width: int, height: int, count: int, running: int, failed: int, done: int) -> None:
-    state = big_plan(count, running, failed, done)
-    lines = frame(state, 1010.0, width, height)
+    view = big_plan(count, running, failed, done)
+    lines = frame(plan_of(view), 1010.0, width, height)
     assert len(lines) <= height
     assert max(cell_len(line.plain) for line in lines) <= width
     out = StringIO()
@@ -210,10 +217,10 @@ def test_where_not_all_fit_the_running_the_failed_and_the_next_are_shown_and_the
 def test_runnable_steps_come_before_blocked_ones() -> None:
     steps = [outline(f"b{n}", f"blocked {n}", "code", "first") for n in range(30)]
     ready = [outline(f"r{n}", f"ready {n}", "code") for n in range(2)]
-    state = RunView()
-    state.apply(e.PlanStartedEvent(goal="g", steps=(outline("first", "First", "code"), *steps, *ready)))
-    state.apply(moved("first", "in_progress"))
-    drawn = "\n".join(lines_of(state, height=12))
+    view = View()
+    apply(view, e.PlanStartedEvent(goal="g", steps=(outline("first", "First", "code"), *steps, *ready)))
+    apply(view, moved("first", "in_progress"))
+    drawn = "\n".join(lines_of(view, height=12))
     assert "ready 0" in drawn
     assert "ready 1" in drawn
 
@@ -226,49 +233,49 @@ def test_a_bar(share: float, drawn: str) -> None:
 
 
 def test_a_frame_of_10_000_steps_is_drawn_in_time() -> None:
-    state = big_plan(10_000, running=8, failed=20, done=5_000)
-    frame(state, 1010.0, 80, 23)
+    view = big_plan(10_000, running=8, failed=20, done=5_000)
+    frame(plan_of(view), 1010.0, 80, 23)
     rounds: list[float] = []
     for _ in range(5):
-        begun = perf_counter()
-        frame(state, 1010.0, 80, 23)
-        rounds.append(perf_counter() - begun)
+        begun = process_time()
+        frame(plan_of(view), 1010.0, 80, 23)
+        rounds.append(process_time() - begun)
     assert min(rounds) < 0.06
 
 
 def test_what_was_taken_over_and_what_is_left_out_say_so() -> None:
-    state = RunView()
+    view = View()
     steps = (
         StepOutline(id="a", title="Done before", mode="code", status="completed", reason="reused"),
         StepOutline(id="b", title="Not asked for", mode="code", status="skipped", reason="only"),
         StepOutline(id="c", title="To do", mode="code", depends_on=("a",)),
     )
-    state.apply(e.PlanStartedEvent(goal="Again.", steps=steps, ts=1000.0, note="1 of 3 steps are taken over"))
+    apply(view, e.PlanStartedEvent(goal="Again.", steps=steps, ts=1000.0, note="1 of 3 steps are taken over"))
 
-    assert lines_of(state)[2:5] == [
+    assert lines_of(view)[2:5] == [
         " ↺ Done before                          ◆ code      taken over",
         " - Not asked for                        ◆ code      left out",
         " · To do                                ◆ code      next",
     ]
-    assert [notice.message for notice in state.notices] == ["1 of 3 steps are taken over"]
+    assert [notice.message for notice in view.notices.values()] == ["1 of 3 steps are taken over"]
 
 
 def test_the_plans_budget_has_a_bar_that_counts_earlier_runs() -> None:
-    state = RunView()
+    view = View()
     steps = (outline("slugify", "Write", "code"),)
-    state.apply(e.PlanResumedEvent(goal="Go on.", steps=steps, done=0, tokens=40_000, max_tokens=100_000, ts=1000.0))
-    state.apply(e.UsageEvent(model="m", prompt_tokens=9_000, completion_tokens=1_000, cost_usd=0.1, **WHO))
+    apply(view, e.PlanResumedEvent(goal="Go on.", steps=steps, done=0, tokens=40_000, max_tokens=100_000, ts=1000.0))
+    apply(view, e.UsageEvent(model="m", prompt_tokens=9_000, completion_tokens=1_000, cost_usd=0.1, **WHO))
 
-    assert lines_of(state, now=1001.0)[-1] == " ────────────  0/1 steps · 50k/100k tok · $0.10 · 00:01 ████····"
+    assert lines_of(view, now=1001.0)[-1] == " ────────────  0/1 steps · 50k/100k tok · $0.10 · 00:01 ████····"
 
 
 def test_a_step_for_which_a_better_plan_is_looked_for_shows_it_and_the_revision_changes_the_tree() -> None:
     planner: dict[str, Any] = {"subagent_id": "planner", "subagent_step_id": "slugify"}
-    state = quickstart(
+    view = quickstart(
         moved("slugify", "pending", "in_progress", reason="verify", duration_s=12.0),
         e.SubAgentStartedEvent(title="Mend", mode="design", model="m", tools=(), max_tokens=9, max_turns=9, **planner),
     )
-    drawn = lines_of(state)
+    drawn = lines_of(view)
     assert any(line.startswith(" ├ ⠦ Write slugify()") for line in drawn)
     assert " │   ╰ replanning › waiting for the model" in drawn  # noqa: RUF001  a mark
     assert "1 replanning" in drawn[-1]
@@ -280,21 +287,21 @@ def test_a_step_for_which_a_better_plan_is_looked_for_shows_it_and_the_revision_
         {"op": "update_step", "id": "shorten", "changes": {"title": "Write shorten() first"}},
         {"op": "remove_step", "id": "slugify"},
     )
-    state.apply(e.SubAgentFinishedEvent(outcome="completed", reason=None, tokens=5, turns=1, duration_s=1.0, **planner))
-    state.apply(e.PlanRevisedEvent(operations=operations, reason="it can't be done so"))
-    drawn = lines_of(state)
+    apply(view, e.SubAgentFinishedEvent(outcome="completed", reason=None, tokens=5, turns=1, duration_s=1.0, **planner))
+    apply(view, e.PlanRevisedEvent(operations=operations, reason="it can't be done so"))
+    drawn = lines_of(view)
 
     assert not any("Write slugify()" in line or "replanning" in line for line in drawn)
     assert any("Write shorten() first" in line for line in drawn)
     assert any("Another way" in line and "next" in line for line in drawn)
     assert any("Run all tests" in line and "after shorten, plan-b" in line for line in drawn)
-    assert state.notices[-1].message == (
+    assert list(view.notices.values())[-1].message == (
         "the plan was revised (it can't be done so): added plan-b; reordered test; changed shorten; removed slugify"
     )
 
 
 def test_a_step_in_a_worktree_is_merged_when_its_agent_is_done() -> None:
-    state = RunView()
+    view = View()
     steps = (StepOutline(id="slugify", title="Write", mode="code", workspace="worktree"),)
     for event in (
         e.PlanStartedEvent(goal="Go.", steps=steps, ts=1000.0),
@@ -302,9 +309,9 @@ def test_a_step_in_a_worktree_is_merged_when_its_agent_is_done() -> None:
         e.SubAgentStartedEvent(title="", mode="code", model="m", tools=(), max_tokens=9, max_turns=9, **WHO),
         e.SubAgentFinishedEvent(outcome="completed", reason=None, tokens=5, turns=1, duration_s=1.0, **WHO),
     ):
-        state.apply(event)
+        apply(view, event)
 
-    assert "   ╰ its work is being merged" in lines_of(state)
+    assert "   ╰ its work is being merged" in lines_of(view)
 
 
 @pytest.mark.parametrize(("purpose", "shown"), [("step", "$ make all"), ("verify", "check make all")])
@@ -313,4 +320,4 @@ def test_the_hosts_own_commands_look_as_in_a_shell(purpose: str, shown: str) -> 
         tool_call_id="9", tool="command", arguments={"command": "make all", "purpose": purpose}, summary="x", **WHO
     )
 
-    assert quickstart(call).steps["slugify"].doing().startswith(shown)
+    assert plan_of(quickstart(call)).steps["slugify"].doing().startswith(shown)

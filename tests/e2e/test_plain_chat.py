@@ -1,0 +1,221 @@
+"""Conversations by lines at a real terminal; the screens people see are kept as text."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import VIBE, VibeCommand, command_step, leftovers
+from tests.fakes.model_server import ModelServer, Reply, ServedCall
+from tests.fakes.tmux import SECONDS, Tmux
+
+SERVED = """active_model = "first"
+[[providers]]
+name = "served"
+api_base = "{api_base}"
+api_key_env_var = "SERVED_KEY"
+backend = "generic"
+[[models]]
+name = "m1"
+alias = "first"
+provider = "served"
+"""
+SCREENS = Path(__file__).parent / "screens"
+
+
+def turns(*given: dict[str, Any]) -> dict[str, Any]:
+    return {"agents": {"main": {"turns": list(given)}}}
+
+
+def bash(command: str) -> dict[str, Any]:
+    return {"tool_calls": [{"name": "bash", "arguments": {"command": command}}]}
+
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[Tmux]:
+    with Tmux(tmp_path) as terminal:
+        yield terminal
+
+
+def start(tmux: Tmux, vibe: VibeCommand, *words: str) -> None:
+    tmux.start([VIBE, *words], cwd=vibe.workdir, env=vibe.variables())
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def masked(screen: list[str]) -> str:
+    """A screen without what differs from run to run, and without prompts behind which nothing was typed."""
+    text = "\n".join(line for line in screen if line not in {">", "(at work) >"})
+    text = re.sub(r"(?m)^\(at work\) > ", "> ", text)
+    text = re.sub(r"\b[0-9a-f]{6}-\d{8}\b", "PLAN", text)
+    text = re.sub(r"\b[0-9a-f]{8}\b", "SESSION", text)
+    text = re.sub(r"\b[\d.]+ s\b", "TIME", text)
+    text = re.sub(r"\([\d,]+ tokens(, \$[\d.]+)?, TIME\)", "(TOKENS, TIME)", text)
+    return re.sub(r"[\d,]+ tokens? read \([\d,]+ cached\), [\d,]+ tokens? written", "N tokens", text) + "\n"
+
+
+TALK = (
+    ("make a file", "or: n WHY"),
+    ("y", "It is there."),
+    ("/approvals all", "thinking off, approvals all"),
+    ("wait for long", "* bash sleep 6321"),
+    (None, "interrupted: "),
+    ("well?", "Stopped, as you wish."),
+    ("!echo $((6*7))", "42"),
+    ("look at that", "I have seen it."),
+    ("/agents plan", "plan with replay"),
+    ("and now?", "A plan needs thought."),
+    ("/rewind 2", "the conversation has 2 messages now"),
+    ("/cost", " calls, "),
+    ("/nonsense", "there is no command"),
+    ("/exit", "EXIT 0"),
+)
+"""What is typed, and what is seen before more is typed; None: Ctrl-C."""
+
+
+def test_a_conversation_by_lines_looks_as_it_should(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(
+        turns(
+            {"text": "Hello there.\nWhat shall we do?"},
+            bash("touch made.txt"),
+            {"text": "It is there."},
+            bash("sleep 6321"),
+            {"text": "Stopped, as you wish."},
+            {"text": "I have seen it."},
+            {"text": "A plan needs thought."},
+        )
+    )
+    start(tmux, vibe, "--plain", "hi")
+    tmux.wait_for("What shall we do?")
+    tmux.wait_for_last("> ")
+    for typed, seen in TALK:
+        if typed is None:
+            tmux.press("C-c")
+        else:
+            tmux.type(typed)
+        tmux.wait_for(seen)
+        if seen not in {"* bash sleep 6321", "EXIT 0"}:
+            tmux.wait_for_last("> ")
+
+    screen = masked(tmux.screen())
+    kept = SCREENS / "plain_chat.txt"
+    assert screen == kept.read_text(encoding="utf-8"), screen
+    assert not (vibe.workdir / "made.txt").exists()
+    assert leftovers(vibe.workdir) == []
+
+
+def test_a_session_is_listed_and_gone_on_with(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns({"text": "Hello."}, {"text": "Welcome back."}))
+    vibe.process("-p", "first words")
+    start(tmux, vibe, "--plain")
+    tmux.wait_for("Ctrl-D leaves")
+    tmux.wait_for_last("> ")
+    tmux.type("/resume")
+    tmux.wait_for("first words")
+    session = next(line.split()[0] for line in tmux.screen() if line.endswith("first words"))
+    tmux.type(f"/resume {session}")
+    tmux.wait_for(f"session {session}: 2 messages")
+    tmux.type("again")
+    tmux.wait_for("Welcome back.")
+    tmux.press("C-d")
+    tmux.wait_for(f"--resume {session}")
+    tmux.wait_for("EXIT 0")
+
+
+def test_a_terminal_that_can_do_nothing_is_enough(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns(bash("sleep 6322"), {"text": "As you wish."}))
+    tmux.start(["env", "TERM=dumb", VIBE, "--auto-approve", "wait"], cwd=vibe.workdir, env=vibe.variables())
+    tmux.wait_for("* bash sleep 6322")
+    tmux.press("C-c")
+    tmux.wait_for("interrupted: ")
+    tmux.type("stop")
+    tmux.wait_for("As you wish.")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+    assert leftovers(vibe.workdir) == []
+
+
+def test_a_terminal_that_is_closed_leaves_a_saved_session_and_no_process(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns(bash("sleep 6323"), {"text": "Back again."}))
+    start(tmux, vibe, "--plain", "--auto-approve", "wait")
+    tmux.wait_for("* bash sleep 6323")
+    tmux.close()
+    until(lambda: leftovers(vibe.workdir) == [])
+
+    assert vibe("session", "list", "--output", "json").document[0]["outcome"] == "interrupted"
+    assert vibe("-c", "-p", "go on").out == "Back again.\n"
+
+
+def test_without_a_terminal_it_says_what_to_do(vibe: VibeCommand) -> None:
+    ended = vibe.process("--plain")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert "use `vibe -p PROMPT`" in ended.err
+
+
+def hand_in(*steps: dict[str, Any]) -> Reply:
+    value = json.dumps({"value": {"steps": list(steps)}})
+    return Reply(tool_calls=(ServedCall(name="hand_in_plan", arguments=value),))
+
+
+PREPARE = command_step("prepare", "echo ready > prepared.txt", title="Prepare the ground")
+WAIT = command_step("wait", "until test -e gate; do sleep 0.1; done", title="Wait for the gate")
+BUILD = command_step("build", "cp prepared.txt built.txt", title="Build it", depends_on=["prepare", "wait"])
+CHECK = command_step("check", "test -s built.txt", title="Check it", depends_on=["build"])
+NOTES = command_step("notes", "touch notes.txt", title="Write notes", depends_on=["wait"])
+
+PLANNED_TALK = (
+    ("hi", "What shall we do?"),
+    ("/plan Build the thing", "Run it? [y] yes"),
+    ("check it, too, and write notes", "plan, version 2"),
+    ("y", "[wait] $ until"),
+    ("how far is it?", "The plan is at work."),
+    ("/skip nowhere", "the plan has no step 'nowhere'"),
+    ("/skip notes", "skip notes: done"),
+    ("!touch gate", " completed in "),
+    ("and now?", "All is built."),
+    ("/exit", "EXIT 0"),
+)
+"""As ``TALK``."""
+
+
+def test_a_plan_is_proposed_changed_run_and_steered_in_a_conversation(vibe: VibeCommand, tmux: Tmux) -> None:
+    with ModelServer() as server:
+        vibe.configure(SERVED.format(api_base=server.api_base))
+        vibe.environ["SERVED_KEY"] = "k"
+        server.enqueue(
+            Reply(text="What shall we do?"),
+            hand_in(PREPARE, WAIT, BUILD),
+            hand_in(PREPARE, WAIT, BUILD, CHECK, NOTES),
+            Reply(text="The plan is at work."),
+            Reply(text="All is built."),
+        )
+        start(tmux, vibe, "--plain")
+        tmux.wait_for("Ctrl-D leaves")
+        tmux.wait_for_last("> ")
+        for typed, seen in PLANNED_TALK:
+            tmux.type(typed)
+            tmux.wait_for(seen)
+            if seen != "EXIT 0":
+                tmux.wait_for_last("> ")
+        screen = tmux.screen()
+
+    assert (vibe.workdir / "built.txt").read_text() == "ready\n", screen
+    assert not (vibe.workdir / "notes.txt").exists()
+    status = vibe("plan", "status", "latest", "--output", "json").document
+    assert status["status"] == "completed"
+    assert {step["id"]: step["status"] for step in status["steps"]}["notes"] == "skipped"
+    seen = masked([line for line in screen if not line.startswith("[")])  # steps side by side, in no certain order
+    assert seen == (SCREENS / "plain_plan.txt").read_text(encoding="utf-8"), seen

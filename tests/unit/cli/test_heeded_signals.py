@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from ipc.events import Event, SessionStartedEvent
+from vibe.app.conversation.opening import NO_LIMITS, Opening, Seat
+from vibe.app.engine.host import Host
+from vibe.cli.commands.one_prompt import answered
+from vibe.core.outcome import Outcome
+
+
+class Impatient:
+    """Interrupts the run the moment it has said that it started."""
+
+    def publish(self, event: Event) -> None:
+        """Take an event."""
+        if isinstance(event, SessionStartedEvent):
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL, "it would just die, without a record"
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def test_whoever_has_read_that_a_run_started_can_stop_it_and_gets_its_record(
+    vibe_home: Path, tmp_path: Path
+) -> None:
+    turns: list[dict[str, Any]] = [{"text": "never", "delay_seconds": 600}]
+    script = vibe_home / "script.json"
+    script.write_text(json.dumps({"version": 1, "agents": {"main": {"turns": turns}}}))
+    (vibe_home / "config.toml").write_text(
+        f'active_model = "replay"\n[[providers]]\nname = "replay"\nbackend = "scripted"\nscript = "{script}"\n'
+        '[[models]]\nname = "replay"\nprovider = "replay"\n'
+    )
+    host = Host(home=vibe_home, environ={"PATH": os.environ["PATH"]}, owns_process=True)
+
+    opening = Opening(prompt="go", workdir=tmp_path)
+
+    record = await answered(host, opening, Seat(listeners=[Impatient()]), NO_LIMITS)
+
+    assert (record.outcome, record.exit_code) == (Outcome.INTERRUPTED, 143)

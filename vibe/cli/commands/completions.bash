@@ -1,0 +1,20 @@
+# vibe: completion for bash; load it with: source <(vibe completions bash)
+_vibe() {
+    local words="" line="" word="" before="${COMP_WORDS[COMP_CWORD-1]}"
+    for word in "${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
+        [[ $word == -* ]] && break
+        line="$line $word"
+    done
+    while :; do
+        case "${line# } $before" in
+            # VALUES: after an option that takes one
+        esac
+        case "${line# }" in
+            # WORDS: after a command
+            *) line="${line% *}"; continue ;;
+        esac
+        break
+    done
+    COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))
+}
+complete -o default -F _vibe vibe

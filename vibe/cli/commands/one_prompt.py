@@ -1,0 +1,203 @@
+"""``vibe -p PROMPT``: answer one prompt; stdout is the answer and nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from signal import Signals
+from typing import Any, TextIO
+
+import anyio
+from anyio import CancelScope
+
+from ipc.events import WarningEvent
+from ipc.sink import EventSink
+from vibe.app.conversation.conversation import Conversation, prompt_record
+from vibe.app.conversation.opening import Opening, PromptLimits, Seat
+from vibe.app.conversation.runtime import Runtime
+from vibe.app.engine.build import network_flags
+from vibe.app.engine.host import Host
+from vibe.app.engine.result_record import RunRecord
+from vibe.cli.arguments import existing_folder
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.parser import CommandLineError
+from vibe.cli.render.event_text import one_line
+from vibe.cli.render.output import TROUBLE, JsonLinesSink, LineSink, write_record
+from vibe.cli.render.output_folder import OutputFolder
+from vibe.cli.signals import handled_signals
+from vibe.cli.streams import forgive
+from vibe.core.config.paths import VibePaths
+from vibe.core.errors import UsageError
+from vibe.core.outcome import Outcome
+from vibe.core.plain_text import plain
+from vibe.core.session.folder import SessionFolder
+from vibe.core.tools.permissions import ApprovalMode
+
+REASON_LENGTH = 1_000
+"""Characters of why a run did not complete."""
+PROMPT_BYTES = 1_000_000
+"""More than any model reads: a larger file is a mistake."""
+
+
+def run_prompt(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Answer the prompt and return the exit code."""
+    opening, limits = opening_of(args, env, _prompt(args, env)), limits_of(args)
+    streaming = args.output == "streaming"
+    said_as_it_happens = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
+    listener: EventSink = JsonLinesSink(env.stdout) if streaming else LineSink(env.stderr, said_as_it_happens)
+    forgive(env.stdout)
+    with ExitStack() as closing:
+        folder = OutputFolder.open(env.cwd / Path(args.output_dir).expanduser()) if args.output_dir else None
+        if folder is not None:
+            closing.callback(folder.abandon)
+        seat = _seat(args, env)
+        seat = replace(seat, listeners=[*seat.listeners, listener, *([] if folder is None else [folder])])
+        record = anyio.run(answered, env.host, opening, seat, limits)
+        closing.callback(_print, record, args.output, env)  # whatever the folder's disk says
+        if folder is not None:
+            folder.save(record, SessionFolder(VibePaths(env.home).sessions / record.session_id).transcript)
+    return record.exit_code
+
+
+def opening_of(args: argparse.Namespace, env: CliEnvironment, prompt: str, *, talks: bool = False) -> Opening:
+    """The conversation that the words of the command line want; ``talks``: more prompts come.
+
+    Raises:
+        UsageError: a folder is missing.
+    """
+    return Opening(
+        prompt=prompt,
+        workdir=existing_folder("--workdir", args.workdir, env.cwd),
+        extra_roots=tuple(existing_folder("--add-dir", folder, env.cwd) for folder in args.add_dir),
+        agent=args.agent,
+        model=args.model,
+        approvals=ApprovalMode.ALL if args.auto_approve else None,
+        priced=args.max_price is not None,
+        flags=_flags(args),
+        trust=args.trust,
+        resume=args.resume,
+        wait_for_servers=not talks,
+    )
+
+
+def talk_of(args: argparse.Namespace, env: CliEnvironment) -> tuple[Opening, PromptLimits]:
+    """The conversation of a person at the terminal, and the limits of each prompt.
+
+    Raises:
+        UsageError: a folder is missing.
+    """
+    return opening_of(args, env, readable(" ".join(args.words).strip()), talks=True), limits_of(args)
+
+
+def limits_of(args: argparse.Namespace) -> PromptLimits:
+    """The limits of a prompt that the command line sets."""
+    return PromptLimits(
+        max_turns=args.max_turns,
+        max_tokens=args.max_tokens,
+        max_price=args.max_price,
+        time_limit=args.time_limit,
+    )
+
+
+async def answered(host: Host, opening: Opening, seat: Seat, limits: PromptLimits) -> RunRecord:
+    """Hold a conversation of one prompt; a signal interrupts it.
+
+    Raises:
+        UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``Runtime.open_conversation``.
+    """
+    with CancelScope() as scope:
+
+        def on_signal(_which: Signals, _count: int) -> None:
+            if conversation is None:
+                scope.cancel()
+            else:
+                conversation.interrupt()
+
+        conversation: Conversation | None = None
+        async with Runtime(host) as runtime, handled_signals(host, on_signal) as signals:
+            conversation = await runtime.open_conversation(opening, seat)
+            answer = await conversation.send(opening.prompt, limits=limits)
+            record = prompt_record(conversation, answer, signals.exit_code)
+            await conversation.aclose(record.outcome, record.exit_code)
+            return record
+    raise KeyboardInterrupt  # before there was anything to save
+
+
+def _seat(args: argparse.Namespace, env: CliEnvironment) -> Seat:
+    """The person at the terminal, if any; asked on standard error, since standard output is the answer alone."""
+    if args.output != "text" or not (env.stdin.isatty() and env.stderr.isatty() and _in_foreground(env.stdin)):
+        return Seat()
+    from vibe.cli.terminal.approver import TerminalApprover  # noqa: PLC0415  most prompts come from scripts
+    from vibe.cli.terminal.prompt_queue import PromptQueue
+    from vibe.cli.terminal.questions import TerminalUserInput
+
+    queue = PromptQueue(replace(env, stdout=env.stderr))
+    approver = TerminalApprover(queue, lambda _request_id: "")
+    return Seat(listeners=[queue], approver=approver, user_input=TerminalUserInput(queue))
+
+
+def _in_foreground(terminal: TextIO) -> bool:
+    """Return whether keys reach this process: a background job that reads them is stopped."""
+    try:
+        return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:  # not its controlling terminal: there are no jobs
+        return True
+
+
+def _prompt(args: argparse.Namespace, env: CliEnvironment) -> str:
+    """The words after -p, and whatever a pipe brings, in that order."""
+    given = " ".join(part for part in (args.prompt or "", *args.words) if part and part != "-").strip()
+    if args.prompt_file is not None:
+        if given or args.prompt == "-":
+            raise CommandLineError(
+                "--prompt-file and a prompt on the command line exclude each other: give one of them"
+            )
+        return _prompt_in(args.prompt_file, env)
+    wants_stdin = args.prompt == "-" or (not given and not env.stdin.isatty())
+    piped = env.stdin.buffer.read().decode("utf-8", "replace").strip() if wants_stdin else ""
+    prompt = "\n\n".join(part for part in (readable(given), piped) if part)
+    if not prompt and args.resume is None:
+        raise CommandLineError("no prompt: give one with `vibe -p PROMPT`, or pipe it in; see `vibe --help`")
+    return prompt
+
+
+def _prompt_in(name: str, env: CliEnvironment) -> str:
+    """The text of a prompt file."""
+    try:
+        with (env.cwd / Path(name).expanduser()).open("rb") as file:
+            content = file.read(PROMPT_BYTES + 1)
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or error
+        raise UsageError(f"--prompt-file {name}: can't be read ({why}): name a text file") from error
+    if len(content) > PROMPT_BYTES:
+        raise UsageError(f"--prompt-file {name}: longer than {PROMPT_BYTES:,} bytes: name a shorter one")
+    prompt = content.decode("utf-8-sig", "replace").strip()
+    if not prompt:
+        raise UsageError(f"--prompt-file {name}: there is no prompt in it: write one, or give it with -p PROMPT")
+    return prompt
+
+
+def readable(argument: str) -> str:
+    """An argument of the command line with a mark where it is no UTF-8."""
+    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _flags(args: argparse.Namespace) -> dict[str, Any]:
+    tools = {"enabled_tools": args.enabled_tools} if args.enabled_tools else {}
+    return {**tools, **network_flags(on=args.network)}
+
+
+def _print(record: RunRecord, output: str, env: CliEnvironment) -> None:
+    if output != "text":
+        write_record(record, env.stdout, indent=2 if output == "json" else None)
+        return
+    if record.result:
+        answer = plain(record.result) if env.stdout.isatty() else record.result
+        env.stdout.write(answer.rstrip("\n") + "\n")
+    if record.exit_code:
+        why = record.detail or record.reason or "; ".join(record.warnings) or "no reason given"
+        how = "completed, but" if record.outcome is Outcome.COMPLETED else f"{record.outcome.value}:"
+        env.stderr.write(f"vibe: {how} {one_line(why, REASON_LENGTH)}\n")

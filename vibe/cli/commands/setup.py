@@ -1,0 +1,98 @@
+"""``vibe setup``: a provider, its key, a model, and a first answer; asked at a terminal, by flags elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+
+import anyio
+
+from vibe.app.first_use.flow import FirstUse, SetupSelection
+from vibe.app.first_use.provider_choice import ProviderChoice
+from vibe.app.first_use.trial import Trial
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.parser import CommandLineError
+from vibe.cli.render.event_text import one_line
+from vibe.core.errors import EnvironmentFailure
+
+LONGEST = 600
+MOST_KEY = 16_384
+"""Characters of standard input that are read for a key."""
+STDIN = "-"
+
+
+class FailedTrialError(EnvironmentFailure):
+    """The model that was to be set up does not answer."""
+
+    def __init__(self, trial: Trial) -> None:
+        super().__init__(f"{trial.sentence}; nothing was changed (--no-test changes the settings without a question)")
+
+
+def run(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Set it up; exit code 3 if the model does not answer."""
+    flow = FirstUse(env.host, env.cwd)
+    choice = None if args.provider is None else flow.choice(args.provider)
+    key = "" if args.key_from is None else _key(args.key_from, env)
+    if args.output == "text" and env.stdin.isatty() and env.stdout.isatty():
+        from vibe.cli.terminal.setup_talk import SetupTalk  # noqa: PLC0415  scripts do without
+
+        return SetupTalk(flow, env, tests=not args.no_test).hold(choice, key, args.model)
+    selection = _selection(flow, choice, key, args.model)
+    if key and not selection.choice.variable:
+        raise CommandLineError(f"--key-from: provider {selection.choice.name!r} takes no key: leave it out")
+    trial = None if args.no_test else anyio.run(flow.try_out, selection)
+    if trial is not None and trial.fault is not None and args.output == "text":
+        raise FailedTrialError(trial)
+    failed = trial is not None and trial.fault is not None
+    told = () if failed else flow.keep(selection)
+    if args.output == "json":
+        env.write_json(_document(selection, trial, told))
+    else:
+        lines = (*((trial.sentence,) if trial else ()), *told)
+        env.stdout.write("".join(f"{one_line(line, LONGEST)}\n" for line in lines))
+    return ExitCode.ENVIRONMENT if failed else ExitCode.DONE
+
+
+def _key(place: str, env: CliEnvironment) -> str:
+    """The key that a flag names; never a word of the command line itself."""
+    if place != STDIN:
+        if not env.environ.get(place, "").strip():
+            raise CommandLineError(f"--key-from: there is no key in a variable of that name ({len(place)} characters)")
+        return env.environ[place].strip()
+    if env.stdin.isatty():
+        raise CommandLineError("--key-from -: standard input is a terminal: leave it out, and type the key unseen")
+    key = env.stdin.read(MOST_KEY).strip()
+    if not key:
+        raise CommandLineError("--key-from -: there is nothing on standard input: write the key to it")
+    return key
+
+
+def _selection(flow: FirstUse, choice: ProviderChoice | None, key: str, model: str | None) -> SetupSelection:
+    """The choices that the flags make.
+
+    Raises:
+        CommandLineError: one is left open, and there is no terminal to ask at.
+    """
+    nobody = "there is no terminal to ask at"
+    if choice is None:
+        names = ", ".join(one.name for one in flow.choices)
+        raise CommandLineError(f"--provider is missing, and {nobody}: name one of {names}")
+    if choice.lacks_key and not key:
+        raise CommandLineError(
+            f"--key-from is missing, and {nobody}: name the variable that holds the key of {choice.name!r}, or -"
+        )
+    if model is None:
+        raise CommandLineError(f"--model is missing, and {nobody}: name a model of {choice.name!r}")
+    return SetupSelection(choice=choice, model=model, key=key)
+
+
+def _document(selection: SetupSelection, trial: Trial | None, told: tuple[str, ...]) -> dict[str, object]:
+    return {
+        "provider": selection.choice.name,
+        "model": selection.model,
+        "key_variable": selection.choice.variable or None,
+        "answered": None if trial is None else trial.fault is None,
+        "fault": None if trial is None or trial.fault is None else trial.fault.value,
+        "detail": "" if trial is None else trial.sentence,
+        "kept": list(told),
+    }

@@ -1,0 +1,219 @@
+"""PlainChat: a conversation by lines; what is typed goes to an open question, to the agent, or is a command."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from anyio import CancelScope, create_task_group, to_thread
+from anyio.abc import TaskGroup
+
+from ipc.errors import IpcError
+from vibe.app.conversation.conversation import BusyError, Conversation
+from vibe.app.conversation.opening import NO_LIMITS, Opening, PromptLimits, PromptResult, Seat
+from vibe.app.conversation.runtime import Runtime
+from vibe.cli.plain.line_desk import LineDesk
+from vibe.cli.plain.line_input import LineInput
+from vibe.cli.plain.plan_lines import PlanLines
+from vibe.cli.render.event_text import counted, one_line
+from vibe.cli.slash.table import SlashTable
+from vibe.cli.slash.wording import SHOWN_ID
+from vibe.core.errors import UsageError, VibeError
+from vibe.core.outcome import Outcome
+from vibe.core.plain_text import plain
+
+IDLE_PROMPT = ">"
+BUSY_PROMPT = "(at work) >"
+CLIPBOARD = "\x1b]52;c;{}\x07"
+"""The sequence by which a terminal takes text, in base 64."""
+REASON_LENGTH = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineTerminal:
+    """The terminal of a conversation: its lines, and the questions asked there.
+
+    ``edited`` has a text changed in the person's editor, as a file of a name; blocks.
+    """
+
+    lines: LineInput
+    desk: LineDesk
+    edited: Callable[[str, str], str]
+
+
+class PlainChat:
+    """One person's conversation after another in this process, until they leave; a ``Talk`` for slash commands.
+
+    A command that is not in the table is the conversation's to understand.
+    """
+
+    def __init__(self, runtime: Runtime, opening: Opening, seat: Seat, terminal: LineTerminal) -> None:
+        self.runtime = runtime
+        self.opening = opening
+        self.seat = seat
+        self.commands = SlashTable()
+        self.plans = PlanLines(terminal.lines, terminal.desk).talk()
+        self.conversation: Conversation
+        self._lines = terminal.lines
+        self._desk = terminal.desk
+        self._edited = terminal.edited
+        self._tasks: TaskGroup
+        self._limits = NO_LIMITS
+        self._reading = CancelScope()
+        self._is_leaving = False
+
+    async def run(self, limits: PromptLimits) -> None:
+        """Hold the conversation, from the prompt of its opening on if it has one; ``limits`` are those of each prompt.
+
+        Raises:
+            UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened, or not be closed.
+        """
+        self._limits = limits
+        self.conversation = await self.runtime.open_conversation(self.opening, self.seat)
+        self.say(f"session {self.conversation.session_id[:SHOWN_ID]}; /help tells the commands, Ctrl-D leaves")
+        await self.refresh()
+        was_at_work = False
+        async with create_task_group() as self._tasks:
+            if self.opening.prompt:
+                self.begin(self._send, self.opening.prompt)
+            with self._reading:
+                while not self._is_leaving:
+                    await self._take()
+            await self.plans.stop()
+            was_at_work = self.conversation.interrupt()
+            self._tasks.cancel_scope.cancel()
+        await self.conversation.aclose(Outcome.INTERRUPTED if was_at_work else Outcome.COMPLETED)
+        shown = self.conversation.session_id[:SHOWN_ID]
+        self.say(f"saved; continue with: vibe --plain --resume {shown}")
+        self._lines.flush()
+
+    def leave(self) -> None:
+        """End the conversation, from wherever this is called."""
+        self._is_leaving = True
+        self._reading.cancel()
+
+    def say(self, text: str) -> None:
+        """Print a sentence of ours."""
+        self._lines.write(f"{plain(text)}\n")
+
+    def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
+        """Do something while lines are read; what goes wrong is said."""
+        self._tasks.start_soon(self._guarded, work, arguments)
+
+    async def reopen(self, opening: Opening) -> None:
+        """Close the conversation and go on with another.
+
+        Raises:
+            UsageError, EnvironmentFailure, ipc.errors.IpcError: the other could not be opened: this one goes on.
+        """
+        following = await self.runtime.open_conversation(opening, self.seat)
+        before, self.conversation = self.conversation, following
+        await before.aclose()
+        self.say(f"session {following.session_id[:SHOWN_ID]}: {counted(len(following.messages), 'message')}")
+        await self.refresh()
+
+    async def send(self, prompt: str) -> None:
+        """Have the agent answer a prompt.
+
+        Raises:
+            BusyError: it is at work.
+        """
+        if self.conversation.is_busy:
+            raise BusyError
+        self.begin(self._send, prompt)
+
+    async def refresh(self) -> None:
+        """Offer the commands that the conversation brings, and say what is wrong with them."""
+        for warning in await to_thread.run_sync(self.commands.renew, self.conversation.setup.engine.guidance):
+            self.say(f"warning: {one_line(warning, REASON_LENGTH)}")
+
+    def copy(self, text: str) -> None:
+        """Ask the terminal to put text on the clipboard, which works over ssh, too.
+
+        Raises:
+            UsageError: it is one that can't.
+        """
+        if self.runtime.host.environ.get("TERM", "dumb") == "dumb":
+            raise UsageError("this terminal has no clipboard (TERM is dumb): select the text with the mouse")
+        self._lines.write(CLIPBOARD.format(b64encode(text.encode()).decode()))
+
+    async def edit(self, text: str, name: str) -> str:
+        """Have the person change a text in their editor.
+
+        Raises:
+            EditorError: there is no editor, or it failed.
+        """
+        return await to_thread.run_sync(self._edited, text, name)
+
+    @property
+    def prompt(self) -> str:
+        """The text before the line that is being typed."""
+        return self._desk.prompt or (BUSY_PROMPT if self.conversation.is_busy else IDLE_PROMPT)
+
+    async def _take(self) -> None:
+        """Take one line, or key, and do what it says."""
+        try:
+            line = (await self._lines.line()).strip()
+        except KeyboardInterrupt:
+            if not self.conversation.interrupt():
+                self.say("nothing is at work; Ctrl-D leaves")
+            return
+        except EOFError:
+            if not self._desk.give(None):
+                self.leave()
+            return
+        if self._desk.give(line) or not line:
+            return
+        called = self.commands.called(line)
+        if called is not None:
+            command, typed = called
+            await self._guarded(partial(command.handler, self, typed), ())
+        elif line.startswith("!"):
+            self.begin(self._shell, line[1:].strip())
+        else:
+            self._tell(line)
+
+    def hear(self, text: str) -> None:
+        """Take a prompt that was given elsewhere."""
+        self.say(f"(from elsewhere) {text}")
+        self._tell(text)
+
+    def _tell(self, text: str) -> None:
+        """Say something to the agent: as a prompt, or while it works."""
+        if not self.conversation.is_busy:
+            self.begin(self._send, text)
+        elif self.conversation.steer(text):
+            self.say("(the agent is told before its next step)")
+        else:
+            self.say("the agent is about to end: say that again when it has")
+
+    async def _guarded(self, work: Callable[..., Awaitable[None]], arguments: tuple[object, ...]) -> None:
+        try:
+            await work(*arguments)
+        except (VibeError, IpcError) as error:
+            self.say(f"vibe: {error}")
+        self._lines.refresh()
+
+    async def _send(self, prompt: str) -> None:
+        self._lines.refresh()
+        result = await self.conversation.send(prompt, limits=self._limits)
+        self.say(_ending(result))
+
+    async def _shell(self, command: str) -> None:
+        result = await self.conversation.shell(command)
+        if result is None:
+            self.say("interrupted")
+        elif result.exit_code:
+            self.say(f"exit code {result.exit_code}")
+
+
+def _ending(result: PromptResult) -> str:
+    acted, tokens = result.acted, result.usage.total_tokens
+    cost = "" if result.cost_usd is None else f", ${result.cost_usd:.4f}"
+    used = f"({counted(tokens, 'token')}{cost}, {result.duration_s:.1f} s)"
+    if acted.outcome is Outcome.COMPLETED:
+        return used
+    why = one_line(acted.detail or acted.reason or "no reason given", REASON_LENGTH)
+    return f"{acted.outcome.value}: {why} {used}"

@@ -1,0 +1,75 @@
+"""PlanLines: a plan's questions and its end in a conversation by lines."""
+
+from __future__ import annotations
+
+from planner.report.graph_text import tree
+from vibe.app.plan.command_consent import model_commands
+from vibe.app.plan.decision_prompter import DecisionPrompter
+from vibe.app.plan.dispatch import Audience
+from vibe.app.plan.drafting import DraftVersion, PlanDraft
+from vibe.app.plan.run import PlanRun
+from vibe.cli.plain.line_desk import LineDesk
+from vibe.cli.plain.line_input import LineInput
+from vibe.cli.render.event_text import one_line
+from vibe.cli.render.plan_summary import write_summary
+from vibe.cli.render.progress import ProgressLines
+from vibe.cli.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
+from vibe.cli.terminal.approver import TerminalApprover
+from vibe.cli.terminal.decider import TerminalDecider
+from vibe.cli.terminal.questions import TerminalUserInput
+from vibe.core.plain_text import plain
+
+ACCEPT = "Run it? [y] yes  [n] no, or say what to change  >"
+LINE_LENGTH = 400
+YES, NO = frozenset({"y", "yes"}), frozenset({"", "n", "no"})
+
+
+class PlanLines:
+    """Shows a plan at the terminal of this process and asks about it there."""
+
+    def __init__(self, lines: LineInput, desk: LineDesk) -> None:
+        self._lines = lines
+        self._desk = desk
+        self._shown: DraftVersion | None = None
+        """The version shown last."""
+
+    def talk(self) -> PlanTalk:
+        """Return the plan of a conversation at this terminal."""
+        return PlanTalk(accept=self.accept, audience=self.audience, ended=self.end)
+
+    async def accept(self, draft: PlanDraft) -> PlanVerdict:
+        """Show the last version, unless it was, and take a yes, a no, or a sentence that changes it."""
+        if draft.versions[-1] is not self._shown:
+            self._show(draft)
+        self._shown = draft.versions[-1]
+        async with self._desk.conversation("") as dialogue:
+            said = (await dialogue.answer(ACCEPT) or "").strip()
+        if said.lower() in YES:
+            return PlanVerdict(VerdictKind.RUN)
+        if said.lower() in NO:
+            return PlanVerdict(VerdictKind.DROP)
+        return PlanVerdict(VerdictKind.REVISE, said)
+
+    def audience(self) -> Audience:
+        """Return the person as the audience of one run of a plan."""
+        decider = DecisionPrompter(TerminalDecider(self._desk))
+        return Audience(
+            listeners=[ProgressLines(self._lines.out), decider],
+            approver=TerminalApprover(self._desk, lambda _request_id: ""),
+            user_input=TerminalUserInput(self._desk),
+            decider=decider,
+        )
+
+    def end(self, run: PlanRun) -> None:
+        """Print the summary of a run."""
+        write_summary(run, self._lines.out)
+
+    def _show(self, draft: PlanDraft) -> None:
+        loaded = draft.loaded
+        lines = [f"plan, version {len(draft.versions)}: {one_line(draft.goal, LINE_LENGTH)}"]
+        lines += [plain(tree(loaded.plan, loaded.dag))]
+        lines += [
+            f"  would run in {one.step_id}: {one_line(one.line, LINE_LENGTH)}" for one in model_commands(loaded.plan)
+        ]
+        lines += [f"note: {one_line(note, LINE_LENGTH)}" for note in draft.notes]
+        self._lines.write("\n".join(lines) + "\n")

@@ -1,0 +1,56 @@
+"""Opens a conversation by lines at the terminal of this process, and says how it ended as an exit code."""
+
+from __future__ import annotations
+
+from functools import partial
+from signal import SIGINT, Signals
+
+import anyio
+
+from vibe.app.conversation.opening import Opening, PromptLimits, Seat
+from vibe.app.conversation.runtime import Runtime
+from vibe.cli.editor import edited
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.plain.chat import LineTerminal, PlainChat
+from vibe.cli.plain.chat_lines import ChatLines
+from vibe.cli.plain.line_desk import LineDesk
+from vibe.cli.plain.line_input import open_lines
+from vibe.cli.signals import handled_signals
+from vibe.cli.terminal.approver import TerminalApprover
+from vibe.cli.terminal.questions import TerminalUserInput
+
+HISTORY_FILE = "history"
+
+
+def chat(opening: Opening, limits: PromptLimits, env: CliEnvironment) -> int:
+    """Talk until the person leaves, and return the exit code."""
+    return anyio.run(_chat, opening, limits, env)
+
+
+async def _chat(opening: Opening, limits: PromptLimits, env: CliEnvironment) -> int:
+    def prompt() -> str:
+        return talk.prompt if talk else ""
+
+    def on_signal(which: Signals, _count: int) -> None:
+        if talk is None or which is SIGINT:
+            scope.cancel()
+        else:
+            talk.leave()
+
+    talk: PlainChat | None = None
+    with open_lines(env.home / HISTORY_FILE, prompt) as lines, anyio.CancelScope() as scope:
+        async with Runtime(env.host) as runtime, handled_signals(env.host, on_signal) as signals:
+            desk = LineDesk(lines.write, lines.refresh)
+            seat = Seat(
+                listeners=[ChatLines(lines.write)],
+                approver=TerminalApprover(desk, lambda _request_id: ""),
+                user_input=TerminalUserInput(desk),
+                prompted=lambda text: talk and talk.hear(text),
+            )
+            talk = PlainChat(
+                runtime, opening, seat, LineTerminal(lines=lines, desk=desk, edited=partial(edited, env=env))
+            )
+            await talk.run(limits)
+        return signals.exit_code or ExitCode.DONE
+    return ExitCode.INTERRUPTED

@@ -1,0 +1,66 @@
+"""Signals of a run: Ctrl-C, SIGTERM and a lost terminal (SIGHUP)."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+
+from vibe.app.engine.host import Host
+
+HUNG_UP = 129
+INTERRUPTED = 130
+TERMINATED = 143
+EXIT_OF = {signal.SIGHUP: HUNG_UP, signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
+
+
+@dataclass(slots=True)
+class SignalLog:
+    """Which signal came first; None while none has."""
+
+    first: signal.Signals | None = None
+
+    @property
+    def exit_code(self) -> int | None:
+        """128 plus the signal's number, as shells have it."""
+        return EXIT_OF[self.first] if self.first else None
+
+
+@asynccontextmanager
+async def handled_signals(host: Host, on_signal: Callable[[signal.Signals, int], None]) -> AsyncGenerator[SignalLog]:
+    """Call ``on_signal(which, count)`` for SIGINT, SIGTERM and SIGHUP while the block runs; ``count`` starts at 1.
+
+    SIGHUP is left alone if the caller ignores it, as ``nohup`` does; all are if the process is not the run's own.
+    An error leaves as it was raised, not wrapped in the group that a task of ours makes it.
+    """
+    log = SignalLog()
+    if not host.owns_process:
+        yield log
+        return
+    heeded = [which for which in EXIT_OF if which is not signal.SIGHUP or signal.getsignal(which) != signal.SIG_IGN]
+
+    async def watch() -> None:
+        with anyio.open_signal_receiver(*heeded) as signals:
+            started.set()
+            count = 0
+            async for which in signals:
+                count += 1
+                log.first = log.first or which
+                on_signal(which, count)
+
+    started = anyio.Event()
+    raised: Exception | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch)
+        await started.wait()
+        try:
+            yield log
+        except Exception as error:  # noqa: BLE001  handed on below, once the group can no longer wrap it
+            raised = error
+        finally:
+            group.cancel_scope.cancel()
+    if raised is not None:
+        raise raised

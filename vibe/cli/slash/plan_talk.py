@@ -1,0 +1,104 @@
+"""PlanTalk: the plan of a conversation, and the answers a front end gives about it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from anyio import Event
+
+from vibe.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from vibe.app.plan.dispatch import Audience
+    from vibe.app.plan.drafting import PlanDraft
+    from vibe.app.plan.run import PlanRun, PlanSession
+
+GRACE_SECONDS = 5.0
+
+
+class VerdictKind(StrEnum):
+    """Answers to a proposed plan."""
+
+    RUN = "run"
+    DROP = "drop"
+    REVISE = "revise"
+    """Have it changed by the model, as ``text`` says."""
+    EDIT = "edit"
+    """Take the document in ``text`` as the next version."""
+    SAVE = "save"
+    """Write it to the file ``text``; the question stays open."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanVerdict:
+    """A person's answer to a proposed plan."""
+
+    kind: VerdictKind
+    text: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class PlanTalk:
+    """One plan at a time is proposed or run in a conversation.
+
+    ``accept`` shows the last version of a draft and returns the answer, ``audience`` makes the audience of one run, and
+    ``ended`` shows how it ended.
+    """
+
+    accept: Callable[[PlanDraft], Awaitable[PlanVerdict]]
+    audience: Callable[[], Audience]
+    ended: Callable[[PlanRun], object]
+    session: PlanSession | None = None
+    """The plan that runs; None: none does."""
+    is_taken: bool = False
+    """A plan is proposed or runs."""
+    _rested: Event = field(default_factory=Event, init=False)
+
+    def take(self) -> None:
+        """Note that a plan is proposed or runs from now on.
+
+        Raises:
+            UsageError: one is or does already.
+        """
+        self.check_free()
+        self.is_taken = True
+
+    def check_free(self) -> None:
+        """See that no plan is proposed or runs.
+
+        Raises:
+            UsageError: one is or does.
+        """
+        if self.is_taken:
+            raise UsageError("a plan is proposed or running already: answer or /pause it first")
+
+    @property
+    def running(self) -> PlanSession:
+        """The plan that runs.
+
+        Raises:
+            UsageError: none does.
+        """
+        if self.session is None:
+            raise UsageError("no plan is running: /plan GOAL has one written")
+        return self.session
+
+    @contextmanager
+    def at_work(self, session: PlanSession) -> Generator[None]:
+        """Have ``session`` be the plan that runs while the block does."""
+        self.session, self._rested = session, Event()
+        try:
+            yield
+        finally:
+            self.session = None
+            self._rested.set()
+
+    async def stop(self) -> None:
+        """Pause the plan, if one runs, and wait until it has."""
+        if self.session is not None:
+            self.session.control.request_pause(grace_seconds=GRACE_SECONDS)
+            await self._rested.wait()

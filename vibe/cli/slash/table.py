@@ -1,0 +1,119 @@
+"""The table of slash commands. Its import costs nothing: each command is loaded when it is used."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from vibe.cli.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
+
+if TYPE_CHECKING:
+    from vibe.core.guidance import Guidance
+
+WORDS = MappingProxyType({
+    "help": ("", "tell the commands"),
+    "plan": (
+        "GOAL | status | show | list | pause | resume | cancel | decide | retry | skip | edit | save | load",
+        "have a plan written, change it by sentences, and run it; or look at plans and act on them",
+    ),
+    "skip": ("STEP", "leave a step of the plan out"),
+    "retry": ("STEP", "do a step of the plan again"),
+    "cancel": ("STEP", "stop a step of the plan and give it up"),
+    "pause": ("", "pause the plan; /plan resume goes on with it"),
+    "agents": ("[NAME]", "list the agents, or go on with another"),
+    "model": ("[ALIAS] [off|low|medium|high|max]", "list the models, or go on with another"),
+    "approvals": ("[ask|edits|all]", "say what is asked about, or change it"),
+    "compact": ("[FOCUS]", "put a summary in place of the conversation so far"),
+    "clear": ("", "go on without what was said; the session so far is kept"),
+    "rewind": ("[NUMBER]", "list the prompts, or go back to before one, files included"),
+    "resume": ("[ID]", "list the sessions of this folder, or go on with one"),
+    "rename": ("TITLE", "give the session a title"),
+    "cost": ("", "say what this conversation has used"),
+    "status": ("", "say how the conversation stands"),
+    "config": ("[KEY [VALUE]]", "show the settings, or change one of your own"),
+    "memory": ("[add TEXT | forget ID]", "show the notes that later conversations are given, or change them"),
+    "mcp": ("", "list the MCP servers and their tools"),
+    "skills": ("[NAME]", "list the skills"),
+    "tools": ("", "list the tools of the agent"),
+    "permissions": ("[TOOL ARGUMENTS]", "say which calls pass unasked, or what would become of one"),
+    "hooks": ("", "list the commands that run around tool calls and turns"),
+    "log": ("", "say where log and transcript are"),
+    "copy": ("[NUMBER]", "copy the last answer, or the one before it (2), to the clipboard"),
+    "reload": ("", "read settings, agents, skills and commands again"),
+    "init": ("[WISHES]", "have the agent write an AGENTS.md for this project"),
+    "bug": ("", "say what a report of a fault should say; nothing is sent"),
+    "exit": ("", "save the conversation and leave"),
+})
+"""Arguments and description by name."""
+WITH_CHOICES = frozenset({
+    "agents", "approvals", "cancel", "config", "memory", "model", "permissions", "plan", "resume", "retry", "rewind",
+    "skills", "skip",
+})  # fmt: skip
+ALIASES = MappingProxyType({"skip": "plan", "retry": "plan", "cancel": "plan", "pause": "plan"})
+"""Short forms, which the module of another command carries out."""
+
+
+class SlashTable(Mapping[str, SlashCommand]):
+    """The commands by name, ours first. ``extra`` are those of one front end alone; where names clash they win."""
+
+    def __init__(self, extra: Mapping[str, SlashCommand] | None = None) -> None:
+        self._own = {**{name: _command(name) for name in WORDS}, **(extra or {})}
+        self._commands: Mapping[str, SlashCommand] = self._own
+        self._said: set[str] = set()
+
+    def __getitem__(self, name: str) -> SlashCommand:
+        return self._commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._commands)
+
+    def __len__(self) -> int:
+        return len(self._commands)
+
+    def called(self, line: str) -> tuple[SlashCommand, Typed] | None:
+        """Return the command that a line calls; None: none of these."""
+        word, *rest = line.split(maxsplit=1) or [""]
+        command = self._commands.get(word[1:]) if word.startswith("/") else None
+        return None if command is None else (command, Typed(name=command.name, rest="".join(rest).strip()))
+
+    def renew(self, guidance: Guidance) -> list[str]:
+        """Offer the commands of the user, the project and the skills; return what was not said yet. Reads files."""
+        from vibe.cli.slash.custom import custom_commands  # noqa: PLC0415  it needs what a first screen must not wait for
+
+        warnings: list[str] = []
+        self._commands = {**self._own, **custom_commands(guidance, self._own, warnings)}
+        unsaid = [warning for warning in dict.fromkeys(warnings) if warning not in self._said]
+        self._said.update(unsaid)
+        return unsaid
+
+    async def arguments(self, talk: Talk, command: str, text: str) -> Sequence[ArgumentChoice]:
+        """Return the words that may follow ``command`` and fit ``text``, those that begin with it first."""
+        found = self._commands.get(command)
+        if found is None or found.choices is None:
+            return ()
+        begun = text.rpartition(" ")[2].casefold()
+        fitting = [choice for choice in await found.choices(talk, text) if begun in choice.value.casefold()]
+        return sorted(fitting, key=lambda choice: not choice.value.casefold().startswith(begun))
+
+
+def _command(name: str) -> SlashCommand:
+    usage, about = WORDS[name]
+    choices = partial(_choices, name) if name in WITH_CHOICES else None
+    return SlashCommand(name=name, usage=usage, about=about, handler=_run, choices=choices)
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"vibe.cli.slash.commands.{ALIASES.get(name, name)}")
+
+
+async def _run(talk: Talk, typed: Typed) -> None:
+    await _module(typed.name).run(talk, typed)
+
+
+async def _choices(name: str, talk: Talk, text: str) -> Sequence[ArgumentChoice]:
+    text = f"{name} {text}" if name in ALIASES else text
+    found: Sequence[ArgumentChoice] = await _module(name).choices(talk, text)
+    return found

@@ -1,0 +1,44 @@
+"""Sentences and listings that several slash commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyio import to_thread
+
+from vibe.cli.render.event_text import counted
+from vibe.cli.slash.command import ArgumentChoice, Talk
+from vibe.core.config.paths import VibePaths
+from vibe.core.session.loader import SavedSession, SessionLoader
+
+SHOWN_ID = 8
+"""Characters of a session's id that are shown."""
+TITLE_LENGTH = 70
+
+
+def setup_line(talk: Talk) -> str:
+    """Return the agent, model and approvals in force."""
+    setup, mode = talk.conversation.setup, talk.conversation.approvals.mode
+    return f"{setup.profile.name} with {setup.model.key}, thinking {setup.model.thinking}, approvals {mode}"
+
+
+async def sessions_here(talk: Talk) -> list[SavedSession]:
+    """Return the saved sessions of the conversation's folder, the newest first."""
+    listing = await to_thread.run_sync(SessionLoader(VibePaths(talk.runtime.host.home).sessions).all)
+    return [saved for saved in listing.sessions if saved.meta.workspace == str(talk.opening.workdir)]
+
+
+def words(*values: str) -> Sequence[ArgumentChoice]:
+    """Return the values as choices."""
+    return [ArgumentChoice(value) for value in values]
+
+
+def usage_line(talk: Talk) -> str:
+    """Return what the conversation has used."""
+    account = talk.conversation.account
+    price = "at an unknown price" if account.cost_usd is None else f"${account.cost_usd:.4f}"
+    usage = account.usage
+    return (
+        f"{counted(usage.prompt_tokens, 'token')} read ({usage.cached_tokens:,} cached), "
+        f"{counted(usage.completion_tokens, 'token')} written in {counted(usage.calls, 'call')}, {price}"
+    )

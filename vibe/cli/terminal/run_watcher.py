@@ -1,0 +1,107 @@
+"""RunWatcher: the picture of a run elsewhere, of which a person opens one step or another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from vibe.app.view.agent_view import AgentView
+from vibe.app.view.plan_view import PlanView
+from vibe.app.view.view import View
+from vibe.cli.render.event_text import one_line
+from vibe.cli.terminal.transcript_frame import transcript_lines
+from vibe.cli.terminal.tree_frame import frame
+
+TREE_KEYS = " ↑↓ or its number: choose a step · Enter: open it · q: leave (the run goes on)"
+OPEN_KEYS = " ↑↓: scroll · Esc: back · q: back"
+CHAT_KEYS = " ↑↓: scroll · q: leave (the run goes on)"
+
+
+class RunWatcher:
+    """Draws a view, and takes keys; both from threads that hold it still.
+
+    ``step_id`` is the step chosen (blank: none), ``is_open``: its transcript is shown in place of the plan. A run
+    without a plan shows the transcript of its own agent.
+    """
+
+    def __init__(self) -> None:
+        self.step_id = ""
+        self.is_open = False
+        self._typed = ""
+        self._scrolled = 0
+
+    def draw(self, view: View, now: float, width: int, height: int) -> Sequence[Text]:
+        """The lines to show at ``now`` (unix seconds)."""
+        plan = view.plan
+        if plan is None or not plan.total:
+            main = view.main
+            return self._transcript(_about_agent(main), [] if main is None else [main], CHAT_KEYS, width, height)
+        step = plan.steps.get(self.step_id)
+        if self.is_open and step is not None:
+            heading = f"{step.id}: {step.title} · {step.status}"
+            if step.doing():
+                heading += f" · {step.doing()}"
+            return self._transcript(heading, list(step.agents.values()), OPEN_KEYS, width, height)
+        return [*frame(plan, now, width, height - 1, self.step_id), Text(TREE_KEYS[:width], style="dim")]
+
+    def press(self, key: str, view: View) -> bool:
+        """Do what a key means; False: the person leaves."""
+        plan = view.plan
+        if plan is None or not plan.total or self.is_open:
+            return self._press_in_transcript(key)
+        if key in {"q", "escape"}:
+            return False
+        if key in {"enter", "t"}:
+            self._choose(plan, self.step_id or next(iter(plan.running), next(iter(plan.steps))))
+            self.is_open, self._scrolled = True, 0
+        elif key in {"up", "down"}:
+            self._move(plan, -1 if key == "up" else 1)
+        elif key.isdecimal():
+            self._type(plan, key)
+        return True
+
+    def _press_in_transcript(self, key: str) -> bool:
+        if key == "up":
+            self._scrolled += 1
+        elif key == "down":
+            self._scrolled = max(0, self._scrolled - 1)
+        elif key in {"q", "escape"}:
+            if not self.is_open:
+                return False
+            self.is_open = False
+        return True
+
+    def _choose(self, plan: PlanView, step_id: str) -> None:
+        self.step_id, self._typed = step_id if step_id in plan.steps else "", ""
+
+    def _move(self, plan: PlanView, by: int) -> None:
+        ids = list(plan.steps)
+        at = ids.index(self.step_id) + by if self.step_id in plan.steps else (0 if by > 0 else len(ids) - 1)
+        self._choose(plan, ids[max(0, min(at, len(ids) - 1))])
+
+    def _type(self, plan: PlanView, digit: str) -> None:
+        """Choose a step by its number; digits typed one after the other make one."""
+        ids = list(plan.steps)
+        for typed in (self._typed + digit, digit):
+            if 0 < int(typed) <= len(ids):
+                self._choose(plan, ids[int(typed) - 1])
+                self._typed = typed
+                return
+
+    def _transcript(
+        self, heading: str, agents: Sequence[AgentView], keys: str, width: int, height: int
+    ) -> Sequence[Text]:
+        room = max(1, height - 2)
+        lines = transcript_lines(agents, width, room + self._scrolled)
+        lines = lines or [Text("  nothing was said or done yet", style="dim")]
+        self._scrolled = min(self._scrolled, max(0, len(lines) - room))
+        end = len(lines) - self._scrolled
+        title = Text(f" {one_line(heading, max(8, width - 1))}", style="bold")
+        return [title, *lines[max(0, end - room) : end], Text(keys[:width], style="dim")]
+
+
+def _about_agent(agent: AgentView | None) -> str:
+    if agent is None:
+        return "nothing was announced yet"
+    return " · ".join(filter(None, (agent.profile or "agent", agent.model, agent.doing())))

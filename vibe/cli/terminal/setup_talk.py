@@ -1,0 +1,207 @@
+"""SetupTalk: the first use as questions at a terminal, one after the other; the key is typed unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from signal import Signals
+
+import anyio
+from anyio import to_thread
+
+from vibe.app.first_use.flow import FirstUse, ModelMenu, SetupSelection
+from vibe.app.first_use.provider_choice import BadKeyError, ProviderChoice, checked_key
+from vibe.app.first_use.trial import Trial, TrialFault
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.render.event_text import counted, one_line
+from vibe.cli.signals import handled_signals
+from vibe.cli.terminal.choice_text import Choosing, MenuItem, options_text
+from vibe.cli.terminal.dialogue import Dialogue
+from vibe.cli.terminal.keyboard import ESCAPE, KeyboardGoneError, unseen
+from vibe.cli.terminal.prompt_queue import PromptQueue
+from vibe.cli.terminal.questions import ask_choice
+from vibe.core.errors import EnvironmentFailure
+
+WELCOME = """
+This sets up vibe: who answers, with which key, by which model. Esc leaves it; until the end nothing is changed.
+"""
+LEAVE = "leave"
+MOST_MODELS = 15
+"""Models that are listed; of more, a part of the name is typed."""
+LONGEST = 600
+NEXT = {
+    "key": MenuItem(label="another key"),
+    "model": MenuItem(label="another model"),
+    "again": MenuItem(label="try again"),
+    "keep": MenuItem(label="keep it as it is"),
+}
+
+
+class UnhiddenKeyError(EnvironmentFailure):
+    """The terminal can't be asked for a key."""
+
+    def __init__(self) -> None:
+        super().__init__("the terminal is gone, or shows all that is typed: give the key with --key-from")
+
+
+class _LeftError(Exception):
+    """The person would rather not go on."""
+
+
+class SetupTalk:
+    """Asks for what the flags leave open. ``tests``: the model is asked a first question."""
+
+    def __init__(self, flow: FirstUse, env: CliEnvironment, *, tests: bool) -> None:
+        self._flow = flow
+        self._env = env
+        self._terminal = env.stdin
+        self._tests = tests
+
+    def hold(self, choice: ProviderChoice | None, key: str, model: str | None) -> int:
+        """Ask, and return the exit code."""
+        return anyio.run(self._hold, choice, key, model)
+
+    async def _hold(self, choice: ProviderChoice | None, key: str, model: str | None) -> int:
+        def on_signal(_which: Signals, _count: int) -> None:
+            scope.cancel()
+
+        code: int = ExitCode.INTERRUPTED
+        with anyio.CancelScope() as scope:
+            async with handled_signals(self._env.host, on_signal) as signals:
+                try:
+                    code = await self._talk(choice, key, model)
+                except KeyboardGoneError as error:
+                    raise UnhiddenKeyError from error
+                finally:
+                    code = signals.exit_code or code
+        return code
+
+    async def _talk(self, choice: ProviderChoice | None, key: str, model: str | None) -> int:
+        async with PromptQueue(self._env).conversation(WELCOME, escape=True) as dialogue:
+            try:
+                await self._ask(dialogue, choice, key, model)
+            except _LeftError:
+                await dialogue.say("\n  Nothing was changed; `vibe setup` begins again.\n")
+                return ExitCode.BLOCKED
+        return ExitCode.DONE
+
+    async def _ask(self, dialogue: Dialogue, choice: ProviderChoice | None, key: str, model: str | None) -> None:
+        choice = choice or await self._provider(dialogue)
+        if not key and choice.variable:
+            key = await self._key(dialogue, choice)
+        selection = SetupSelection(choice=choice, key=key, model=model or "")
+        if not model:
+            selection = await self._with_model(dialogue, selection)
+        while self._tests:
+            trial = await self._try_out(dialogue, selection)
+            if trial.fault is None:
+                break
+            changed = await self._after_failure(dialogue, selection, trial.fault)
+            if changed is None:
+                break
+            selection = changed
+        for sentence in await to_thread.run_sync(self._flow.keep, selection):
+            await _tell(dialogue, sentence)
+        await dialogue.say('\n  Ready. Try it: vibe -p "what does this project do?"\n')
+
+    async def _provider(self, dialogue: Dialogue) -> ProviderChoice:
+        choices = self._flow.choices
+        found = next((number for number, choice in enumerate(choices) if choice.key_place), 0)
+        items = [MenuItem(label=choice.name, description=choice.about) for choice in choices]
+        return choices[await _picked(dialogue, "Who is to answer?", items, default=found)]
+
+    async def _key(self, dialogue: Dialogue, choice: ProviderChoice) -> str:
+        """Return the key that was typed; blank: the one that was found is to be used."""
+        await dialogue.say(f"\n? The key of {choice.name} ({choice.variable})\n")
+        enter = f"Enter: the one in {choice.key_place}; " if choice.key_place else ""
+        while True:
+            with unseen(self._terminal.fileno()):
+                line = await dialogue.answer(f"  [not shown as you type; {enter}Esc: {LEAVE}]  > ")
+            await dialogue.say("\n")
+            if line is None or line == ESCAPE:
+                raise _LeftError
+            if not line.strip() and choice.key_place:
+                return ""
+            try:
+                return checked_key(line)
+            except BadKeyError as error:
+                await _tell(dialogue, f"{error}")
+
+    async def _with_model(self, dialogue: Dialogue, selection: SetupSelection) -> SetupSelection:
+        """Return the selection with a model, and with another key where the provider refused the one it has."""
+        while True:
+            await dialogue.say(f"\n  asking {selection.choice.name} for its models ...\n")
+            menu = await to_thread.run_sync(
+                partial(self._flow.models, selection.choice, selection.key), abandon_on_cancel=True
+            )
+            if menu.problem:
+                await _tell(dialogue, menu.problem)
+            if not menu.key_is_refused:
+                break
+            await _tell(dialogue, f"{selection.choice.name} refused the key: check that all of it was copied")
+            again = await _picked(dialogue, "What now?", [NEXT["key"], NEXT["keep"]], default=0)
+            if again == 1:
+                break
+            key = await self._key(dialogue, selection.choice)
+            selection = SetupSelection(choice=selection.choice, key=key, model="")
+        return SetupSelection(choice=selection.choice, key=selection.key, model=await _model(dialogue, menu))
+
+    async def _try_out(self, dialogue: Dialogue, selection: SetupSelection) -> Trial:
+        await dialogue.say(f"\n  asking {one_line(selection.model, LONGEST)} a first question ...\n")
+        trial = await self._flow.try_out(selection)
+        await _tell(dialogue, trial.sentence)
+        return trial
+
+    async def _after_failure(
+        self, dialogue: Dialogue, selection: SetupSelection, fault: TrialFault
+    ) -> SetupSelection | None:
+        """Return what to try next; None: it is to be kept as it is."""
+        words = [word for word in NEXT if word != "key" or selection.choice.variable]
+        likely = fault.value if fault.value in words else "again"
+        items = [NEXT[word] for word in words]
+        word = words[await _picked(dialogue, "What now?", items, default=words.index(likely))]
+        if word == "key":
+            key = await self._key(dialogue, selection.choice)
+            return SetupSelection(choice=selection.choice, key=key, model=selection.model)
+        if word == "model":
+            return await self._with_model(dialogue, selection)
+        return selection if word == "again" else None
+
+
+async def _model(dialogue: Dialogue, menu: ModelMenu) -> str:
+    """Return the name of the model that the person picks or types."""
+    names: Sequence[str] = menu.names
+    while True:
+        choosing = Choosing(
+            options=tuple(MenuItem(label=name) for name in names[:MOST_MODELS]),
+            default=(0,) if names else (),
+            own_words=True,
+            declines=LEAVE,
+        )
+        more = len(names) - MOST_MODELS
+        note = f"   and {counted(more, 'model')} more: type a part of the name\n" if more > 0 else ""
+        await dialogue.say(f"\n? Which model?\n{options_text(choosing)}{note}")
+        picked = await ask_choice(dialogue, choosing)
+        if picked is None:
+            raise _LeftError
+        if not picked.words:
+            return names[picked.positions[0]]
+        like = menu.like(picked.words)
+        if len(like) == 1 or not like:
+            return like[0] if like else picked.words
+        names = like
+
+
+async def _picked(dialogue: Dialogue, question: str, items: Sequence[MenuItem], *, default: int) -> int:
+    """Return the position of the item that the person picks."""
+    choosing = Choosing(options=tuple(items), default=(default,), declines=LEAVE)
+    await dialogue.say(f"\n? {question}\n{options_text(choosing)}")
+    picked = await ask_choice(dialogue, choosing)
+    if picked is None:
+        raise _LeftError
+    return picked.positions[0]
+
+
+async def _tell(dialogue: Dialogue, sentence: str) -> None:
+    await dialogue.say(f"  {one_line(sentence, LONGEST)}\n")
