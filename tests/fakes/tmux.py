@@ -51,6 +51,12 @@ class Tmux:
         """Press keys as tmux calls them: ``C-c``."""
         self._tmux("send-keys", *keys)
 
+    def paste(self, text: str, *, brackets: bool = True) -> None:
+        """Paste text; with brackets as a terminal does it for a program that knows of them."""
+        (self._socket.parent / "pasted").write_text(text)
+        self._tmux("load-buffer", str(self._socket.parent / "pasted"))
+        self._tmux("paste-buffer", *(["-p"] if brackets else ["-r"]))
+
     def screen(self) -> list[str]:
         """All lines, those scrolled out of sight included, without trailing blanks."""
         text = self._tmux("capture-pane", "-p", "-J", "-S", "-")
