@@ -94,6 +94,24 @@ def test_escape_stops_the_agent_and_the_session_goes_on(vibe: VibeCommand, tmux:
     assert leftovers(vibe.workdir) == []
 
 
+def test_what_waits_for_the_agent_is_listed_taken_back_and_sent_in_turn(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns(bash("until test -e gate; do sleep 0.1; done"), {"text": "Open."}, {"text": "First done."}))
+    start(tmux, vibe, "--auto-approve", "wait")
+    tmux.wait_for("until test -e gate")
+    tmux.type("do this first")
+    tmux.wait_for("1. do this first")
+    tmux.type("and that second")
+    tmux.wait_for("2. and that second")
+    tmux.press("M-Up")
+    tmux.wait_for("> and that second")
+    until(lambda: not any("2. and that second" in line for line in tmux.screen()))
+    tmux.press("C-c")  # stops the agent: what waits is sent
+    tmux.wait_for("Open.")
+    until(lambda: not any("waiting:" in line for line in tmux.screen()))
+    tmux.press("C-c", "C-d")
+    tmux.wait_for("EXIT 0")
+
+
 def test_a_terminal_that_is_closed_leaves_a_saved_session_and_no_process(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns(bash("sleep 6332"), {"text": "Back again."}))
     start(tmux, vibe, "--auto-approve", "wait")

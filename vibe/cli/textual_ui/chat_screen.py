@@ -16,6 +16,7 @@ from vibe.cli.editor import edited
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.textual_ui.controllers.app_controller import AppController, Chat
 from vibe.cli.textual_ui.input.prompt_input import PromptInput
+from vibe.cli.textual_ui.input.queued_list import QueuedList
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.overview.side_panel import SidePanel
@@ -104,6 +105,7 @@ class ChatScreen(Screen[None]):
         self.prompt = PromptInput(history=env.home / HISTORY_FILE)
         self._env = env
         self._controller = controller
+        self._queued = QueuedList(store)
         self._bottom = BottomPanel(self.prompt, self.requests)
         self._presenter = ChatPresenter(self.log_view)
         self._side = SidePanel()
@@ -115,13 +117,14 @@ class ChatScreen(Screen[None]):
         with Horizontal(id="main"):
             with Vertical(id="chat"):
                 yield self.log_view
+                yield self._queued
                 yield self._bottom
             yield self._side
         yield self._ticker
 
     def on_mount(self) -> None:
         """Show the state, and tell once the first frame is drawn."""
-        for presenter in (self._presenter, self._side, self._ticker):
+        for presenter in (self._presenter, self._side, self._ticker, self._queued):
             self.store.add(presenter)
         self.prompt.focus()
         self.call_after_refresh(self.is_drawn.set)
@@ -236,9 +239,6 @@ class ChatScreen(Screen[None]):
     def _take_line(self, message: PromptInput.Sent) -> None:
         self.log_view.to_end()
         self._controller.submit(message.text, message.images)
-        waiting = len(self.store.screen.queued)
-        if waiting and self.store.screen.phase is ScreenPhase.READY:
-            self.notify(f"{waiting} waiting: Ctrl+S tells the agent now, Alt+Up takes it back", markup=False)
 
     @on(PromptInput.EditorWanted)
     def _edit_prompt(self, message: PromptInput.EditorWanted) -> None:

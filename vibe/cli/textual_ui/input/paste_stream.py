@@ -15,7 +15,7 @@ TYPED_AT_ONCE: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """What was pasted, as one piece."""
+    """A paste, as one piece."""
 
     text: str = field(repr=False)
 

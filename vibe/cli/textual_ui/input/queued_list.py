@@ -1,0 +1,57 @@
+"""QueuedList: the prompts that wait, above the input, in the order in which they will be sent."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from textual.content import Content
+from textual.widgets import Static
+
+from vibe.app.view.transcript import Key
+from vibe.app.view.view import View
+from vibe.cli.render.plan_words import cut
+from vibe.cli.textual_ui.state_store import SCREEN, QueuedLine, ScreenPhase, UIStateStore
+from vibe.core.plain_text import plain_line, shortened
+
+MOST_SHOWN: Final = 5
+"""Rows of prompts; of more, the next ones and the last are shown."""
+LONGEST: Final = 1_000
+KEYS: Final = "Ctrl+S tells the agent now · Alt+Up takes the last back"
+
+
+class QueuedList(Static):
+    """Shows what waits for the agent, or for the engine; takes no room while nothing does."""
+
+    DEFAULT_CSS = """
+    QueuedList { height: auto; padding: 0 1; color: $foreground-muted; display: none; text-wrap: nowrap; }
+    """
+
+    def __init__(self, store: UIStateStore) -> None:
+        super().__init__(markup=False)
+        self._store = store
+
+    def present(self, view: View, changed: frozenset[Key]) -> None:  # noqa: ARG002  as every presenter
+        """Show what waits now."""
+        if SCREEN in changed:
+            self._draw()
+
+    def on_resize(self) -> None:
+        """Fit the lines."""
+        self._draw()
+
+    def _draw(self) -> None:
+        screen = self._store.screen
+        self.display = bool(screen.queued)
+        if screen.queued:
+            lines = queued_lines(screen.queued, max(10, self.content_size.width or self.screen.size.width - 2))
+            keys = [KEYS] if screen.phase is ScreenPhase.READY else []
+            self.update(Content("\n".join([*lines, *keys])))
+
+
+def queued_lines(queued: tuple[QueuedLine, ...], width: int) -> list[str]:
+    """A line for each of the prompts that wait, numbered, each of at most so many cells."""
+    numbered = [f"{number}. {plain_line(shortened(one.text, LONGEST))}" for number, one in enumerate(queued, 1)]
+    if len(numbered) > MOST_SHOWN:
+        left_out = len(numbered) - MOST_SHOWN + 1
+        numbered[MOST_SHOWN - 2 : -1] = [f"… {left_out} more"]
+    return [cut(line, width) for line in ["waiting:", *numbered]]
