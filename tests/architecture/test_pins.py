@@ -38,6 +38,20 @@ def test_every_pin_is_exact() -> None:
     assert pins == sorted(pins, key=lambda pin: pin.partition("==")[0])
 
 
+def test_the_requirements_are_the_pins_with_hashes_and_no_address() -> None:
+    settings, text = pyproject(), (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    wanted = re.findall(
+        r"^([^\s;\\]+==[^\s;\\]+)(?: ; [^\\]+)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", text, re.MULTILINE
+    )
+    pins = {pin.partition(" ;")[0] for pin in settings["tool"]["uv"]["constraint-dependencies"]}
+
+    told = "run scripts/requirements: they say what is installed without uv's lock"
+    assert {re.sub(r"\[.*\]", "", name) for name, _ in wanted} <= pins, told
+    assert names(settings["project"]["dependencies"]) <= names([name for name, _ in wanted]), told
+    assert len(wanted) == sum(not line.startswith(" ") for line in text.splitlines())
+    assert "://" not in text
+
+
 def test_a_marker_stays_only_where_versions_differ() -> None:
     pins = cast("Callable[[list[str]], list[str]]", runpy.run_path(str(ROOT / "scripts" / "pin"))["pins"])
 

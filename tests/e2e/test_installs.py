@@ -1,0 +1,135 @@
+"""What people install: by the action's own script, and by the image's own lines, from what the tests' installation left in cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from tests.e2e.conftest import REPOSITORY, command_step
+from tests.fakes.mcp_client import connected
+
+NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".uv", "__pycache__", ".*_cache", "node_modules", "dist", "tests")
+SHIPPED = ("annotated-types", "pydantic", "textual", "pynng", "networkx", "mcp")
+
+
+def uv() -> Path:
+    """The uv that runs the tests."""
+    found = os.environ.get("UV") or shutil.which("uv") or shutil.which("uv", path=str(REPOSITORY / ".uv" / "bin"))
+    assert found is not None, "no uv: run the tests as the README says"
+    return Path(found)
+
+
+def variables(**more: str) -> dict[str, str]:
+    """What the scripts get to see: a registry is out of reach."""
+    path = f"{uv().parent}{os.pathsep}{os.environ['PATH']}"
+    inherited = {name: os.environ[name] for name in ("HOME", "UV_CACHE_DIR") if name in os.environ}
+    return {**inherited, "PATH": path, "UV_OFFLINE": "1", "LANG": "C.UTF-8", **more}
+
+
+def run(*words: str | Path, env: Mapping[str, str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words, env=env, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+
+
+def as_github(step: int, given: Mapping[str, str], env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a step of the action as the service does, its inputs filled in."""
+    action = yaml.safe_load((REPOSITORY / "action.yml").read_text())
+    inputs = {name: given.get(name, about["default"]) for name, about in action["inputs"].items()}
+    taken = action["runs"]["steps"][step]
+    filled = {name: inputs[value[len("${{ inputs.") : -len(" }}")]] for name, value in taken["env"].items()}
+    assert "${{" not in taken["run"]
+    return run("bash", "-e", "-c", taken["run"], env={**env, **filled}, cwd=Path(env["GITHUB_WORKSPACE"]))
+
+
+def test_the_action_installs_runs_and_tells(tmp_path: Path) -> None:
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    output, summary = tmp_path / "output", tmp_path / "summary.md"
+    env = variables(
+        GITHUB_ACTION_PATH=str(REPOSITORY),
+        GITHUB_WORKSPACE=str(workspace),
+        GITHUB_OUTPUT=str(output),
+        GITHUB_STEP_SUMMARY=str(summary),
+        RUNNER_TEMP=str(tmp_path / "temp"),
+        VIBE_HOME=str(tmp_path / "home"),
+    )
+    installed = as_github(0, {"python": sys.executable}, env)
+    assert installed.returncode == 0, installed.stderr
+    assert installed.stdout.startswith("vibe ")
+
+    steps = [command_step("good", "echo well"), command_step("bad", "exit 3", depends_on=["good"])]
+    (workspace / "good.json").write_text(json.dumps({"version": 1, "goal": "g", "steps": steps[:1]}))
+    (workspace / "bad; echo.json").write_text(json.dumps({"version": 1, "goal": "g", "steps": steps}))
+    good = as_github(1, {"plan": "good.json", "arguments": "--max-parallel\n1\n"}, env)
+    assert good.returncode == 0, good.stderr
+    bad = as_github(1, {"plan": "bad; echo.json"}, env)
+    assert bad.returncode == 1
+    assert "::error title=bad failed" in bad.stderr
+    assert "bad" in summary.read_text()
+    told = [line.split("=", 1) for line in output.read_text().splitlines()]
+    assert [value for name, value in told if name in {"exit-code", "outcome"}] == ["0", "completed", "1", "failed"]
+    assert len({value for name, value in told if name == "plan-id" and value}) == 2
+    assert json.loads(Path(told[-1][1]).read_text())["outcome"] == "failed"
+
+    for wrong in ({}, {"plan": "good.json", "prompt": "x"}, {"plan": "good.json", "approve": "everything"}):
+        refused = as_github(1, wrong, env)
+        assert refused.returncode == 2
+        assert refused.stdout.startswith("::error::")
+    unkeyed = as_github(1, {"prompt": "$(touch hacked)", "approve": "edits"}, env)
+    assert unkeyed.returncode == 3, unkeyed.stderr
+    assert not (workspace / "hacked").exists()
+
+    bill = tmp_path / "sbom.json"
+    written = run(REPOSITORY / "scripts" / "sbom", bill, tmp_path / "temp" / "vibe", env=env)
+    assert written.returncode == 0, written.stderr
+    listed = {part["name"]: part for part in json.loads(bill.read_text())["components"]}
+    assert all(listed[name]["licenses"] for name in SHIPPED)
+    assert not {"pytest", "ruff"} & set(listed)
+
+
+def test_the_lines_of_the_image_make_a_vibe_that_serves(tmp_path: Path) -> None:
+    """Run in a root of its own, as far as no registry is needed."""
+    source, built = tmp_path / "source", tmp_path / "opt"
+    shutil.copytree(REPOSITORY, source, ignore=NOT_COPIED)
+    built.mkdir()
+    cache = run(uv(), "cache", "dir", env=variables()).stdout.strip()
+    root = ["bwrap", "--bind", "/", "/", "--bind", built, "/opt", "--dev", "/dev", "--proc", "/proc", "--unshare-net"]
+    env = variables(UV_CACHE_DIR=cache, UV_LINK_MODE="copy")
+    for line in (REPOSITORY / "Dockerfile").read_text().splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "COPY":
+            what, to = rest.split()
+            target = built / Path(to).relative_to("/opt")
+            target.mkdir(parents=True, exist_ok=True)
+            if (source / what).is_dir():
+                shutil.copytree(source / what, target, dirs_exist_ok=True)
+            else:
+                shutil.copy(source / what, target)
+        elif word == "RUN" and not any(
+            needs in rest for needs in ("apt-get", "pip install --no-cache-dir uv", "useradd")
+        ):
+            ended = run(*root, "sh", "-c", rest.replace("--no-cache ", ""), env=env)
+            assert ended.returncode == 0, f"{rest}\n{ended.stderr}"
+
+    inside = [*root, "env", "PATH=/opt/vibe/bin:/usr/bin:/bin", f"VIBE_HOME={tmp_path}/home"]
+    work = tmp_path / "work"
+    work.mkdir()
+    assert not (built / "src").exists()
+    version = run(*inside, "vibe", "--version", env=env, cwd=work).stdout
+    assert version.startswith("vibe ")
+    assert run(*inside, "python", "-m", "vibe", "--version", env=env, cwd=work).stdout == version
+    shown = run(*inside, "vibe", "plan", "run", "--demo", "--approve", "edits", env=env, cwd=work)
+    assert shown.returncode == 0, shown.stderr
+    from mcp import StdioServerParameters  # noqa: PLC0415  dear, and few tests need it
+
+    words = [str(word) for word in (*inside, "vibe", "mcp", "serve")]
+    with connected(StdioServerParameters(command=words[0], args=words[1:], env=env, cwd=str(work))) as served:
+        assert "call_vibe" in served.tools()
