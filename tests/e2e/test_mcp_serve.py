@@ -1,43 +1,17 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import VIBE, VibeCommand, leftovers, snapshot
-from tests.fakes.mcp_client import RawClient, ServedVibe, connected
+from tests.e2e.mcp_scene import Scene, bash, scene, text, tool, until
+from tests.fakes.mcp_client import RawClient, connected
 
 pytestmark = pytest.mark.xdist_group("mcp_serve")
-
-
-@dataclass
-class Scene:
-    """A server for the tests of this module; what its model says is read anew by every call."""
-
-    vibe: VibeCommand
-    served: ServedVibe
-
-    def script(self, *turns: dict[str, Any], **agents: list[dict[str, Any]]) -> None:
-        played = {"main": {"turns": list(turns)}, **{name: {"turns": given} for name, given in agents.items()}}
-        self.vibe.replay({"agents": played})
-
-
-def scene(folder: Path, *flags: str, can_ask: bool = False) -> Iterator[Scene]:
-    from mcp import StdioServerParameters  # noqa: PLC0415  dear, and few tests need it
-
-    (folder / "work").mkdir()
-    vibe = VibeCommand(home=folder / "home", workdir=folder / "work", environ={"TMPDIR": str(folder)})
-    vibe.home.mkdir()
-    program = StdioServerParameters(
-        command=str(VIBE), args=["mcp", "serve", *flags], env=vibe.variables(), cwd=str(vibe.workdir)
-    )
-    with connected(program, can_ask=can_ask) as served:
-        yield Scene(vibe, served)
 
 
 @pytest.fixture(scope="module")
@@ -72,27 +46,6 @@ def raw(vibe: VibeCommand) -> Iterator[Callable[..., RawClient]]:
     yield start
     for client in started:
         client.close()
-
-
-def bash(*commands: str, **more: Any) -> dict[str, Any]:
-    return {"tool_calls": [{"name": "bash", "arguments": {"command": line, **more}} for line in commands]}
-
-
-def tool(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"tool_calls": [{"name": name, "arguments": arguments}]}
-
-
-def until(condition: Callable[[], object], seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
-
-
-def text(result: Any) -> str:
-    return result.content[0].text
 
 
 # --- what it offers, and what it says to what it can't do ---
@@ -307,7 +260,7 @@ def test_who_observes_can_read(unasked: Scene, workdir: Path) -> None:
 
 def test_a_call_that_needs_a_yes_is_put_to_the_clients_person(asking: Scene, workdir: Path) -> None:
     asking.script(tool("write_file", path="a.txt", content="new"), {"text": "written"})
-    asking.served.answers[:] = ["once"]
+    asking.served.answers[:] = ["yes"]
 
     result = asking.served.call("call_vibe", prompt="go", cwd=str(workdir))
 
@@ -406,7 +359,7 @@ def test_over_http_only_who_has_the_token_and_comes_from_here_is_served(vibe: Vi
     process.terminate()
 
     assert refused == [401, 401, 403, 421]
-    assert (tools, text(answer)) == (["call_vibe"], "by HTTP")
+    assert (tools[0], text(answer)) == ("call_vibe", "by HTTP")
     assert late.structured_content["status"] == "timed_out"
     assert process.wait(60) == 143
 

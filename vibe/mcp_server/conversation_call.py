@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from anyio import CancelScope
@@ -16,21 +15,12 @@ from vibe.app.conversation.opening import Opening, PromptLimits, PromptResult, S
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.result_record import RunRecord
 from vibe.core.outcome import Outcome
-from vibe.core.plain_text import both_ends, plain
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
 from vibe.core.tools.process.runner import OwnProcesses
+from vibe.mcp_server.client_person import ClientPerson
 from vibe.mcp_server.progress import CallProgress, told_meanwhile
 from vibe.mcp_server.tool import Caller
 
-DIFF_LENGTH = 4_000
-LINE_LENGTH = 2_000
-CHOICES = MappingProxyType({
-    "once": "Yes, this once",
-    "session": "Yes, and the same again until this task ends",
-    "no": "No",
-})
-SCOPES = MappingProxyType({"once": ApprovalScope.ONCE, "session": ApprovalScope.SESSION})
 PATIENCE_SECONDS = 0.3
 """Between TERM and KILL: the client has been told that all is over."""
 TIMEOUT_REASON = "timeout"
@@ -68,7 +58,7 @@ class ConversationCall:
         asks = caller.can_be_asked and not self.auto_approve
         seat = Seat(
             listeners=[progress],
-            approver=ClientApprover(caller) if asks else None,
+            approver=ClientPerson(caller) if asks else None,
             commands=OwnProcesses(patience=PATIENCE_SECONDS),
         )
         conversation = await runtime.open_conversation(self._opening(), seat)
@@ -117,29 +107,3 @@ class ConversationCall:
             return ""
         why = record.detail or record.reason or "; ".join(record.warnings) or "no reason given"
         return f"vibe {record.outcome.value}: {why}"
-
-
-class ClientApprover:
-    """An ``Approver`` at the other end of a connection."""
-
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
-
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Return the person's answer; none is a no."""
-        offered = {key: words for key, words in CHOICES.items() if key != "session" or request.covers}
-        chosen = await self._caller.ask(_question(request), offered)
-        scope = SCOPES.get(chosen or "no")
-        if scope is None:
-            return ApprovalAnswer(allow=False, reason="" if chosen else "nobody said yes", by="client")
-        return ApprovalAnswer(allow=True, scope=scope, by="client")
-
-
-def _question(request: ApprovalRequest) -> str:
-    parts = [
-        f"vibe wants to: {both_ends(request.summary or request.tool, LINE_LENGTH)}",
-        request.reason,
-        f"in {request.outlook.cwd}" if request.outlook.cwd else "",
-        both_ends(request.diff, DIFF_LENGTH),
-    ]
-    return plain("\n".join(part for part in parts if part))

@@ -14,6 +14,7 @@ from vibe.mcp_server.tool import CallRefusedError
 
 if TYPE_CHECKING:
     from vibe.app.conversation.runtime import Runtime
+    from vibe.mcp_server.served_plans import ServedPlans
 
 DEPTH_VARIABLE = "VIBE_MCP_DEPTH"
 """Tells a server how many others of its kind it was started below."""
@@ -29,13 +30,14 @@ class EngineRoom:
         self._is_too_deep = depth >= DEEPEST
         self._host = replace(host, environ={**host.environ, DEPTH_VARIABLE: str(depth + 1)})
         self._wanted, self._ready = Event(), Event()
-        self._runtime: Runtime | None = None
+        self._plans: ServedPlans | None = None
 
     async def keep(self) -> None:
         """Hold the runtime, from the first wish for it on, until this is cancelled; then all its work ends."""
         await self._wanted.wait()
-        make = await to_thread.run_sync(_load, abandon_on_cancel=True)
-        async with make(self._host) as self._runtime:
+        make_runtime, make_plans = await to_thread.run_sync(_load, abandon_on_cancel=True)
+        async with make_runtime(self._host) as runtime, make_plans(runtime, auto_approve=self.auto_approve) as plans:
+            self._plans = plans
             self._ready.set()
             await sleep_forever()
 
@@ -44,7 +46,16 @@ class EngineRoom:
         self._wanted.set()
 
     async def runtime(self) -> Runtime:
-        """Return the runtime, once it is there.
+        """Return the runtime, once it is there; raises as ``plans``."""
+        return (await self.plans()).runtime
+
+    def leave(self, connection: str) -> None:
+        """Hear that a connection has ended: what was begun over it is paused."""
+        if self._plans is not None:
+            self._plans.leave(connection)
+
+    async def plans(self) -> ServedPlans:
+        """Return the plans of this server, once they can be run.
 
         Raises:
             CallRefusedError: the agent that calls was itself called so, twice over.
@@ -56,9 +67,9 @@ class EngineRoom:
             )
         self.prepare()
         await self._ready.wait()
-        if self._runtime is None:
+        if self._plans is None:
             raise CallRefusedError("the server is closing: call again once it is back")
-        return self._runtime
+        return self._plans
 
 
 def depth_of(environ: Mapping[str, str]) -> int:
@@ -67,9 +78,11 @@ def depth_of(environ: Mapping[str, str]) -> int:
     return int(said) if said.isascii() and said.isdigit() else 0
 
 
-def _load() -> type[Runtime]:
-    """Import what conversations need; takes long."""
+def _load() -> tuple[type[Runtime], type[ServedPlans]]:
+    """Import what conversations and plans need; takes long."""
     importlib.import_module("vibe.mcp_server.conversation_call")
+    importlib.import_module("vibe.mcp_server.plan_calls")
     from vibe.app.conversation.runtime import Runtime  # noqa: PLC0415  a client is greeted without it
+    from vibe.mcp_server.served_plans import ServedPlans  # noqa: PLC0415  as the line above
 
-    return Runtime
+    return Runtime, ServedPlans

@@ -13,7 +13,8 @@ from vibe.mcp_server.tool import ServedTool
 SERVER_NAME, SERVER_TITLE = "vibe", "Vibe"
 INSTRUCTIONS = (
     "vibe is a coding agent. call_vibe has one task done and returns its answer; give it the absolute path of the "
-    "folder and all it must know. Use mode observe for questions: nothing can be changed then."
+    "folder and all it must know. Use mode observe for questions: nothing can be changed then. plan_run has a larger "
+    "task planned and carried out by several agents in the background; ask after it with plan_status and plan_result."
 )
 VERSIONS = frozenset({"2025-06-18", "2025-11-25"})
 """Protocol versions in which the answers look so; a client with another one waits for the library."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hmac
+import json
 import socket
-from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anyio import Event, create_task_group, sleep_forever
 
 from vibe.core.errors import EnvironmentFailure
-from vibe.mcp_server.protocol import GONE
+from vibe.mcp_server.greeting import DISCOVER
+from vibe.mcp_server.protocol import GONE, SESSION_HEADER
 
 if TYPE_CHECKING:
     from mcp.server import Server
@@ -25,6 +27,9 @@ PATH = "/mcp"
 LARGEST_BODY = 32 * 1024 * 1024
 LAST_SECONDS = 1
 WAITING_CONNECTIONS = 64
+METHOD_HEADER = b"mcp-method"
+UNAUTHORIZED = "give the token of this server: Authorization: Bearer TOKEN"
+NO_SESSION = "begin with initialize: without a session nobody could be asked, and no plan would have an owner"
 
 
 class AddressTakenError(EnvironmentFailure):
@@ -59,10 +64,14 @@ def url_of(listener: socket.socket) -> str:
 
 
 class TokenGuard:
-    """Lets only requests pass that carry the token, and tells calls when their client has hung up."""
+    """Lets only requests pass that carry the token, and tells calls when their client has hung up.
 
-    def __init__(self, application: Application, token: str) -> None:
+    ``left`` is told of each session that its client has ended.
+    """
+
+    def __init__(self, application: Application, token: str, left: Callable[[str], object]) -> None:
         self._application = application
+        self._left = left
         self._expected = f"Bearer {token}".encode()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -70,9 +79,12 @@ class TokenGuard:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        if not hmac.compare_digest(given, self._expected):
-            await _refuse(send)
+        headers = dict(scope["headers"])
+        if not hmac.compare_digest(headers.get(b"authorization", b""), self._expected):
+            await _refuse(send, 401, UNAUTHORIZED, ((b"www-authenticate", b"Bearer"),))
+            return
+        if headers.get(METHOD_HEADER) == DISCOVER.encode():  # as over standard input: see `declined`
+            await _refuse(send, 400, NO_SESSION)
             return
         gone = scope[GONE] = Event()
 
@@ -83,14 +95,16 @@ class TokenGuard:
             return message
 
         await self._application(scope, heard, send)
+        if scope["method"] == "DELETE":
+            self._left(headers.get(SESSION_HEADER.encode(), b"").decode("latin-1"))
 
 
-async def serve_http(server: Server[Any], listener: socket.socket, token: str) -> None:
-    """Serve clients until this is cancelled."""
+async def serve_http(server: Server[Any], listener: socket.socket, token: str, left: Callable[[str], object]) -> None:
+    """Serve clients until this is cancelled; ``left`` as for ``TokenGuard``."""
     import uvicorn  # noqa: PLC0415  only for those who listen
 
     config = uvicorn.Config(
-        TokenGuard(_application(server, listener), token),
+        TokenGuard(_application(server, listener), token, left),
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=LAST_SECONDS,
@@ -124,8 +138,7 @@ def _application(server: Server[Any], listener: socket.socket) -> Application:
     )
 
 
-async def _refuse(send: Send) -> None:
-    body = b'{"error": "give the token of this server: Authorization: Bearer TOKEN"}'
-    headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
-    await send({"type": "http.response.start", "status": 401, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+async def _refuse(send: Send, status: int, problem: str, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    headers = [(b"content-type", b"application/json"), *more]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps({"error": problem}).encode()})

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     RequestContext: TypeAlias = ServerRequestContext[Any, Any]
 
 CHOICE = "answer"
+SESSION_HEADER = "mcp-session-id"
 GONE = "vibe.gone"
 """The event of an HTTP request that is set when its client has hung up."""
 
@@ -45,6 +46,12 @@ class ProtocolCaller(Caller):
         asked = capabilities.elicitation if capabilities is not None else None
         by_form = asked is not None and (asked.form is not None or asked.url is None)
         return by_form and self._session.can_send_request
+
+    @property
+    def connection(self) -> str:
+        """See ``Caller.connection``."""
+        request: Any = self._context.request
+        return "" if request is None else request.headers.get(SESSION_HEADER, "")
 
     async def ask(self, message: str, choices: Mapping[str, str]) -> str | None:
         """See ``Caller.ask``; a client that can't ask after all counts as a person who would rather not."""

@@ -33,6 +33,11 @@ class Caller(ABC):
     def can_be_asked(self) -> bool:
         """True if it can put questions to a person."""
 
+    @property
+    @abstractmethod
+    def connection(self) -> str:
+        """The name of its connection, where a server has several; blank: the only one."""
+
     @abstractmethod
     async def ask(self, message: str, choices: Mapping[str, str]) -> str | None:
         """Have a person choose one of ``choices``, words by key, and return its key; None: they would rather not.

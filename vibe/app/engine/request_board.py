@@ -158,7 +158,7 @@ class RequestBoard:
             case ApprovalDecisionEvent() | AnswerEvent() | RequestWithdrawnEvent():
                 self._origins.pop(event.request_id, None)
             case PlanDecisionEvent(selections=(), by=""):
-                self._decisions[event.plan_id, event.decision_id] = _decision(event)
+                self._decisions[event.plan_id, event.decision_id] = decision_request(event)
             case PlanDecisionEvent():
                 if self._decisions.pop((event.plan_id, event.decision_id), None) is not None:
                     chosen = f"decided ({', '.join(event.selections)})" if event.selections else "left open"
@@ -311,7 +311,8 @@ def _origin(event: ApprovalRequestEvent | QuestionEvent | PlanDecisionEvent) -> 
     return RequestOrigin(event.session_id or None, event.plan_id, event.subagent_id, event.subagent_step_id)
 
 
-def _decision(event: PlanDecisionEvent) -> OpenRequest:
+def decision_request(event: PlanDecisionEvent) -> OpenRequest:
+    """Return a decision that a plan waits for, by the event that opened it."""
     names = ("options", "labels", "descriptions", "multi_select", "default", "timeout_seconds", "attempt")
     origin = _origin(event)
     return OpenRequest(

@@ -59,7 +59,7 @@ class PlanRunOptions:
     ``plan_folder`` is where the plan file lies: a sample's files are found beside it. ``only``: the steps asked for
     (none: all); ``reuse``: the plan whose results are taken over; ``allow_dirty``: worktrees may start from what is not
     committed. ``accepted``: a person has read the commands of a plan that a model wrote. ``network``: confined commands
-    reach everything.
+    reach everything. ``plan_id`` is the id of a new plan (blank: one is chosen).
     """
 
     workdir: Path
@@ -77,6 +77,7 @@ class PlanRunOptions:
     allow_dirty: bool = False
     accepted: bool = False
     network: bool = False
+    plan_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,7 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
         fresh = sample if start.reused_from is None else None
         temporary = host.environ.get("TMPDIR")
         settings = RunSettings(
+            plan_id=options.plan_id,
             goal=plan.goal,
             workspace=str(copy_sample(fresh, options.plan_folder, temporary) if fresh else start.workspace),
             sample=sample is not None,

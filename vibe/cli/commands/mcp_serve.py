@@ -20,6 +20,7 @@ from vibe.cli.signals import handled_signals
 from vibe.mcp_server.call_vibe import CallVibe
 from vibe.mcp_server.engine_room import EngineRoom
 from vibe.mcp_server.greeting import Greeting
+from vibe.mcp_server.plan_tools import PlanDecideTool, PlanResultTool, PlanRunTool, PlanStatusTool
 from vibe.mcp_server.protocol import load_server
 from vibe.mcp_server.stdio import LoadServer, claimed_wire, serve_stdio
 from vibe.mcp_server.toolbox import Toolbox
@@ -32,7 +33,7 @@ LAST_SECONDS = 0.7
 def serve(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Serve until the client is gone, or a signal comes; the exit code is 0, or that of the signal."""
     room = EngineRoom(env.host, auto_approve=args.auto_approve)
-    tools = [CallVibe(room)]
+    tools = [CallVibe(room), PlanRunTool(room), PlanStatusTool(room), PlanDecideTool(room), PlanResultTool(room)]
     load = partial(load_server, Toolbox(tools), room)
     if args.http is not None:
         return _serve_http(args.http, env, room, load)
@@ -55,7 +56,7 @@ def _serve_http(address: tuple[str, int], env: CliEnvironment, room: EngineRoom,
         env.stdout.write(f"{url_of(listener)}\n{'' if given else f'Authorization: Bearer {token}' + chr(10)}")
         env.stdout.flush()
         room.prepare()
-        return anyio.run(_served, env, room, partial(serve_http, server, listener, token))
+        return anyio.run(_served, env, room, partial(serve_http, server, listener, token, room.leave))
 
 
 async def _served(env: CliEnvironment, room: EngineRoom, serve_clients: Callable[[], Awaitable[None]]) -> int:

@@ -1,0 +1,268 @@
+"""The standing and the result of a plan, in words for the model that asked and as data for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ipc.events import PlanDecisionEvent
+from planner.plan.icons import MARKS, paused_text
+from planner.plan.status import PlanStatus, StepStatus
+from planner.report.model import PlanReport, StepReportLine
+from planner.state.state import State, StepState
+from planner.store.current_plan import current_state
+from planner.store.folder import PlanFolder
+from vibe.app.engine.request_board import APPROVAL, QUESTION, OpenRequest, decision_request
+from vibe.app.plan.report import read_report
+from vibe.core.outcome import Outcome
+from vibe.core.plain_text import both_ends, plain, plain_line, shortened
+from vibe.mcp_server.call_vibe import cut
+from vibe.mcp_server.client_person import possible_answers
+from vibe.mcp_server.served_plan import NoRun, ServedPlan
+from vibe.mcp_server.tool import ToolAnswer
+
+MOST_STEPS = 200
+"""Of a longer plan those that say most are listed, and the others counted."""
+LINE_LENGTH = 300
+ASKED_LENGTH = 4_000
+URGENCY = tuple(StepStatus(name) for name in ("in_progress", "needs_decision", "failed", "blocked", "pending"))
+INTERRUPTED, PLANNING, WAITING = "interrupted", "planning", "waiting"
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The standing of a plan. ``pid`` is the process that runs it, ``doing`` what steps are at."""
+
+    plan_id: str
+    status: str
+    is_running: bool
+    detail: str = ""
+    state: State = field(default_factory=State)
+    requests: Sequence[OpenRequest] = ()
+    doing: Mapping[str, str] = field(default_factory=dict[str, str])
+    next: str = ""
+
+    def answer(self) -> ToolAnswer:
+        """Return it as the answer of a call."""
+        state, done = self.state, self.state.counts[StepStatus.COMPLETED]
+        listed = _most_telling(state.steps.values())
+        words = f": {shortened(plain_line(self.detail), LINE_LENGTH)}" if self.detail else ""
+        lines = [f"plan {self.plan_id} is {self.status}{words}"]
+        if state.steps:
+            lines[0] += f"; {_counted(state)}"
+            lines += [self._line(step) for step in listed]
+        if len(listed) < len(state.steps):
+            lines.append(f"and {len(state.steps) - len(listed)} other steps")
+        for request in self.requests:
+            lines += _asked_lines(request)
+        data: Document = {
+            "plan_id": self.plan_id,
+            "status": self.status,
+            "running": self.is_running,
+            "detail": self.detail,
+            "steps_done": done,
+            "steps_total": len(state.steps),
+            "counts": state.counted(),
+            "steps": [self._step(step) for step in listed],
+            "requests": [_asked(request) for request in self.requests],
+        }
+        return ToolAnswer(text="\n".join([*lines, *([self.next] if self.next else [])]), data=data)
+
+    def _line(self, step: StepState) -> str:
+        outline = step.outline
+        told = self.doing.get(outline.id) or step.detail or step.reason or ""
+        words = f"{MARKS[step.status.value]} {outline.id}: {outline.title} ({step.status.value}) {told}"
+        return shortened(plain_line(words), LINE_LENGTH)
+
+    def _step(self, step: StepState) -> Document:
+        return {
+            "id": step.outline.id,
+            "title": step.outline.title,
+            "status": step.status.value,
+            "attempt": step.attempt,
+            "doing": self.doing.get(step.outline.id, ""),
+            "reason": step.reason or "",
+            "detail": shortened(step.detail, ASKED_LENGTH),
+        }
+
+
+def served_standing(plan: ServedPlan) -> Standing:
+    """Return how a plan stands that is at work in this process, or never came to run."""
+    view = plan.view.plans.get(plan.plan_id)
+    state, requests = view.state if view else State(), plan.board.open
+    if isinstance(plan.ended, NoRun):
+        return Standing(
+            plan_id=plan.plan_id, status=plan.ended.outcome.value, is_running=False, detail=plan.ended.detail
+        )
+    if view is None or state.status is PlanStatus.IDLE:
+        status = WAITING if requests else PLANNING
+        detail = "" if requests else "its steps are about to be run" if plan.runs else "it is being written"
+        return Standing(
+            plan_id=plan.plan_id, status=status, is_running=True, detail=detail, state=state, requests=requests
+        )
+    doing = {step.id: plain_line(step.doing()) for step in view.running.values()}
+    return Standing(
+        plan_id=plan.plan_id,
+        status=state.status.value,
+        is_running=True,
+        state=state,
+        requests=requests,
+        doing={step_id: shortened(said, LINE_LENGTH) for step_id, said in doing.items() if said},
+    )
+
+
+def saved_standing(folder: PlanFolder) -> Standing:
+    """Return how a plan stands by what is in its folder; reads files.
+
+    Raises:
+        BrokenPlanError: it can't be read.
+    """
+    pid = folder.holder()
+    _, state = current_state(folder)
+    status, detail, then = state.status.value, state.reason or "", ""
+    if state.status is PlanStatus.ACTIVE and pid is None:
+        status = INTERRUPTED
+    if state.status is PlanStatus.PAUSED:
+        detail = paused_text(state.reason)
+    if pid is not None:
+        detail = f"process {pid} runs it"
+    elif status in {INTERRUPTED, PlanStatus.PAUSED.value, PlanStatus.IDLE.value}:
+        then = "plan_run with this plan_id goes on with it"
+    else:
+        then = "plan_result tells what it came to"
+    return Standing(
+        plan_id=folder.plan_id,
+        status=status,
+        is_running=pid is not None,
+        detail="" if detail == status else detail,
+        state=state,
+        requests=_decisions(state.open.values()),
+        next=then,
+    )
+
+
+def saved_result(folder: PlanFolder, most_characters: int) -> ToolAnswer:
+    """Return what a plan has come to by what is in its folder; reads files.
+
+    Raises:
+        BrokenPlanError: it can't be read.
+    """
+    report = read_report(folder).report
+    text = cut(_result_text(report), most_characters)
+    usage = report.spent
+    data: Document = {
+        "plan_id": report.plan_id,
+        "status": report.status,
+        "outcome": report.outcome,
+        "reason": report.reason or "",
+        "response": text,
+        "workspace": report.workspace,
+        "steps": [
+            {
+                "id": step.id,
+                "title": step.title,
+                "status": step.status,
+                "attempts": len(step.attempts),
+                "duration_s": step.duration_s,
+                "files_changed": list(step.files_changed),
+            }
+            for step in report.steps
+        ],
+        "files_changed": list(report.files_changed),
+        "usage": {
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "calls": usage.calls,
+        },
+        "cost_usd": usage.cost_usd,
+        "duration_s": round(report.active_seconds, 3),
+        "denied": [{"step_id": one.step_id, "tool": one.tool, "reason": one.reason} for one in report.denied],
+        "warnings": list(report.warnings),
+    }
+    is_bad = report.outcome not in {None, Outcome.COMPLETED.value} and report.status != PlanStatus.PAUSED.value
+    return ToolAnswer(text=text, data=data, is_error=is_bad)
+
+
+def no_run_result(plan_id: str, ended: NoRun) -> ToolAnswer:
+    """Return the result of a plan that never came to run."""
+    text = f"plan {plan_id} {ended.outcome.value}: {ended.detail}"
+    data = {"plan_id": plan_id, "status": ended.outcome.value, "outcome": ended.outcome.value, "response": text}
+    return ToolAnswer(text=text, data=data, is_error=True)
+
+
+def _result_text(report: PlanReport) -> str:
+    done = report.counts.get(StepStatus.COMPLETED.value, 0)
+    why = f" ({report.reason})" if report.reason and report.reason != report.status else ""
+    cost = "" if report.spent.cost_usd is None else f", ${report.spent.cost_usd:.4f}"
+    tokens = f", {report.spent.tokens:,} tokens{cost}" if report.spent.calls else ""
+    spent = f", {report.active_seconds:.1f} s{tokens}"
+    parts = [
+        f"plan {report.plan_id} is {report.status}{why}: {done}/{len(report.steps)} steps are done{spent}",
+        *map(_step_text, report.steps),
+    ]
+    if report.files_changed:
+        parts.append("changed files: " + ", ".join(report.files_changed))
+    parts += [f"denied in {one.step_id}: {one.summary or one.tool}: {one.reason}" for one in report.denied]
+    parts += [f"warning: {warning}" for warning in report.warnings]
+    return plain("\n\n".join(parts))
+
+
+def _step_text(step: StepReportLine) -> str:
+    why = f": {step.detail or step.reason}" if step.detail or (step.reason and step.reason != step.status) else ""
+    head = f"## {step.id}: {step.title} ({step.status}{why})"
+    return "\n".join(part for part in (head, step.summary.strip(), step.printed.strip()) if part)
+
+
+def _most_telling(steps: Iterable[StepState]) -> list[StepState]:
+    """Return the steps in their order; of too many those that run, wait for somebody, or failed, come before others."""
+    known = list(steps)
+    if len(known) <= MOST_STEPS:
+        return known
+    rank = {status: number for number, status in enumerate(URGENCY)}
+    telling = sorted(known, key=lambda step: rank.get(step.status, len(rank)))[:MOST_STEPS]
+    chosen = {step.outline.id for step in telling}
+    return [step for step in known if step.outline.id in chosen]
+
+
+def _counted(state: State) -> str:
+    others = [f"{count} {name}" for name, count in state.counted().items() if name not in {"completed", "pending"}]
+    done = f"{state.counts[StepStatus.COMPLETED]}/{len(state.steps)} steps are done"
+    return ", ".join([done, *others])
+
+
+def _decisions(events: Iterable[PlanDecisionEvent]) -> list[OpenRequest]:
+    return [decision_request(event) for event in events]
+
+
+def _asked(request: OpenRequest) -> Document:
+    """Return a request as data, with the answers there are."""
+    document: Document = {
+        "request_id": request.request_id,
+        "kind": request.kind,
+        "step_id": request.origin.step_id,
+        "summary": request.summary,
+        "answers": dict(possible_answers(request)),
+    }
+    if request.kind == APPROVAL:
+        details = request.details
+        document |= {name: details[name] for name in ("tool", "arguments", "reason", "cwd")}
+        document["diff"] = both_ends(details["diff"], ASKED_LENGTH)
+    elif request.kind == QUESTION:
+        document["questions"] = request.details["questions"]
+    else:
+        document["multi_select"] = request.details["multi_select"]
+    return document
+
+
+def _asked_lines(request: OpenRequest) -> list[str]:
+    where = f" of step {request.origin.step_id}" if request.origin.step_id else ""
+    words = " | ".join(name if name == said else f"{name} ({said})" for name, said in possible_answers(request).items())
+    free = ", or your own words" if request.kind == QUESTION else ""
+    offered = shortened(plain_line(words), LINE_LENGTH) + free
+    return [
+        f"? {request.kind}{where}: {shortened(plain(request.summary), ASKED_LENGTH)}",
+        f"  answer with plan_decide, request_id {request.request_id}: {offered}",
+    ]

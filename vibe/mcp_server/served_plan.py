@@ -1,0 +1,251 @@
+"""ServedPlan: one plan that this server runs for a client: written if need be, accepted and carried out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from uuid import uuid4
+
+from anyio import CancelScope, Event, to_thread
+from anyio.abc import TaskStatus
+
+from ipc.commands import AnswerQuestion, Approve, Decide, Reply
+from ipc.errors import IpcError
+from ipc.events import Event as Happening
+from ipc.sink import EventSink
+from planner.plan.loader import LoadedPlan
+from planner.store.records import ApprovalSetting
+from vibe.app.conversation.runtime import Runtime
+from vibe.app.engine.request_board import RequestBoard
+from vibe.app.plan.author import PlanningRequest, planning
+from vibe.app.plan.command_consent import PlanNotAcceptedError
+from vibe.app.plan.control_handler import plan_wishes
+from vibe.app.plan.dispatch import Audience
+from vibe.app.plan.prepare import PlanRunOptions
+from vibe.app.plan.run import PlanRun, PlanSession
+from vibe.app.view.view import View, apply
+from vibe.core.errors import VibeError
+from vibe.core.outcome import Outcome
+from vibe.core.tools.ports import ApprovalRequest
+from vibe.mcp_server.client_person import AnswerWish
+from vibe.mcp_server.plan_document import bounded, left_of
+
+logger = logging.getLogger(__name__)
+
+WANTED_BY = "plan_run"
+ACCEPTANCE = "accept_plan"
+"""Stands where a request names the tool: the plan's commands wait for a yes."""
+SHOWN_COMMANDS = 40
+LONGEST_LINE = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOrder:
+    """A plan as a client wants it run: written for ``goal``, as it stands in ``document``, or ``resumed`` by its id.
+
+    ``budget`` are limits of all of it, by the names they have in a plan; ``connection`` is that of the client.
+    """
+
+    workdir: Path
+    goal: str = ""
+    document: LoadedPlan | None = None
+    resumed: str = ""
+    model: str | None = None
+    max_parallel: int | None = None
+    budget: Mapping[str, float] = field(default_factory=dict[str, float])
+    connection: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoRun:
+    """The end of a plan that never came to run, and why."""
+
+    outcome: Outcome
+    detail: str
+
+
+class ServedPlan:
+    """A plan at work, or at its end. It is an EventSink: it hears of its own run.
+
+    ``board`` has what it waits for, ``view`` what it does; ``ended`` is set once there is an end to it.
+    """
+
+    def __init__(self, plan_id: str, order: PlanOrder, runtime: Runtime, *, auto_approve: bool) -> None:
+        self.plan_id = plan_id
+        self.order = order
+        self.board = RequestBoard()
+        self.view = View()
+        self.over = Event()
+        self.ended: PlanRun | NoRun | None = None
+        self.news = Event()
+        """Set, and replaced, when something happens."""
+        self._runtime = runtime
+        self._auto_approve = auto_approve
+        self._listeners: list[EventSink] = []
+        self._before_run = CancelScope()
+        self._session: PlanSession | None = None
+        self._begun: TaskStatus[None] | None = None
+        self._is_told = False
+
+    @property
+    def is_begun(self) -> bool:
+        """True once its folder is there, and its steps are done."""
+        return self._session is not None and self._session.plan_id is not None
+
+    @property
+    def runs(self) -> bool:
+        """True once nothing stands in the way of that."""
+        return self._session is not None
+
+    def publish(self, event: Happening) -> None:
+        """Hear of what happens."""
+        apply(self.view, event)
+        for listener in self._listeners:
+            listener.publish(event)
+        self._tell()
+
+    @contextmanager
+    def heard_by(self, listener: EventSink) -> Generator[None]:
+        """Have another hear of it, too, while the block runs."""
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
+
+    async def work(self, *, task_status: TaskStatus[None]) -> None:
+        """Do all of it; what stands in the way before anything began is raised, later it is the plan's end.
+
+        Raises:
+            UsageError: the plan, the model or the configuration is wrong.
+            EnvironmentFailure, ipc.errors.IpcError: key, disk or bus.
+        """
+        self._begun = task_status
+        try:
+            with self._before_run:
+                await self._prepare()
+            if self._before_run.cancelled_caught:
+                self.ended = NoRun(outcome=Outcome.INTERRUPTED, detail="stopped before it began")
+            if self._session is not None:
+                self._begin()
+                self.ended = await self._session.run()
+        except Exception as error:
+            if not self._is_told:
+                raise
+            if not isinstance(error, VibeError | IpcError):
+                logger.exception("plan %s failed", self.plan_id)
+            self.ended = NoRun(outcome=Outcome.FAILED, detail=str(error) or type(error).__name__)
+        finally:
+            self.over.set()
+            self._tell()
+
+    def pause(self) -> None:
+        """Stop it at once, to be resumed; one that is not run yet is given up."""
+        if self._session is None:
+            self._before_run.cancel()
+        else:
+            self._session.control.request_pause("client", grace_seconds=0)
+
+    def cancel(self) -> None:
+        """Stop it at once, and give it up."""
+        if self._session is None:
+            self._before_run.cancel()
+        else:
+            self._session.control.request_cancel("client")
+
+    async def answer(self, wish: AnswerWish) -> Reply:
+        """Give an answer to something it waits for; the reply says what became of it."""
+        match wish:
+            case Approve():
+                reply = await self.board.answer_approval(wish)
+            case AnswerQuestion():
+                reply = await self.board.answer_question(wish)
+            case Decide() if self._session is not None:
+                reply = await plan_wishes(self._session.control, self.board)(wish)
+            case Decide():
+                reply = Reply(ok=False, message="its steps are not run yet", reason="refused")
+        self._tell()
+        return reply
+
+    def _tell(self) -> None:
+        news, self.news = self.news, Event()
+        news.set()
+
+    def _begin(self) -> None:
+        """From now on trouble is the plan's end, and not that of the call which began it."""
+        if self._begun is not None and not self._is_told:
+            self._is_told = True
+            self._begun.started()
+
+    async def _prepare(self) -> None:
+        """Open the run to be, or let ``ended`` say why there is none."""
+        plan = self.order.resumed or self.order.document or await self._written()
+        if plan is None:
+            return
+        options = PlanRunOptions(
+            workdir=self.order.workdir,
+            plan_folder=self.order.workdir,
+            approvals=ApprovalSetting.AUTO if self._auto_approve else ApprovalSetting.ASK,
+            max_parallel=self.order.max_parallel,
+            model=self.order.model,
+            accepted=self._auto_approve,
+            plan_id="" if self.order.resumed else self.plan_id,
+        )
+        audience = Audience(listeners=[self], approver=self.board, user_input=self.board.ask, waits=True)
+        try:
+            self._session = await self._runtime.open_plan(plan, options, audience)
+        except PlanNotAcceptedError as error:
+            self._begin()
+            if await self._accepted(error):
+                self._session = await self._runtime.open_plan(plan, replace(options, accepted=True), audience)
+
+    async def _written(self) -> LoadedPlan | None:
+        """Have the plan written; None: there is none."""
+        budget = self.order.budget
+        tokens = budget.get("max_tokens")
+        request = PlanningRequest(
+            subject=self.order.goal,
+            workdir=self.order.workdir,
+            model=self.order.model,
+            max_tokens=None if tokens is None else int(tokens),
+            max_price=budget.get("max_price"),
+            wanted_by=WANTED_BY,
+        )
+        listeners = [self.board, self]
+        async with planning(request, self._runtime.host, listeners, self.board.ask) as run:
+            self._begin()
+            draft = run.draft(self.order.goal)
+            await draft.write()
+            record = run.end(draft.acted, (), None)
+        if not draft.versions:
+            detail = record.detail or record.reason or "the planner gave no reason"
+            self.ended = NoRun(outcome=record.outcome, detail=f"no plan: {detail}")
+            return None
+        return await to_thread.run_sync(bounded, draft.loaded, left_of(budget, record))
+
+    async def _accepted(self, refused: PlanNotAcceptedError) -> bool:
+        """Ask whether the commands of a plan may be run."""
+        lines = [f"{one.step_id}: {one.line[:LONGEST_LINE]}" for one in refused.lines[:SHOWN_COMMANDS]]
+        more = len(refused.lines) - len(lines)
+        told = "\n".join([*lines, *([f"and {more} more"] if more else [])])
+        request = ApprovalRequest(
+            request_id=uuid4().hex,
+            tool_call_id="",
+            tool=ACCEPTANCE,
+            arguments={
+                "commands": [{"step_id": one.step_id, "command": one.line} for one in refused.lines],
+                "writes": list(refused.writes),
+            },
+            summary=f"run a plan that a model wrote, with these commands:\n{told}",
+            rule="",
+            reason="",
+        )
+        answer = await self.board.approve(request)
+        if not answer.allow:
+            why = f" ({answer.reason})" if answer.reason else ""
+            detail = f"nobody accepted the commands of the plan{why}: nothing was run"
+            self.ended = NoRun(outcome=Outcome.BLOCKED, detail=detail)
+        return answer.allow
