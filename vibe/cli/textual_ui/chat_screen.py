@@ -18,13 +18,13 @@ from vibe.cli.textual_ui.controllers.app_controller import AppController, Chat
 from vibe.cli.textual_ui.input.prompt_input import PromptInput
 from vibe.cli.textual_ui.input.queued_list import QueuedList
 from vibe.cli.textual_ui.log.chat_log import ChatLog
-from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.overview.side_panel import SidePanel
 from vibe.cli.textual_ui.overview.ticker import Ticker
 from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_queue import RequestQueue
-from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, history_entries
+from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter
+from vibe.cli.textual_ui.presenters.older import journals_of
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.cli.textual_ui.screens.transcript_screen import TranscriptScreen
 from vibe.cli.textual_ui.state_store import ScreenPhase, UIStateStore
@@ -107,7 +107,8 @@ class ChatScreen(Screen[None]):
         self._controller = controller
         self._queued = QueuedList(store)
         self._bottom = BottomPanel(self.prompt, self.requests)
-        self._presenter = ChatPresenter(self.log_view)
+        self._read = journals_of(env.home, env.runtime_dir)
+        self._presenter = ChatPresenter(self.log_view, read=self._read)
         self._side = SidePanel()
         self._ticker = Ticker()
         self._proposal: AskedProposal | None = None
@@ -161,7 +162,8 @@ class ChatScreen(Screen[None]):
         about = chat.about
         self._presenter.show(self.store.view, about.session_id)
         self._ticker.agent_id = about.session_id
-        self.log_view.extend(history_entries(about.messages))
+        self._presenter.resume(about.messages)
+        self.run_worker(self.log_view.warm, thread=True, group="warm", exit_on_error=False)
         self.prompt.complete_with(
             commands=lambda: about.commands,
             arguments=lambda command, text: self._our_app.call_from_thread(chat.arguments, command, text),
@@ -179,7 +181,7 @@ class ChatScreen(Screen[None]):
 
     def say(self, text: str, status: str = "note") -> None:
         """See ``Stage``; ``status`` is that of a note."""
-        self.log_view.append(LogEntry("note", text, status=status))
+        self._presenter.say(text, status)
 
     def copy(self, text: str) -> None:
         """See ``Stage``."""
@@ -240,6 +242,10 @@ class ChatScreen(Screen[None]):
         self.log_view.to_end()
         self._controller.submit(message.text, message.images)
 
+    @on(ChatLog.OlderWanted)
+    def _show_older(self) -> None:
+        self.run_worker(self._presenter.show_older(), group="older")
+
     @on(PromptInput.EditorWanted)
     def _edit_prompt(self, message: PromptInput.EditorWanted) -> None:
         text = self._edited(message.text, "prompt.md")
@@ -290,7 +296,12 @@ class ChatScreen(Screen[None]):
         chat = self._controller.chat
         if chat is not None:
             opened = TranscriptScreen(
-                self.store.view, on_steer=chat.tell_agent, on_act=chat.act_on_step, agent_id=agent_id, step=step
+                self.store.view,
+                read=self._read,
+                on_steer=chat.tell_agent,
+                on_act=chat.act_on_step,
+                agent_id=agent_id,
+                step=step,
             )
             self.store.add(opened)
             self._our_app.push_screen(opened, lambda _: self.store.remove(opened))

@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 from textual.binding import Binding, BindingType
 from textual.geometry import Offset
+from textual.message import Message
 from textual.selection import Selection
 from textual.timer import Timer
 
@@ -21,7 +22,10 @@ FRAME_S: Final = 0.05
 
 
 class ChatLog(PaintedSheet, can_focus=True):
-    """Entries that scroll; the last stays in sight until a person scrolls up."""
+    """Entries that scroll; the last stays in sight until a person scrolls up.
+
+    Where there are entries before the first, they are asked for once that comes near.
+    """
 
     DEFAULT_CSS = """
     ChatLog {
@@ -52,8 +56,13 @@ class ChatLog(PaintedSheet, can_focus=True):
         Binding("m", "whole", "All lines", show=False),
     ]
 
+    class OlderWanted(Message, namespace="chat_log"):
+        """The beginning is near: ``prepend`` what comes before it."""
+
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002  Textual's names
         super().__init__(id=id, classes=classes)
+        self._has_older = False
+        self._is_asking = False
         self._finder = Finder(self._sheet)
         self._streamed: set[LogEntry] = set()
         self._painted_at = 0.0
@@ -76,6 +85,28 @@ class ChatLog(PaintedSheet, can_focus=True):
         """Have more entries at the end."""
         self._sheet.add(entries)
         self._after(self._top(), is_new=True)
+
+    def prepend(self, entries: Iterable[LogEntry], *, more: bool) -> None:
+        """Have more entries at the beginning, with what is in sight where it was; ``more``: there are others before."""
+        self._has_older, self._is_asking = more, False
+        index, row = self._top()
+        known = len(self.entries)
+        taller = self._sheet.put_before(entries)
+        self._deselect()
+        if self._follow:
+            self.to_end()
+        else:
+            self._place(index + len(self.entries) - known, row + taller if not index else row)
+        self._ask_for_older()
+
+    def _set_y(self, y: int) -> None:
+        super()._set_y(y)
+        self._ask_for_older()
+
+    def _ask_for_older(self) -> None:
+        if self._has_older and not self._is_asking and self._sheet.cols and self.scroll_offset.y < self._rows_shown:
+            self._is_asking = True
+            self.post_message(self.OlderWanted())
 
     def changed(self, entry: LogEntry) -> None:
         """Show an entry as it is now. Of what streams, 20 states a second are shown, and the last."""
@@ -114,6 +145,7 @@ class ChatLog(PaintedSheet, can_focus=True):
 
     def reset(self) -> None:
         """Drop all entries."""
+        self._has_older = False
         self.cut(0)
         self.to_end()
 

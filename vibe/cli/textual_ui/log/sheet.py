@@ -51,6 +51,24 @@ class Sheet:
             self._estimate(entry)
         self._sum_up(first)
 
+    def put_before(self, entries: Iterable[LogEntry]) -> int:
+        """Have more entries at its beginning, and return the rows by which the first of before is taller now."""
+        first = self.entries[0] if self.entries else None
+        height = 0 if first is None else first.height
+        new = list(entries)
+        self.entries[:0] = new
+        for index, entry in enumerate(self.entries):
+            entry.index = index
+        for entry in new:
+            self._estimate(entry)
+        taller = 0
+        if first is not None and new:
+            self._drop(first)
+            taller = self.gap(first)
+            first.height = height + taller
+        self._sum_up(0)
+        return taller
+
     def cut(self, index: int) -> None:
         """Have no entry from that one on."""
         for entry in self.entries[index:]:

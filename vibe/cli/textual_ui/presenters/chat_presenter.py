@@ -1,25 +1,26 @@
-"""ChatPresenter: keeps a chat log in step with the transcript of one agent; and the log of messages that were saved."""
+"""ChatPresenter: keeps a chat log in step with the transcript of one agent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-import msgspec
-
+from ipc.errors import IpcError
 from vibe.app.view.agent_view import AgentView
 from vibe.app.view.transcript import CallView, EntryView, Key
 from vibe.app.view.view import CLEARED, REWOUND, View
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.entry import LogEntry
-from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from vibe.cli.textual_ui.presenters.older import CHUNK, JournalPart, ReadJournals, SavedTalk
+from vibe.core.messages import Message
 
 SHELL = "shell"
 """The tool that events name for the user's own command line."""
 TITLE_LENGTH = 400
 NOTICE_LENGTH = 1_000
 """Characters of a notice of the host to the agent."""
-_arguments = msgspec.json.Decoder(dict[str, object])
+_NO_TALK: Final = SavedTalk(())
 
 
 class ChatPresenter:
@@ -27,12 +28,18 @@ class ChatPresenter:
 
     ``agent_id`` is the agent; blank: the one that the view takes for the person's, and then the log has notices of all
     that runs as well. Entries that others put into the log stay where they are, until a rewind cuts them off or a clear
-    drops all.
+    drops all. What is older than the first entry comes with ``show_older``; ``read`` finds what the view dropped.
     """
 
-    def __init__(self, log: ChatLog, agent_id: str = "") -> None:
+    def __init__(self, log: ChatLog, agent_id: str = "", *, read: ReadJournals | None = None) -> None:
         self.agent_id = agent_id
         self._log = log
+        self._read = read
+        self._saved = _NO_TALK
+        self._dropped: tuple[JournalPart, ...] = ()
+        """Parts of journals with entries from before the first of the log."""
+        self._unshown: Sequence[EntryView] | None = None
+        """The entries in them that the log does not have; None: they were not read yet."""
         self._agent: AgentView | None = None
         self._seen = 0
         self._noticed = 0
@@ -47,6 +54,39 @@ class ChatPresenter:
         self._forget()
         self._log.reset()
         self.present(view, frozenset())
+
+    def resume(self, messages: Sequence[Message]) -> None:
+        """Show the newest of the messages that a conversation is taken up with; the others can be had as older ones."""
+        self._saved = SavedTalk(messages)
+        self._log.extend(self._saved.newest())
+        self._log.prepend((), more=self._has_older)
+
+    def say(self, text: str, status: str) -> None:
+        """Put a sentence of ours behind what is shown; ``status`` is that of a note."""
+        self._log.append(LogEntry("note", text, status=status))
+
+    async def show_older(self) -> None:
+        """Put some entries before the first of the log, or a line on why they can't be read."""
+        if not self._dropped or self._read is None:
+            self._log.prepend(self._saved.newest(), more=self._has_older)
+            return
+        parts, unshown, problem = self._dropped, self._unshown, ""
+        if unshown is None:
+            try:
+                unshown = await self._read("" if self._agent is None else self._agent.id, parts)
+            except IpcError as error:
+                unshown, problem = [], f"what was before can't be shown: {error}"
+            if self._dropped is not parts:
+                return  # something else is shown by now
+        before = [self._still(entry) for entry in unshown[-CHUNK:]]
+        self._unshown = unshown[:-CHUNK]
+        if not self._unshown:
+            self._dropped = ()
+        self._log.prepend([LogEntry("note", problem)] if problem else before, more=self._has_older)
+
+    @property
+    def _has_older(self) -> bool:
+        return self._saved.is_left or bool(self._dropped)
 
     def present(self, view: View, changed: frozenset[Key]) -> None:
         """Show what changed in the view: new entries, and those that went on."""
@@ -72,12 +112,17 @@ class ChatPresenter:
 
     def _forget(self) -> None:
         self._agent, self._seen = None, 0
+        self._saved, self._dropped, self._unshown = _NO_TALK, (), None
         self._live.clear()
         self._streamed.clear()
 
     def _add_new(self, agent: AgentView) -> None:
         new = list(_after(agent, self._seen))
-        if new and new[0].number > self._seen + 1 and new[0].name != REWOUND and agent.older:
+        if self._read is not None and not self._seen and agent.older:
+            if not self._dropped:
+                self._dropped = _before(agent, new)
+                self._log.prepend((), more=True)
+        elif new and new[0].number > self._seen + 1 and new[0].name != REWOUND and agent.older:
             self._log.append(LogEntry("note", _where_older_is(agent)))
         waiting: list[LogEntry] = []
         for entry in new:
@@ -108,9 +153,11 @@ class ChatPresenter:
         self._live.clear()
         self._streamed.clear()
         if note.name == CLEARED:
+            self._saved, self._dropped, self._unshown = _NO_TALK, (), None
             self._log.reset()
             return
         first = note.message_index or 0
+        self._saved.cut(first)
         entries = self._log.entries
         lost = (index for index, entry in enumerate(entries) if (entry.message_index or 0) >= first)
         behind = next((index for index in lost if entries[index].message_index is not None), None)
@@ -129,6 +176,13 @@ class ChatPresenter:
         shown.folded = _is_folded(entry)
         if _may_change(entry):
             self._live[entry.key[-1]] = shown
+        return shown
+
+    def _still(self, entry: EntryView) -> LogEntry:
+        """The log's entry for one that does not change any more."""
+        shown = self._made(entry)
+        self._live.pop(entry.key[-1], None)
+        self._streamed.pop(entry.key[-1], None)
         return shown
 
     def _update(self, entry: EntryView, shown: LogEntry) -> None:
@@ -170,6 +224,15 @@ class ChatPresenter:
         elif size != had:
             shown.set_text(f"{entry.text}\n\n… {counted(entry.cut, 'more character')}")
         self._streamed[number] = (entry.attempt, size)
+
+
+def _before(agent: AgentView, new: list[EntryView]) -> tuple[JournalPart, ...]:
+    """The parts of journals with what an agent did before the first of the new entries."""
+    first = new[0] if new else None
+    return tuple(
+        JournalPart(source, since, last, first.first if first is not None and first.source == source else last + 1)
+        for source, (since, last) in agent.older.items()
+    )
 
 
 def _where_older_is(agent: AgentView) -> str:
@@ -220,49 +283,3 @@ def _title(call: CallView) -> str:
         return f"{words}  ({'stopped' if call.status == 'cancelled' else call.status})"
     why = f"  {one_line(call.text, 120)}" if call.status == "error" and call.tool != SHELL else ""
     return f"{words}{took}{why}"
-
-
-# --- what was saved
-
-
-def history_entries(messages: Iterable[Message]) -> list[LogEntry]:
-    """The log of a conversation that is resumed, from its messages."""
-    shown: list[LogEntry] = []
-    calls: dict[str, LogEntry] = {}
-    for index, message in enumerate(messages):
-        if isinstance(message, UserMessage):
-            images = len(message.images)
-            shown.append(LogEntry("user", message.content, images=images, message_index=index))
-        elif isinstance(message, AssistantMessage):
-            shown += _answered(message, index, calls)
-        elif isinstance(message, ToolMessage):
-            call = calls.pop(message.tool_call_id, None)
-            if call is not None:
-                call.status, call.images = _ended(message), len(message.images)
-                call.set_text(message.content)
-    return shown
-
-
-def _answered(message: AssistantMessage, index: int, calls: dict[str, LogEntry]) -> Iterator[LogEntry]:
-    if message.reasoning:
-        yield LogEntry("reasoning", message.reasoning, title="thought", message_index=index)
-    if message.content.strip():
-        status = "interrupted" if message.interrupted else "done"
-        yield LogEntry("answer", message.content, status=status, message_index=index)
-    for call in message.tool_calls:
-        calls[call.id] = LogEntry("call", title=_called(call), status="cancelled", message_index=index)
-        yield calls[call.id]
-
-
-def _ended(message: ToolMessage) -> str:
-    return "cancelled" if message.status == "interrupted" else message.status
-
-
-def _called(call: ToolCall) -> str:
-    """A call in a line, as far as its arguments tell."""
-    try:
-        arguments = _arguments.decode(call.arguments)
-    except msgspec.DecodeError:
-        return one_line(f"{call.name} {call.arguments[:TITLE_LENGTH]}", TITLE_LENGTH)
-    said = " ".join(value[:TITLE_LENGTH] for value in list(arguments.values())[:2] if isinstance(value, str))
-    return one_line(f"{call.name} {said}", TITLE_LENGTH)

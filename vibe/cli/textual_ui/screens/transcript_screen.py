@@ -22,6 +22,7 @@ from vibe.cli.textual_ui.overview.panel_rows import STYLES, agent_name
 from vibe.cli.textual_ui.overview.refresher import Refresher
 from vibe.cli.textual_ui.overview.ticker import pressure
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter
+from vibe.cli.textual_ui.presenters.older import ReadJournals
 
 Steer: TypeAlias = Callable[[str, str], object]
 """Told the id of an agent and the text for it."""
@@ -52,7 +53,8 @@ class TranscriptLog(ChatLog):
 class TranscriptScreen(Screen[None]):
     """Shows one agent, or with ``step_id`` the agents of a step, of which left and right choose one.
 
-    ``on_steer`` and ``on_act`` carry out the person's wishes. Whoever opens it hands it each change by ``present``.
+    ``on_steer`` and ``on_act`` carry out the person's wishes, ``read`` finds what the view does not keep. Whoever opens
+    it hands it each change by ``present``.
     """
 
     DEFAULT_CSS = """
@@ -66,7 +68,14 @@ class TranscriptScreen(Screen[None]):
     AUTO_FOCUS: ClassVar[str | None] = "TranscriptLog"
 
     def __init__(
-        self, view: View, *, on_steer: Steer, on_act: Act, agent_id: str = "", step: tuple[str, str] = ("", "")
+        self,
+        view: View,
+        *,
+        on_steer: Steer,
+        on_act: Act,
+        agent_id: str = "",
+        step: tuple[str, str] = ("", ""),
+        read: ReadJournals | None = None,
     ) -> None:
         """``step`` is the id of a plan and that of its step; blank: the screen is about ``agent_id`` alone."""
         super().__init__()
@@ -79,7 +88,7 @@ class TranscriptScreen(Screen[None]):
         self._log = TranscriptLog()
         self._input = Input(placeholder="talk to it", select_on_focus=False)
         self._keys = Static(classes="keys", markup=False)
-        self._presenter = ChatPresenter(self._log, agent_id)
+        self._presenter = ChatPresenter(self._log, agent_id, read=read)
         self._refresher = Refresher(self, self._draw)
 
     def compose(self) -> ComposeResult:
@@ -102,6 +111,11 @@ class TranscriptScreen(Screen[None]):
         elif self.agent_id:
             self._presenter.present(view, changed)
         self._refresher.wish()
+
+    def on_chat_log_older_wanted(self, message: ChatLog.OlderWanted) -> None:
+        """Show what was before."""
+        message.stop()
+        self.run_worker(self._presenter.show_older(), group="older")
 
     def action_next_agent(self, by: int) -> None:
         """Show another agent of the step."""

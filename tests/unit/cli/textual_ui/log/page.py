@@ -16,6 +16,7 @@ class LogPage(App[None]):
         self._entries = entries
         self.links: list[str] = []
         self.chosen: list[LogEntry] = []
+        self.wanted = 0
 
     def compose(self) -> ComposeResult:
         yield ChatLog()
@@ -32,6 +33,9 @@ class LogPage(App[None]):
 
     def on_chat_log_entry_chosen(self, message: ChatLog.EntryChosen) -> None:
         self.chosen.append(message.entry)
+
+    def on_chat_log_older_wanted(self) -> None:
+        self.wanted += 1
 
     def lines(self) -> list[str]:
         """The lines on the screen."""

@@ -132,3 +132,45 @@ async def test_a_rewind_drops_the_entries_behind_it() -> None:
         assert page.text().strip() == ""
         log.append(LogEntry("user", "anew"))
         assert "anew" in page.text()
+
+
+async def test_what_is_older_is_asked_for_once_near_the_top_and_moves_nothing_in_sight() -> None:
+    page = LogPage(*numbered(30))
+    async with page.run_test(size=(60, 20)) as pilot:
+        log = page.log_view
+        log.prepend((), more=True)
+        await pilot.pause()
+        assert page.wanted == 0
+
+        log.focus()
+        await pilot.press("home")
+        await pilot.pause()
+        assert page.wanted == 1
+        before = page.lines()
+        log.prepend([LogEntry("note", f"older {number}") for number in range(50)], more=True)
+        assert page.lines() == before
+        await pilot.press("up", "up")
+        assert page.lines()[:2] == ["· older 49", ""]
+        assert page.wanted == 1
+
+        await pilot.press("home")
+        await pilot.pause()
+        assert page.wanted == 2
+        log.prepend((), more=False)
+        await pilot.press("end", "home")
+        await pilot.pause()
+        assert page.lines()[0] == "· older 0"
+        assert page.wanted == 2
+
+
+async def test_a_log_that_is_shorter_than_the_screen_asks_at_once_and_stays_at_its_end() -> None:
+    page = LogPage(LogEntry("note", "newest"))
+    async with page.run_test(size=(60, 10)) as pilot:
+        page.log_view.prepend((), more=True)
+        await pilot.pause()
+        assert page.wanted == 1
+        page.log_view.prepend([LogEntry("note", f"older {number}") for number in range(50)], more=False)
+        await pilot.pause()
+
+        assert page.lines()[-1].endswith("newest")
+        assert [entry.index for entry in page.log_view.entries] == list(range(51))

@@ -7,15 +7,18 @@ from contextlib import asynccontextmanager
 from time import process_time
 from typing import Any
 
+from msgspec.structs import replace
 from textual.app import App, ComposeResult
 
 from ipc import events as e
+from ipc.errors import UnknownSourceError
 from ipc.events import Event
 from tests.unit.cli.textual_ui.overview.views import HOSTILE, give
-from vibe.app.view.transcript import MOST_ENTRIES, TEXT_CHARACTERS
+from vibe.app.view.transcript import MOST_ENTRIES, TEXT_CHARACTERS, EntryView
 from vibe.app.view.view import View
 from vibe.cli.textual_ui.log.chat_log import ChatLog
-from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, history_entries
+from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter
+from vibe.cli.textual_ui.presenters.older import CHUNK, JournalPart
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 
 CHAT: dict[str, Any] = {"session_id": "chat"}
@@ -195,7 +198,7 @@ async def test_a_conversation_that_is_taken_back_loses_its_end() -> None:
 
 async def test_what_was_resumed_can_be_taken_back_too() -> None:
     async with shown() as chat:
-        chat.log.extend(history_entries([UserMessage("old"), AssistantMessage("older"), UserMessage("x")]))
+        chat.presenter.resume([UserMessage("old"), AssistantMessage("older"), UserMessage("x")])
         chat.see(told("new", 3), e.ConversationRewoundEvent(message_index=1, **CHAT))
         assert [text for _, text in chat.said] == ["old", "the conversation was taken back"]
 
@@ -215,31 +218,72 @@ async def test_what_comes_from_outside_moves_no_cursor() -> None:
             assert not {"\x1b", "\u202e", "\x07"} & set(entry.text + entry.title)
 
 
-async def test_a_resumed_conversation_is_shown_from_its_messages() -> None:
-    messages: list[Message] = [
-        UserMessage("go"),
-        AssistantMessage(
-            "I look",
-            tool_calls=(ToolCall("1", "bash", '{"command": "ls"}'), ToolCall("2", "grep", "{broken")),
-            reasoning="hm",
-        ),
-        ToolMessage("a.py", "1", "bash"),
-        AssistantMessage("", tool_calls=(ToolCall("3", "read", "{}"),)),
-        ToolMessage("no", "3", "read", status="denied"),
-        AssistantMessage("done", interrupted=True),
-    ]
-    entries = history_entries(messages)
-    assert [(entry.kind, entry.title or entry.text, entry.status, entry.message_index) for entry in entries] == [
-        ("user", "go", "done", 0),
-        ("reasoning", "thought", "done", 1),
-        ("answer", "I look", "done", 1),
-        ("call", "bash ls", "ok", 1),
-        ("call", "grep {broken", "cancelled", 1),
-        ("call", "read", "denied", 3),
-        ("answer", "done", "interrupted", 5),
-    ]
-    assert entries[3].text == "a.py"
-    assert entries[3].folded
+async def test_of_a_resumed_conversation_the_newest_are_shown_and_older_ones_come_when_asked_for() -> None:
+    messages = [UserMessage(f"message {number}") for number in range(2 * CHUNK + 1)]
+    async with shown() as chat:
+        chat.presenter.resume(messages)
+        assert [text for _, text in chat.said] == [f"message {number}" for number in range(CHUNK + 1, 2 * CHUNK + 1)]
+        await chat.presenter.show_older()
+        assert chat.said[0] == ("user", "message 1")
+        await chat.presenter.show_older()
+        assert chat.said[0] == ("user", "message 0")
+        await chat.presenter.show_older()
+
+        assert [entry.message_index for entry in chat.log.entries] == list(range(2 * CHUNK + 1))
+
+
+async def test_what_was_taken_back_does_not_come_again_as_something_older() -> None:
+    async with shown() as chat:
+        chat.presenter.resume([UserMessage(f"message {number}") for number in range(2 * CHUNK)])
+        chat.see(e.ConversationRewoundEvent(message_index=3, **CHAT))
+        await chat.presenter.show_older()
+
+        assert [text for _, text in chat.said] == [
+            *("message 0", "message 1", "message 2"),
+            "the conversation was taken back",
+        ]
+
+
+async def test_entries_that_the_view_dropped_before_they_were_shown_are_read_when_asked_for() -> None:
+    events = [told(f"message {number}") for number in range(3 * MOST_ENTRIES)]
+    events = [replace(event, seq=number, source="run") for number, event in enumerate(events, 1)]
+    asked: list[tuple[str, tuple[JournalPart, ...]]] = []
+
+    async def read(agent_id: str, parts: tuple[JournalPart, ...]) -> list[EntryView]:
+        asked.append((agent_id, parts))
+        view = View()
+        found: list[EntryView] = []
+        for event in events[: 2 * MOST_ENTRIES]:
+            give(view, event)
+            found.append(next(reversed(view.agents[agent_id].entries.values())))
+        return found
+
+    async with shown() as chat:
+        chat.presenter = ChatPresenter(chat.log, read=read)
+        chat.see(*events)
+        assert chat.said[0] == ("user", f"message {2 * MOST_ENTRIES}")
+        await chat.presenter.show_older()
+        assert chat.said[0] == ("user", f"message {2 * MOST_ENTRIES - CHUNK}")
+        for _ in range(9):
+            await chat.presenter.show_older()
+
+        assert [text for _, text in chat.said] == [f"message {number}" for number in range(3 * MOST_ENTRIES)]
+        first_shown = 2 * MOST_ENTRIES + 1
+        assert asked == [("chat", (JournalPart("run", 1, first_shown - 1, first_shown),))]
+
+
+async def test_that_older_entries_can_not_be_read_is_a_line() -> None:
+    async def read(_: str, parts: tuple[JournalPart, ...]) -> list[EntryView]:
+        raise UnknownSourceError(parts[0].source, "is gone", ())
+
+    async with shown() as chat:
+        chat.presenter = ChatPresenter(chat.log, read=read)
+        chat.see(*(told(f"message {number}") for number in range(2 * MOST_ENTRIES)))
+        await chat.presenter.show_older()
+        await chat.presenter.show_older()
+
+        assert chat.said[0][1].startswith("what was before can't be shown: ")
+        assert len(chat.log.entries) == MOST_ENTRIES + 1
 
 
 async def test_ten_thousand_messages_open_within_a_second() -> None:
@@ -255,6 +299,6 @@ async def test_ten_thousand_messages_open_within_a_second() -> None:
         ]
     async with shown() as chat:
         begun = process_time()
-        chat.log.extend(history_entries(messages))
-        assert process_time() - begun < 1.0
-        assert len(chat.log.entries) == 10_000
+        chat.presenter.resume(messages)
+        assert process_time() - begun < 0.2
+        assert 0 < len(chat.log.entries) <= CHUNK + 1
