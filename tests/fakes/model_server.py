@@ -7,13 +7,13 @@ import select
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Literal, Self, cast
 
-Shape = Literal["openai", "mistral"]
+Shape = Literal["openai", "mistral", "anthropic"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +59,10 @@ class Received:
 
 
 class ModelServer:
-    """Serves ``POST .../chat/completions`` in threads; use it as a context manager.
+    """Serves ``POST .../chat/completions`` or ``.../messages`` in threads; use it as a context manager.
 
-    ``shape`` says how tool calls are streamed: in fragments (``openai``) or whole (``mistral``). Answers come from
-    ``enqueue``, or from ``responder`` where they depend on the request.
+    ``shape`` says how answers are streamed: calls in fragments (``openai``), calls whole (``mistral``), or all in blocks
+    (``anthropic``). They come from ``enqueue``, or from ``responder`` where they depend on the request.
     """
 
     def __init__(self, shape: Shape = "openai", responder: Callable[[Received], Reply] | None = None) -> None:
@@ -132,12 +132,17 @@ class ModelServer:
         with self._lock:
             self._sockets.discard(connection)
 
+    def admits(self, headers: Mapping[str, str]) -> bool:
+        """Whether the key is right and where it belongs."""
+        name, scheme = ("x-api-key", "") if self.shape == "anthropic" else ("authorization", "Bearer ")
+        return not self.key or headers.get(name) == f"{scheme}{self.key}"
+
     def answer(self, request: Received) -> Reply:
         """Note a request and say what answers it."""
         with self._lock:
             self.requests.append(request)
             self.asked.set()
-            if self.key and request.headers.get("authorization") != f"Bearer {self.key}":
+            if not self.admits(request.headers):
                 return Reply(status=401, body='{"message": "Unauthorized"}')
             if self.responder is not None:
                 return self.responder(request)
@@ -150,6 +155,8 @@ def events_of(reply: Reply, shape: Shape) -> list[str]:
     """The data of the events of an answer."""
     if reply.events is not None:
         return list(reply.events)
+    if shape == "anthropic":
+        return [json.dumps(event) for event in _message_events(reply)]
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     if reply.reasoning:
         thinking = [{"type": "thinking", "thinking": [{"type": "text", "text": reply.reasoning}]}]
@@ -185,6 +192,62 @@ def _call_deltas(index: int, call: ServedCall, shape: Shape) -> list[dict[str, A
         {"index": index, "function": {"arguments": part}} for part in (call.arguments[:half], call.arguments[half:])
     ]
     return [{"tool_calls": [piece]} for piece in (first, *rest)]
+
+
+def _message_events(reply: Reply) -> Iterator[dict[str, Any]]:
+    told = reply.usage or {}
+    cached = told.get("prompt_tokens_details", {}).get("cached_tokens", 0)
+    begun = {
+        "input_tokens": told.get("prompt_tokens", 0) - cached,
+        "cache_read_input_tokens": cached,
+        "output_tokens": 1,
+    }
+    message: dict[str, Any] = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "stop_reason": None,
+    }
+    yield {"type": "message_start", "message": message | ({"usage": begun} if told else {})}
+    yield {"type": "ping"}
+    index = 0
+    if reply.reasoning:
+        deltas = [
+            {"type": "thinking_delta", "thinking": reply.reasoning},
+            {"type": "signature_delta", "signature": "sig"},
+        ]
+        yield from _block(index, {"type": "thinking", "thinking": "", "signature": ""}, deltas)
+        index += 1
+    if reply.text:
+        words = [{"type": "text_delta", "text": f"{word} "} for word in reply.text.split()]
+        yield from _block(index, {"type": "text", "text": ""}, words)
+        index += 1
+    for number, call in enumerate(reply.tool_calls, index):
+        yield from _block(number, *_tool_use(call))
+    finish = reply.finish_reason
+    if finish is None:
+        finish = "tool_use" if reply.tool_calls else "end_turn"
+    counts = {"usage": {"output_tokens": told["completion_tokens"]}} if told else {}
+    yield {"type": "message_delta", "delta": {"stop_reason": finish or None, "stop_sequence": None}, **counts}
+    if reply.done:
+        yield {"type": "message_stop"}
+
+
+def _block(index: int, opened: dict[str, Any], deltas: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    yield {"type": "content_block_start", "index": index, "content_block": opened}
+    yield from ({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas)
+    yield {"type": "content_block_stop", "index": index}
+
+
+def _tool_use(call: ServedCall) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    opened: dict[str, Any] = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
+    if isinstance(call.arguments, dict):
+        return opened | {"input": call.arguments}, []
+    half = len(call.arguments) // 2
+    parts = [] if call.arguments == "{}" else ["", call.arguments[:half], call.arguments[half:]]
+    return opened, [{"type": "input_json_delta", "partial_json": part} for part in parts]
 
 
 class _Server(ThreadingHTTPServer):
@@ -223,8 +286,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._owner.disconnected.set()
 
     def do_GET(self) -> None:
-        known, key = self._owner.models, self._owner.key
-        if key and self.headers.get("Authorization") != f"Bearer {key}":
+        known = self._owner.models
+        if not self._owner.admits({name.lower(): value for name, value in self.headers.items()}):
             self._send_body(Reply(status=401, body='{"message": "Unauthorized"}'))
         elif known is None or not self.path.endswith("/models"):
             self._send_body(Reply(status=404, body='{"message": "no such page"}'))
@@ -264,7 +327,8 @@ class _Handler(BaseHTTPRequestHandler):
             if number == reply.silent_after:
                 self._wait_for_end()
                 return
-            data = f"data: {event}\n\n".encode() if event is not None else b""
+            named = f"event: {_kind_of(event)}\n" if event is not None and self._owner.shape == "anthropic" else ""
+            data = f"{named}data: {event}\n\n".encode() if event is not None else b""
             self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
     def _wait_for_end(self) -> None:
@@ -274,6 +338,13 @@ class _Handler(BaseHTTPRequestHandler):
             if readable and not _peek(self.connection):
                 self._owner.disconnected.set()
                 return
+
+
+def _kind_of(event: str) -> str:
+    try:
+        return str(json.loads(event).get("type", "message"))
+    except ValueError:
+        return "message"
 
 
 def _peek(connection: socket.socket) -> bytes:

@@ -46,6 +46,8 @@ class Usage(Struct, frozen=True, gc=False):
     completion_tokens: int = 0
     cached_tokens: int = 0
     calls: int = 0
+    cache_written_tokens: int = 0
+    """The part of the prompt that was put into the provider's cache, where that has a price of its own."""
 
     @property
     def total_tokens(self) -> int:
@@ -58,6 +60,7 @@ class Usage(Struct, frozen=True, gc=False):
             self.completion_tokens + other.completion_tokens,
             self.cached_tokens + other.cached_tokens,
             self.calls + other.calls,
+            self.cache_written_tokens + other.cache_written_tokens,
         )
 
     def __sub__(self, other: Usage) -> Usage:
@@ -66,7 +69,23 @@ class Usage(Struct, frozen=True, gc=False):
             self.completion_tokens - other.completion_tokens,
             self.cached_tokens - other.cached_tokens,
             self.calls - other.calls,
+            self.cache_written_tokens - other.cache_written_tokens,
         )
+
+
+class Thought(Struct, frozen=True, omit_defaults=True):
+    """A model's thought, for the provider that wants it back unchanged: its text and signature, or ``sealed`` data.
+
+    ``source`` is the provider and the model it came from; to no other does it ever go. It stood behind
+    ``after_characters`` of the content and behind ``after_calls`` tool calls.
+    """
+
+    source: str
+    text: str = ""
+    signature: str = ""
+    sealed: str = ""
+    after_characters: int = 0
+    after_calls: int = 0
 
 
 class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag="assistant", tag_field="role"):
@@ -74,7 +93,7 @@ class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag="assistant",
 
     ``usage`` and ``cost_usd`` are what saying it took, so that a resumed conversation knows what it has spent; they
     never go back to a model. ``cost_usd`` None: unknown. It is not whole where the output limit ended it (``cut``) or a
-    person did (``interrupted``).
+    person did (``interrupted``). ``thoughts`` are those parts of the reasoning that a provider has to get back.
     """
 
     content: str
@@ -84,6 +103,7 @@ class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag="assistant",
     cost_usd: float | None = None
     cut: bool = False
     interrupted: bool = False
+    thoughts: tuple[Thought, ...] = ()
 
     @property
     def is_empty(self) -> bool:

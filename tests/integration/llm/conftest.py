@@ -9,11 +9,18 @@ import pytest
 
 from tests.fakes.model_server import ModelServer, Shape
 from vibe.core.config.models import BackendKind, ProviderConfig
+from vibe.core.llm.backend.anthropic import AnthropicBackend
 from vibe.core.llm.backend.generic import GenericBackend
 from vibe.core.llm.backend.mistral import MistralBackend
 from vibe.core.llm.port import ModelBackend
 
 KEY = "sk-integration-key"
+BACKENDS: dict[BackendKind, tuple[Shape, Callable[..., ModelBackend]]] = {
+    BackendKind.MISTRAL: ("mistral", MistralBackend),
+    BackendKind.GENERIC: ("openai", GenericBackend),
+    BackendKind.ANTHROPIC: ("anthropic", AnthropicBackend),
+}
+"""All backends that speak HTTP, and how a server answers them."""
 
 
 class Connect(Protocol):
@@ -30,17 +37,16 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.lower(), raising=False)
 
 
-@pytest.fixture(params=list(BackendKind)[:2], ids=["mistral", "generic"])
+@pytest.fixture(params=list(BACKENDS))
 def kind(request: pytest.FixtureRequest) -> BackendKind:
-    """Both backends that speak HTTP."""
+    """Each backend that speaks HTTP."""
     return BackendKind(request.param)
 
 
 @pytest.fixture
 def server(kind: BackendKind) -> Iterator[ModelServer]:
     """A model server that speaks as the backend under test expects."""
-    shape: Shape = "mistral" if kind is BackendKind.MISTRAL else "openai"
-    with ModelServer(shape) as running:
+    with ModelServer(BACKENDS[kind][0]) as running:
         yield running
 
 
@@ -48,7 +54,7 @@ def server(kind: BackendKind) -> Iterator[ModelServer]:
 async def connect(kind: BackendKind) -> AsyncIterator[Connect]:
     """See ``Connect``."""
     opened: list[ModelBackend] = []
-    build: Callable[..., ModelBackend] = MistralBackend if kind is BackendKind.MISTRAL else GenericBackend
+    build = BACKENDS[kind][1]
 
     def open_backend(api_base: str, *, timeout_seconds: float = 100.0, **settings: Any) -> ModelBackend:
         provider = ProviderConfig(

@@ -1,4 +1,4 @@
-"""Both HTTP backends against a server that answers, and fails, as told."""
+"""All HTTP backends against a server that answers, and fails, as told."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ from vibe.core.llm.port import FinishReason, ModelRequest, ToolSchema
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
 from vibe.core.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, Usage, UserMessage
 
+CHAT = [BackendKind.MISTRAL, BackendKind.GENERIC]
+"""The backends that speak chat completions."""
 CALLS = (
     ServedCall(name="read_file", arguments='{"path": "a.txt"}', id="aaaaaaaa1"),
     ServedCall(name="list_dir", arguments="{}", id="bbbbbbbb2"),
@@ -66,11 +68,16 @@ async def test_the_request_says_everything_and_carries_the_key(server: ModelServ
         ModelRequest(model=model, messages=history, tools=(tool,), extra_headers={"X-Step": "s1"}), MemoryObserver()
     )
     got = server.requests[0]
-    assert got.path == "/v1/chat/completions"
-    assert got.headers["authorization"] == f"Bearer {KEY}"
     assert got.headers["x-step"] == "s1"
     assert (got.body["model"], got.body["stream"], got.body["temperature"]) == ("big", True, 0.3)
     assert got.body["max_tokens"] == 99
+    if server.shape == "anthropic":
+        assert (got.path, got.headers["x-api-key"]) == ("/v1/messages", KEY)
+        assert (got.headers["anthropic-version"], "authorization" in got.headers) == ("2023-06-01", False)
+        assert [message["role"] for message in got.body["messages"]] == ["user", "assistant", "user"]
+        return
+    assert got.path == "/v1/chat/completions"
+    assert got.headers["authorization"] == f"Bearer {KEY}"
     assert [message["role"] for message in got.body["messages"]] == ["system", "user", "assistant", "tool"]
     assert got.body["messages"][2]["tool_calls"][0]["function"] == {"name": "read_file", "arguments": "{}"}
     assert got.body["messages"][3]["tool_call_id"] == "aaaaaaaa1"
@@ -88,9 +95,10 @@ async def test_a_provider_learns_who_asks_and_gets_the_users_headers(server: Mod
     plain, with_own = (received.headers for received in server.requests)
     assert (plain["user-agent"], plain["x-affinity"]) == (f"vibe/{__version__}", "conversation-1")
     assert (with_own["user-agent"], with_own["x-team"]) == ("gateway-client", "search")
-    assert with_own["authorization"] == f"Bearer {KEY}"
+    assert KEY in (with_own.get("x-api-key") or with_own["authorization"])
 
 
+@pytest.mark.parametrize("kind", CHAT, indirect=True)
 async def test_thoughts_in_a_field_of_another_name_are_read(server: ModelServer, connect: Connect) -> None:
     events = [
         json.dumps({"choices": [{"index": 0, "delta": {"thoughts": "hm"}}]}),
@@ -154,8 +162,10 @@ async def test_malformed_arguments_are_kept_as_worded(server: ModelServer, conne
     assert done.message.tool_calls[0].arguments == arguments
     answer = ToolMessage("no JSON", done.message.tool_calls[0].id, "read_file", "error")
     await backend.complete(request(UserMessage("go"), done.message, answer), MemoryObserver())
-    sent = server.requests[1].body["messages"][1]["tool_calls"][0]["function"]["arguments"]
-    assert json.loads(sent) == {"malformed_arguments": arguments}
+    told = server.requests[1].body["messages"][1]
+    calls = told["content"] if server.shape == "anthropic" else told["tool_calls"]
+    sent = calls[0].get("input") or json.loads(calls[0]["function"]["arguments"])
+    assert sent == {"malformed_arguments": arguments}
 
 
 async def test_arguments_may_come_as_an_object(server: ModelServer, connect: Connect) -> None:
@@ -255,7 +265,8 @@ async def test_a_stream_cut_after_any_event_is_a_broken_wire_or_whole(
     server: ModelServer, connect: Connect, cut: int
 ) -> None:
     events = events_of(STREAM, server.shape)
-    said_why = next(number for number, event in enumerate(events) if '"finish_reason": "tool_calls"' in event)
+    reasons = ('"finish_reason": "tool_calls"', '"stop_reason": "tool_use"')
+    said_why = next(number for number, event in enumerate(events) if any(reason in event for reason in reasons))
     server.enqueue(Reply(text=STREAM.text, tool_calls=CALLS, cut_after=cut))
     backend = connect(server.api_base)
     if cut > said_why:
@@ -339,14 +350,15 @@ async def test_a_proxy_is_used_where_the_environment_names_one(
     monkeypatch.setenv("HTTP_PROXY", server.url)
     server.enqueue(Reply(text="ok"))
     await connect("http://models.example/v1").complete(request(), MemoryObserver())
-    assert server.requests[0].path == "http://models.example/v1/chat/completions"
+    assert server.requests[0].path.startswith("http://models.example/v1/")
 
 
 async def test_agents_side_by_side_share_a_backend(server: ModelServer, connect: Connect) -> None:
     backend = connect(server.api_base)
 
     def echo(got: Received) -> Reply:
-        return Reply(text=f"to {got.body['messages'][0]['content']}")
+        content = got.body["messages"][0]["content"]
+        return Reply(text=f"to {content if isinstance(content, str) else content[0]['text']}")
 
     server.responder = echo
     answers: dict[str, str] = {}
@@ -396,3 +408,4 @@ async def test_a_provider_without_a_key_is_sent_none_from_the_environment(
     await keyless.aclose()
     assert "somebody" not in json.dumps(dict(server.requests[0].headers))
     assert ("authorization" in server.requests[0].headers) == (kind is BackendKind.MISTRAL)
+    assert "x-api-key" not in server.requests[0].headers

@@ -22,6 +22,7 @@ class BackendKind(StrEnum):
 
     MISTRAL = "mistral"
     GENERIC = "generic"
+    ANTHROPIC = "anthropic"
     SCRIPTED = "scripted"
 
 
@@ -31,7 +32,7 @@ class ProviderConfig(Section):
     name: str
     """The name by which models refer to it; a later layer's provider of the same name replaces the whole entry."""
     backend: BackendKind = BackendKind.GENERIC
-    """The protocol it speaks; `generic` is the OpenAI-compatible chat completions API."""
+    """The protocol it speaks; `generic` is the OpenAI-compatible chat completions API, `anthropic` the Messages API."""
     api_base: str = ""
     """Its address with the version path, such as `https://host/v1`."""
     api_key_env_var: str = ""
@@ -41,7 +42,7 @@ class ProviderConfig(Section):
     timeout_seconds: PositiveSeconds | None = None
     """The longest silence in a call, in seconds; not set: `api_timeout`."""
     api_style: str = "openai"
-    """The wording of requests to a `generic` backend; there is no other style than `openai` in this version."""
+    """The wording of requests to a `generic` backend: `openai`, or `anthropic`, which is the same as that backend."""
     reasoning_field_name: str = "reasoning_content"
     """The field of an answer in which it tells what the model thought."""
     extra_headers: dict[str, str] = Field(default={})
@@ -50,6 +51,12 @@ class ProviderConfig(Section):
     """The most calls that may be open at once, in the whole tree of agents."""
     retry_max_seconds: NonNegativeFloat = 300.0
     """The time a failing call is repeated for, in seconds; 0: never. Where nobody ever answered, 5 seconds at most."""
+
+    @property
+    def speaks_messages(self) -> bool:
+        """True if it is asked by the Messages API."""
+        by_style = self.backend is BackendKind.GENERIC and self.api_style == "anthropic"
+        return by_style or self.backend is BackendKind.ANTHROPIC
 
     @property
     def silence_seconds(self) -> float:
@@ -79,8 +86,8 @@ class ModelConfig(Section):
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.2
     """Sampling temperature."""
     thinking: Thinking = Thinking.OFF
-    """Effort it puts into thinking before it answers: sent as `reasoning_effort` (`max` as `high`); `off`: nothing is
-    sent."""
+    """Effort it puts into thinking before it answers: sent as `reasoning_effort` (`max` as `high`), to `anthropic` as
+    an effort or as tokens, whichever the model takes; `off`: nothing is sent."""
     input_price: NonNegativeFloat | None = None
     """USD per million tokens sent; not set: looked up, else unknown."""
     output_price: NonNegativeFloat | None = None

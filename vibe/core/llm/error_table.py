@@ -95,6 +95,8 @@ CHUNK_ERRORS: Final[Mapping[str, int]] = {
     "invalid_request_error": 400,
     "not_found_error": 404,
     "insufficient_quota": 402,
+    "billing_error": 402,
+    "request_too_large": 413,
 }
 
 ADVICE: Final[Mapping[type[ModelError], str]] = {

@@ -18,7 +18,7 @@ from vibe.core.llm.retry import RetryingBackend, RetryPolicy
 from vibe.core.suggestion import closest, did_you_mean
 
 CONFIG_FILE = "config.toml"
-STYLE = "openai"
+STYLES = ("openai", "anthropic")
 UNREACHED_BELOW_SECONDS = 30.0
 """For how long a provider is tried that was never reached, in a process of one step: others may have been answered."""
 
@@ -163,11 +163,11 @@ class ModelCatalog:
         if provider.backend is BackendKind.SCRIPTED:
             return _build_scripted(provider)
         key = self._key(provider)
-        if provider.api_style != STYLE:
+        if provider.api_style not in STYLES:
             raise ConfigError(
                 CONFIG_FILE,
                 f"providers.{provider.name}.api_style",
-                f"{provider.api_style!r} is no style of this version: choose a model of a provider with {STYLE!r}",
+                f"{provider.api_style!r} is no style of this version: write one of {_quoted(list(STYLES))}",
             )
         if not provider.api_base.startswith(("http://", "https://")):
             raise ConfigError(
@@ -180,6 +180,10 @@ class ModelCatalog:
             from vibe.core.llm.backend.mistral import MistralBackend
 
             return MistralBackend(provider, api_key=key)
+        if provider.speaks_messages:
+            from vibe.core.llm.backend.anthropic import AnthropicBackend
+
+            return AnthropicBackend(provider, api_key=key)
         from vibe.core.llm.backend.generic import GenericBackend
 
         return GenericBackend(provider, api_key=key)

@@ -49,6 +49,7 @@ def listed_cost(provider: ProviderConfig, model: ModelConfig, usage: Usage) -> f
         input_tokens=usage.prompt_tokens,
         output_tokens=usage.completion_tokens,
         cache_read_tokens=min(usage.cached_tokens, usage.prompt_tokens),
+        cache_write_tokens=min(usage.cache_written_tokens, usage.prompt_tokens),
     )
     try:
         price = genai_prices.calc_price(tokens, model.name, provider_api_url=provider.api_base)

@@ -6,11 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from tests.fakes.llm_ports import MemoryObserver, request
+from tests.fakes.model_server import ModelServer, Reply
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.errors import ConfigError, EnvironmentFailure, MissingKeyError, UsageError
 from vibe.core.llm.factory import ModelCatalog
@@ -136,11 +138,23 @@ def test_a_json_script_needs_no_yaml(tmp_path: Path) -> None:
 
 
 def test_a_style_we_do_not_speak_is_refused_where_it_is_used() -> None:
-    models = catalog(local("acme"), ProviderConfig(name="claude", api_base="http://h/v1", api_style="anthropic"))
+    models = catalog(local("acme"), ProviderConfig(name="claude", api_base="http://h/v1", api_style="vertex"))
 
     assert models.backend(models.resolve("acme"))
-    with pytest.raises(ConfigError, match=r"providers\.claude\.api_style: 'anthropic' is no style"):
+    with pytest.raises(
+        ConfigError, match=r"providers\.claude\.api_style: 'vertex' is no style.* 'openai', 'anthropic'"
+    ):
         models.backend(models.resolve("claude"))
+
+
+@pytest.mark.parametrize("settings", [{"backend": BackendKind.ANTHROPIC}, {"api_style": "anthropic"}])
+async def test_the_messages_api_is_spoken_by_backend_or_by_style(settings: dict[str, Any]) -> None:
+    with ModelServer("anthropic") as server:
+        server.enqueue(Reply(text="hi"))
+        models = catalog(ProviderConfig(name="claude", api_base=server.url, **settings))
+        done = await models.backend(models.resolve(None)).complete(request(), MemoryObserver())
+        await models.aclose()
+    assert (done.message.content, server.requests[0].path) == ("hi ", "/v1/messages")
 
 
 def test_a_provider_without_a_timeout_has_that_of_all() -> None:

@@ -49,6 +49,14 @@ def test_the_list_knows_the_default_model_and_makes_cached_tokens_cheaper() -> N
     assert 0 < cached < full < 50
 
 
+def test_what_is_put_into_a_cache_costs_what_the_list_says() -> None:
+    anthropic = ProviderConfig(name="anthropic", api_base="https://api.anthropic.com/v1")
+    plain = listed_cost(anthropic, model("claude-sonnet-4-5"), Usage(1_000, 0, 0, 1))
+    written = listed_cost(anthropic, model("claude-sonnet-4-5"), Usage(1_000, 0, 0, 1, cache_written_tokens=1_000))
+    assert plain is not None
+    assert written == pytest.approx(1.25 * plain)
+
+
 @pytest.mark.parametrize(
     ("provider", "name"),
     [(MISTRAL, "no-such-model-of-theirs"), (ProviderConfig(name="x", api_base="https://gateway.example/v1"), "gpt-5")],

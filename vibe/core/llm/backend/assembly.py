@@ -13,7 +13,7 @@ from ipc.errors import INVALID_JSON
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import CallDelta, Completion, Delta, FinishReason, ModelObserver, ModelRequest
 from vibe.core.llm.tokens import estimate_answer, estimate_prompt
-from vibe.core.messages import AssistantMessage, ToolCall, Usage
+from vibe.core.messages import AssistantMessage, Thought, ToolCall, Usage
 
 _NO_ID: Final = frozenset({"", "null"})
 _LENGTH_REASONS: Final = frozenset({
@@ -22,6 +22,7 @@ _LENGTH_REASONS: Final = frozenset({
     "max_tokens",
     "max_output_tokens",
     "max_completion_tokens",
+    "model_context_window_exceeded",
 })
 NO_REASON: Final = "the provider ended its answer without a finish_reason; it was taken as whole"
 
@@ -56,9 +57,11 @@ class AnswerBuilder:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[_OpenCall] = []
+        self._thoughts: list[Thought] = []
         self._finish = ""
         self._done = False
         self._usage: Usage | None = None
+        self._oddity = ""
 
     @property
     def finished(self) -> bool:
@@ -76,6 +79,19 @@ class AnswerBuilder:
         if text:
             self._reasoning.append(text)
             self._observer.delta(Delta(reasoning=text))
+
+    def add_thought(self, text: str, *, signature: str = "", sealed: str = "") -> None:
+        """Take a whole thought that has to be sent back; ``add_reasoning`` has shown its text."""
+        self._thoughts.append(
+            Thought(
+                source="",
+                text=text,
+                signature=signature,
+                sealed=sealed,
+                after_characters=sum(map(len, self._text)),
+                after_calls=len(self._calls),
+            )
+        )
 
     def add_call(self, fragment: CallFragment) -> None:
         """Take a piece of a tool call and put it where its id, else its index, else its order says."""
@@ -114,7 +130,10 @@ class AnswerBuilder:
 
     def add_usage(self, fields: Mapping[str, Any]) -> None:
         """Take the provider's own count; the last one given wins, a count of nothing is none."""
-        usage = read_usage(fields)
+        self.count(read_usage(fields))
+
+    def count(self, usage: Usage) -> None:
+        """Take the provider's own count as it was read."""
         if usage.total_tokens:
             self._usage = usage
 
@@ -125,6 +144,10 @@ class AnswerBuilder:
     def end(self) -> None:
         """Hear that the provider sent all it had to send."""
         self._done = True
+
+    def note(self, oddity: str) -> None:
+        """Take a sentence about what was odd with how the answer came."""
+        self._oddity = oddity
 
     def build(self, request: ModelRequest, errors: ErrorMapper) -> Completion:
         """The whole answer.
@@ -143,6 +166,7 @@ class AnswerBuilder:
             content="".join(self._text),
             reasoning="".join(self._reasoning),
             tool_calls=tuple(ToolCall(call.id or uuid4().hex[:9], call.name, call.text) for call in self._calls),
+            thoughts=tuple(msgspec.structs.replace(one, source=source_of(request)) for one in self._thoughts),
         )
         usage, estimated = self._usage, self._usage is None
         if usage is None:
@@ -152,13 +176,18 @@ class AnswerBuilder:
             finish_reason=finish_reason(self._finish, has_calls=bool(self._calls)),
             usage=usage,
             estimated=estimated,
-            oddity="" if self._finish else NO_REASON,
+            oddity=self._oddity or ("" if self._finish else NO_REASON),
         )
 
     def _is_whole(self) -> bool:
         """Return whether an answer without a reason is whole: its end was told, it says something, no call is torn."""
         said = any(text.strip() for text in self._text) or bool(self._calls)
         return self._done and said and all(call.name and is_json_object(call.text) for call in self._calls)
+
+
+def source_of(request: ModelRequest) -> str:
+    """Return who is asked, as a ``Thought`` remembers it."""
+    return f"{request.model.provider}/{request.model.name}"
 
 
 def finish_reason(reason: str, *, has_calls: bool) -> FinishReason:

@@ -1,11 +1,12 @@
-"""Reads a chat completions answer off the wire, whichever HTTP client carries it."""
+"""Reads an answer off the wire, whichever HTTP client carries it; the events of chat completions, one by one."""
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import anyio
 import msgspec
@@ -15,7 +16,6 @@ from ipc.errors import INVALID_JSON
 from vibe.core.llm.backend.assembly import AnswerBuilder, CallFragment
 from vibe.core.llm.backend.sse import EventTooLongError, SseParser
 from vibe.core.llm.error_table import ErrorMapper
-from vibe.core.llm.errors import ModelError
 
 MAX_STREAM_BYTES: Final = 64 * 1024 * 1024
 MAX_ERROR_BYTES: Final = 64 * 1024
@@ -79,12 +79,19 @@ class _Choice(Struct):
     finish_reason: str | None = None
 
 
+class _Told(Struct):
+    error: Any = None
+
+
 class _Chunk(Struct):
     choices: list[_Choice] | None = None
     usage: dict[str, Any] | None = None
     error: Any = None
 
 
+_Event = TypeVar("_Event")
+_told = msgspec.json.Decoder(_Told)
+_chunk = msgspec.json.Decoder(_Chunk)
 _KNOWN_FIELDS: Final = frozenset({"", "reasoning_content", "reasoning"})
 
 
@@ -95,20 +102,22 @@ def _chunk_with(reasoning_field: str) -> Callable[[str], str]:
     decoder = msgspec.json.Decoder(msgspec.defstruct("Chunk", [("choices", list[choice] | None, None)]))
 
     def thoughts(data: str) -> str:
-        found: Any = decoder.decode(data)
+        found: Any = decoded(decoder, data)
         said = found.choices[0].delta.thoughts if found.choices and found.choices[0].delta else None
         return said if isinstance(said, str) else ""
 
     return thoughts
 
 
-class ChatStreamReader:
-    """Checks and reads the answers of one provider."""
+class StreamReader(ABC):
+    """Checks and reads the answers of one provider; a subclass knows what its events say."""
 
-    def __init__(self, errors: ErrorMapper, reasoning_field: str = "") -> None:
-        self._errors = errors
-        self._thoughts = None if reasoning_field in _KNOWN_FIELDS else _chunk_with(reasoning_field)
-        self._decoder = msgspec.json.Decoder(_Chunk)
+    def __init__(self, errors: ErrorMapper) -> None:
+        self.errors = errors
+
+    @abstractmethod
+    def taker(self, answer: AnswerBuilder) -> Callable[[str], bool]:
+        """Return what puts the data of an event into ``answer``, and says whether that was the last one."""
 
     async def check(self, response: ByteResponse) -> None:
         """Pass an event stream.
@@ -121,12 +130,12 @@ class ChatStreamReader:
             return
         body = await self._error_body(response)
         if not response.is_success:
-            raise self._errors.from_response(response.status_code, body, response.headers)
+            raise self.errors.from_response(response.status_code, body, response.headers)
         with suppress(*INVALID_JSON):
-            told = self._decoder.decode(body).error
+            told = _told.decode(body).error
             if told is not None:
-                raise self._errors.from_chunk(told)
-        raise self._errors.protocol(f"answered with {kind!r} instead of an event stream", status=response.status_code)
+                raise self.errors.from_chunk(told)
+        raise self.errors.protocol(f"answered with {kind!r} instead of an event stream", status=response.status_code)
 
     async def _error_body(self, response: ByteResponse) -> str:
         body = bytearray()
@@ -143,43 +152,61 @@ class ChatStreamReader:
         Raises:
             ModelError: an event is none, or tells of a failure.
         """
-        parser = SseParser()
+        parser, take = SseParser(), self._forgiving(self.taker(answer), answer)
         done, size = False, 0
         with anyio.CancelScope() as scope:
             async for chunk in response.aiter_bytes():
                 size += len(chunk)
-                done = done or self._feed(parser, chunk, answer)
+                done = done or self._feed(parser, chunk, take)
                 if size > MAX_STREAM_BYTES:
-                    raise self._errors.protocol(f"sent more than {MAX_STREAM_BYTES} bytes in one answer")
+                    raise self.errors.protocol(f"sent more than {MAX_STREAM_BYTES} bytes in one answer")
                 if done or answer.finished:
                     grace = AFTER_DONE_SECONDS if done else AFTER_FINISH_SECONDS
                     scope.deadline = min(scope.deadline, anyio.current_time() + grace)
             if not done:
-                self._take_all(parser.close(), answer)
+                any(map(take, parser.close()))
 
-    def _feed(self, parser: SseParser, chunk: bytes, answer: AnswerBuilder) -> bool:
+    def _feed(self, parser: SseParser, chunk: bytes, take: Callable[[str], bool]) -> bool:
         try:
-            return self._take_all(parser.feed(chunk), answer)
+            return any(map(take, parser.feed(chunk)))  # what comes after the last event is not looked at
         except EventTooLongError as error:
-            raise self._errors.protocol(f"sent {error}") from error
+            raise self.errors.protocol(f"sent {error}") from error
 
-    def _take_all(self, events: list[str], answer: AnswerBuilder) -> bool:
-        """Put events into the answer; True once the stream says that it is done."""
-        for data in events:
+    def _forgiving(self, take: Callable[[str], bool], answer: AnswerBuilder) -> Callable[[str], bool]:
+        """Return ``take`` for any event: an empty one, ``[DONE]``, and one that can't be read."""
+
+        def take_any(data: str) -> bool:
             if data.strip() == "[DONE]":
                 answer.end()
                 return True
-            if data.strip():
-                self._take(data, answer)
-        return False
+            try:
+                return bool(data.strip()) and take(data)
+            except INVALID_JSON as error:
+                raise self.errors.protocol(f"sent an event that is no completion chunk ({error})") from error
+
+        return take_any
+
+
+class ChatStreamReader(StreamReader):
+    """Reads chat completions. ``reasoning_field`` is where a provider tells thoughts that has a name of its own."""
+
+    def __init__(self, errors: ErrorMapper, reasoning_field: str = "") -> None:
+        super().__init__(errors)
+        self._thoughts = None if reasoning_field in _KNOWN_FIELDS else _chunk_with(reasoning_field)
+
+    def taker(self, answer: AnswerBuilder) -> Callable[[str], bool]:
+        """Return what takes the chunks of one answer; the last one is told by ``[DONE]`` alone."""
+
+        def take(data: str) -> bool:
+            self._take(data, answer)
+            return False
+
+        return take
 
     def _take(self, data: str, answer: AnswerBuilder) -> None:
-        try:
-            chunk = self._decode(data)
-        except INVALID_JSON as error:
-            raise self._unreadable(error) from error
+        chunk = decoded(_chunk, data)
         if chunk.error is not None:
-            raise self._errors.from_chunk(chunk.error)
+            raise self.errors.from_chunk(chunk.error)
         if chunk.usage is not None:
             answer.add_usage(chunk.usage)
         if not chunk.choices:
@@ -192,18 +219,17 @@ class ChatStreamReader:
         if choice.finish_reason:
             answer.finish(choice.finish_reason)
 
-    def _decode(self, data: str) -> _Chunk:
-        """A chunk; half a surrogate pair, which a model may well write and no text can hold, becomes U+FFFD."""
-        try:
-            return self._decoder.decode(data)
-        except INVALID_JSON:
-            whole = _ESCAPE.sub(lambda found: r"\ufffd" if found["half"] else found[0], data)
-            if whole == data:
-                raise
-            return self._decoder.decode(whole)
 
-    def _unreadable(self, error: Exception) -> ModelError:
-        return self._errors.protocol(f"sent an event that is no completion chunk ({error})")
+def decoded(decoder: msgspec.json.Decoder[_Event], data: str | msgspec.Raw) -> _Event:
+    """An event; half a surrogate pair, which a model may well write and no text can hold, becomes U+FFFD."""
+    try:
+        return decoder.decode(data)
+    except INVALID_JSON:
+        text = data if isinstance(data, str) else bytes(data).decode()
+        whole = _ESCAPE.sub(lambda found: r"\ufffd" if found["half"] else found[0], text)
+        if whole == text:
+            raise
+        return decoder.decode(whole)
 
 
 _ESCAPE = re.compile(

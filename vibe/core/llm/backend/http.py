@@ -1,0 +1,76 @@
+"""One request a call over a pooled HTTP client, for any protocol that answers with server-sent events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from vibe.core.config.models import ProviderConfig
+from vibe.core.llm.backend.assembly import AnswerBuilder
+from vibe.core.llm.backend.reader import StreamReader
+from vibe.core.llm.backend.transport import CONNECT_SECONDS, headers_of, import_httpx, system_tls
+from vibe.core.llm.error_table import ErrorMapper
+from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
+
+if TYPE_CHECKING:
+    import httpx
+
+
+class HttpBackend:
+    """A ``ModelBackend`` that posts to one address. Proxy variables and the system's CA store are honoured.
+
+    ``encode`` words a request's body, ``reader`` reads the answer; redirects are not followed, so that ``headers``,
+    the key among them, reach nobody else. ``timeout_seconds`` of the provider bounds the silence between two bytes,
+    not the whole answer.
+    """
+
+    def __init__(
+        self,
+        provider: ProviderConfig,
+        errors: ErrorMapper,
+        *,
+        url: str,
+        headers: Mapping[str, str],
+        encode: Callable[[ModelRequest], bytes],
+        reader: StreamReader,
+    ) -> None:
+        self._provider = provider
+        self._errors = errors
+        self._url = url
+        self._headers = {"content-type": "application/json", "accept": "text/event-stream", **headers}
+        self._encode = encode
+        self._reader = reader
+        self._client: httpx.AsyncClient | None = None
+
+    async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
+        """Stream one answer; see ``ModelBackend.complete``."""
+        httpx = import_httpx()
+        client = self._open(httpx)
+        body = self._encode(request)
+        headers = self._headers | headers_of(self._provider, request)
+        answer = AnswerBuilder(observer)
+        try:
+            async with client.stream("POST", self._url, content=body, headers=headers) as response:
+                await self._reader.check(response)
+                await self._reader.read(response, answer)
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            # Whatever breaks after the finish reason breaks nothing: the answer is whole.
+            if not answer.finished:
+                raise self._errors.from_wire(error) from error
+        return answer.build(request, self._errors)
+
+    async def aclose(self) -> None:
+        """Close pooled connections; the next call opens new ones."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    def _open(self, httpx: Any) -> httpx.AsyncClient:
+        if self._client is None:
+            timeout = self._provider.silence_seconds
+            self._client = httpx.AsyncClient(
+                verify=system_tls(),
+                timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS), pool=None),
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._provider.max_concurrency),
+            )
+        return cast("httpx.AsyncClient", self._client)

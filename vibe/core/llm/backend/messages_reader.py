@@ -1,0 +1,220 @@
+"""Reads an answer of the Messages API: blocks that open, grow and close, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from vibe.core.llm.backend.assembly import AnswerBuilder, CallFragment
+from vibe.core.llm.backend.reader import StreamReader, decoded
+from vibe.core.llm.error_table import ErrorMapper
+from vibe.core.messages import Usage
+
+PAUSED: Final = "the provider paused its answer (pause_turn); it was taken as whole"
+_NOTHING: Final = b"{}"
+
+
+class _Event(Struct):
+    """An event as far as all have it; what is inside is read once its kind is known."""
+
+    type: str = ""
+    index: int | None = None
+    message: Raw = Raw(_NOTHING)
+    content_block: Raw = Raw(_NOTHING)
+    delta: Raw = Raw(_NOTHING)
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+class _Kind(Struct):
+    type: str = ""
+
+
+class _Start(Struct):
+    usage: dict[str, Any] | None = None
+
+
+class _Piece(Struct):
+    """A block as it opens, or what is added to it."""
+
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: dict[str, Any] | None = None
+    partial_json: str | None = None
+
+
+class _StopDetails(Struct):
+    explanation: str | None = None
+    category: str | None = None
+
+
+class _End(Struct):
+    stop_reason: str | None = None
+    stop_details: _StopDetails | None = None
+
+
+BLOCKS: Final = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
+"""The kinds of blocks that are looked at: others are a server's own tools and their results."""
+DELTAS: Final = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_json_delta"})
+
+_event = msgspec.json.Decoder(_Event)
+_kind = msgspec.json.Decoder(_Kind)
+_start = msgspec.json.Decoder(_Start | None)
+_piece = msgspec.json.Decoder(_Piece)
+_end = msgspec.json.Decoder(_End | None)
+
+
+@dataclass(slots=True, kw_only=True)
+class _OpenBlock:
+    """A block that was opened; ``kind`` is blank for one that is not looked at."""
+
+    index: int
+    kind: str
+    text: list[str] = field(default_factory=list[str])
+    signature: list[str] = field(default_factory=list[str])
+    sealed: str = ""
+    initial: dict[str, Any] = field(default_factory=dict[str, Any])
+    """A call's arguments, where they came with its opening."""
+
+
+class MessagesStreamReader(StreamReader):
+    """Checks and reads the answers of one provider."""
+
+    def taker(self, answer: AnswerBuilder) -> Callable[[str], bool]:
+        """Return what takes the events of one answer."""
+        return _MessageTaker(answer, self.errors).take
+
+
+class _MessageTaker:
+    """Puts the events of one answer together."""
+
+    def __init__(self, answer: AnswerBuilder, errors: ErrorMapper) -> None:
+        self._answer = answer
+        self._errors = errors
+        self._open: dict[int, _OpenBlock] = {}
+        self._last = -1
+        self._ids: set[str] = set()
+        self._usage: dict[str, int] = {}
+
+    def take(self, data: str) -> bool:
+        event = decoded(_event, data)
+        match event.type:
+            case "content_block_delta":
+                self._grow(event)
+            case "content_block_start":
+                self._begin(event)
+            case "content_block_stop":
+                self._close(self._last if event.index is None else event.index)
+            case "message_start":
+                start = decoded(_start, event.message)
+                self._count(start.usage if start else None)
+            case "message_delta":
+                self._count(event.usage)
+                self._finish(decoded(_end, event.delta) or _End())
+            case "message_stop":
+                self._close_all()
+                self._answer.end()
+                return True
+            case _ if event.type == "error" or event.error is not None:
+                raise self._errors.from_chunk(event.error)
+            case _:
+                pass  # a ping, or what a later version of the API tells
+        return False
+
+    def _begin(self, event: _Event) -> None:
+        index = self._last + 1 if event.index is None else event.index
+        kind = decoded(_kind, event.content_block).type
+        block = _OpenBlock(index=index, kind=kind if kind in BLOCKS else "")
+        self._close(index)
+        self._open[index], self._last = block, index
+        if not block.kind:
+            return
+        piece = decoded(_piece, event.content_block)
+        match kind:
+            case "tool_use":
+                identity = piece.id or ""
+                if identity in self._ids:
+                    identity = ""  # given twice in one answer: it gets one of ours
+                self._ids.add(identity)
+                block.initial = piece.input or {}
+                self._answer.add_call(CallFragment(index=index, id=identity, name=piece.name or ""))
+            case "redacted_thinking":
+                block.sealed = piece.data or ""
+            case _:
+                self._add(block, piece)
+
+    def _grow(self, event: _Event) -> None:
+        if decoded(_kind, event.delta).type not in DELTAS:
+            return
+        piece = decoded(_piece, event.delta)
+        block = self._open.get(self._last if event.index is None else event.index)
+        # Text of a block that was never opened is still text; what belongs to no call or thought is nobody's.
+        self._add(block or _OpenBlock(index=-1, kind="text"), piece)
+
+    def _add(self, block: _OpenBlock, piece: _Piece) -> None:
+        if not block.kind:
+            return
+        self._answer.add_text(piece.text or "")
+        if piece.thinking:
+            self._answer.add_reasoning(piece.thinking)
+            block.text.append(piece.thinking)
+        if piece.signature:
+            block.signature.append(piece.signature)
+        if piece.partial_json and block.kind == "tool_use":
+            block.initial = {}
+            block.text.append(piece.partial_json)
+            self._answer.add_call(CallFragment(index=block.index, arguments=piece.partial_json))
+
+    def _close(self, index: int) -> None:
+        block = self._open.pop(index, None)
+        if block is None:
+            return
+        if block.kind == "tool_use" and not block.text:
+            self._answer.add_call(CallFragment(index=index, arguments=block.initial))
+        elif block.kind in {"thinking", "redacted_thinking"}:
+            self._answer.add_thought("".join(block.text), signature="".join(block.signature), sealed=block.sealed)
+
+    def _close_all(self) -> None:
+        for index in list(self._open):
+            self._close(index)
+
+    def _finish(self, end: _End) -> None:
+        if end.stop_reason is None:
+            return
+        if end.stop_reason == "refusal":
+            raise self._errors.request(f"refused to answer{_explained(end.stop_details)}")
+        self._close_all()
+        self._answer.finish(end.stop_reason)
+        if end.stop_reason == "pause_turn":
+            self._answer.note(PAUSED)
+
+    def _count(self, told: dict[str, Any] | None) -> None:
+        """Take a count: they are of the whole answer so far, and a server may leave out or null what it told before."""
+        if not told:
+            return
+        for name, value in told.items():
+            if isinstance(value, int):
+                self._usage[name] = max(value, self._usage.get(name, 0))
+        count = self._usage.get
+        read, written = count("cache_read_input_tokens", 0), count("cache_creation_input_tokens", 0)
+        usage = Usage(
+            prompt_tokens=count("input_tokens", 0) + read + written,
+            completion_tokens=count("output_tokens", 0),
+            cached_tokens=read,
+            calls=1,
+            cache_written_tokens=written,
+        )
+        self._answer.count(usage)
+
+
+def _explained(details: _StopDetails | None) -> str:
+    said = (details.explanation or details.category) if details else None
+    return f" ({said})" if said else ""
