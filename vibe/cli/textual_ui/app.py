@@ -19,6 +19,7 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.slash.table import SlashTable
 from vibe.cli.textual_ui.chat_screen import ChatScreen, choice_of
 from vibe.cli.textual_ui.controllers.app_controller import AppController, Hold
+from vibe.cli.textual_ui.overview.status_line import StatusLine
 from vibe.cli.textual_ui.overview.summaries import ViewMoment, away_summary, moment
 from vibe.cli.textual_ui.palette import SlashPalette
 from vibe.cli.textual_ui.presenters.attention import Attention
@@ -52,6 +53,7 @@ class VibeApp(App[None]):
     def __init__(self, env: CliEnvironment, leave: Callable[[], object]) -> None:
         super().__init__(driver_class=_driver_class())
         self.settings = read_settings(env.home)
+        self._env = env
         self.store = UIStateStore(self._flush_soon)
         self.controller = AppController(self.store, leave)
         commands = ScreenCommands(self, partial(choice_of, self), self.switch)
@@ -86,6 +88,10 @@ class VibeApp(App[None]):
         if problem:
             self.chat_screen.say(problem, "warning")
         self.store.add(Attention(self._sign, self.settings.notify_after_seconds))
+        if self.settings.status_line.strip():
+            chat, env = self.chat_screen, self._env
+            line = StatusLine(chat.ticker, self.settings.status_line, env.environ, env.cwd, chat.say)
+            self.store.add(line)
 
     @on(AppBlur)
     def _look_away(self) -> None:

@@ -110,7 +110,7 @@ class ChatScreen(Screen[None]):
         self._read = journals_of(env.home, env.runtime_dir)
         self._presenter = ChatPresenter(self.log_view, read=self._read)
         self._side = SidePanel()
-        self._ticker = Ticker()
+        self.ticker = Ticker()
         self._proposal: AskedProposal | None = None
 
     def compose(self) -> ComposeResult:
@@ -121,11 +121,11 @@ class ChatScreen(Screen[None]):
                 yield self._queued
                 yield self._bottom
             yield self._side
-        yield self._ticker
+        yield self.ticker
 
     def on_mount(self) -> None:
         """Show the state, and tell once the first frame is drawn."""
-        for presenter in (self._presenter, self._side, self._ticker, self._queued):
+        for presenter in (self._presenter, self._side, self.ticker, self._queued):
             self.store.add(presenter)
         self.prompt.focus()
         self.call_after_refresh(self.is_drawn.set)
@@ -161,7 +161,7 @@ class ChatScreen(Screen[None]):
         """See ``Stage``."""
         about = chat.about
         self._presenter.show(self.store.view, about.session_id)
-        self._ticker.agent_id = about.session_id
+        self.ticker.agent_id = about.session_id
         self._presenter.resume(about.messages)
         self.run_worker(self.log_view.warm, thread=True, group="warm", exit_on_error=False)
         self.prompt.complete_with(

@@ -18,6 +18,7 @@ class UiSettings:
     mouse: bool = True
     notify: str = "bell"
     notify_after_seconds: float = 20.0
+    status_line: str = ""
     problem: str = ""
 
 

@@ -309,6 +309,8 @@ class UiConfig(Section):
     """The sign of the terminal when a request waits or long work has ended: its bell, or a notification (OSC 9)."""
     notify_after_seconds: NonNegativeFloat = 20.0
     """Work that took less ends without a sign."""
+    status_line: str = ""
+    """A shell command whose first line of output stands in the bottom line; only the one in your own file is run."""
 
 
 class VibeConfig(Section):

@@ -31,7 +31,8 @@ class Ticker(Widget):
     """One line: the plan while one runs, else agent and model, context and cost; what is done now; who waits for you.
 
     ``agent_id`` is the agent of the chat (blank: the view's own choice), ``overview_key`` what a person presses to see
-    more (blank: nothing is said of it). It redraws by itself only while something goes on.
+    more (blank: nothing is said of it). It redraws by itself only while something goes on. A line of the person's own
+    stands in for agent, model, context and cost.
     """
 
     DEFAULT_CSS = """
@@ -48,6 +49,7 @@ class Ticker(Widget):
         self.overview_key = overview_key
         self._clock = clock
         self._view = View()
+        self._own: Content | None = None
         self._refresher = Refresher(self, self._draw)
 
     @property
@@ -66,21 +68,28 @@ class Ticker(Widget):
 
     def render(self) -> Content:
         """The line."""
-        return ticker_line(self._view, self._agent(), self._clock(), self.size.width, self._key())
+        return ticker_line(self._view, self.agent, self._clock(), self.size.width, self._key(), self._own)
+
+    @property
+    def agent(self) -> AgentView | None:
+        """The agent that the line is about."""
+        view = self._view
+        return view.agents.get(self.agent_id) or view.main
+
+    def show_own(self, line: Content | None) -> None:
+        """Show a line of the person's own from now on; None: none."""
+        self._own = line
+        self._refresher.wish()
 
     def _draw(self) -> None:
         self._refresher.beat(self._pace())
         self.refresh()
 
     def _pace(self) -> float:
-        agent = self._agent()
+        agent = self.agent
         if not is_live(self._view.plan) and not is_busy(agent):
             return 0.0
         return SECONDS_PER_TICK if self._view.requests else SECONDS_PER_FRAME
-
-    def _agent(self) -> AgentView | None:
-        view = self._view
-        return view.agents.get(self.agent_id) or view.main
 
     def _key(self) -> str:
         return self.overview_key if self.screen.size.width < NARROW else ""
@@ -96,20 +105,27 @@ def is_busy(agent: AgentView | None) -> bool:
     return agent is not None and (agent.prompt is not None or bool(agent.open_calls) or agent.writing is not None)
 
 
-def ticker_line(view: View, agent: AgentView | None, now: float, width: int, key: str = "") -> Content:
-    """The line for a view at ``now`` (unix seconds), at most ``width`` cells wide."""
+def ticker_line(
+    view: View, agent: AgentView | None, now: float, width: int, key: str = "", own: Content | None = None
+) -> Content:
+    """The line for a view at ``now`` (unix seconds), at most ``width`` cells wide; ``own`` is the person's part."""
     ends = [_waiting(view), (f"{key} overview", "$foreground-muted") if key else ("", "")]
     ends = [(text, style) for text, style in ends if text]
     taken = sum(cell_len(text) + len(GAP) for text, _ in ends) + 1
     doing, style = _doing(view, agent, now)
     room = max(0, width - taken)
     kept = min(cell_len(doing), LEAST_DOING) + len(GAP) if doing else 0
-    facts = _facts(view, agent, now, (max(0, room - kept), room))
+    is_about_plan = view.plan is not None and bool(view.plan.total) and _is_newest(view.plan, agent)
+    facts = _facts(view, agent, now, (max(0, room - kept), room)) if own is None or is_about_plan else []
     said = sum(cell_len(text) for text, _ in facts)
-    parts = [(" ", ""), *facts]
+    parts: list[tuple[str, str] | Content] = [(" ", ""), *facts]
+    if own is not None and room - said > 2 * len(GAP):
+        own = own.truncate(room - said - (len(GAP) if facts else 0), ellipsis=True)
+        parts += [(GAP, ""), own] if facts else [own]
+        said += own.cell_length + (len(GAP) if facts else 0)
     if doing and room - said > len(GAP) + 1:
         parts += [(GAP, ""), (cut(doing, room - said - len(GAP)), style)]
-    left = sum(cell_len(text) for text, _ in parts)
+    left = Content.assemble(*parts).cell_length
     parts.append((" " * max(0, width - left - taken + 1), ""))
     for end in ends:
         parts += [(GAP, ""), end]
