@@ -111,7 +111,7 @@ def test_doctor_tells_what_there_is_and_names_keys_only(vibe: VibeCommand) -> No
     ended = vibe("doctor", "--output", "json")
     found = {row["subject"]: row for row in ended.document["findings"]}
     assert ended.code == 0
-    assert {"version", "home", "config", "model", "keys", "sandbox", "ripgrep", "git", "pynng"} <= set(found)
+    assert {"version", "home", "config", "model", "keys", "sandbox", "ripgrep", "git", "bus"} <= set(found)
     assert "MISTRAL_API_KEY" in found["keys"]["detail"]
     assert "SECRET" not in ended.out
     assert not vibe.home.exists()

@@ -15,7 +15,7 @@ from vibe.app.first_use.provider_choice import (
     masked_key,
     provider_choices,
 )
-from vibe.app.first_use.trial import TRIAL_SECONDS, Trial, ask_once
+from vibe.app.inspect.trial import TRIAL_SECONDS, Trial, ask_once
 from vibe.core.config.env_writer import write_variable
 from vibe.core.config.models import ModelConfig, VibeConfig
 from vibe.core.config.paths import VibePaths

@@ -1,30 +1,45 @@
-"""Diagnosis of the things on this machine that runs depend on, without the network."""
+"""Diagnosis of the things that runs depend on: on this machine and, on request, at the model's server."""
 
 from __future__ import annotations
 
 import platform
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
+import anyio
+
+from ipc.bus import event_bus
+from ipc.errors import IpcError
+from ipc.events import WarningEvent
+from ipc.registry import RunInfo
+from ipc.sink import StampingSink
 from vibe import __version__
 from vibe.app.engine.host import Host
+from vibe.app.inspect.trial import ask_once
 from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
-from vibe.core.config.models import BackendKind, SandboxMode, VibeConfig
+from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, SandboxMode, VibeConfig
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, find_project_dir, user_home_of
 from vibe.core.errors import VibeError
+from vibe.core.llm.backend.transport import import_httpx, system_tls
+from vibe.core.llm.factory import ModelCatalog
 from vibe.core.sandbox.choose import choose_sandbox
 from vibe.core.tools.files.search import find_ripgrep
 from vibe.core.tools.redaction import redact
 
 PROGRAM_SECONDS = 5
 CONNECT_SECONDS = 5
-HTTPS_PORT, HTTP_PORT = 443, 80
+CLOCK_SECONDS = 60
+BUS_SECONDS = 10
 
 
 class CheckState(StrEnum):
@@ -45,7 +60,7 @@ class Finding:
 
 
 def diagnose(host: Host, workdir: Path, *, trust: bool = False, online: bool = False) -> tuple[Finding, ...]:
-    """Check everything; with ``online``, try to reach the model's server too. Blocks."""
+    """Check everything; with ``online``, ask the model a question too. Blocks, and runs an event loop."""
     return tuple(_findings(host, workdir, trust=trust, online=online))
 
 
@@ -67,7 +82,7 @@ def _findings(host: Host, workdir: Path, *, trust: bool, online: bool) -> Iterat
     yield _sandbox(SandboxMode.AUTO if loaded is None else loaded.config.sandbox.mode)
     yield _ripgrep()
     yield _program("git", "runs leave no snapshots to go back to, and plans no worktrees")
-    yield _package("pynng", "the bus", "no other process can follow a run")
+    yield _bus(host)
 
 
 def _ok(subject: str, detail: str) -> Finding:
@@ -113,22 +128,41 @@ def _model(config: VibeConfig, environ: Mapping[str, str], *, online: bool) -> I
         yield Finding(subject="keys", state=CheckState.FAILED, detail=detail)
     else:
         yield _ok("keys", f"set: {', '.join(present)}" if present else "no API key needed")
-    if online and provider.backend is not BackendKind.SCRIPTED:
-        yield _reachable(provider.api_base)
+        if online and provider.backend is not BackendKind.SCRIPTED:
+            yield from _online(config, model, provider, environ)
 
 
-def _reachable(address: str) -> Finding:
-    """Return whether a connection to the server's address can be opened; nothing is sent."""
-    import socket  # noqa: PLC0415  only on request
+def _online(
+    config: VibeConfig, model: ModelConfig, provider: ProviderConfig, environ: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Return whether the server is there, its clock beside ours, and whether the model answers and calls tools.
 
-    parts = urlsplit(address)
-    port = parts.port or (HTTP_PORT if parts.scheme == "http" else HTTPS_PORT)
+    That costs a question.
+    """
+    httpx = import_httpx()
     try:
-        socket.create_connection((parts.hostname or "", port), CONNECT_SECONDS).close()
-    except OSError as error:
-        detail = f"{parts.hostname}:{port} can't be reached: {error.strerror or error}"
-        return Finding(subject="network", state=CheckState.FAILED, detail=detail)
-    return _ok("network", f"{parts.hostname}:{port} can be reached")
+        with httpx.Client(verify=system_tls(), timeout=CONNECT_SECONDS) as client:
+            answered = client.head(provider.api_base)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        detail = f"{provider.api_base} can't be reached ({error}): check the address, the network and the proxy"
+        yield Finding(subject="network", state=CheckState.FAILED, detail=detail)
+        return
+    yield _ok("network", f"{urlsplit(provider.api_base).netloc} can be reached")
+    with suppress(TypeError, ValueError):  # no date, or none that makes sense
+        yield _clock(parsedate_to_datetime(answered.headers.get("date")).timestamp() - time.time())
+    trial = anyio.run(ask_once, ModelCatalog(_impatient(config), environ), model, "")
+    state = CheckState.FAILED if trial.fault else CheckState.OK if trial.calls_tools else CheckState.WARNING
+    yield Finding(subject="answer", state=state, detail=redact(trial.sentence, environ))
+
+
+def _clock(ahead: float) -> Finding:
+    """Judge by how many seconds the server's clock is ahead of this machine's."""
+    if abs(ahead) <= CLOCK_SECONDS:
+        return _ok("clock", f"within {CLOCK_SECONDS} s of the server's")
+    detail = (
+        f"{abs(ahead):.0f} s {'behind' if ahead > 0 else 'ahead of'} the server's: certificates and logins fail, set it"
+    )
+    return Finding(subject="clock", state=CheckState.WARNING, detail=detail)
 
 
 def _sandbox(mode: SandboxMode) -> Finding:
@@ -157,12 +191,34 @@ def _program(name: str, without: str) -> Finding:
     return _ok(name, f"{found} ({_first_line([found, '--version'])})")
 
 
-def _package(name: str, what: str, without: str) -> Finding:
+def _impatient(config: VibeConfig) -> VibeConfig:
+    """The settings with every call made once."""
+    providers = tuple(provider.model_copy(update={"retry_max_seconds": 0.0}) for provider in config.providers)
+    return config.model_copy(update={"providers": providers})
+
+
+def _bus(host: Host) -> Finding:
+    """Send an event over a bus where runs have theirs, and see it come."""
     try:
-        __import__(name)
-        return _ok(name, f"{what}, {metadata.version(name)}")
-    except (ImportError, OSError, metadata.PackageNotFoundError) as error:
-        return Finding(subject=name, state=CheckState.FAILED, detail=f"{what} can't be loaded ({error}): {without}")
+        with ExitStack() as places:
+            home = host.home if host.home.exists() else Path(places.enter_context(TemporaryDirectory()))
+            anyio.run(_sent_and_seen, home, host.runtime_dir)
+    except (VibeError, IpcError, OSError, TimeoutError) as error:
+        detail = f"no other process can follow a run: {error or 'an event was sent and never came'}"
+        return Finding(subject="bus", state=CheckState.FAILED, detail=detail)
+    return _ok("bus", f"an event was sent and seen, pynng {metadata.version('pynng')}")
+
+
+async def _sent_and_seen(home: Path, runtime_dir: Path | None) -> None:
+    from ipc.subscriber import subscribe
+
+    info = RunInfo(cwd=str(home), kept=False)
+    with anyio.fail_after(BUS_SECONDS):
+        async with event_bus(home, source="doctor", info=info, runtime_dir=runtime_dir) as bus:
+            sink = StampingSink("doctor", bus)
+            async with subscribe("doctor", home=home, runtime_dir=runtime_dir) as records:
+                sink.publish(WarningEvent(code="trial", message="a trial"))
+                await anext(records)
 
 
 def _first_line(argv: list[str]) -> str:

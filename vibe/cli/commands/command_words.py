@@ -220,7 +220,7 @@ def _permissions(parser: ArgumentParser) -> None:
 
 
 def _doctor(parser: ArgumentParser) -> None:
-    parser.add_argument("--online", action="store_true", help="try to reach the model's server, too")
+    parser.add_argument("--online", action="store_true", help="ask the model a question, too: does it call tools?")
     add_common(parser, "output", "workdir", "trust")
 
 

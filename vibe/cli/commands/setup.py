@@ -8,7 +8,7 @@ import anyio
 
 from vibe.app.first_use.flow import FirstUse, SetupSelection
 from vibe.app.first_use.provider_choice import ProviderChoice
-from vibe.app.first_use.trial import Trial
+from vibe.app.inspect.trial import Trial
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError

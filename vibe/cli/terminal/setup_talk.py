@@ -11,7 +11,7 @@ from anyio import to_thread
 
 from vibe.app.first_use.flow import FirstUse, ModelMenu, SetupSelection
 from vibe.app.first_use.provider_choice import BadKeyError, ProviderChoice, checked_key
-from vibe.app.first_use.trial import Trial, TrialFault
+from vibe.app.inspect.trial import Trial, TrialFault
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.render.event_text import counted, one_line

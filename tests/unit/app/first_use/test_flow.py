@@ -14,7 +14,7 @@ from tests.fakes.model_server import ModelServer, Reply
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse, SetupSelection
 from vibe.app.first_use.provider_choice import BadKeyError, ProviderChoice
-from vibe.app.first_use.trial import Trial, TrialFault
+from vibe.app.inspect.trial import Trial, TrialFault
 from vibe.core.config.dotenv import read_env_file
 from vibe.core.errors import UsageError
 

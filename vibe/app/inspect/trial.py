@@ -1,4 +1,4 @@
-"""A first question to a model: whether it answers, and else a sentence about what is wrong."""
+"""A first question to a model: whether it answers and calls a tool, and else a sentence about what is wrong."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from vibe.core.config.models import ModelConfig
 from vibe.core.errors import VibeError
 from vibe.core.llm.errors import ModelAccessError, ModelError, ModelRequestError, ModelTransportError
 from vibe.core.llm.factory import ModelCatalog
-from vibe.core.llm.port import Delta, ModelRequest, RetryNotice, WaitNotice
+from vibe.core.llm.port import Delta, ModelRequest, RetryNotice, ToolSchema, WaitNotice
 from vibe.core.messages import UserMessage
 
 TRIAL_SECONDS = 60.0
 """The longest wait for the answer; a server at home may have to load the model first."""
-QUESTION = "Reply with the one word: ready"
+QUESTION = "Call the tool `ready` once. If you have no tools, reply with the one word: ready"
+TOOL = ToolSchema(
+    name="ready",
+    description="Tells that you are ready.",
+    parameters={"type": "object", "properties": {"how": {"type": "string"}}, "required": ["how"]},
+)
 _KEY_STATUSES = frozenset({401, 403})
 
 
@@ -32,10 +37,14 @@ class TrialFault(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """The result of a first question; ``fault`` None: the model answered. ``sentence`` says either."""
+    """The result of a first question; ``fault`` None: the model answered. ``sentence`` says either.
+
+    ``calls_tools``: it called the tool that it was asked to call, without which it can do no work here.
+    """
 
     fault: TrialFault | None
     sentence: str
+    calls_tools: bool = False
 
 
 class _Unheard:
@@ -56,10 +65,10 @@ async def ask_once(
 ) -> Trial:
     """Ask the model one short question, once; the sentences show the key as ``shown_key``."""
     started = time.monotonic()
-    request = ModelRequest(model=model, messages=[UserMessage(QUESTION)])
+    request = ModelRequest(model=model, messages=[UserMessage(QUESTION)], tools=[TOOL])
     try:
         with anyio.fail_after(seconds):
-            await catalog.backend(model).complete(request, _Unheard())
+            answered = await catalog.backend(model).complete(request, _Unheard())
     except TimeoutError:
         problem = f"{model.provider!r} gave no answer within {seconds:g} s: check the network, or try again"
         return Trial(fault=TrialFault.ADDRESS, sentence=problem)
@@ -70,7 +79,10 @@ async def ask_once(
     finally:
         with anyio.CancelScope(shield=True):
             await catalog.aclose()
-    return Trial(fault=None, sentence=f"{model.name} answered after {time.monotonic() - started:.1f} s")
+    calls_tools = any(call.name == TOOL.name for call in answered.message.tool_calls)
+    words = "" if calls_tools else ", but in words: it calls no tools, and can change nothing here"
+    sentence = f"{model.name} answered after {time.monotonic() - started:.1f} s{words}"
+    return Trial(fault=None, sentence=sentence, calls_tools=calls_tools)
 
 
 def _failed(error: ModelError, catalog: ModelCatalog, model: ModelConfig, shown_key: str) -> Trial:

@@ -1,0 +1,102 @@
+"""What ``vibe doctor --online`` finds at the model's server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+from tests.e2e.conftest import VibeCommand
+from tests.fakes.model_server import ModelServer, Reply, ServedCall
+
+KEY = "sk-of-nobody-0123456789"
+SETTINGS = """
+active_model = "m"
+[[providers]]
+name = "p"
+backend = "generic"
+api_base = "{api_base}"
+api_key_env_var = "THE_KEY"
+[[models]]
+name = "m"
+provider = "p"
+"""
+
+
+def examined(vibe: VibeCommand, api_base: str, code: int) -> dict[str, tuple[str, str]]:
+    """State and detail by subject; the key is in neither."""
+    vibe.environ["THE_KEY"] = KEY
+    vibe.configure(SETTINGS.format(api_base=api_base))
+    ended = vibe("doctor", "--online", "--output", "json")
+    assert ended.code == code, ended.out
+    assert KEY not in ended.out + ended.err
+    return {row["subject"]: (row["state"], row["detail"]) for row in ended.document["findings"]}
+
+
+def test_a_model_that_calls_tools_is_fine(vibe: VibeCommand) -> None:
+    with ModelServer() as server:
+        server.enqueue(Reply(tool_calls=(ServedCall(name="ready", arguments='{"how": "so"}'),)))
+        found = examined(vibe, server.api_base, 0)
+
+    assert [found[subject][0] for subject in ("network", "clock", "answer")] == ["ok", "ok", "ok"]
+    assert found["answer"][1].startswith("m answered after ")
+    (request,) = server.requests
+    assert [tool["function"]["name"] for tool in request.body["tools"]] == ["ready"]
+
+
+def test_a_model_that_answers_in_words_is_warned_of(vibe: VibeCommand) -> None:
+    with ModelServer() as server:
+        server.enqueue(Reply(text="ready"))
+        found = examined(vibe, server.api_base, 0)
+
+    assert found["answer"][0] == "warning"
+    assert "calls no tools" in found["answer"][1]
+
+
+def test_a_refused_key_and_a_server_that_is_not_there_fail(vibe: VibeCommand) -> None:
+    with ModelServer() as server:
+        server.enqueue(Reply(status=401, body='{"error": {"message": "bad key"}}'))
+        found = examined(vibe, server.api_base, 3)
+    assert found["answer"][0] == "failed"
+    assert "refused the key" in found["answer"][1]
+
+    found = examined(vibe, server.api_base, 3)
+    assert found["network"][0] == "failed"
+    assert "answer" not in found
+
+
+class _LongAgo(BaseHTTPRequestHandler):
+    def do_HEAD(self) -> None:
+        self.send_response(204)
+        self.end_headers()
+
+    def do_POST(self) -> None:
+        self.send_error(404)
+
+    def date_time_string(self, timestamp: float | None = None) -> str:  # noqa: ARG002  the library's interface
+        return "Thu, 01 Jan 2026 00:00:00 GMT"
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the library's interface
+        """Print nothing."""
+
+
+@contextmanager
+def server_of_long_ago() -> Generator[str]:
+    with HTTPServer(("127.0.0.1", 0), _LongAgo) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_clock_that_goes_wrong_is_told(vibe: VibeCommand) -> None:
+    with server_of_long_ago() as api_base:
+        found = examined(vibe, api_base, 3)
+
+    assert found["clock"][0] == "warning"
+    assert "ahead of the server's" in found["clock"][1]
+    assert found["answer"][0] == "failed"
