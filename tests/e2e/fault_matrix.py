@@ -268,6 +268,15 @@ FAULTS = (
         llmock=[_status(402, "no credit")],
     ),
     Fault(
+        name="no-credit",
+        title="400 that says the credit is used up",
+        outcome="limit",
+        exit_code=4,
+        reason="provider",
+        says=f"{REFUSED} (HTTP 400): your credit balance is too low; check {KEY_VARIABLE} and the account's credit",
+        llmock=[_status(400, "your credit balance is too low")],
+    ),
+    Fault(
         name="empty",
         title="empty answer, once",
         llmock=[{"type": "reply", "text": ""}],

@@ -14,8 +14,8 @@ from tests.fakes.mcp_peers import install_peers
 from tests.fakes.model_mocks import aimock, call, llmock
 from tests.fakes.ports import free_port
 
-BACKENDS = ("generic", "mistral")
-LLMOCK_PATHS = {"generic": "/v1", "mistral": "/mistral/v1"}
+BACKENDS = ("generic", "mistral", "anthropic")
+LLMOCK_PATHS = {"generic": "/v1", "mistral": "/mistral/v1", "anthropic": "/anthropic/v1"}
 KEY = "sk-fault-matrix"
 
 
@@ -95,7 +95,7 @@ def test_a_fault_of_llmock(vibe: VibeCommand, llmock_url: str, fault: Fault, bac
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.aimock], ids=lambda fault: fault.name)
 def test_a_fault_of_aimock(vibe: VibeCommand, aimock_url: str, fault: Fault, backend: str) -> None:
-    configure(vibe, fault, backend, f"{aimock_url}/v1" if backend == "generic" else aimock_url)
+    configure(vibe, fault, backend, aimock_url if backend == "mistral" else f"{aimock_url}/v1")
 
     check(vibe, fault, backend)
 

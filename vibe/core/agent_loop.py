@@ -25,9 +25,6 @@ from vibe.core.stop import NeverStop, StopSignal
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.turn import AgentKit, TurnResult, TurnRunner
 
-QUOTA_STATUSES = frozenset({402, 429})
-"""The provider's credit or quota is used up: a limit, not a fault."""
-
 EMPTY_NOTICE = f"{HOST_NOTICE}your last answer was empty. Go on with the work, or end with your closing summary."
 INTERRUPTED_NOTICE = f"{HOST_NOTICE}you were interrupted here. What you had begun may have been done in part."
 UNHANDED_NOTICE = (
@@ -301,7 +298,7 @@ class AgentLoop:
 
     def _failed(self, reason: str, error: ModelError) -> ActResult:
         self._sink.publish(ErrorEvent(code=f"model.{reason}", message=str(error)))
-        outcome = Outcome.LIMIT if error.status in QUOTA_STATUSES else Outcome.FAILED
+        outcome = Outcome.LIMIT if error.is_spent else Outcome.FAILED
         return self._result(outcome, reason, str(error), error=error)
 
     def _result(

@@ -116,6 +116,8 @@ _EXHAUSTED = re.compile(
     r"|quota\b.{0,40}\b(exhausted|exceeded|used up)|(exhausted|used up)\b.{0,40}\b(quota|credits?)|billing",
     re.IGNORECASE | re.DOTALL,
 )
+_NO_CREDIT = re.compile(r"credit balance is too low", re.IGNORECASE)
+"""Anthropic's words for it, with the status 400."""
 _TOO_LONG = re.compile(
     r"context[_ ]length|context[_ ](window|size)|maximum context|prompt is too long|too many (input )?tokens"
     r"|too large for model|exceeds? .{0,30}context|input is too long|max_prompt_tokens",
@@ -145,6 +147,8 @@ def error_class(status: int, words: str, *, told_to_wait: bool) -> type[ModelErr
     A 429 that names an exhausted quota is not worth waiting for, unless the provider says how long to wait.
     """
     if status == 429 and not told_to_wait and _EXHAUSTED.search(words):
+        return ModelAccessError
+    if status == 400 and _NO_CREDIT.search(words):
         return ModelAccessError
     if status in _TOO_LONG_STATUSES and _TOO_LONG.search(words):
         return ContextTooLongError

@@ -27,6 +27,12 @@ class ModelError(VibeError):
         self.status = status
         self.retry_after = retry_after
 
+    @property
+    def is_spent(self) -> bool:
+        """True if the provider's credit or quota is used up: a limit, not a fault."""
+        by_words = self.status == 400 and isinstance(self, ModelAccessError)
+        return by_words or self.status in {402, 429}
+
 
 class ModelTransportError(ModelError):
     """The wire failed. ``unreachable``: nobody answered at the address at all."""

@@ -85,6 +85,7 @@ def test_what_the_docstring_promises_is_retryable_and_nothing_else() -> None:
         (429, "You exceeded your current quota, please check your plan", ModelAccessError),
         (429, '{"message": "Your credit balance is too low"}', ModelAccessError),
         (429, '{"message": "Requests rate limit exceeded"}', ModelOverloadedError),
+        (400, '{"error": {"message": "Your credit balance is too low to access the API"}}', ModelAccessError),
         (400, '{"error": {"code": "context_length_exceeded", "message": "too long"}}', ContextTooLongError),
         (400, '{"message": "Prompt contains 4 tokens, too large for model with 3 maximum"}', ContextTooLongError),
         (400, '{"error": {"message": "the request exceeds the available context size"}}', ContextTooLongError),
@@ -93,6 +94,23 @@ def test_what_the_docstring_promises_is_retryable_and_nothing_else() -> None:
 )
 def test_the_wording_refines_the_status(status: int, body: str, expected: type[ModelError]) -> None:
     assert type(MAPPER.from_response(status, body, {})) is expected
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "is_spent"),
+    [
+        (400, '{"error": {"message": "Your credit balance is too low"}}', True),
+        (400, "no such model", False),
+        (401, "bad key", False),
+        (402, "pay", True),
+        (403, "no", False),
+        (429, "insufficient_quota", True),
+        (429, "slow down", True),
+        (529, "busy", False),
+    ],
+)
+def test_an_account_that_is_spent_is_told_from_a_key_that_is_wrong(status: int, body: str, is_spent: bool) -> None:  # noqa: FBT001  a table
+    assert MAPPER.from_response(status, body, {}).is_spent is is_spent
 
 
 def test_a_provider_that_says_how_long_to_wait_is_waited_for() -> None:
