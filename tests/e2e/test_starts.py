@@ -52,6 +52,7 @@ def test_the_installed_command_says_what_its_command_line_says(vibe: VibeCommand
 
 
 HEAVY = (
+    "acp",
     "anyio",
     "asyncio",
     "httpx",
@@ -78,6 +79,18 @@ def test_help_loads_nothing_that_only_work_needs(vibe: VibeCommand, words: list[
     imported = {line.rpartition("|")[2].strip() for line in ended.err.splitlines() if "|" in line}
     assert "vibe.cli.main" in imported
     assert imported.isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("words", [["-p", "go"], ["tools", "list"], ["mcp", "serve"]], ids=" ".join)
+def test_what_only_editors_need_is_on_no_other_path(vibe: VibeCommand, words: list[str]) -> None:
+    vibe.replay(turns({"text": "fine"}))
+    vibe.environ["PYTHONPROFILEIMPORTTIME"] = "1"
+
+    ended = vibe.process(*words)
+
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in ended.err.splitlines() if "|" in line}
+    assert "anyio" in imported
+    assert "acp" not in imported
 
 
 def test_the_package_is_a_program(vibe: VibeCommand) -> None:

@@ -1,10 +1,9 @@
-"""The server over standard input and output: one line of JSON a message, and nothing else is ever printed there."""
+"""The server over standard input and output: one line of JSON a message."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anyio import (
@@ -12,15 +11,13 @@ from anyio import (
     CancelScope,
     ClosedResourceError,
     EndOfStream,
-    Lock,
     create_memory_object_stream,
     create_task_group,
     to_thread,
-    wait_readable,
-    wait_writable,
 )
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from vibe.core.system.line_wire import LONGEST_MESSAGE, Wire
 from vibe.mcp_server.greeting import Greeting, declined
 
 if TYPE_CHECKING:
@@ -31,10 +28,6 @@ if TYPE_CHECKING:
 
 LoadServer: TypeAlias = "Callable[[], Server[Any]]"
 """Makes the library's server; takes long."""
-CHUNK_BYTES = 64 * 1024
-AT_ONCE_BYTES = 4096
-"""A pipe that can be written to takes so much without a wait."""
-LONGEST_MESSAGE = 32 * 1024 * 1024
 
 
 class OversizedMessageError(ValueError):
@@ -42,80 +35,6 @@ class OversizedMessageError(ValueError):
 
     def __init__(self) -> None:
         super().__init__(f"a message of more than {LONGEST_MESSAGE} bytes")
-
-
-class Wire:
-    """The way to the client: lines in, lines out, by descriptors that nobody else has."""
-
-    def __init__(self, reading: int, writing: int) -> None:
-        self.reading = reading
-        self.writing = writing
-        self._turn = Lock()
-
-    async def send(self, line: bytes) -> None:
-        """Write a line, whole even if this is cancelled.
-
-        Raises:
-            OSError: the client is gone.
-        """
-        with CancelScope(shield=True):
-            async with self._turn:
-                await _write(self.writing, line)
-
-    async def receive(self, into: MemoryObjectSendStream[bytes]) -> None:
-        """Pass on the lines of the client until it closes its end, or nobody listens any more; blank: one too long."""
-        lines = LineSplitter()
-        with into, suppress(ClosedResourceError, BrokenResourceError, OSError):
-            while chunk := await _read(self.reading):
-                for line in lines.feed(chunk):
-                    await into.send(line)
-
-
-class LineSplitter:
-    """Makes lines of chunks."""
-
-    def __init__(self) -> None:
-        self._pending = bytearray()
-        self._is_skipping = False
-
-    def feed(self, chunk: bytes) -> Iterable[bytes]:
-        """Yield the lines that are whole now; of one that is too long nothing but a blank."""
-        *lines, rest = chunk.split(b"\n")
-        for line in lines:
-            self._take(line)
-            whole, skipped = bytes(self._pending), self._is_skipping
-            self._pending.clear()
-            self._is_skipping = False
-            if skipped or whole.strip():
-                yield b"" if skipped else whole
-        self._take(rest)
-
-    def _take(self, part: bytes) -> None:
-        if self._is_skipping or len(self._pending) + len(part) > LONGEST_MESSAGE:
-            self._is_skipping = True
-            self._pending.clear()
-        else:
-            self._pending += part
-
-
-@contextmanager
-def claimed_wire() -> Generator[Wire]:
-    """Keep standard input and output for the protocol: whatever else reads or prints meanwhile meets nothing or stderr.
-
-    It changes the process's own descriptors, so only the command that owns the process may use it.
-    """
-    wire = Wire(os.dup(0), os.dup(1))
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)
-    os.close(nothing)
-    try:
-        yield wire
-    finally:
-        os.dup2(wire.reading, 0)
-        os.dup2(wire.writing, 1)
-        os.close(wire.reading)
-        os.close(wire.writing)
 
 
 async def serve_stdio(wire: Wire, greeting: Greeting, load: LoadServer) -> None:
@@ -214,24 +133,3 @@ async def _send_on(
                 await before.wire.send(text.encode() + b"\n")
     except (OSError, EndOfStream):
         reading.close()
-
-
-async def _read(source: int) -> bytes:
-    """Return what is there to read; empty at the end."""
-    try:
-        await wait_readable(source)
-    except PermissionError:  # a file, which is always ready
-        return await to_thread.run_sync(os.read, source, CHUNK_BYTES)
-    return os.read(source, CHUNK_BYTES)
-
-
-async def _write(target: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        try:
-            await wait_writable(target)
-        except PermissionError:  # as above
-            written = await to_thread.run_sync(os.write, target, view)
-        else:
-            written = os.write(target, view[:AT_ONCE_BYTES])
-        view = view[written:]

@@ -10,6 +10,7 @@ from typing import Any
 from ipc.sink import EventSink
 from subagents.executor import AgentUsage
 from vibe.core.agent_loop import ActResult
+from vibe.core.config.mcp_models import McpServerConfig
 from vibe.core.config.models import Thinking
 from vibe.core.messages import Usage
 from vibe.core.tools.permissions import ApprovalMode
@@ -41,6 +42,8 @@ class Opening:
     trust: bool = False
     wait_for_servers: bool = False
     """The first prompt waits for the MCP servers, and fails without one that is required."""
+    servers: tuple[McpServerConfig, ...] = ()
+    """MCP servers that the front end brings, beside those that are configured; one of the same name is passed over."""
     observe: bool = False
     """Whatever the agent may do, it and those it starts only look: nothing is written and no network is reached."""
 

@@ -15,6 +15,7 @@ from ipc.sink import EventSink
 from vibe import __version__
 from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
+from vibe.core.config.mcp_models import McpServerConfig
 from vibe.core.config.paths import VibePaths
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ STARTING, FAILED = "starting", "failed"
 class ToolServers:
     """The servers of one run; none where none are configured."""
 
-    def __init__(self, engine: Engine, servers: McpServers | None = None) -> None:
+    def __init__(self, engine: Engine, servers: McpServers | None = None, passed_over: Sequence[str] = ()) -> None:
         self._engine = engine
+        self._passed_over = tuple(passed_over)
         self._servers = servers
         self._sink: EventSink | None = None
         self._is_equipped = False
@@ -44,6 +46,10 @@ class ToolServers:
             EnvironmentFailure: a server that is required is not there.
             UsageError: a ``[tools.*]`` table does not fit its tool.
         """
+        passed_over, self._passed_over = self._passed_over, ()
+        for name in passed_over:
+            message = f"the front end's MCP server {name!r} is not used: one of that name is configured"
+            sink.publish(WarningEvent(code="start", message=message))
         if self._servers is None or self._is_equipped:
             return self._engine
         self._sink = sink
@@ -100,11 +106,19 @@ class ToolServers:
 
 
 @asynccontextmanager
-async def tool_servers(engine: Engine, host: Host, workdir: Path) -> AsyncGenerator[ToolServers]:
-    """Start the configured servers, without waiting for them; they are gone when the block ends."""
+async def tool_servers(
+    engine: Engine, host: Host, workdir: Path, brought: Sequence[McpServerConfig] = ()
+) -> AsyncGenerator[ToolServers]:
+    """Start the configured servers, without waiting for them; they are gone when the block ends.
+
+    Those that are ``brought`` by a front end never take the place of a configured one.
+    """
+    taken = {config.name for config in engine.config.mcp_servers}
+    passed_over = [config.name for config in brought if config.name in taken]
     configs = [config for config in engine.config.mcp_servers if config.in_use]
+    configs += {config.name: config for config in brought if config.name not in taken}.values()
     if not configs:
-        yield ToolServers(engine)
+        yield ToolServers(engine, passed_over=passed_over)
         return
     from vibe.core.tools.mcp.connection import ServerPlace  # noqa: PLC0415  most runs have no servers
     from vibe.core.tools.mcp.servers import McpServers  # noqa: PLC0415  as above
@@ -113,7 +127,7 @@ async def tool_servers(engine: Engine, host: Host, workdir: Path) -> AsyncGenera
         environ=engine.environ, cwd=workdir, log_dir=VibePaths(host.home).logs / "mcp", version=__version__
     )
     servers = McpServers(configs, place, taken=engine.tools.known())
-    of_run = ToolServers(engine, servers)
+    of_run = ToolServers(engine, servers, passed_over)
     async with servers.running(of_run.refresh):
         yield of_run
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import atexit
-import os
 import secrets
-import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 from signal import Signals
@@ -16,18 +13,18 @@ from anyio import CancelScope, create_task_group
 
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.parser import CommandLineError
+from vibe.cli.process_end import ProcessEnd
 from vibe.cli.signals import handled_signals
+from vibe.core.system.line_wire import claimed_wire
 from vibe.mcp_server.call_vibe import CallVibe
 from vibe.mcp_server.engine_room import EngineRoom
 from vibe.mcp_server.greeting import Greeting
 from vibe.mcp_server.plan_tools import PlanDecideTool, PlanResultTool, PlanRunTool, PlanStatusTool
 from vibe.mcp_server.protocol import load_server
-from vibe.mcp_server.stdio import LoadServer, claimed_wire, serve_stdio
+from vibe.mcp_server.stdio import LoadServer, serve_stdio
 from vibe.mcp_server.toolbox import Toolbox
 
 TOKEN_VARIABLE = "VIBE_MCP_TOKEN"  # noqa: S105  the name of one
-LAST_SECONDS = 0.7
-"""The time work has to end once nobody waits for it; what watches over its processes kills them with ours then."""
 
 
 def serve(args: argparse.Namespace, env: CliEnvironment) -> int:
@@ -75,24 +72,3 @@ async def _served(env: CliEnvironment, room: EngineRoom, serve_clients: Callable
                 end.is_near(signals.exit_code or 0)
                 group.cancel_scope.cancel()
     return end.code
-
-
-class ProcessEnd:
-    """The end of the process, if it ``is_ours``: at once when all is done, and in time even if something is not."""
-
-    def __init__(self, *, is_ours: bool) -> None:
-        self.code = 0
-        self._is_ours = is_ours
-        if is_ours:
-            atexit.register(self._leave)  # after all that is registered later; taking objects apart takes long
-
-    def is_near(self, code: int) -> None:
-        """Say that nobody waits any more for what is still at work."""
-        self.code = code
-        if self._is_ours:
-            late = threading.Timer(LAST_SECONDS, self._leave)
-            late.daemon = True
-            late.start()
-
-    def _leave(self) -> None:
-        os._exit(self.code)

@@ -1,0 +1,454 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.conftest import VIBE, VibeCommand, leftovers
+
+if TYPE_CHECKING:
+    from tests.fakes.acp_client import Editing, ScriptedEditor
+
+pytestmark = pytest.mark.xdist_group("acp")
+
+VIBE_ACP = VIBE.with_name("vibe-acp")
+
+
+@dataclass
+class Scene:
+    """An editor with its agent for the tests of this module; what the model says is read anew by every session."""
+
+    vibe: VibeCommand
+    editing: Editing
+
+    @property
+    def editor(self) -> ScriptedEditor:
+        return self.editing.editor
+
+    def script(self, *turns: dict[str, Any], **agents: list[dict[str, Any]]) -> None:
+        played = {"main": {"turns": list(turns)}, **{name: {"turns": given} for name, given in agents.items()}}
+        self.vibe.replay({"agents": played})
+
+
+def begun(folder: Path, **can: bool) -> Iterator[Scene]:
+    from tests.fakes.acp_client import editing  # noqa: PLC0415  its library is dear, and few tests need it
+
+    (folder / "work").mkdir()
+    vibe = VibeCommand(home=folder / "home", workdir=folder / "work", environ={"TMPDIR": str(folder)})
+    vibe.home.mkdir()
+    with editing([str(VIBE_ACP)], vibe.variables(), vibe.workdir, **can) as edited:
+        yield Scene(vibe, edited)
+
+
+@pytest.fixture(scope="module", name="shared")
+def shared_scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    yield from begun(tmp_path_factory.mktemp("shared"))
+
+
+@pytest.fixture
+def scene(shared: Scene) -> Iterator[Scene]:
+    """An editor that has files and terminals."""
+    yield shared
+    assert not shared.editor.answers
+
+
+@pytest.fixture
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """The same in a process of its own."""
+    yield from begun(tmp_path_factory.mktemp("alone"))
+
+
+@pytest.fixture
+def workdir(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+def tool(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+def until(condition: Callable[[], object], seconds: float = 60) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def refusal(work: Callable[..., Any], *args: Any, **more: Any) -> str:
+    from acp import RequestError  # noqa: PLC0415  as above
+
+    with pytest.raises(RequestError) as caught:
+        work(*args, **more)
+    return f"{caught.value.code} {caught.value}"
+
+
+# --- the beginning ---
+
+
+def test_an_editor_is_greeted_before_the_library_is_there(vibe: VibeCommand) -> None:
+    started = time.monotonic()
+    process = subprocess.Popen(
+        [str(VIBE_ACP)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=vibe.variables(), cwd=vibe.workdir
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
+    process.stdin.write(b"no json\n" + json.dumps(hello).encode() + b"\n")
+    process.stdin.flush()
+    refused, answer = (json.loads(process.stdout.readline()) for _ in range(2))
+    loaded = Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8")
+    took = time.monotonic() - started
+    process.stdin.close()
+
+    assert refused["error"]["code"] == -32700
+    assert answer["result"]["agentInfo"]["name"] == "vibe"
+    assert "pydantic_core" not in loaded
+    assert took < 10
+    assert process.wait(30) == 0
+    process.stdout.close()
+
+
+def test_what_is_said_of_ourselves_fits_the_schema(scene: Scene) -> None:
+    told = scene.editing.introduction
+
+    assert told.protocol_version == 1
+    assert told.agent_capabilities.load_session
+    assert told.agent_capabilities.prompt_capabilities.image
+    assert [method.id for method in told.auth_methods] == ["setup"]
+
+
+def test_it_is_not_for_people() -> None:
+    version = subprocess.run([str(VIBE_ACP), "--version"], capture_output=True, text=True, check=True)
+    wrong = subprocess.run([str(VIBE_ACP), "--nonsense"], capture_output=True, text=True, check=False)
+
+    assert version.stdout.startswith("vibe-acp ")
+    assert (wrong.returncode, "--nonsense" in wrong.stderr) == (2, True)
+
+
+# --- a prompt ---
+
+
+def test_a_prompt_is_answered_as_the_words_come(scene: Scene, workdir: Path) -> None:
+    scene.script({"text": "It is done. " * 30, "delay_seconds": 0.5, "chunk_size": 20})
+    session = scene.editing.new(workdir)
+
+    ended = scene.editing.ask(session, "go")
+
+    assert ended.stop_reason == "end_turn"
+    assert ended.usage.output_tokens > 0
+    assert scene.editor.text(session) == "It is done. " * 30
+    assert len(scene.editor.of("agent_message_chunk", session)) > 1
+    assert [one.title for one in scene.editor.of("session_info_update", session)] == ["go"]
+
+
+def test_sessions_run_side_by_side_also_in_one_folder(scene: Scene, workdir: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    scene.script({"text": "one and only", "delay_seconds": 0.5, "chunk_size": 20})
+    sessions = [scene.editing.new(folder) for folder in (workdir, workdir, other)]
+
+    turns = [scene.editing.asking(session, f"prompt {number}") for number, session in enumerate(sessions)]
+
+    assert [turn.result(60).stop_reason for turn in turns] == ["end_turn"] * 3
+    assert [scene.editor.text(session) for session in sessions] == ["one and only"] * 3
+
+
+def test_a_second_prompt_is_refused_while_the_first_is_answered(scene: Scene, workdir: Path) -> None:
+    scene.script({"text": "slowly " * 100, "delay_seconds": 30, "chunk_size": 7})
+    session = scene.editing.new(workdir)
+    first = scene.editing.asking(session, "go")
+    assert until(lambda: scene.editor.text(session))
+
+    said = refusal(scene.editing.ask, session, "again")
+    scene.editing.cancel(session)
+
+    assert "is not answered yet" in said
+    assert first.result(30).stop_reason == "cancelled"
+
+
+def test_what_was_cancelled_can_be_gone_on_with(scene: Scene, workdir: Path) -> None:
+    scene.script({"text": "never " * 100, "delay_seconds": 60, "chunk_size": 6}, {"text": "still here"})
+    session = scene.editing.new(workdir)
+    turn = scene.editing.asking(session, "go")
+    scene.editing.cancel(session)
+    assert turn.result(30).stop_reason == "cancelled"
+
+    turn = scene.editing.asking(session, "go")
+    assert until(lambda: scene.editor.text(session))
+    begun = time.monotonic()
+    scene.editing.cancel(session)
+    assert turn.result(30).stop_reason == "cancelled"
+    assert time.monotonic() - begun < 5
+    scene.editing.cancel(session)
+
+    assert scene.editing.ask(session, "and now?").stop_reason == "end_turn"
+    assert scene.editor.text(session).endswith("still here")
+
+
+# --- bad input ---
+
+
+def test_bad_requests_are_answered_with_a_sentence(scene: Scene, workdir: Path) -> None:
+    conn = scene.editing.conn
+    scene.script({"text": "done"})
+    session = scene.editing.new(workdir)
+
+    assert "is relative" in refusal(scene.editing.do, conn.new_session, cwd="src", mcp_servers=[])
+    assert "is no folder" in refusal(scene.editing.do, conn.new_session, cwd="/nowhere/at/all", mcp_servers=[])
+    assert "no open session 'nobody'" in refusal(scene.editing.ask, "nobody", "go")
+    assert "prompt is empty" in refusal(scene.editing.ask, session, "  ")
+    assert scene.editing.ask(session, "go").stop_reason == "end_turn"
+
+
+def test_a_model_that_fails_is_told_and_asked_again(scene: Scene, workdir: Path) -> None:
+    scene.script({"text": "", "fault": {"error": "request", "status": 400, "times": 1}}, {"text": "back"})
+    session = scene.editing.new(workdir)
+
+    said = refusal(scene.editing.ask, session, "go")
+
+    assert said.startswith("-32603 failed: ")
+    assert "400" in said
+
+
+def test_an_editor_that_is_killed_leaves_nothing_running(alone: Scene, workdir: Path) -> None:
+    alone.script(tool("bash", command="echo $$ > pid; exec sleep 600"), {"text": "never"})
+    alone.editor.answers.append("allow_once")
+    session = alone.editing.new(workdir)
+    alone.editing.asking(session, "go")
+    assert until((workdir / "pid").is_file)
+
+    alone.editing.hang_up()
+
+    assert until(lambda: alone.editing.process.returncode is not None)
+    assert until(lambda: not leftovers(workdir))
+    saved = alone.vibe.process("session", "list", "--output", "json").document
+    assert session in json.dumps(saved)
+
+
+# --- permissions ---
+
+
+def edit(old: str, new: str, path: str = "notes.txt") -> dict[str, Any]:
+    blocks = f"<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE"
+    return tool("search_replace", file_path=path, content=blocks)
+
+
+def test_an_edit_is_shown_as_a_diff_and_made_when_allowed(scene: Scene, workdir: Path) -> None:
+    (workdir / "notes.txt").write_text("first\nsecond\n")
+    scene.script(tool("read_file", path="notes.txt"), edit("second", "third"), {"text": "done"})
+    scene.editor.answers.append("allow_once")
+    session = scene.editing.new(workdir)
+
+    assert scene.editing.ask(session, "go").stop_reason == "end_turn"
+
+    _, asked, options = scene.editor.asked[-1]
+    calls = scene.editor.calls(session)
+    diff = calls[asked.tool_call_id]["content"][0]
+    assert asked.content[-1].type == "diff"
+    assert [one.kind for one in options][:2] == ["allow_once", "allow_always"]
+    assert options[-1].kind == "reject_once"
+    assert (diff["path"], diff["old_text"], diff["new_text"]) == (
+        str(workdir / "notes.txt"),
+        "first\nsecond\n",
+        "first\nthird\n",
+    )
+    assert [call["kind"] for call in calls.values()] == ["read", "edit"]
+    assert [call["status"] for call in calls.values()] == ["completed"] * 2
+    assert (workdir / "notes.txt").read_text() == "first\nthird\n"
+
+
+def test_what_is_refused_is_not_done(scene: Scene, workdir: Path) -> None:
+    scene.script(tool("write_file", path="new.txt", content="hello\n"), {"text": "then not"})
+    scene.editor.answers.append("reject_once")
+    session = scene.editing.new(workdir)
+
+    assert scene.editing.ask(session, "go").stop_reason == "end_turn"
+
+    _, asked, _ = scene.editor.asked[-1]
+    assert (asked.content[-1].new_text, asked.content[-1].old_text) == ("hello\n", None)
+    assert scene.editor.calls(session)[asked.tool_call_id]["status"] == "failed"
+    assert scene.editor.text(session) == "then not"
+    assert not (workdir / "new.txt").exists()
+
+
+def test_a_yes_for_the_session_is_asked_for_once(scene: Scene, workdir: Path) -> None:
+    writes = [tool("write_file", path=f"{name}.txt", content=name) for name in "abc"]
+    scene.script(*writes, {"text": "done"})
+    scene.editor.answers.append("edits")
+    session = scene.editing.new(workdir)
+    asked_before = len(scene.editor.asked)
+
+    scene.editing.ask(session, "go")
+
+    assert len(scene.editor.asked) == asked_before + 1
+    assert [(workdir / f"{name}.txt").read_text() for name in "abc"] == ["a", "b", "c"]
+
+
+def stopped_while_asked(scene: Scene, workdir: Path, *, before: bool) -> None:
+    """The editor stops the turn, and answers the open question ``before`` or after that."""
+    scene.script(tool("write_file", path="new.txt", content="hello\n"), {"text": "still here"})
+    session = scene.editing.new(workdir)
+    asked_before = len(scene.editor.asked)
+    turn = scene.editing.asking(session, "go")
+    assert until(lambda: len(scene.editor.asked) > asked_before)
+
+    if before:
+        scene.editing.portal.call(scene.editor.give_up)
+        scene.editing.cancel(session)
+    else:
+        scene.editing.cancel(session)
+    assert turn.result(30).stop_reason == "cancelled"
+    if not before:
+        scene.editing.portal.call(scene.editor.give_up)
+
+    assert not (workdir / "new.txt").exists()
+    assert scene.editing.ask(session, "and now?").stop_reason == "end_turn"
+    assert scene.editor.text(session) == "still here"
+
+
+def test_a_turn_is_cancelled_and_then_its_question_answered(scene: Scene, workdir: Path) -> None:
+    stopped_while_asked(scene, workdir, before=False)
+
+
+def test_a_question_is_given_up_and_then_its_turn_cancelled(scene: Scene, workdir: Path) -> None:
+    stopped_while_asked(scene, workdir, before=True)
+
+
+def test_a_turn_is_cancelled_right_after_a_yes(scene: Scene, workdir: Path) -> None:
+    scene.script(tool("bash", command="echo $$ > pid; exec sleep 600"), {"text": "still here"})
+    scene.editor.answers.append("allow_once")
+    session = scene.editing.new(workdir)
+    asked_before = len(scene.editor.asked)
+    turn = scene.editing.asking(session, "go")
+    assert until(lambda: len(scene.editor.asked) > asked_before)
+
+    scene.editing.cancel(session)
+
+    assert turn.result(30).stop_reason == "cancelled"
+    assert until(lambda: not leftovers(workdir))
+    assert scene.editing.ask(session, "and now?").stop_reason == "end_turn"
+
+
+def test_a_question_of_the_agent_is_answered_by_choosing(scene: Scene, workdir: Path) -> None:
+    question = {
+        "question": "Which one?",
+        "header": "Pick",
+        "options": [{"label": "left"}, {"label": "right", "description": "the other"}],
+    }
+    scene.script(tool("ask_user_question", questions=[question]), {"text": "thanks"})
+    scene.editor.answers.append("1")
+    session = scene.editing.new(workdir)
+
+    assert scene.editing.ask(session, "go").stop_reason == "end_turn"
+
+    _, asked, options = scene.editor.asked[-1]
+    result = next(iter(scene.editor.calls(session).values()))
+    assert asked.title == "Which one?"
+    assert [one.name for one in options] == ["left", "right", "None of these"]
+    assert "right" in result["content"][0]["content"]["text"]
+
+
+# --- todo lists, subagents, plans ---
+
+
+def test_a_list_of_things_to_do_is_the_plan(scene: Scene, workdir: Path) -> None:
+    todos = [
+        {"id": "1", "content": "look", "status": "completed"},
+        {"id": "2", "content": "leap", "status": "in_progress", "priority": "high"},
+    ]
+    scene.script(tool("todo", action="write", todos=todos), {"text": "done"})
+    session = scene.editing.new(workdir)
+
+    scene.editing.ask(session, "go")
+
+    entries = scene.editor.of("plan", session)[-1].entries
+    assert [(one.content, one.status, one.priority) for one in entries] == [
+        ("look", "completed", "medium"),
+        ("leap", "in_progress", "high"),
+    ]
+
+
+# --- sessions ---
+
+
+def test_a_session_is_gone_on_with_in_a_new_process(alone: Scene, workdir: Path) -> None:
+    alone.script(tool("bash", command="true"), {"text": "first answer"})
+    first = alone.editing.new(workdir)
+    alone.editing.ask(first, "first prompt")
+    alone.editing.hang_up()
+
+    from tests.fakes.acp_client import editing  # noqa: PLC0415  as above
+
+    alone.script(tool("bash", command="true"), {"text": "first answer"}, {"text": "second answer"})
+    with editing([str(VIBE_ACP)], alone.vibe.variables(), alone.vibe.workdir) as later:
+        listed = later.do(later.conn.list_sessions, cwd=str(workdir)).sessions
+        later.do(later.conn.load_session, cwd=str(workdir), session_id=first, mcp_servers=[])
+        kinds = [one.session_update for _, one in later.editor.updates]
+        heard = later.editor.text(first, "user_message_chunk"), later.editor.text(first)
+        calls = later.editor.calls(first)
+        ended = later.ask(first, "second prompt")
+
+        assert [(one.session_id, one.title) for one in listed] == [(first, "first prompt")]
+        assert kinds[:2] == ["user_message_chunk", "tool_call"]
+        assert heard == ("first prompt", "first answer")
+        assert [call["status"] for call in calls.values()] == ["completed"]
+        assert ended.stop_reason == "end_turn"
+        assert later.editor.text(first).endswith("second answer")
+        assert "no saved session 'nobody'" in refusal(
+            later.do, later.conn.load_session, cwd=str(workdir), session_id="nobody", mcp_servers=[]
+        )
+
+
+def test_a_session_is_resumed_forked_and_closed(scene: Scene, workdir: Path) -> None:
+    scene.script({"text": "one"}, {"text": "two"})
+    conn = scene.editing.conn
+    session = scene.editing.new(workdir)
+    scene.editing.ask(session, "first")
+
+    fork = scene.editing.do(conn.fork_session, session_id=session, cwd=str(workdir), mcp_servers=[]).session_id
+    scene.editing.ask(fork, "second")
+    scene.editing.do(conn.close_session, session_id=session)
+    refused = refusal(scene.editing.ask, session, "closed")
+    scene.editing.do(conn.resume_session, session_id=session, cwd=str(workdir), mcp_servers=[])
+    scene.editing.ask(session, "second, too")
+
+    assert fork != session
+    assert scene.editor.text(fork) == "two"
+    assert "no open session" in refused
+    assert scene.editor.text(session) == "onetwo"
+
+
+def test_mode_model_thinking_and_approvals_are_settings(scene: Scene, workdir: Path) -> None:
+    scene.script(tool("write_file", path="new.txt", content="hello\n"), {"text": "done"})
+    conn = scene.editing.conn
+    opened = scene.editing.do(conn.new_session, cwd=str(workdir), mcp_servers=[])
+    session = opened.session_id
+    asked_before = len(scene.editor.asked)
+
+    scene.editing.do(conn.set_session_mode, session_id=session, mode_id="auto-approve")
+    told = scene.editing.do(conn.set_config_option, session_id=session, config_id="thinking", value="low")
+    scene.editing.ask(session, "go")
+
+    options = {one.id: one.current_value for one in told.config_options}
+    assert opened.modes.current_mode_id == "default"
+    assert "explore" not in [mode.id for mode in opened.modes.available_modes]
+    assert options == {"mode": "auto-approve", "model": "replay", "thinking": "low", "approvals": "all"}
+    assert scene.editor.of("current_mode_update", session)[0].current_mode_id == "auto-approve"
+    assert len(scene.editor.asked) == asked_before
+    assert (workdir / "new.txt").exists()
+    assert "there is no setting 'size'" in refusal(
+        scene.editing.do, conn.set_config_option, session_id=session, config_id="size", value="low"
+    )
+    assert "mode can't be 'nobody'" in refusal(
+        scene.editing.do, conn.set_session_mode, session_id=session, mode_id="nobody"
+    )

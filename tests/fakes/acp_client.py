@@ -1,0 +1,374 @@
+# ruff: noqa: ARG002, ASYNC240  the library says what is taken, and an editor has few files
+"""An editor on the protocol's public library, used from tests that wait; it holds every message against the schema."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from acp import PROTOCOL_VERSION, Client, RequestError, spawn_agent_process
+from acp import schema as s
+from acp.client.connection import ClientSideConnection
+from acp.connection import StreamDirection, StreamEvent
+from anyio import Event, fail_after
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from pydantic import BaseModel
+
+SECONDS = 90.0
+ANSWERS: Mapping[str, type[BaseModel]] = {
+    "initialize": s.InitializeResponse,
+    "authenticate": s.AuthenticateResponse,
+    "session/new": s.NewSessionResponse,
+    "session/load": s.LoadSessionResponse,
+    "session/list": s.ListSessionsResponse,
+    "session/resume": s.ResumeSessionResponse,
+    "session/fork": s.ForkSessionResponse,
+    "session/close": s.CloseSessionResponse,
+    "session/prompt": s.PromptResponse,
+    "session/set_mode": s.SetSessionModeResponse,
+    "session/set_config_option": s.SetSessionConfigOptionResponse,
+}
+ASKED: Mapping[str, type[BaseModel]] = {
+    "session/update": s.SessionNotification,
+    "session/request_permission": s.RequestPermissionRequest,
+    "fs/read_text_file": s.ReadTextFileRequest,
+    "fs/write_text_file": s.WriteTextFileRequest,
+    "terminal/create": s.CreateTerminalRequest,
+    "terminal/output": s.TerminalOutputRequest,
+    "terminal/wait_for_exit": s.WaitForTerminalExitRequest,
+    "terminal/kill": s.KillTerminalRequest,
+    "terminal/release": s.ReleaseTerminalRequest,
+}
+
+
+class SchemaWatch:
+    """Looks at every message as it goes over the wire. ``faults`` are those that the schema does not know."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+        self.seen: list[str] = []
+        self._calls: dict[Any, str] = {}
+
+    def __call__(self, event: StreamEvent) -> None:
+        """Look at one message; what we say ourselves is the library's."""
+        try:
+            self._look(event)
+        except Exception as error:  # noqa: BLE001  the library would swallow it
+            self.faults.append(f"{event.message}: {error!r}")
+
+    def _look(self, event: StreamEvent) -> None:
+        message = event.message
+        if event.direction is StreamDirection.OUTGOING:
+            if "method" in message and "id" in message:
+                self._calls[message["id"]] = message["method"]
+            return
+        if message.get("jsonrpc") != "2.0":
+            self.faults.append(f"no version: {message}")
+        method = message.get("method")
+        if method is not None:
+            self.seen.append(method)
+            self._hold(method, ASKED[method], message["params"])
+        elif "result" in message:
+            method = self._calls.pop(message["id"])
+            self._hold(f"answer to {method}", ANSWERS[method], message["result"])
+        else:
+            s.Error.model_validate(message["error"])
+
+    def _hold(self, what: str, model: type[BaseModel], given: Any) -> None:
+        """What the model makes of it must say the same again: a field it does not know would be gone."""
+        again = model.model_validate(given, strict=True).model_dump(mode="json", by_alias=True, exclude_unset=True)
+        if again != given:
+            self.faults.append(f"{what}: {given} is read as {again}")
+
+
+class EditorTerminal:
+    """A command that the editor runs for the agent."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        environ = {**os.environ, "EDITOR_SECRET": "hidden", **{one.name: one.value for one in order["env"] or ()}}
+        self.order = order
+        self.is_released = False
+        self.is_killed = False
+        self._process = subprocess.Popen(
+            [order["command"], *(order["args"] or ())],
+            cwd=order["cwd"],
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+        self.output = b""
+
+    def poll(self) -> int | None:
+        """Take what it printed, and return how it ended, if it has."""
+        code = self._process.poll()
+        assert self._process.stdout is not None
+        while chunk := self._process.stdout.read():
+            self.output += chunk
+        return code
+
+    def kill(self) -> None:
+        """Stop it."""
+        self.is_killed = True
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+class ScriptedEditor(Client):
+    """A ``Client``. ``buffers`` hold text that is not saved; ``answers`` are given to questions, by kind of option.
+
+    An answer that is a function is called, and what it returns is the answer: a kind, or None to stop.
+    """
+
+    def __init__(self) -> None:
+        self.watch = SchemaWatch()
+        self.updates: list[tuple[str, Any]] = []
+        self.asked: list[Any] = []
+        self.answers: deque[str | Callable[[], str | None] | None] = deque()
+        self.buffers: dict[str, str] = {}
+        self.files_asked: list[str] = []
+        self.on_read: Callable[[str], None] = lambda _: None
+        self.terminals: dict[str, EditorTerminal] = {}
+        self.hold = Event()
+
+    def on_connect(self, conn: Any) -> None:
+        """Nothing to do."""
+
+    # --- what happens ---
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        """Note it."""
+        self.updates.append((session_id, update))
+
+    def of(self, kind: str, session_id: str = "") -> list[Any]:
+        """The updates of a kind."""
+        return [one for of, one in self.updates if one.session_update == kind and session_id in {"", of}]
+
+    def text(self, session_id: str = "", kind: str = "agent_message_chunk") -> str:
+        """All that was said."""
+        return "".join(one.content.text for one in self.of(kind, session_id))
+
+    def calls(self, session_id: str = "") -> dict[str, dict[str, Any]]:
+        """The tool calls as they stand by their ids."""
+        found: dict[str, dict[str, Any]] = {}
+        for of, one in self.updates:
+            if one.session_update in {"tool_call", "tool_call_update"} and session_id in {"", of}:
+                known = found.setdefault(one.tool_call_id, {"states": []})
+                known.update({name: value for name, value in one.model_dump().items() if value is not None})
+                known["states"].append(one.status)
+        return found
+
+    # --- questions ---
+
+    async def request_permission(self, session_id: str, tool_call: Any, options: Any, **_: Any) -> Any:
+        """Give the next answer; without one, wait until ``hold`` is set and stop."""
+        self.asked.append((session_id, tool_call, options))
+        answer = self.answers.popleft() if self.answers else await self._held()
+        kind = answer() if callable(answer) else answer
+        chosen = next((one for one in options if kind in {one.kind, one.option_id}), None)
+        if chosen is None:
+            return s.RequestPermissionResponse(outcome=s.DeniedOutcome(outcome="cancelled"))
+        outcome = s.AllowedOutcome(outcome="selected", option_id=chosen.option_id)
+        return s.RequestPermissionResponse(outcome=outcome)
+
+    async def give_up(self) -> None:
+        """Have the open questions stopped."""
+        hold, self.hold = self.hold, Event()
+        hold.set()
+
+    async def _held(self) -> None:
+        with fail_after(SECONDS):
+            await self.hold.wait()
+
+    # --- files ---
+
+    async def read_text_file(
+        self, session_id: str, path: str, line: int | None = None, limit: int | None = None, **_: Any
+    ) -> s.ReadTextFileResponse:
+        """The buffer, else the file."""
+        self.files_asked.append(f"read {path}")
+        if path in self.buffers:
+            text = self.buffers[path]
+        elif Path(path).is_file():
+            text = Path(path).read_text(encoding="utf-8")
+        else:
+            raise RequestError.resource_not_found(path)
+        self.on_read(path)
+        lines = text.splitlines(keepends=True)[(line or 1) - 1 :]
+        return s.ReadTextFileResponse(content="".join(lines if limit is None else lines[:limit]))
+
+    async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> s.WriteTextFileResponse:
+        """Change the buffer and save it."""
+        self.files_asked.append(f"write {path}")
+        self.buffers[path] = content
+        Path(path).write_text(content, encoding="utf-8")
+        return s.WriteTextFileResponse()
+
+    # --- terminals ---
+
+    async def create_terminal(
+        self,
+        session_id: str,
+        command: str,
+        args: list[str] | None = None,
+        env: list[s.EnvVariable] | None = None,
+        cwd: str | None = None,
+        output_byte_limit: int | None = None,
+        **_: Any,
+    ) -> s.CreateTerminalResponse:
+        """Run it."""
+        terminal_id = f"t{len(self.terminals)}"
+        order = {"command": command, "args": args, "env": env, "cwd": cwd, "limit": output_byte_limit}
+        self.terminals[terminal_id] = EditorTerminal(order)
+        return s.CreateTerminalResponse(terminal_id=terminal_id)
+
+    async def terminal_output(self, session_id: str, terminal_id: str, **_: Any) -> s.TerminalOutputResponse:
+        """All it printed that is kept."""
+        terminal = self._terminal(terminal_id)
+        code = terminal.poll()
+        text = terminal.output.decode(errors="replace")
+        limit = terminal.order["limit"] or len(text)
+        status = None if code is None else _status(code)
+        return s.TerminalOutputResponse(output=text[-limit:], truncated=len(text) > limit, exit_status=status)
+
+    async def wait_for_terminal_exit(
+        self, session_id: str, terminal_id: str, **_: Any
+    ) -> s.WaitForTerminalExitResponse:
+        """Wait for its end."""
+        from anyio import sleep  # noqa: PLC0415  an editor polls, too
+
+        terminal = self._terminal(terminal_id)
+        while (code := terminal.poll()) is None:  # noqa: ASYNC110  a process, which tells nobody
+            await sleep(0.02)
+        status = _status(code)
+        return s.WaitForTerminalExitResponse(exit_code=status.exit_code, signal=status.signal)
+
+    async def kill_terminal(self, session_id: str, terminal_id: str, **_: Any) -> s.KillTerminalResponse:
+        """Stop it."""
+        self._terminal(terminal_id).kill()
+        return s.KillTerminalResponse()
+
+    async def release_terminal(self, session_id: str, terminal_id: str, **_: Any) -> s.ReleaseTerminalResponse:
+        """Forget it."""
+        self._terminal(terminal_id).is_released = True
+        return s.ReleaseTerminalResponse()
+
+    def _terminal(self, terminal_id: str) -> EditorTerminal:
+        found = self.terminals.get(terminal_id)
+        if found is None or found.is_released:
+            raise RequestError.resource_not_found(terminal_id)
+        return found
+
+    async def create_elicitation(self, message: str, mode: Any, **_: Any) -> Any:
+        """There is no form."""
+        raise RequestError.method_not_found("elicitation/create")
+
+    async def complete_elicitation(self, elicitation_id: str, **_: Any) -> None:
+        """There is none."""
+
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """None is known."""
+        raise RequestError.method_not_found(method)
+
+    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
+        """None is known."""
+
+
+def _status(code: int) -> s.TerminalExitStatus:
+    if code < 0:
+        return s.TerminalExitStatus(exit_code=None, signal=f"{-code}")
+    return s.TerminalExitStatus(exit_code=code, signal=None)
+
+
+class Editing:
+    """An editor and its agent, a process."""
+
+    def __init__(self, portal: BlockingPortal, editor: ScriptedEditor) -> None:
+        self.portal = portal
+        self.editor = editor
+        self.conn: ClientSideConnection
+        self.process: Any
+        self.introduction: Any
+
+    def do(self, call: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        """Make a request and wait for its answer."""
+        return self.begin(call, *args, **more).result(SECONDS)
+
+    def begin(self, call: Callable[..., Any], *args: Any, **more: Any) -> Future[Any]:
+        """Make a request without waiting."""
+
+        async def made() -> Any:
+            return await call(*args, **more)
+
+        return self.portal.start_task_soon(made)
+
+    def new(self, cwd: Path, **more: Any) -> str:
+        """Begin a session."""
+        return self.do(self.conn.new_session, cwd=str(cwd), mcp_servers=more.pop("mcp_servers", []), **more).session_id
+
+    def ask(self, session_id: str, *blocks: Any) -> Any:
+        """Give a prompt and wait for the end of its turn."""
+        return self.asking(session_id, *blocks).result(SECONDS)
+
+    def asking(self, session_id: str, *blocks: Any) -> Future[Any]:
+        """Give a prompt."""
+        given = [s.TextContentBlock(type="text", text=one) if isinstance(one, str) else one for one in blocks]
+        return self.begin(self.conn.prompt, session_id=session_id, prompt=given)
+
+    def cancel(self, session_id: str) -> None:
+        """Stop what a session does."""
+        self.do(self.conn.cancel, session_id=session_id)
+
+    def hang_up(self) -> None:
+        """Go without a word, as an editor does that was killed, and wait until the agent is gone, too."""
+        self.portal.call(self.process.stdin.close)
+        self.do(self.process.wait)
+
+
+@contextmanager
+def editing(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    cwd: Path,
+    *,
+    files: bool = True,
+    terminal: bool = True,
+) -> Generator[Editing]:
+    """Start an agent and introduce an editor of these capabilities to it."""
+    editor = ScriptedEditor()
+    can = s.ClientCapabilities(
+        fs=s.FileSystemCapabilities(read_text_file=files, write_text_file=files), terminal=terminal
+    )
+    with start_blocking_portal() as portal:
+        edited = Editing(portal, editor)
+        process = spawn_agent_process(
+            editor, *argv, env=environ, cwd=cwd, transport_kwargs={"stderr": None}, observers=[editor.watch],
+            use_unstable_protocol=True,
+        )  # fmt: skip
+        with portal.wrap_async_context_manager(process) as (edited.conn, edited.process):
+            edited.introduction = edited.do(
+                edited.conn.initialize, protocol_version=PROTOCOL_VERSION, client_capabilities=can
+            )
+            try:
+                yield edited
+            finally:
+                for one in editor.terminals.values():
+                    one.close()
+        assert editor.watch.faults == []

@@ -1,0 +1,273 @@
+"""EditorAgent: the requests of an editor, each answered by a session or refused in a sentence."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from acp import Agent, Client, RequestError, run_agent
+from acp.schema import (
+    AuthenticateResponse,
+    ClientCapabilities,
+    CloseSessionResponse,
+    ForkSessionResponse,
+    Implementation,
+    InitializeResponse,
+    ListSessionsResponse,
+    LoadSessionResponse,
+    NewSessionResponse,
+    PromptResponse,
+    ResumeSessionResponse,
+    SetSessionConfigOptionResponse,
+    SetSessionModeResponse,
+)
+from anyio import CancelScope, create_task_group, to_thread
+from anyio.abc import TaskGroup
+from pydantic import ValidationError
+
+from ipc.errors import IpcError
+from vibe.acp.content import ContentBlock, GivenServer, folder_of, server_of
+from vibe.acp.greeting import SETUP_METHOD, introduction
+from vibe.acp.line_transport import LineTransport
+from vibe.acp.options import MODE
+from vibe.acp.saved import NoSavedSessionError, SavedSessions
+from vibe.acp.session import EditorSession
+from vibe.app.conversation.opening import Opening
+from vibe.app.conversation.runtime import Runtime
+from vibe.app.engine.host import Host
+from vibe.app.first_use.flow import FirstUse
+from vibe.core.config.paths import VibePaths
+from vibe.core.errors import MissingKeyError, UsageError, VibeError
+
+logger = logging.getLogger(__name__)
+
+NO_KEY = "no provider has a key yet: run `vibe setup` in a terminal, or set the variable of a provider's key"
+AUTH_REQUIRED, NOT_FOUND, INVALID_PARAMS, INTERNAL = -32000, -32002, -32602, -32603
+
+
+async def serve_requests(transport: LineTransport, host: Host, capabilities: Any) -> None:
+    """Serve the requests of an editor of these capabilities until it is gone."""
+    async with Runtime(host) as runtime, create_task_group() as tasks:
+        agent = EditorAgent(runtime, tasks, capabilities)
+        with CancelScope(shield=True):  # what ends it is the end of what is received
+            await run_agent(agent, transport, use_unstable_protocol=True)
+        tasks.cancel_scope.cancel()
+
+
+class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the protocol
+    """The agent at the end of one connection, as the protocol's library calls it; its sessions are its own."""
+
+    def __init__(self, runtime: Runtime, tasks: TaskGroup, capabilities: Any) -> None:
+        self._runtime, self._host = runtime, runtime.host
+        self._tasks = tasks
+        self._capabilities = _understood(capabilities)
+        self._sessions: dict[str, EditorSession] = {}
+        self._client: Client
+
+    def on_connect(self, conn: Client) -> None:
+        """Take the connection."""
+        self._client = conn
+
+    async def initialize(
+        self,
+        protocol_version: int,  # noqa: ARG002  there is one version
+        client_capabilities: ClientCapabilities | None = None,
+        client_info: Implementation | None = None,  # noqa: ARG002  nothing depends on it
+        **_: Any,
+    ) -> InitializeResponse:
+        """Say what we can do, to an editor that was not greeted before."""
+        self._capabilities = client_capabilities or ClientCapabilities()
+        given = self._capabilities.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return InitializeResponse.model_validate(introduction(given))
+
+    async def new_session(
+        self,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: Sequence[GivenServer] | None = None,
+        **_: Any,
+    ) -> NewSessionResponse:
+        """Open a new conversation."""
+        with _refusals():
+            opening = await self._opening(cwd, additional_directories, mcp_servers)
+            session = await self._opened(opening)
+            session.begin()
+            return NewSessionResponse(
+                session_id=session.session_id, modes=session.modes, config_options=[*session.options]
+            )
+
+    async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
+        """See that a person has given the key of a provider."""
+        with _refusals():
+            if method_id != SETUP_METHOD:
+                raise UsageError(f"there is no way {method_id[:80]!r} to authenticate: it is {SETUP_METHOD!r}")
+            host = self._host
+            if await to_thread.run_sync(lambda: FirstUse(host, host.home).is_due):
+                raise RequestError(AUTH_REQUIRED, NO_KEY)
+            return AuthenticateResponse()
+
+    async def list_sessions(self, cwd: str | None = None, cursor: str | None = None, **_: Any) -> ListSessionsResponse:
+        """List the saved sessions, those that are open among them."""
+        with _refusals():
+            folder = None if cwd is None else str(await to_thread.run_sync(folder_of, cwd, "cwd"))
+            saved = await self._saved()
+            return saved.listed(folder, cursor)
+
+    async def load_session(
+        self,
+        cwd: str,
+        session_id: str,
+        mcp_servers: Sequence[GivenServer] | None = None,
+        additional_directories: list[str] | None = None,
+        **_: Any,
+    ) -> LoadSessionResponse:
+        """Go on with a saved session, and tell all that was said in it."""
+        with _refusals():
+            session = await self._reopened(session_id, await self._opening(cwd, additional_directories, mcp_servers))
+            session.begin()
+            session.replay()
+            await session.line.flush()
+            return LoadSessionResponse(modes=session.modes, config_options=[*session.options])
+
+    async def resume_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: Sequence[GivenServer] | None = None,
+        **_: Any,
+    ) -> ResumeSessionResponse:
+        """Go on with a saved session of which the editor knows all that was said."""
+        with _refusals():
+            session = await self._reopened(session_id, await self._opening(cwd, additional_directories, mcp_servers))
+            session.begin()
+            return ResumeSessionResponse(modes=session.modes, config_options=[*session.options])
+
+    async def fork_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: Sequence[GivenServer] | None = None,
+        **_: Any,
+    ) -> ForkSessionResponse:
+        """Go on with a copy of a session, which stays as it is."""
+        with _refusals():
+            opening = await self._opening(cwd, additional_directories, mcp_servers)
+            saved = (await self._saved()).latest(session_id)
+            session = await self._opened(replace(opening, resume=saved.folder.path.name, fork=True))
+            session.begin()
+            return ForkSessionResponse(
+                session_id=session.session_id, modes=session.modes, config_options=[*session.options]
+            )
+
+    async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> SetSessionModeResponse:
+        """Go on with another agent."""
+        with _refusals():
+            await self._session(session_id).set_option(MODE, mode_id)
+            return SetSessionModeResponse()
+
+    async def set_config_option(
+        self,
+        config_id: str,
+        session_id: str,
+        value: str | bool,  # noqa: FBT001  the protocol's
+        **_: Any,
+    ) -> SetSessionConfigOptionResponse:
+        """Change a setting of a session, from its next prompt on."""
+        with _refusals():
+            session = self._session(session_id)
+            await session.set_option(config_id, value)
+            return SetSessionConfigOptionResponse(config_options=[*session.options])
+
+    async def prompt(self, session_id: str, prompt: Sequence[ContentBlock], **_: Any) -> PromptResponse:
+        """Have a prompt answered."""
+        with _refusals():
+            return await self._session(session_id).prompt(prompt)
+
+    async def cancel(self, session_id: str, **_: Any) -> None:
+        """Stop what a session does."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            session.cancel()
+
+    async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse:
+        """Save a session and end it."""
+        with _refusals():
+            session = self._session(session_id)
+            del self._sessions[session_id]
+            await session.close()
+            return CloseSessionResponse()
+
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002  there is none
+        """Refuse a request that the protocol does not know."""
+        raise RequestError.method_not_found(f"_{method}")
+
+    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
+        """Take no notice of what the protocol does not know."""
+
+    async def _opening(
+        self, cwd: str, additional: Sequence[str] | None, servers: Sequence[GivenServer] | None
+    ) -> Opening:
+        workdir = await to_thread.run_sync(folder_of, cwd, "cwd")
+        roots = [await to_thread.run_sync(folder_of, folder, "additionalDirectories") for folder in additional or ()]
+        brought = tuple(map(server_of, servers or ()))
+        return Opening(workdir=workdir, extra_roots=tuple(roots), servers=brought)
+
+    async def _opened(self, opening: Opening, session_id: str = "") -> EditorSession:
+        session = EditorSession(self._runtime, opening, self._client, self._tasks)
+        await session.open(session_id)
+        self._sessions[session.session_id] = session
+        return session
+
+    async def _reopened(self, session_id: str, opening: Opening) -> EditorSession:
+        """Open a saved session under the id it is known by; one that is open rests first."""
+        saved = await self._saved()
+        latest = saved.latest(session_id)
+        held = self._sessions.get(session_id)
+        if held is not None:
+            held.check_idle()
+            del self._sessions[session_id]
+            await held.close()
+            latest = (await self._saved()).latest(session_id)
+        return await self._opened(replace(opening, resume=latest.folder.path.name), session_id)
+
+    async def _saved(self) -> SavedSessions:
+        return await to_thread.run_sync(SavedSessions, VibePaths(self._host.home).sessions)
+
+    def _session(self, session_id: str) -> EditorSession:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise RequestError(NOT_FOUND, f"there is no open session {session_id[:80]!r}: begin, load or resume one")
+        return session
+
+
+def _understood(given: Any) -> ClientCapabilities:
+    """Return what an editor can do; nothing, if it can't be understood."""
+    try:
+        return ClientCapabilities.model_validate(given or {})
+    except ValidationError:
+        return ClientCapabilities()
+
+
+@contextmanager
+def _refusals() -> Generator[None]:
+    """Answer what can't be done with a sentence."""
+    try:
+        yield
+    except RequestError:
+        raise
+    except MissingKeyError as error:
+        raise RequestError(AUTH_REQUIRED, str(error)) from error
+    except NoSavedSessionError as error:
+        raise RequestError(NOT_FOUND, str(error)) from error
+    except UsageError as error:
+        raise RequestError(INVALID_PARAMS, str(error)) from error
+    except (VibeError, IpcError) as error:
+        raise RequestError(INTERNAL, str(error)) from error
+    except Exception as error:
+        logger.exception("a request of an editor failed")
+        raise RequestError(INTERNAL, f"internal error ({type(error).__name__}: {error}); please report it") from error

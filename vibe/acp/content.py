@@ -1,0 +1,160 @@
+"""Gifts of an editor in our words: prompts with pictures and embedded context, folders, and MCP servers."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from acp.schema import (
+    AcpMcpServer,
+    AudioContentBlock,
+    BlobResourceContents,
+    EmbeddedResourceContentBlock,
+    HttpMcpServer,
+    ImageContentBlock,
+    McpServerStdio,
+    ResourceContentBlock,
+    SseMcpServer,
+    TextContentBlock,
+    TextResourceContents,
+)
+
+from vibe.core.config.mcp_models import McpServerConfig, McpTransport
+from vibe.core.errors import UsageError
+from vibe.core.messages import Image
+from vibe.core.tools.files.images import as_image, image_type
+from vibe.core.tools.files.text_files import FileAccessError
+
+ContentBlock = (
+    TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
+)
+GivenServer = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
+EMBEDDED_CHARS = 400_000
+SIGNATURE_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenPrompt:
+    """A prompt of an editor: its ``text``, with what is embedded below it, and its pictures; ``typed`` is the first."""
+
+    text: str
+    typed: str
+    images: tuple[Image, ...] = ()
+
+
+def prompt_of(blocks: Sequence[ContentBlock], root: Path) -> GivenPrompt:
+    """Return a prompt as the agent takes it.
+
+    Raises:
+        UsageError: it is empty, or holds what no model takes.
+    """
+    typed: list[str] = []
+    embedded: list[str] = []
+    images: list[Image] = []
+    for block in blocks:
+        match block:
+            case TextContentBlock():
+                typed.append(block.text)
+            case ResourceContentBlock():
+                typed.append(_link(block, root))
+            case EmbeddedResourceContentBlock():
+                typed.append(_mention(block.resource.uri, root))
+                embedded.append(_embedded(block.resource, root))
+            case ImageContentBlock():
+                images.append(_image(block))
+            case AudioContentBlock():
+                raise UsageError("a prompt holds audio, which vibe does not take: write it out")
+    words = "".join(typed).strip()
+    if not words and not images and not embedded:
+        raise UsageError("the prompt is empty: say what is to be done")
+    text = "\n\n".join(filter(None, (words or "(see below)", *embedded)))
+    return GivenPrompt(text=text, typed=words, images=tuple(images))
+
+
+def folder_of(given: str, name: str) -> Path:
+    """Return the folder that an editor names; reads the file system.
+
+    Raises:
+        UsageError: it is not absolute, or is none.
+    """
+    shown = repr(given[:200])
+    if not Path(given).is_absolute():
+        raise UsageError(f"{name} {shown} is relative: give the absolute path of a folder")
+    try:
+        folder = Path(given).resolve()
+        is_there = folder.is_dir()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UsageError(f"{name} {shown} can't be used: give the path of a folder") from error
+    if not is_there:
+        raise UsageError(f"{name} {shown} is no folder: create it, or give one that is there")
+    return folder
+
+
+def server_of(given: GivenServer) -> McpServerConfig:
+    """Return the settings of an MCP server.
+
+    Raises:
+        UsageError: it is of a kind that we do not speak to.
+    """
+    match given:
+        case McpServerStdio():
+            return McpServerConfig(
+                name=given.name,
+                transport=McpTransport.STDIO,
+                command=(given.command,),
+                args=tuple(given.args),
+                env={one.name: one.value for one in given.env},
+            )
+        case HttpMcpServer():
+            headers = {one.name: one.value for one in given.headers}
+            return McpServerConfig(name=given.name, transport=McpTransport.HTTP, url=given.url, headers=headers)
+        case _:
+            raise UsageError(f"MCP server {given.name!r} can't be used: vibe speaks to servers by stdio and http")
+
+
+def _path_of(uri: str, root: Path) -> str:
+    """Return the file that an address names, as from ``root``; blank: it names none."""
+    parts = urlsplit(uri)
+    if parts.scheme != "file" or "\0" in unquote(parts.path):
+        return ""
+    path = Path(unquote(parts.path))
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def _mention(uri: str, root: Path) -> str:
+    return f"`{_path_of(uri, root) or uri}`"
+
+
+def _link(block: ResourceContentBlock, root: Path) -> str:
+    """Return a link as a mention that the conversation reads, if it is a file's."""
+    path = _path_of(block.uri, root)
+    if not path:
+        return f"{block.title or block.name} ({block.uri})"
+    return f'@"{path}"' if '"' not in path and "\n" not in path else f"`{path}`"
+
+
+def _embedded(resource: TextResourceContents | BlobResourceContents, root: Path) -> str:
+    name = (_path_of(resource.uri, root) or resource.uri).replace('"', "'")
+    if isinstance(resource, BlobResourceContents):
+        return f'<file path="{name}">\n[not text: {resource.mime_type or "unknown data"}]\n</file>'
+    text = resource.text
+    note = "\n[cut here]" if len(text) > EMBEDDED_CHARS else ""
+    return f'<file path="{name}">\n{text[:EMBEDDED_CHARS]}{note}\n</file>'
+
+
+def _image(block: ImageContentBlock) -> Image:
+    try:
+        data = base64.b64decode(block.data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise UsageError("a picture of the prompt is no base64: attach it again") from error
+    kind = image_type(data[:SIGNATURE_BYTES])
+    if kind is None:
+        raise UsageError("a picture of the prompt is none that models take: attach a PNG, JPEG, GIF or WebP file")
+    try:
+        return as_image(data, kind, "picture")
+    except FileAccessError as error:
+        raise UsageError(str(error)) from error

@@ -1,0 +1,56 @@
+"""The answer to an editor's first request, given before the library that speaks the protocol is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from vibe import __version__
+
+PROTOCOL_VERSION = 1
+SETUP_METHOD = "setup"
+"""The one way to authenticate: a person gives the key of a provider, once."""
+SETUP_FLAG = "--setup"
+CAPABILITIES: Mapping[str, Any] = {
+    "loadSession": True,
+    "mcpCapabilities": {"http": True, "sse": False},
+    "promptCapabilities": {"audio": False, "embeddedContext": True, "image": True},
+    "sessionCapabilities": {"additionalDirectories": {}, "close": {}, "fork": {}, "list": {}, "resume": {}},
+}
+
+
+def greeted(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the answer to a message that begins a connection as it should; None: the library is to see it."""
+    version = _part(message.get("params"), "protocolVersion")
+    if message.get("method") != "initialize" or "id" not in message or type(version) is not int:
+        return None
+    return {"jsonrpc": "2.0", "id": message["id"], "result": introduction(capabilities_in(message))}
+
+
+def capabilities_in(message: Mapping[str, Any]) -> Any:
+    """Return what an editor says that it can do, in the message that begins a connection."""
+    return _part(message.get("params"), "clientCapabilities")
+
+
+def introduction(capabilities: Any) -> dict[str, Any]:
+    """Return what we say of ourselves to an editor of these capabilities."""
+    return {
+        "protocolVersion": PROTOCOL_VERSION,
+        "agentCapabilities": dict(CAPABILITIES),
+        "agentInfo": {"name": "vibe", "title": "Vibe", "version": __version__},
+        "authMethods": [_setup_method(capabilities)],
+    }
+
+
+def _setup_method(capabilities: Any) -> dict[str, Any]:
+    method: dict[str, Any] = {
+        "id": SETUP_METHOD,
+        "name": "Set up a provider",
+        "description": "Run `vibe setup` in a terminal: it keeps the key of a provider for you, and tries it.",
+    }
+    auth = _part(_part(capabilities, "auth"), "terminal")
+    return {**method, "type": "terminal", "args": [SETUP_FLAG]} if auth is True else method
+
+
+def _part(whole: Any, name: str) -> Any:
+    return cast("Mapping[str, Any]", whole).get(name) if isinstance(whole, dict) else None

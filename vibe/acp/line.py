@@ -1,0 +1,105 @@
+"""EditorLine: what an editor is told of one session, in order, as fast as it takes it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from acp import Client
+from acp.schema import (
+    AgentMessageChunk,
+    AgentPlanUpdate,
+    AgentThoughtChunk,
+    TextContentBlock,
+    ToolCallProgress,
+    UsageUpdate,
+)
+from anyio import Event
+
+from ipc.events import Event as VibeEvent
+from vibe.acp.updates import SessionUpdate, SessionUpdates
+
+
+class EditorLine:
+    """The line to the editor for one session, which works in ``root``; an ``EventSink``.
+
+    Updates are sent once ``run`` is running. What the editor is too slow for is put together: text, output, states.
+    ``stop`` is called when the person stops the work instead of answering a question.
+    """
+
+    def __init__(self, client: Client, root: Path, stop: Callable[[], object]) -> None:
+        self.client = client
+        self.root = root
+        self.stop = stop
+        self.session_id = ""
+        self._updates = SessionUpdates(root)
+        self._waiting = deque[SessionUpdate]()
+        self._news, self._rest = Event(), Event()
+        self._rest.set()
+
+    def publish(self, event: VibeEvent) -> None:
+        """Tell the editor of what happens."""
+        for update in self._updates.of(event):
+            self.put(update)
+
+    def put(self, update: SessionUpdate) -> None:
+        """Have an update sent."""
+        merged = _merged(self._waiting[-1], update) if self._waiting else None
+        if merged is not None:
+            self._waiting[-1] = merged
+            return
+        if self._rest.is_set():
+            self._rest = Event()
+        self._waiting.append(update)
+        self._news.set()
+
+    def call_id(self, tool_call_id: str) -> str:
+        """Return the id under which the editor knows a call."""
+        return self._updates.call_id(tool_call_id)
+
+    def show_terminal(self, tool_call_id: str, terminal_id: str) -> None:
+        """Show a terminal as what a call does."""
+        self.put(self._updates.in_terminal(tool_call_id, terminal_id))
+
+    async def flush(self) -> None:
+        """Wait until all that was put is sent."""
+        await self._rest.wait()
+
+    async def run(self) -> None:
+        """Send until this is cancelled."""
+        try:
+            while True:
+                await self._news.wait()
+                self._news = Event()
+                while self._waiting:
+                    await self.client.session_update(self.session_id, self._waiting.popleft())
+                self._rest.set()
+        except ConnectionError:  # whoever serves the editor hears of it, too
+            self._waiting.clear()
+        finally:
+            self._rest.set()
+
+
+def _merged(last: SessionUpdate, update: SessionUpdate) -> SessionUpdate | None:
+    """Return one update in place of two; None: each counts."""
+    if isinstance(last, AgentMessageChunk | AgentThoughtChunk) and type(last) is type(update):
+        return _joined(last, update)
+    if isinstance(last, ToolCallProgress) and isinstance(update, ToolCallProgress):
+        same = last.tool_call_id == update.tool_call_id
+        given = {name: getattr(update, name) for name in update.model_fields_set if getattr(update, name) is not None}
+        return last.model_copy(update=given) if same else None
+    replaced = isinstance(update, AgentPlanUpdate | UsageUpdate) and type(last) is type(update)
+    return update if replaced else None
+
+
+def _joined(
+    last: AgentMessageChunk | AgentThoughtChunk, update: SessionUpdate
+) -> AgentMessageChunk | AgentThoughtChunk | None:
+    assert isinstance(update, AgentMessageChunk | AgentThoughtChunk)  # noqa: S101  for the type checker
+    one, other = last.content, update.content
+    if not (isinstance(one, TextContentBlock) and isinstance(other, TextContentBlock)):
+        return None
+    if last.message_id != update.message_id:
+        return None
+    return last.model_copy(update={"content": TextContentBlock(type="text", text=one.text + other.text)})

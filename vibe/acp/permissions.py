@@ -1,0 +1,104 @@
+"""The person at an editor: says yes or no to calls, and answers questions, by the editor's own dialogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
+from typing import Literal
+
+from acp import RequestError
+from acp.schema import AllowedOutcome, PermissionOption, ToolCallUpdate
+
+from vibe.acp.line import EditorLine
+from vibe.acp.tool_calls import changes_of, kind_of, locations_of, text_of, title_of
+from vibe.core.plain_text import plain_line, shortened, some_of
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
+from vibe.core.tools.questions import Answer, Question
+
+OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+SCOPES = MappingProxyType({scope.value: scope for scope in ApprovalScope})
+NO = "no"
+BY = "editor"
+MOST_COVERED = 3
+LABEL_LENGTH = 100
+
+
+class EditorPerson:
+    """Asks by the line of a session. ``approved`` is called with each call whose command line they said yes to."""
+
+    def __init__(self, line: EditorLine, approved: Callable[[str, str], object]) -> None:
+        self._line = line
+        self._approved = approved
+
+    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Return the person's answer; none is a no."""
+        event = request.as_event()
+        root = self._line.root
+        why = request.reason or request.rule
+        call = ToolCallUpdate(
+            tool_call_id=self._line.call_id(request.tool_call_id),
+            title=title_of(event),
+            kind=kind_of(request.tool),
+            status="pending",
+            content=[*text_of(plain_line(why)), *changes_of(request.diff, event, root)],
+            locations=locations_of(request.arguments, root),
+            raw_input=request.arguments,
+        )
+        chosen, problem = await self._put(call, _offered(request))
+        scope = SCOPES.get(chosen)
+        if scope is None:
+            return ApprovalAnswer(allow=False, reason=problem, by=BY)
+        command = request.arguments.get("command")
+        if isinstance(command, str):
+            self._approved(request.tool_call_id, command)
+        return ApprovalAnswer(allow=True, scope=scope, by=BY)
+
+    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+        """Return an answer to each question; None if the person would rather not."""
+        answers: list[Answer] = []
+        for number, question in enumerate(questions):
+            told = "\n".join(f"- {one.label}: {one.description}" for one in question.options if one.description)
+            call = ToolCallUpdate(
+                tool_call_id=f"question-{request_id}-{number}",
+                title=plain_line(question.question),
+                kind="other",
+                status="pending",
+                content=text_of(told),
+            )
+            options = [_option(str(at), one.label, "allow_once") for at, one in enumerate(question.options)]
+            chosen, _ = await self._put(call, [*options, _option(NO, "None of these", "reject_once")])
+            if not chosen.isdecimal():
+                return None
+            label = question.options[int(chosen)].label
+            answers.append(Answer(question=question.question, answer=label, by=BY))
+        return answers
+
+    async def _put(self, call: ToolCallUpdate, options: list[PermissionOption]) -> tuple[str, str]:
+        """Return the id of the option that was chosen, or nothing and the reason why none was."""
+        line = self._line
+        await line.flush()
+        try:
+            said = await line.client.request_permission(line.session_id, call, options)
+        except (RequestError, ConnectionError, ValueError) as error:
+            return "", f"the editor could not ask: {error}"
+        if not isinstance(said.outcome, AllowedOutcome):
+            line.stop()
+            return "", "the work was stopped"
+        chosen = said.outcome.option_id
+        return (chosen, "") if chosen in {option.option_id for option in options} else ("", "no option was chosen")
+
+
+def _offered(request: ApprovalRequest) -> list[PermissionOption]:
+    options = [_option(ApprovalScope.ONCE, "Yes", "allow_once")]
+    if request.covers:
+        covered = some_of(map(plain_line, request.covers), MOST_COVERED)
+        options.append(_option(ApprovalScope.SESSION, f"Yes, in this session always: {covered}", "allow_always"))
+    if request.is_edit:
+        options.append(_option(ApprovalScope.EDITS, "Yes, to all edits of this session", "allow_always"))
+    if request.covers:
+        options.append(_option(ApprovalScope.ALWAYS, "Yes, in this folder always", "allow_always"))
+    return [*options, _option(NO, "No", "reject_once")]
+
+
+def _option(option_id: str, name: str, kind: OptionKind) -> PermissionOption:
+    return PermissionOption(option_id=str(option_id), name=shortened(plain_line(name), LABEL_LENGTH), kind=kind)

@@ -1,0 +1,137 @@
+"""Saved sessions as an editor lists and loads them: under one id each, however often they went on elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from acp.helpers import image_block, text_block
+from acp.schema import AgentMessageChunk, AgentThoughtChunk, ListSessionsResponse, SessionInfo, UserMessageChunk
+
+from ipc.events import ToolCallEvent, ToolResultEvent
+from vibe.acp.updates import SessionUpdate, SessionUpdates
+from vibe.app.conversation.session import CLEARED, COMPACTED, REWOUND
+from vibe.core.errors import UsageError
+from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from vibe.core.plain_text import plain
+from vibe.core.session.loader import SavedSession, SessionLoader
+
+WENT_ON = frozenset({COMPACTED, CLEARED, REWOUND})
+PAGE = 50
+TELLING = ("command", "path", "file_path", "pattern", "url")
+"""Arguments that say what a call was about."""
+MENTIONED = '\n\n<file path="'
+"""The files that a prompt mentions begin so, behind its words."""
+
+
+class NoSavedSessionError(UsageError):
+    """There is no session of that id."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"there is no saved session {session_id[:80]!r}: list those there are")
+
+
+class SavedSessions:
+    """The sessions in a folder, read once. One that was summarised, cleared or taken back goes on in another."""
+
+    def __init__(self, sessions: Path) -> None:
+        self._by_id = {saved.meta.session_id: saved for saved in SessionLoader(sessions).all().sessions}
+        self._next: dict[str, str] = {}
+        for saved in sorted(self._by_id.values(), key=lambda saved: saved.meta.started):
+            before = self._by_id.get(saved.meta.parent_id or "")
+            if before is not None and before.meta.outcome in WENT_ON and saved.meta.started <= (before.meta.ended or 0):
+                self._next[before.meta.session_id] = saved.meta.session_id
+
+    def latest(self, session_id: str) -> SavedSession:
+        """Return the session in which one goes on.
+
+        Raises:
+            NoSavedSessionError: there is none.
+        """
+        if session_id not in self._by_id:
+            raise NoSavedSessionError(session_id)
+        while session_id in self._next:
+            session_id = self._next[session_id]
+        return self._by_id[session_id]
+
+    def listed(self, cwd: str | None, cursor: str | None) -> ListSessionsResponse:
+        """Return a page of the sessions of a folder (None: of all), the newest first.
+
+        Raises:
+            UsageError: we gave no such cursor.
+        """
+        if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
+            raise UsageError(f"there is no page {cursor[:80]!r}: begin without a cursor")
+        later = set(self._next.values())
+        found = [
+            (first, self.latest(first))
+            for first in self._by_id
+            if first not in later and (cwd is None or self._by_id[first].meta.workspace == cwd)
+        ]
+        found.sort(key=lambda pair: pair[1].updated, reverse=True)
+        start = int(cursor or 0)
+        more = str(start + PAGE) if len(found) > start + PAGE else None
+        return ListSessionsResponse(
+            sessions=[_info(first, saved) for first, saved in found[start : start + PAGE]], next_cursor=more
+        )
+
+
+def replayed(messages: Sequence[Message], root: Path) -> Iterator[SessionUpdate]:
+    """Yield what an editor would have been told, had it been there; paths as from ``root``."""
+    updates = SessionUpdates(root)
+    for number, message in enumerate(messages):
+        match message:
+            case UserMessage():
+                yield from _prompt(message, f"m{number}")
+            case AssistantMessage():
+                yield from _answer(message, f"m{number}")
+                for call in message.tool_calls:
+                    yield from updates.of(_call(call))
+            case ToolMessage():
+                result = ToolResultEvent(
+                    tool_call_id=message.tool_call_id, tool=message.name, status=message.status, content=message.content
+                )
+                yield from updates.of(result)
+            case _:
+                pass
+
+
+def _info(session_id: str, saved: SavedSession) -> SessionInfo:
+    return SessionInfo(
+        session_id=session_id,
+        cwd=saved.meta.workspace,
+        title=saved.meta.title or None,
+        updated_at=datetime.fromtimestamp(saved.updated, UTC).isoformat(),
+    )
+
+
+def _prompt(message: UserMessage, message_id: str) -> Iterator[SessionUpdate]:
+    blocks = [image_block(one.data, one.media_type) for one in message.images]
+    for content in (text_block(plain(message.content.partition(MENTIONED)[0])), *blocks):
+        yield UserMessageChunk(session_update="user_message_chunk", content=content, message_id=message_id)
+
+
+def _answer(message: AssistantMessage, message_id: str) -> Iterator[SessionUpdate]:
+    if message.reasoning:
+        content = text_block(plain(message.reasoning))
+        yield AgentThoughtChunk(session_update="agent_thought_chunk", content=content, message_id=message_id)
+    if message.content:
+        content = text_block(plain(message.content))
+        yield AgentMessageChunk(session_update="agent_message_chunk", content=content, message_id=message_id)
+
+
+def _call(call: ToolCall) -> ToolCallEvent:
+    try:
+        parsed = json.loads(call.arguments)
+    except ValueError:
+        parsed = None
+    arguments = cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
+    about = next(
+        (arguments[name] for name in ("command", "path", "file_path", "pattern", "url") if name in arguments), ""
+    )
+    return ToolCallEvent(
+        tool_call_id=call.id, tool=call.name, arguments=arguments, summary=f"{call.name} {about}".rstrip()
+    )

@@ -1,0 +1,233 @@
+"""SessionUpdates: what happens in a conversation, as an editor is told of it; no clock, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from acp.helpers import plan_entry, start_tool_call, text_block, tool_terminal_ref, update_plan, update_tool_call
+from acp.schema import (
+    AgentMessageChunk,
+    AgentPlanUpdate,
+    AgentThoughtChunk,
+    AvailableCommandsUpdate,
+    ConfigOptionUpdate,
+    Cost,
+    CurrentModeUpdate,
+    PlanEntry,
+    SessionInfoUpdate,
+    ToolCallProgress,
+    ToolCallStart,
+    UsageUpdate,
+    UserMessageChunk,
+)
+
+from ipc import events as e
+from vibe.acp.tool_calls import (
+    ToolContent,
+    changes_of,
+    kind_of,
+    locations_of,
+    result_of,
+    text_of,
+    title_of,
+)
+from vibe.app.view.step_view import FINAL, RUNNING, StepView
+from vibe.app.view.view import PASSING, View, apply
+from vibe.core.plain_text import plain, plain_line
+
+SessionUpdate = (
+    UserMessageChunk
+    | AgentMessageChunk
+    | AgentThoughtChunk
+    | ToolCallStart
+    | ToolCallProgress
+    | AgentPlanUpdate
+    | AvailableCommandsUpdate
+    | CurrentModeUpdate
+    | ConfigOptionUpdate
+    | SessionInfoUpdate
+    | UsageUpdate
+)
+"""Whatever an editor can be told of a session."""
+OUTPUT_LENGTH = 16_000
+"""Of the output of a call that still runs its end is shown."""
+EntryState = Literal["pending", "in_progress", "completed"]
+Priority = Literal["high", "medium", "low"]
+TODO_STATES: Mapping[str, EntryState] = MappingProxyType({
+    "in_progress": "in_progress",
+    "completed": "completed",
+    "cancelled": "completed",
+})
+"""States that are not named are ``pending``."""
+PRIORITIES: Mapping[str, Priority] = MappingProxyType({"high": "high", "low": "low"})
+
+
+class SessionUpdates:
+    """Takes the events of one session in, one after the other; paths are told as from ``root``.
+
+    Of subagents and the agents of steps only their tool calls are told, under the name of whoever makes them.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._view = View()
+        self._streamed: dict[str, int] = {}
+        self._calls: dict[str, tuple[str, e.ToolCallEvent]] = {}
+        self._output: dict[str, str] = {}
+        self._terminals: dict[str, str] = {}
+        self._limit: int | None = None
+        self._cost: float | None = 0.0
+        self._agents: dict[str, str] = {}
+        self._entries: list[PlanEntry] = []
+
+    def of(self, event: e.Event) -> list[SessionUpdate]:
+        """Return the updates that an event makes."""
+        match event:
+            case e.AssistantDeltaEvent() | e.ReasoningDeltaEvent():
+                updates = self._delta(event)
+            case e.AssistantEvent():
+                updates = self._answer(event)
+            case e.ToolCallEvent():
+                updates = self._call(event)
+            case e.ToolStreamEvent():
+                updates = self._stream(event)
+            case e.ToolResultEvent():
+                updates = self._result(event)
+            case e.UsageEvent():
+                updates = self._usage(event)
+            case e.WarningEvent() | e.ErrorEvent():
+                updates = self._trouble(event)
+            case _:
+                updates = self._heard(event)
+        return [*updates, *self._plan(event)]
+
+    def call_id(self, tool_call_id: str) -> str:
+        """Return the id under which an editor knows a call."""
+        return self._calls[tool_call_id][0] if tool_call_id in self._calls else tool_call_id
+
+    def in_terminal(self, tool_call_id: str, terminal_id: str) -> SessionUpdate:
+        """Return the update that shows a terminal as what a call does."""
+        self._terminals[tool_call_id] = terminal_id
+        return update_tool_call(self.call_id(tool_call_id), content=[tool_terminal_ref(terminal_id)])
+
+    def _delta(self, event: e.AssistantDeltaEvent | e.ReasoningDeltaEvent) -> Iterator[SessionUpdate]:
+        if _is_elsewhere(event) or not event.text:
+            return
+        before = self._streamed.get(event.message_id, event.attempt)
+        self._streamed[event.message_id] = event.attempt
+        if event.attempt != before:
+            yield thought("(the connection broke: once more)\n")
+        text = plain(event.text)
+        chunk = said(text) if isinstance(event, e.AssistantDeltaEvent) else thought(text)
+        chunk.message_id = event.message_id
+        yield chunk
+
+    def _answer(self, event: e.AssistantEvent) -> Iterator[SessionUpdate]:
+        was_streamed = self._streamed.pop(event.message_id, None) is not None
+        if not _is_elsewhere(event) and event.text and not was_streamed:
+            yield said(plain(event.text))
+
+    def _call(self, event: e.ToolCallEvent) -> Iterator[SessionUpdate]:
+        agent = event.subagent_step_id or (self._agents.get(event.subagent_id or "", "subagent"))
+        shown_id = f"{event.subagent_id or event.subagent_step_id}/{event.tool_call_id}"
+        own = not _is_elsewhere(event)
+        self._calls[event.tool_call_id] = (event.tool_call_id if own else shown_id, event)
+        yield called(event, self.call_id(event.tool_call_id), self._root, "" if own else f"{agent}: ")
+
+    def _stream(self, event: e.ToolStreamEvent) -> Iterator[SessionUpdate]:
+        if event.tool_call_id in self._terminals:
+            return
+        output = (self._output.get(event.tool_call_id, "") + event.text)[-OUTPUT_LENGTH:]
+        self._output[event.tool_call_id] = output
+        yield update_tool_call(self.call_id(event.tool_call_id), content=text_of(output, is_code=True))
+
+    def _result(self, event: e.ToolResultEvent) -> Iterator[SessionUpdate]:
+        shown_id, call = self._calls.pop(event.tool_call_id, (event.tool_call_id, None))
+        self._output.pop(event.tool_call_id, None)
+        in_terminal = self._terminals.pop(event.tool_call_id, None) is not None
+        is_done = event.status == "ok"
+        content: list[ToolContent] | None = None
+        if call is not None and is_done:
+            content = changes_of(event.diff, call, self._root)
+        if not in_terminal:
+            content = content or result_of(event)
+        yield update_tool_call(shown_id, status="completed" if is_done else "failed", content=content or None)
+        if isinstance(event.display, e.TodoDisplay) and not _is_elsewhere(event):
+            yield update_plan([_todo(item) for item in event.display.items])
+
+    def _heard(self, event: e.Event) -> Iterator[SessionUpdate]:
+        """Take in what is told with something else."""
+        if isinstance(event, e.SubAgentStartedEvent):
+            self._agents[event.subagent_id or ""] = plain_line(event.agent or event.title)
+        if isinstance(event, e.ModelStartedEvent) and not _is_elsewhere(event):
+            self._limit = event.context_limit
+        yield from ()
+
+    def _usage(self, event: e.UsageEvent) -> Iterator[SessionUpdate]:
+        known = self._cost is not None and event.cost_usd is not None
+        self._cost = (self._cost or 0.0) + (event.cost_usd or 0.0) if known else None
+        if self._limit is not None and not _is_elsewhere(event):
+            cost = None if self._cost is None else Cost(amount=self._cost, currency="USD")
+            used = event.prompt_tokens + event.completion_tokens
+            yield UsageUpdate(session_update="usage_update", used=used, size=self._limit, cost=cost)
+
+    def _trouble(self, event: e.WarningEvent | e.ErrorEvent) -> Iterator[SessionUpdate]:
+        kind = "warning" if isinstance(event, e.WarningEvent) else "error"
+        if event.code not in PASSING or not _is_elsewhere(event):
+            yield thought(f"{kind}: {plain_line(event.message)}\n")
+
+    def _plan(self, event: e.Event) -> list[SessionUpdate]:
+        """Return the plan as it is now, if that has changed; the steps are told in the order of the plan."""
+        if event.plan_id is None:
+            return []
+        apply(self._view, event)
+        plan = self._view.plan
+        entries = [] if plan is None else [_entry(step) for step in plan.steps.values()]
+        if entries == self._entries:
+            return []
+        self._entries = entries
+        return [update_plan(entries)]
+
+
+def said(text: str) -> AgentMessageChunk:
+    """Return words to the person."""
+    return AgentMessageChunk(session_update="agent_message_chunk", content=text_block(text))
+
+
+def thought(text: str) -> AgentThoughtChunk:
+    """Return words that an editor folds away."""
+    return AgentThoughtChunk(session_update="agent_thought_chunk", content=text_block(text))
+
+
+def called(event: e.ToolCallEvent, shown_id: str, root: Path, whose: str = "") -> ToolCallStart:
+    """Return a call that begins."""
+    return start_tool_call(
+        shown_id,
+        f"{whose}{title_of(event)}",
+        kind=kind_of(event.tool),
+        status="in_progress",
+        locations=locations_of(event.arguments, root),
+        raw_input=event.arguments,
+    )
+
+
+def _is_elsewhere(event: e.Event) -> bool:
+    """Return whether another agent than that of the conversation does it."""
+    return event.subagent_id is not None or event.subagent_step_id is not None
+
+
+def _todo(item: e.TodoEntry) -> PlanEntry:
+    content = f"{plain_line(item.content)} (cancelled)" if item.status == "cancelled" else plain_line(item.content)
+    priority = PRIORITIES.get(item.priority, "medium")
+    return plan_entry(content, priority=priority, status=TODO_STATES.get(item.status, "pending"))
+
+
+def _entry(step: StepView) -> PlanEntry:
+    """Return a step of a plan; what there is no state for is said in words."""
+    status: EntryState = "in_progress" if step.status == RUNNING else "completed" if step.status in FINAL else "pending"
+    words = "" if step.status in {"pending", "completed", RUNNING} else step.status.replace("_", " ")
+    why = f": {plain_line(step.reason)}" if words and step.reason else ""
+    return plan_entry(f"{plain_line(step.title)}{f' ({words}{why})' if words else ''}", status=status)

@@ -1,0 +1,90 @@
+"""The ``vibe-acp`` command: the agent of an editor, which starts it and speaks the Agent Client Protocol with it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from signal import Signals
+
+import anyio
+from anyio import CancelScope
+
+from vibe import __version__
+from vibe.acp.server import serve_editor
+from vibe.app.engine.host import allow_open_files
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.log_file import logging_to
+from vibe.cli.process_end import ProcessEnd
+from vibe.cli.signals import EXIT_OF, handled_signals
+from vibe.core.config.paths import VibePaths
+from vibe.core.errors import EnvironmentFailure, UsageError
+from vibe.core.system.line_wire import Wire, claimed_wire
+
+USAGE = """usage: vibe-acp [--setup | --version | --help]
+
+Speaks the Agent Client Protocol over standard input and output: an editor starts it, people do not. What it works with
+is set as for vibe: ~/.vibe/config.toml, and the project's .vibe/config.toml once the folder is trusted.
+
+  --setup    choose a provider and keep its key, at a terminal; the same as `vibe setup`
+  --version  print the version
+"""
+
+AT_TERMINAL = "it speaks a protocol, not with people: have an editor start it, or talk to `vibe`"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve one editor until it is gone, and return the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words in (["--version"], ["-V"]):
+        sys.stdout.write(f"vibe-acp {__version__}\n")
+        return ExitCode.DONE
+    if words in (["--help"], ["-h"]):
+        sys.stdout.write(USAGE)
+        return ExitCode.DONE
+    if words in (["--setup"], ["setup"]):
+        from vibe.cli.main import main as vibe  # noqa: PLC0415  rarely asked for
+
+        return vibe(["setup"])
+    if words:
+        return _refuse(f"unknown argument {words[0]!r}: it takes --setup, --version or --help", ExitCode.USAGE)
+    try:
+        return _serve()
+    except UsageError as error:
+        return _refuse(str(error), ExitCode.USAGE)
+    except EnvironmentFailure as error:
+        return _refuse(str(error), ExitCode.ENVIRONMENT)
+
+
+def _serve() -> int:
+    """Serve whoever is at standard input and output; the exit code is 0, or that of the signal.
+
+    Raises:
+        UsageError: a person is there.
+        EnvironmentFailure: the process has no directory any more, or no home.
+    """
+    env = CliEnvironment.from_process()
+    if env.stdin.isatty():
+        raise UsageError(AT_TERMINAL)
+    allow_open_files()
+    with logging_to(VibePaths(env.home).log_file, env.environ), claimed_wire() as wire:
+        return anyio.run(_served, env, wire)
+
+
+async def _served(env: CliEnvironment, wire: Wire) -> int:
+    """Serve; what is at work when the editor goes is interrupted and saved."""
+    end = ProcessEnd(is_ours=env.owns_process)
+    with CancelScope() as scope:
+
+        def on_signal(which: Signals, _count: int) -> None:
+            end.is_near(EXIT_OF[which])
+            scope.cancel()
+
+        async with handled_signals(env.host, on_signal):
+            await serve_editor(wire, env.host, lambda: end.is_near(end.code))
+    return end.code
+
+
+def _refuse(sentence: str, code: ExitCode) -> int:
+    sys.stderr.write(f"vibe-acp: {sentence}\n")
+    return code
