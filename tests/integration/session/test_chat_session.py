@@ -64,6 +64,18 @@ def test_a_fork_that_cannot_be_written_leaves_the_session_as_it_is(tmp_path: Pat
     ]
 
 
+def test_the_session_before_a_fork_is_free_to_be_gone_on_with(tmp_path: Path, vibe_home: Path) -> None:
+    session = begun(vibe_home, tmp_path)
+    first = session.session_id
+
+    session.clear()
+    earlier = ChatSession.open(VibePaths(vibe_home), opening(tmp_path, resume=first, writes=False))
+
+    assert [message.content for message in earlier.transcript.messages] == ["go"]
+    earlier.release()
+    session.release()
+
+
 def test_after_a_fork_files_are_recorded_in_the_new_session(tmp_path: Path, vibe_home: Path) -> None:
     session = begun(vibe_home, repository(tmp_path / "w", {"a.txt": "a"}))
     before = session.snapshots(ENVIRON)

@@ -212,10 +212,14 @@ class ChatSession:
             raise
         with suppress(OSError):
             write_meta(self.folder.path, self._as_of_now(outcome))
-        self._locks.append(lock)
         self._meta, self.folder, self._snapshots = read_meta(folder.path), folder, None
-        if self._unlogged:
+        if self._unlogged:  # what is not locked is removed by the next process
             self._unlogged.append(folder.path)
+        else:  # whoever wants may go on with the session so far
+            for held in self._locks:
+                held.release()
+            self._locks.clear()
+        self._locks.append(lock)
 
     def _begin_child(self) -> SessionFolder:
         meta = structs.replace(self._meta, session_id=uuid4().hex, parent_id=self._meta.session_id, started=time.time())

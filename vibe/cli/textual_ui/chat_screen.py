@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 WIDE = 110
 """Columns from which on the overview stands beside the chat."""
 HISTORY_FILE = "history"
+SAID_SECONDS = 3.0
+"""For which something that is said is shown over another screen than the chat."""
 
 Chosen = TypeVar("Chosen")
 
@@ -88,7 +90,7 @@ class ChatScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+t", "toggle_class('ChatScreen', 'beside')", "overview", show=False),
-        Binding("f2", "overview", "choose a step or an agent", show=False),
+        Binding("f2", "overview", "choose a step or an agent", priority=True, show=False),
         Binding("ctrl+s", "steer", "tell the agent now", show=False),
         Binding("alt+up", "recall", "take the last queued prompt back", show=False),
     ]
@@ -132,9 +134,9 @@ class ChatScreen(Screen[None]):
 
     @on(Key)
     def _take_key(self, event: Key) -> None:
-        """Have in the line what is typed before it takes keys, or while the log has them."""
+        """Have in the line what is typed before it takes keys, or was on its way to another part of the screen."""
         is_starting = self.store.screen.phase is ScreenPhase.STARTING
-        if self._bottom.shown is not self.prompt or not (is_starting or self.focused is self.log_view):
+        if self._bottom.shown is not self.prompt:
             return
         if event.is_printable and event.character:
             self.prompt.set_text(self.prompt.text + event.character)
@@ -144,6 +146,8 @@ class ChatScreen(Screen[None]):
             self._controller.submit(self.prompt.text)
             self.prompt.clear()
             self.call_after_refresh(self._clear_if_blank)
+        elif event.key == "enter" and self.focused is not None and self.prompt in self.focused.ancestors:
+            self.prompt.press_enter()
 
     def _clear_if_blank(self) -> None:
         """Take away a newline that came with an early Enter."""
@@ -180,8 +184,12 @@ class ChatScreen(Screen[None]):
         self._controller.submit(prompt)
 
     def say(self, text: str, status: str = "note") -> None:
-        """See ``Stage``; ``status`` is that of a note."""
+        """See ``Stage``; ``status`` is that of a note. Where another screen is over the chat, it is said there, too."""
         self._presenter.say(text, status)
+        if self._our_app.screen is not self:
+            first, *_ = text.splitlines() or [""]
+            severity = "error" if status == "error" else "information"
+            self.notify(first, severity=severity, timeout=SAID_SECONDS, markup=False)
 
     def copy(self, text: str) -> None:
         """See ``Stage``."""

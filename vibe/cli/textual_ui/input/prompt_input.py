@@ -149,9 +149,13 @@ class PromptInput(Widget):
         self.set_text("")
 
     def focus(self, scroll_visible: bool = True) -> PromptInput:  # noqa: FBT001, FBT002  as in Textual
-        """Have the keys come here."""
-        self._area.focus(scroll_visible)
+        """Have the keys come here, from the next on."""
+        self.screen.set_focus(self._area, scroll_visible)
         return self
+
+    def press_enter(self) -> None:
+        """Do as Enter does, for one that did not come here."""
+        self._take_key("enter")
 
     def lock_sending(self, reason: str) -> None:
         """Send nothing until ``unlock_sending``, and say why; what is typed stays. ``lock`` is a name of Textual's."""

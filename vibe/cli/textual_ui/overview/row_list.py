@@ -130,7 +130,7 @@ class RowList(ScrollView, can_focus=True):
 
     def on_focus(self) -> None:
         """Have a row chosen."""
-        if self.chosen not in self._ids:
+        if not self._has_choice:
             self._choose(self._nearest(self.scroll_offset.y, 1))
         self.refresh()
 
@@ -140,7 +140,7 @@ class RowList(ScrollView, can_focus=True):
 
     def action_move(self, by: int) -> None:
         """Choose a row further up or down."""
-        at = self._ids.index(self.chosen) if self.chosen in self._ids else self.scroll_offset.y - by
+        at = self._ids.index(self.chosen) if self._has_choice else self.scroll_offset.y - by
         self._choose(self._nearest(max(0, min(at + by, len(self._ids) - 1)), 1 if by > 0 else -1))
 
     def action_page(self, by: int) -> None:
@@ -149,7 +149,7 @@ class RowList(ScrollView, can_focus=True):
 
     def action_open(self) -> None:
         """Open the chosen row."""
-        if self.chosen in self._ids and self.chosen:
+        if self._has_choice:
             self.post_message(self.RowOpened(self, self.chosen))
 
     def on_click(self, event: events.Click) -> None:
@@ -158,6 +158,10 @@ class RowList(ScrollView, can_focus=True):
         if event.y + self.scroll_offset.y < len(self._ids):
             self._choose(index)
             self.action_open()
+
+    @property
+    def _has_choice(self) -> bool:
+        return bool(self.chosen) and self.chosen in self._ids
 
     def _nearest(self, index: int, step: int) -> int:
         """The next row that can be chosen, in one direction or else in the other; -1: there is none."""

@@ -111,11 +111,17 @@ class SidePanel(Widget):
         self._refresher.wish()
 
     def focus_plan(self) -> None:
-        """Take the keys: to the plan if there is one, else to the agents; Escape gives them back."""
-        focused = self.screen.focused
+        """Take the keys, from the next on: to the plan if there is one, else to the agents; Escape gives them back.
+
+        The step that waits for the person or runs is chosen at first.
+        """
+        focused, plan = self.screen.focused, self._view.plan
         if focused is not None and focused not in self.children:
             self._came_from = focused
-        (self._plan if self._plan.display else self._agents).focus()
+        if plan is not None and plan.total and self._plan.chosen not in plan.steps:
+            lines = plan_lines(plan)
+            self._plan.chosen, _ = lines[place_of_interest(plan, lines)]
+        self.screen.set_focus(self._plan if self._plan.display else self._agents)
 
     def on_mount(self) -> None:
         """Show what was presented before."""

@@ -127,18 +127,21 @@ class PanelFrame(Vertical):
             self.post_message(self.Replied(pending, reply))
 
     def ask_words(self, placeholder: str, use: Callable[[str], object]) -> None:
-        """Have the person type a line; Esc goes back. ``use`` gets what they typed, blanks around it cut off."""
+        """Have the person type a line; Esc goes back. ``use`` gets what they typed, blanks around it cut off.
+
+        Keys that follow at once count as its text, also those that were on their way here before.
+        """
         self._used_words = use
         self._words.placeholder = placeholder
         self._words.display = True
-        self._words.focus()
+        self.screen.set_focus(self._words)
         self._draw_keys()
 
     def end_words(self) -> None:
         """Go back from the line to the keys."""
         self._used_words = None
-        if self._words.has_focus:
-            self._view.focus()
+        if self.screen.focused is self._words:
+            self.screen.set_focus(self._view)
         self._words.display = False
         self._words.clear()
         self._draw_keys()
@@ -199,6 +202,9 @@ class PanelFrame(Vertical):
         if self._used_words is not None:
             if event.key == "escape":
                 self.end_words()
+                event.stop()
+            elif event.is_printable and event.character:  # it was sent here before the line had the focus
+                self._words.insert_text_at_cursor(event.character)
                 event.stop()
         elif self._take(event):
             event.stop()

@@ -46,7 +46,6 @@ class TranscriptLog(ChatLog):
         Binding("x", "screen.act('cancel')", "Stop the step", show=False),
         Binding("k", "screen.act('skip')", "Skip the step", show=False),
         Binding("r", "screen.act('retry')", "Do the step again", show=False),
-        Binding("s", "screen.talk", "Talk to it", show=False),
     ]
 
 
@@ -64,7 +63,11 @@ class TranscriptScreen(Screen[None]):
     TranscriptScreen Input { height: 1; border: none; padding: 0 1; }
     TranscriptScreen Input:focus { border: none; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back", show=False),
+        # First of all, so that the next key is the line's and acts on nothing, however soon it comes.
+        Binding("s", "talk", "Talk to it", priority=True, show=False),
+    ]
     AUTO_FOCUS: ClassVar[str | None] = "TranscriptLog"
 
     def __init__(
@@ -130,9 +133,15 @@ class TranscriptScreen(Screen[None]):
         if self.step_id:
             self._on_act(action, self.plan_id, self.step_id)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Tell whether a key counts: in the line, none that is a letter does."""
+        if action == "talk":
+            return self.focused is not self._input
+        return super().check_action(action, parameters)
+
     def action_talk(self) -> None:
         """Take the keys to the line."""
-        self._input.focus()
+        self.set_focus(self._input)
 
     def action_back(self) -> None:
         """From the line to the log, and from there to where the screen was opened."""

@@ -125,7 +125,7 @@ async def test_keys_choose_a_step_and_open_it() -> None:
         panel = app.query_one(SidePanel)
         panel.present(view_of(*TALKED, *SURVEYED))
         await until(pilot, lambda: any("survey" in line or "Learn" in line for line in shown(app)))
-        app.query_one(Input).focus()
+        app.screen.set_focus(app.query_one(Input))
         panel.focus_plan()
         await pilot.press("home", "down", "down", "enter")
         assert app.opened == [("step", "plan", "shorten")]
@@ -133,6 +133,17 @@ async def test_keys_choose_a_step_and_open_it() -> None:
         assert app.opened[1:] == [("step", "plan", "slugify"), ("step", "plan", "test")]
         await pilot.press("escape")
         assert app.focused is app.query_one(Input)
+
+
+async def test_the_step_at_work_is_opened_by_the_first_enter() -> None:
+    app = PanelApp()
+    async with app.run_test(size=(120, 36)) as pilot:
+        panel = app.query_one(SidePanel)
+        panel.present(view_of(*TALKED, *SURVEYED))
+        await until(pilot, lambda: any("survey" in line or "Learn" in line for line in shown(app)))
+        panel.focus_plan()
+        await pilot.press("enter")
+        assert app.opened == [("step", "plan", "slugify")]
 
 
 async def test_keys_choose_an_agent_and_open_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from textual.events import Key
 from textual.message import Message
 
 from ipc.events import PlanBounds, PlannedCommand, PlanProposedEvent, StepOutline
@@ -230,3 +231,14 @@ async def test_a_small_screen_shows_all_of_it_in_turn() -> None:
         assert "version 1:" not in on.screen
         await on.press("home")
         assert "version 1:" in on.screen
+
+
+async def test_letters_that_come_at_once_after_r_are_the_sentence_and_no_keys() -> None:
+    async with stage(100, 40) as on:
+        await propose(on, proposal())
+        for key in ("r", "a", "d", "e", "enter"):
+            on.app.post_message(Key(key, key if len(key) == 1 else "\r"))
+        await on.until(lambda: on.app.heard)
+
+        assert [type(one) for one in on.app.heard] == [ProposalPanel.Revised]
+        assert [one.sentence for one in on.app.heard if isinstance(one, ProposalPanel.Revised)] == ["ade"]

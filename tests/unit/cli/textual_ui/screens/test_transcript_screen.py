@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from textual.app import App
+from textual.events import Key
 from textual.widgets import Input, Static
 
 from ipc import events as e
@@ -83,6 +84,15 @@ async def test_what_is_typed_reaches_the_agent_and_acts_on_nothing() -> None:
         assert app.opened.query_one(Input).value == ""
         await pilot.press("enter")
         assert len(app.wished) == 1
+
+
+async def test_keys_that_come_at_once_after_s_are_said_and_act_on_nothing() -> None:
+    app = OpeningApp(view_of(*SURVEYED), step=("plan", "slugify"))
+    async with app.run_test(size=(120, 36)) as pilot:
+        for key in ("s", "r", "x", "k", "s", "enter"):
+            app.post_message(Key(key, key if len(key) == 1 else "\r"))
+        await until(pilot, lambda: bool(app.wished))
+        assert app.wished == [("steer", "agent", "rxks")]
 
 
 async def test_escape_leads_from_the_line_to_the_log_and_back() -> None:

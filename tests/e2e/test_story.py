@@ -1,0 +1,161 @@
+"""The whole life of a plan on the screen: proposed, changed, run, answered, opened, steered, paused and finished."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import VibeCommand, command_step, leftovers
+from tests.e2e.test_events_answer import DATABASE, QUESTION
+from tests.e2e.test_plain_chat import SCREENS, SERVED
+from tests.e2e.test_screen import start
+from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall
+from tests.fakes.tmux import SECONDS, Tmux
+
+SENTENCE = "check it, too"
+WORDS = "call it ember"
+EDITOR = """import sys
+from pathlib import Path
+plan = Path(sys.argv[1])
+plan.write_text(plan.read_text().replace("Write it", "Write it well"))
+"""
+READY = command_step("ready", "until test -e ready; do sleep 0.1; done", title="Wait until all are ready")
+PREFER: dict[str, Any] = {
+    "id": "prefer",
+    "title": "Ask what is preferred",
+    "mode": "research",
+    "prompt": "Ask for a preference.",
+    "depends_on": ["ready"],
+}
+WRITE: dict[str, Any] = {"id": "write", "title": "Write it", "mode": "code", "prompt": "Write what is wanted."}
+STORE = command_step("store", "echo pg > store.txt", depends_on=["prefer"], decision="db", when={"db": ["pg"]})
+PLAIN = command_step("plain", "echo files > store.txt", depends_on=["prefer"], decision="db", when={"db": ["files"]})
+CHECK = command_step("check", "test -s made.txt", title="Check it", depends_on=["write"])
+
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[Tmux]:
+    with Tmux(tmp_path, columns=120, rows=36) as terminal:
+        yield terminal
+
+
+def call(name: str, **arguments: Any) -> Reply:
+    return Reply(tool_calls=(ServedCall(name=name, arguments=json.dumps(arguments)),))
+
+
+def respond(request: Received) -> Reply:
+    """Be the planner, the agent that asks, the one that writes, and the one the person talks to."""
+    said = json.dumps(request.body["messages"])
+    results = sum(message["role"] == "tool" for message in request.body["messages"])
+    if "hand_in_plan" in json.dumps(request.body.get("tools", [])):
+        checked = [{**WRITE, "title": "Write it well"}, CHECK] if SENTENCE in said else [WRITE]
+        return call("hand_in_plan", value={"steps": [READY, PREFER, *checked, STORE, PLAIN], "decisions": [DATABASE]})
+    if PREFER["prompt"] in said:
+        return call("ask_user_question", questions=[QUESTION]) if not results else Reply(text="Cookies are preferred.")
+    if WRITE["prompt"] in said:
+        if not results:
+            return call("bash", command="until test -e gate; do sleep 0.1; done; echo made > made.txt")
+        return Reply(text="It is called ember." if WORDS in said else "It has no name.")
+    return Reply(text="All is well.")
+
+
+def normal(screen: list[str]) -> str:
+    """A screen without what differs from run to run: times, ids, folders, and lines with nothing on them."""
+    lines = [re.sub(r"[⠁-⣿▁-█]", " ", line).rstrip() for line in screen if line.strip(" │")]
+    text = re.sub(r"(?ms)^ in .*?^(?= 2 or 3 )", " in FOLDER\n", "\n".join(lines))
+    text = re.sub(r"\b[0-9a-f]{6}-\d{8}\b", "PLAN", text)
+    text = re.sub(r"\b(\d+:\d\d|[\d.]+ ?m?s)\b", "TIME", text)
+    return re.sub(r"(?<=\S) {2,}", "  ", text) + "\n"
+
+
+def seen(tmux: Tmux, station: str) -> None:
+    """Return once the screen is the one that is kept; with ``KEEP_SCREENS`` in the environment, keep it."""
+    kept = SCREENS / f"story_{station}.txt"
+    keeps = "KEEP_SCREENS" in os.environ
+    wanted, shown = "" if keeps else kept.read_text(encoding="utf-8"), normal(tmux.screen())
+    deadline = time.monotonic() + (3.0 if keeps else SECONDS)
+    while shown != wanted and time.monotonic() < deadline:
+        time.sleep(0.05)
+        shown = normal(tmux.screen())
+    if keeps:
+        kept.write_text(shown, encoding="utf-8")
+    else:
+        assert shown == wanted, f"{station}:\n{shown}"
+
+
+def propose(tmux: Tmux) -> None:
+    """Have a plan proposed, changed in the editor and by a sentence, and run it."""
+    tmux.type("/plan Build the thing")
+    tmux.wait_for("Proposed plan")
+    seen(tmux, "proposed")
+    tmux.press("e")
+    tmux.wait_for("version 2")
+    seen(tmux, "edited")
+    tmux.press("r")
+    tmux.type(SENTENCE)  # at once: all of it is the sentence
+    tmux.wait_for("version 3")
+    seen(tmux, "revised")
+    tmux.press("a")
+
+
+def answer(tmux: Tmux, workdir: Path) -> None:
+    """Answer what the steps that run side by side ask."""
+    tmux.wait_for("Permission")
+    tmux.wait_for("2 running")
+    seen(tmux, "permission")
+    tmux.press("1")
+    (workdir / "ready").touch()
+    tmux.wait_for("Question")
+    seen(tmux, "question")
+    tmux.press("2")
+    tmux.wait_for("Decision")
+    seen(tmux, "decision")
+    tmux.press("1")
+    tmux.wait_for("3/6 steps")
+
+
+def steer(tmux: Tmux) -> None:
+    """Open the step at work, and tell its agent something."""
+    tmux.press("F2", "Enter")
+    tmux.wait_for("s talk to it")
+    seen(tmux, "step")
+    tmux.press("s")
+    tmux.type(WORDS)
+    tmux.wait_for("it is told before its next step")
+    tmux.press("Escape", "Escape")
+    tmux.wait_for("Agents")
+
+
+def test_a_plan_lives_on_the_screen(vibe: VibeCommand, tmux: Tmux, tmp_path: Path) -> None:
+    editor = tmp_path / "editor.py"
+    editor.write_text(EDITOR)
+    vibe.environ |= {"SERVED_KEY": "k", "EDITOR": f"python {editor}"}
+    with ModelServer(responder=respond) as server:
+        vibe.configure(SERVED.format(api_base=server.api_base))
+        start(tmux, vibe)
+        propose(tmux)
+        answer(tmux, vibe.workdir)
+        steer(tmux)
+        tmux.type("/pause")  # while the overview has the keys
+        tmux.wait_for("pausing")
+        (vibe.workdir / "gate").touch()
+        tmux.wait_for("Plan paused")
+        seen(tmux, "paused")
+        tmux.type("/plan resume")
+        tmux.wait_for("Plan completed")
+        seen(tmux, "finished")
+        tmux.press("C-d")
+        tmux.wait_for("EXIT 0")
+        [told] = [request for request in server.requests if WORDS in json.dumps(request.body["messages"])]
+
+    assert told.body["messages"][-1]["content"] == WORDS
+    assert leftovers(vibe.workdir) == []
+    assert [(vibe.workdir / name).read_text() for name in ("made.txt", "store.txt")] == ["made\n", "pg\n"]
+    assert vibe("plan", "status", "latest", "--output", "json").document["status"] == "completed"
