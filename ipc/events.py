@@ -402,12 +402,16 @@ class CompactStartEvent(BaseEvent, frozen=True, kw_only=True, tag="compact.start
 
 
 class CompactEndEvent(BaseEvent, frozen=True, kw_only=True, tag="compact.end"):
-    """The history was summarised; sizes in tokens. ``messages_after`` of ``messages_before`` messages are left."""
+    """The history was summarised; sizes in tokens. ``messages_after`` of ``messages_before`` messages are left.
+
+    A conversation goes on under another session id from here on, and under its ``conversation_id``.
+    """
 
     tokens_before: int
     tokens_after: int
     messages_before: int | None = None
     messages_after: int | None = None
+    conversation_id: str = ""
 
 
 # --- session --------------------------------------------------------------------------------------------------

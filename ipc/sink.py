@@ -46,7 +46,7 @@ class StampingSink:
 class TaggingSink:
     """Marks each event with whose it is; what an inner sink marked already stays.
 
-    A ``session_id`` that may change is asked for.
+    A ``session_id`` that may change is asked for; ``conversation_id`` is for the events that have one.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class TaggingSink:
         plan_id: str | None = None,
         subagent_id: str | None = None,
         subagent_step_id: str | None = None,
+        conversation_id: str = "",
     ) -> None:
         self._sink = sink
         tags = {
@@ -64,6 +65,7 @@ class TaggingSink:
             "plan_id": plan_id,
             "subagent_id": subagent_id,
             "subagent_step_id": subagent_step_id,
+            "conversation_id": conversation_id,
         }
         self._tags = {name: value for name, value in tags.items() if value}
 
@@ -72,7 +74,7 @@ class TaggingSink:
         missing = {
             name: value() if callable(value) else value
             for name, value in self._tags.items()
-            if not getattr(event, name)
+            if not getattr(event, name, True)
         }
         self._sink.publish(structs.replace(event, **missing) if missing else event)
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import VibeCommand, command_step
-from tests.e2e.test_events_answer import STEP, WritePlan, printed, shell
+from tests.e2e.test_events_answer import DATABASE, STEP, WritePlan, printed, shell
+from tests.e2e.test_plain_chat import SERVED
 from tests.e2e.test_screen import start
-from tests.fakes.tmux import Tmux
+from tests.e2e.test_story import CHECK, PLAIN, PREFER, READY, STORE, WORDS, WRITE, respond
+from tests.fakes.model_server import ModelServer
+from tests.fakes.tmux import SECONDS, Tmux
+
+WITHDRAWN_SECONDS = 1.0
+"""Within which a question that is answered at one terminal is gone at another."""
 
 
 @pytest.fixture
@@ -42,6 +50,66 @@ def test_a_plan_run_elsewhere_is_answered_and_seen_to_its_end(
     assert process.returncode == 0
     assert (vibe.workdir / "made").exists()
     assert (vibe.workdir / "more").exists()
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Tmux]:
+    (tmp_path / "other").mkdir()
+    with Tmux(tmp_path / "other", columns=120, rows=36) as terminal:
+        yield terminal
+
+
+def gone(terminal: Tmux, text: str) -> float:
+    """When, in unix seconds, a text was seen no more in the last lines."""
+    deadline = time.monotonic() + SECONDS
+    while any(text in line for line in terminal.screen()[-8:]):
+        assert time.monotonic() < deadline, "\n".join(terminal.screen())
+        time.sleep(0.02)
+    return time.time()
+
+
+def announced(vibe: VibeCommand, kind: str) -> float:
+    """When, in unix seconds, the first event of a kind was announced."""
+    journals = (vibe.home / "run").glob("*/journal.jsonl")
+    lines = (json.loads(line) for path in journals for line in path.read_text().splitlines())
+    return next(line["ts"] for line in lines if line["type"] == kind)
+
+
+def test_one_plan_is_run_at_one_terminal_and_answered_and_steered_at_another_too(
+    vibe: VibeCommand, write_plan: WritePlan, tmux: Tmux, other: Tmux
+) -> None:
+    vibe.environ["SERVED_KEY"] = "k"
+    plan = write_plan(READY, PREFER, WRITE, CHECK, STORE, PLAIN, decisions=[DATABASE])
+    with ModelServer(responder=respond) as server:
+        vibe.configure(SERVED.format(api_base=server.api_base))
+        start(other, vibe, "plan", "run", plan, "--wait")
+        other.wait_for("n WHY")
+        start(tmux, vibe, "--attach", vibe.plan_ids()[0])
+        tmux.wait_for("2 this session")
+        tmux.press("1")  # here, and so withdrawn there
+        assert gone(other, "n WHY") - announced(vibe, "approval.decided") < WITHDRAWN_SECONDS
+        (vibe.workdir / "ready").touch()
+        tmux.wait_for("1-3 answer")
+        other.wait_for("2) Cookies")
+        other.type("2")  # there, and so withdrawn here
+        assert gone(tmux, "1-3 answer") - announced(vibe, "question.answered") < WITHDRAWN_SECONDS
+        tmux.wait_for("1-2 decide")
+        tmux.press("1")
+        tmux.wait_for("3/6 steps")
+        tmux.press("F2", "Enter")
+        tmux.wait_for("s talk to it")
+        tmux.press("s")
+        tmux.type(WORDS)
+        tmux.wait_for("before its next")
+        (vibe.workdir / "gate").touch()
+        tmux.wait_for("It is called ember.")
+        tmux.press("Escape", "Escape")
+        tmux.wait_for("has ended")
+        other.wait_for("EXIT 0")
+        [told] = [request for request in server.requests if WORDS in json.dumps(request.body["messages"])]
+
+    assert told.body["messages"][-1]["content"] == WORDS
+    assert [(vibe.workdir / name).read_text() for name in ("made.txt", "store.txt")] == ["made\n", "pg\n"]
 
 
 def test_what_cannot_be_attached_to_is_a_sentence(vibe: VibeCommand, tmux: Tmux) -> None:

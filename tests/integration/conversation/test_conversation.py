@@ -28,6 +28,7 @@ from tests.integration.conversation.conftest import Rig
 from vibe.app.conversation.conversation import BusyError, ClosedError
 from vibe.app.conversation.opening import AgentChange, PromptLimits
 from vibe.app.conversation.runtime import Runtime
+from vibe.app.view.view import View, apply
 from vibe.core.agent_loop import INTERRUPTED_NOTICE
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import UsageError
@@ -332,6 +333,11 @@ async def test_a_conversation_is_summarised_on_request(rig: Rig) -> None:
     assert "Keep above all: the numbers" in summary_request[0]["content"]
     assert "we talked" in asked(rig, 5)[0]["content"]
     assert len(asked(rig, 5)) < 9
+    seen = View()
+    for event in rig.events.events:
+        apply(seen, event)
+    assert list(seen.agents) == [conversation.conversation_id]  # whoever watches sees it go on
+    assert conversation.session_id != conversation.conversation_id
 
 
 async def test_a_copy_is_another_session_and_goes_its_own_way(rig: Rig) -> None:

@@ -132,8 +132,12 @@ class Conversation:
         self._lifetime, self.servers, self._seat = parts.lifetime, parts.servers, parts.seat
         self._setup = parts.setup
         self.session = parts.session
-        self._sink = TaggingSink(parts.channel.sink, session_id=lambda: self.session.session_id)
         self.conversation_id = parts.session.session_id
+        self._sink = TaggingSink(
+            parts.channel.sink,
+            session_id=lambda: self.session.session_id,
+            conversation_id=self.conversation_id,
+        )
         self.channel = parts.channel
         self.approvals = parts.setup.engine.approvals(parts.setup.approval_mode, parts.seat.approver)
         if parts.session.hold is not None:

@@ -37,7 +37,9 @@ Changed: TypeAlias = tuple[Key, ...]
 _Piece: TypeAlias = e.AssistantDeltaEvent | e.ReasoningDeltaEvent
 _Call: TypeAlias = e.ToolCallEvent | e.ToolQueuedEvent | e.ToolArgumentsEvent
 _New: TypeAlias = e.ConversationClearedEvent | e.ConversationRewoundEvent
-_OfConversation: TypeAlias = e.PromptStartedEvent | e.PromptEndedEvent | e.ConversationConfiguredEvent | _New
+_OfConversation: TypeAlias = (
+    e.PromptStartedEvent | e.PromptEndedEvent | e.ConversationConfiguredEvent | e.CompactEndEvent | _New
+)
 
 
 class NoticeView(Struct, frozen=True, kw_only=True):
@@ -269,7 +271,7 @@ def _note(view: View, agent: AgentView, event: e.Event, text: str, code: str = "
 
 
 def _compaction(view: View, _: RunView, event: e.CompactStartEvent | e.CompactEndEvent) -> Changed:
-    agent = _agent(view, event)
+    agent = _agent(view, event) if isinstance(event, e.CompactStartEvent) else _talking(view, event)
     if isinstance(event, e.CompactStartEvent):
         agent.does(f"summarising {event.context_tokens:,} tokens of history")
         return _seen(view, agent)

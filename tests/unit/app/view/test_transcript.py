@@ -163,6 +163,18 @@ def test_a_conversation_stays_one_under_other_session_ids_and_is_cleared_and_tak
     assert [entry.text for entry in seen.agents["one"].entries.values()] == ["the conversation was cleared", "d"]
 
 
+def test_a_conversation_that_was_summarised_goes_on_under_its_new_session_id() -> None:
+    started = e.PromptStartedEvent(prompt_id="p", conversation_id="talk", session_id="one")
+    begun = e.CompactStartEvent(context_tokens=9, threshold=8, session_id="one")
+    ended = e.CompactEndEvent(tokens_before=9, tokens_after=1, conversation_id="talk", session_id="two")
+    said = e.AssistantEvent(message_id="m", text="and so on", session_id="two")
+    done = e.PromptEndedEvent(prompt_id="p", outcome="completed", conversation_id="talk", session_id="two")
+    seen = view_of(started, begun, ended, said, done)
+    assert list(seen.agents) == ["one"]
+    assert [entry.text for entry in seen.agents["one"].entries.values()][1:] == ["and so on"]
+    assert (seen.agents["one"].activity, seen.agents["one"].prompt) == ("", None)
+
+
 ASKED = e.ApprovalRequestEvent(request_id="r", tool_call_id="c", tool="bash", arguments={}, rule="ask", **WHO)
 
 
