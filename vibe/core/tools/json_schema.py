@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,7 +31,9 @@ _DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
 
 
 CHECK_SECONDS = 10
-"""Then the value counts as not fitting."""
+"""Of processor time: then the value counts as not fitting."""
+PATIENCE = 6
+"""So many times as long by the clock, on a machine that has other things to do."""
 
 _COSTLY = frozenset({"pattern", "patternProperties", "$ref", "$dynamicRef", "$recursiveRef", "uniqueItems"})
 """Keywords that can take longer than schema and value are long."""
@@ -99,18 +102,19 @@ def _is_costly(schema: Mapping[str, Any], value: Any) -> bool:
 
 def _problems_apart(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
     """The same, found by another process, which can be stopped. Blocks."""
-    argv = (sys.executable, "-P", "-m", PROGRAM)
+    argv = (sys.executable, "-P", "-m", PROGRAM, str(CHECK_SECONDS))
     document = json.dumps({"schema": schema, "value": value})
+    wait = CHECK_SECONDS * PATIENCE
+    late = f"value: could not be checked within {CHECK_SECONDS} s: make it smaller, or have the schema made simpler"
     try:
         ended = subprocess.run(  # noqa: S603  our own program
-            argv, input=document, capture_output=True, text=True, encoding="utf-8", timeout=CHECK_SECONDS, check=True
+            argv, input=document, capture_output=True, text=True, encoding="utf-8", timeout=wait, check=True
         )
     except subprocess.TimeoutExpired:
-        return (
-            f"value: could not be checked within {CHECK_SECONDS} s: make it smaller, or have the schema made simpler",
-        )
+        return (late,)
     except (OSError, subprocess.CalledProcessError) as error:
-        return (f"value: could not be checked ({error})",)
+        is_late = isinstance(error, subprocess.CalledProcessError) and error.returncode == -signal.SIGXCPU
+        return (late if is_late else f"value: could not be checked ({error})",)
     return tuple(json.loads(ended.stdout))
 
 

@@ -1,4 +1,4 @@
-"""Holds a value against a schema in a process of its own, which can be stopped: a program.
+"""Holds a value against a schema in a process of its own, which ends after its argument's seconds of work: a program.
 
 A schema's patterns are matched in linear time (RE2); what RE2 does not take, such as a look-ahead, by Python.
 """
@@ -14,14 +14,15 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from vibe.core.config.patterns import compile_linear
-from vibe.core.tools.json_schema import CHECK_SECONDS, problems_here
+from vibe.core.tools.json_schema import problems_here
 
 
 def main() -> None:
     """Read schema and value from standard input, write the problems to standard output."""
     from jsonschema import _keywords, _legacy_keywords, _utils
 
-    resource.setrlimit(resource.RLIMIT_CPU, (2 * CHECK_SECONDS, 2 * CHECK_SECONDS))  # whoever started it may be dead
+    seconds = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     linear = SimpleNamespace(search=_search)
     for module in (_keywords, _legacy_keywords, _utils):
         cast("Any", module).re = linear

