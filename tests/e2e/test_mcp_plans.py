@@ -368,6 +368,8 @@ def test_when_the_client_is_gone_its_plans_are_paused_and_can_be_resumed(
     assert client.process.wait(60) == 0
     (vibe.workdir / "go").touch()
     assert took < 5, took
+    status = vibe("plan", "status", plan_id, "--output", "json").document["status"]
+    assert status in {"paused", "active"}  # where the machine is slow its last word is not written
     assert vibe("plan", "resume", plan_id).code == 0
 
 

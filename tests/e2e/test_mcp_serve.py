@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -127,6 +130,21 @@ def test_a_prompt_is_answered_in_the_folder_that_was_named(unasked: Scene, workd
     assert seen
 
 
+def test_progress_is_told_a_few_times_a_second(unasked: Scene, workdir: Path) -> None:
+    unasked.script(*[bash(f"echo {number}; sleep 0.05") for number in range(30)], {"text": "done"})
+    heard: list[float] = []
+
+    def hear(_line: str) -> None:
+        heard.append(time.monotonic())
+
+    began = time.monotonic()
+    result = unasked.served.start("call_vibe", hear, prompt="go", cwd=str(workdir)).result(60)
+    took = time.monotonic() - began
+
+    assert text(result) == "done"
+    assert 2 <= len(heard) <= 4 * took + 1
+
+
 def test_a_long_response_is_cut_between_characters(unasked: Scene, workdir: Path) -> None:
     unasked.script({"text": "🙂" * 10})
 
@@ -140,9 +158,12 @@ def test_a_long_response_is_cut_between_characters(unasked: Scene, workdir: Path
 def test_what_runs_out_of_time_is_gone_with_all_it_started(unasked: Scene, workdir: Path) -> None:
     unasked.script(bash("trap '' TERM; (trap '' TERM; sleep 600) & echo $$ > pid; sleep 600"), {"text": "never"})
 
+    began = time.monotonic()
     result = unasked.served.call("call_vibe", prompt="go", cwd=str(workdir), timeout_ms=2500)
+    took = time.monotonic() - began
 
     assert not leftovers(workdir)
+    assert took < 2.5 + 5
     assert (result.is_error, result.structured_content["status"]) == (True, "timed_out")
     assert "timed out after 2500 ms" in text(result)
     assert (workdir / "pid").is_file()
@@ -321,6 +342,64 @@ def test_when_the_client_is_gone_nothing_is_left(vibe: VibeCommand, raw: Callabl
 
     assert client.process.wait(60) == 0
     assert until(lambda: not leftovers(vibe.workdir), 10)
+
+
+CLIENT = """
+import json, subprocess, sys, time
+server = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE)
+params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+call = {"name": "call_vibe", "arguments": {"prompt": "go", "cwd": sys.argv[1]}}
+plan = {"version": 1, "goal": "g", "steps": [{"id": "s", "title": "S", "mode": "run", "command": "touch on; sleep 600"}]}
+run = {"name": "plan_run", "arguments": {"plan": plan, "cwd": sys.argv[1]}}
+for said in (
+    {"id": 0, "method": "initialize", "params": params},
+    {"method": "notifications/initialized"},
+    {"id": 1, "method": "tools/call", "params": call},
+    {"id": 2, "method": "tools/call", "params": run},
+):
+    server.stdin.write(json.dumps({"jsonrpc": "2.0", **said}).encode() + b"\\n")
+server.stdin.flush()
+time.sleep(600)
+"""
+
+
+def test_when_the_client_is_killed_nothing_is_left(vibe: VibeCommand, tmp_path: Path) -> None:
+    line = "trap '' TERM; (trap '' TERM; sleep 600) & echo $$ > pid; sleep 600"
+    vibe.replay({"agents": {"main": {"turns": [bash(line), {"text": "never"}]}}})
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    argv = [sys.executable, "-c", CLIENT, str(vibe.workdir), str(VIBE), "mcp", "serve", "--auto-approve"]
+    client = subprocess.Popen(argv, env=vibe.variables(), cwd=folder, stdout=subprocess.DEVNULL)
+    try:
+        assert until((vibe.workdir / "pid").is_file)
+        assert until((vibe.workdir / "on").is_file)
+    finally:
+        client.kill()
+        client.wait()
+    killed = time.monotonic()
+
+    assert until(lambda: not leftovers(vibe.workdir) and not leftovers(folder), 10)
+    assert time.monotonic() - killed < 5
+
+
+def test_who_was_called_by_one_that_was_called_calls_nobody(vibe: VibeCommand, raw: Callable[..., RawClient]) -> None:
+    vibe.replay({"agents": {"main": {"turns": [{"text": "done"}]}}})
+    vibe.environ["VIBE_MCP_DEPTH"] = "1"
+    below = raw()
+    vibe.environ["VIBE_MCP_DEPTH"] = "2"
+    too_deep = raw()
+    for client in (below, too_deep):
+        client.greet()
+    below.call(1, "call_vibe", prompt="go", cwd=str(vibe.workdir))
+    too_deep.call(1, "call_vibe", prompt="go", cwd=str(vibe.workdir))
+    too_deep.call(2, "plan_run", goal="go", cwd=str(vibe.workdir))
+
+    refused = {answer["id"]: answer["result"] for answer in (too_deep.hear(), too_deep.hear())}
+
+    assert not below.hear()["result"]["isError"]
+    assert [refused[number]["isError"] for number in (1, 2)] == [True, True]
+    assert all("goes no deeper" in refused[number]["content"][0]["text"] for number in (1, 2))
+    assert vibe.plan_ids() == []
 
 
 def test_over_http_only_who_has_the_token_and_comes_from_here_is_served(vibe: VibeCommand, workdir: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anyio import Event, sleep_forever, to_thread
+from anyio import CancelScope, Event, to_thread
 
 from vibe.app.engine.host import Host
 from vibe.mcp_server.tool import CallRefusedError
@@ -29,17 +29,25 @@ class EngineRoom:
         self.auto_approve = auto_approve
         self._is_too_deep = depth >= DEEPEST
         self._host = replace(host, environ={**host.environ, DEPTH_VARIABLE: str(depth + 1)})
-        self._wanted, self._ready = Event(), Event()
+        self._wanted, self._ready, self._closing = Event(), Event(), Event()
         self._plans: ServedPlans | None = None
 
     async def keep(self) -> None:
-        """Hold the runtime, from the first wish for it on, until this is cancelled; then all its work ends."""
+        """Hold the runtime, from the first wish for it on, until ``close``; then all its work ends.
+
+        Cancelling this ends it only while there is no runtime: plans are paused, and that takes its time.
+        """
         await self._wanted.wait()
         make_runtime, make_plans = await to_thread.run_sync(_load, abandon_on_cancel=True)
-        async with make_runtime(self._host) as runtime, make_plans(runtime, auto_approve=self.auto_approve) as plans:
-            self._plans = plans
-            self._ready.set()
-            await sleep_forever()
+        with CancelScope(shield=True):
+            auto = self.auto_approve
+            async with make_runtime(self._host) as runtime, make_plans(runtime, auto_approve=auto) as self._plans:
+                self._ready.set()
+                await self._closing.wait()
+
+    def close(self) -> None:
+        """Have all work end."""
+        self._closing.set()
 
     def prepare(self) -> None:
         """Have the runtime made, before a call comes."""

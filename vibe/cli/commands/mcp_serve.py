@@ -70,5 +70,6 @@ async def _served(env: CliEnvironment, room: EngineRoom, serve_clients: Callable
                 await serve_clients()
             finally:
                 end.is_near(signals.exit_code or 0)
+                room.close()
                 group.cancel_scope.cancel()
     return end.code
