@@ -65,7 +65,7 @@ CASES = {
     "no key": Case(words=("config", "get"), says="KEY is missing: add it; see `vibe config get --help`"),
     "unknown subcommand": Case(words=("plan", "rnu", "x"), says="did you mean 'run'"),
     "unknown flag": Case(words=("plan", "run", "--fail-fsat", "x"), says="did you mean '--fail-fast'"),
-    "flag of Mistral Vibe": Case(words=("--setup",), says="there is no --setup: use `vibe setup`"),
+    "setting up without a terminal": Case(words=("--setup",), says="--setup asks at the terminal"),
     "another flag of Mistral Vibe": Case(words=("-v",), says="there is no -v: use `vibe --version`"),
     "unknown flag of a prompt": Case(words=("-p", "x", "--auto-aprove"), says="did you mean '--auto-approve'"),
     "unknown output": Case(words=("-p", "x", "--output", "xml"), says="unknown --output 'xml'"),

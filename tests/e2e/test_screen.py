@@ -149,6 +149,22 @@ def test_who_has_no_key_yet_is_asked_to_set_up_and_may_skip_it(vibe: VibeCommand
     tmux.wait_for("EXIT 3")
 
 
+def test_setting_up_is_had_again_before_a_conversation_and_within_one(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns({"text": "Hello."}))
+    start(tmux, vibe, "--setup", "hi")
+    tmux.wait_for("Welcome to vibe.")
+    tmux.press("Escape")
+    tmux.wait_for("Hello.")
+    tmux.type("/setup")
+    tmux.wait_for("Welcome to vibe.")
+    tmux.press("Enter")
+    tmux.wait_for("Who is to answer?")
+    tmux.press("Escape")
+    until(lambda: any(line.startswith(">") for line in tmux.screen()))
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
 BREAK = """import os
 from {module} import {owner}
 def broken(*_: object, **__: object) -> object:

@@ -110,7 +110,6 @@ class Parser(argparse.ArgumentParser):
 ELSEWHERE = {
     "--check-config": "`vibe doctor` checks the settings",
     "--check-upgrade": "update it with the program that installed it",
-    "--setup": "use `vibe setup`",
     "-v": "use `vibe --version`",
 }
 """Options of Mistral Vibe, and what to do here."""

@@ -24,6 +24,7 @@ from vibe.core.llm.factory import ModelCatalog
 from vibe.core.suggestion import closest, did_you_mean
 
 ACTIVE_MODEL = "active_model"
+THEME = "ui.theme"
 _REFUSED = frozenset({401, 403})
 
 
@@ -121,6 +122,14 @@ class FirstUse:
         used = key or (self._known.get(variable, "").strip() if variable else "")
         trial = await ask_once(catalog, model, masked_key(used) if used else "", seconds=seconds)
         return replace(trial, sentence=hidden(trial.sentence, used))
+
+    def keep_theme(self, name: str) -> None:
+        """Write the colours of the screen down.
+
+        Raises:
+            ConfigWriteError, ConfigBusyError: the file can't be written.
+        """
+        self._settings.writer(project=False, key=THEME).set(THEME, name)
 
     def keep(self, selection: SetupSelection) -> tuple[str, ...]:
         """Write the selection down, and return sentences about it: what is where, and what stands against it.

@@ -40,6 +40,8 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
 
         if not args.plain:
             env.stderr.write("vibe: this terminal can't draw a screen (TERM, or no UTF-8): a conversation by lines\n")
+        if args.setup and (code := _set_up(env)):
+            return code
         return chat(*talk_of(args, env), env)
     from vibe.cli.commands.one_prompt import run_prompt  # noqa: PLC0415  as above
 
@@ -51,7 +53,15 @@ def _local(args: argparse.Namespace, env: CliEnvironment) -> Hold:
     from vibe.cli.commands.one_prompt import talk_of  # noqa: PLC0415  as above
     from vibe.cli.textual_ui.local_chat import hold_chat  # noqa: PLC0415  as above
 
-    return partial(hold_chat, env.host, talk_of(args, env))
+    return partial(hold_chat, env.host, talk_of(args, env), sets_up=args.setup)
+
+
+def _set_up(env: CliEnvironment) -> int:
+    """Set vibe up by questions on lines; returns the exit code."""
+    from vibe.app.first_use.flow import FirstUse  # noqa: PLC0415  as above
+    from vibe.cli.terminal.setup_talk import SetupTalk  # noqa: PLC0415  as above
+
+    return SetupTalk(FirstUse(env.host, env.cwd), env, tests=True).hold(None, "", None)
 
 
 def _attached(args: argparse.Namespace, env: CliEnvironment) -> Hold:
@@ -69,6 +79,8 @@ def _front(args: argparse.Namespace, env: CliEnvironment) -> _Front:
     """
     one_prompt = args.prompt is not None or args.prompt_file is not None or args.output_dir is not None
     at_terminal = env.stdin.isatty() and env.stdout.isatty()
+    if args.setup and (one_prompt or args.attach or args.output != "text" or not at_terminal):
+        raise CommandLineError("--setup asks at the terminal before a conversation: use `vibe setup` and its flags")
     if args.attach:
         _check_attach(args, env, can=at_terminal and not one_prompt and not args.words and not args.plain)
         return _Front.SCREEN

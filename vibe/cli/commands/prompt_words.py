@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--plain", action="store_true", help="talk at the terminal, line by line")
     parser.add_argument("--attach", metavar="SOURCE", help="show a run of another process, answer and steer it")
+    parser.add_argument("--setup", action="store_true", help="choose provider, key, model and colours first, again")
     parser.add_argument("--prompt-file", metavar="FILE", help="the prompt is in this file; answer and exit")
     parser.add_argument("--output", choices=OUTPUTS, default="text", help="what stdout carries (default: text)")
     parser.add_argument(

@@ -255,15 +255,15 @@ def _images(files: tuple[Path, ...]) -> tuple[Image, ...]:
     return tuple(images)
 
 
-async def hold_chat(host: Host, talk: tuple[Opening, PromptLimits], stage: Stage) -> None:
-    """Hold the conversation of a screen until it is left.
+async def hold_chat(host: Host, talk: tuple[Opening, PromptLimits], stage: Stage, *, sets_up: bool = False) -> None:
+    """Hold the conversation of a screen until it is left; a person who has no key yet, or wants to, sets vibe up first.
 
     Raises:
         UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``LocalTalk.hold``.
     """
     opening, limits = talk
     open_flow = partial(FirstUse, host, opening.workdir)
-    if opening.model is None and await to_thread.run_sync(_is_due, open_flow):
+    if sets_up or (opening.model is None and await to_thread.run_sync(_is_due, open_flow)):
         await stage.set_up(open_flow)
     async with Runtime(host) as runtime:
         await LocalTalk(runtime, opening, limits, stage).hold()

@@ -1,4 +1,4 @@
-"""Slash commands of the screen alone: colours, sessions to choose from, runs of other processes."""
+"""Slash commands of the screen alone: colours, setting up, sessions to choose from, runs of other processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ScreenCommands:
     def __init__(
         self,
         app: App[None],
-        ask: Callable[[Screen[str | None]], Awaitable[str | None]],
+        ask: Callable[[Screen[Any]], Awaitable[Any]],
         switch: Callable[[Hold], object],
     ) -> None:
         self._app: App[Any] = app
@@ -44,6 +44,9 @@ class ScreenCommands:
             ),
             "resume": SlashCommand(
                 name="resume", usage="[ID]", about="go on with another session", handler=self._resume
+            ),
+            "setup": SlashCommand(
+                name="setup", about="choose provider, key, model and colours again", handler=self._set_up
             ),
             "theme": SlashCommand(
                 name="theme",
@@ -72,6 +75,15 @@ class ScreenCommands:
         chosen = typed.rest or await self._ask(SessionPicker(load, str(talk.opening.workdir)))
         if chosen:
             await talk.reopen(replace(talk.opening, resume=chosen, prompt=""))
+
+    async def _set_up(self, talk: Talk, _typed: Typed) -> None:
+        from vibe.app.first_use.flow import FirstUse  # noqa: PLC0415  after the first frame
+        from vibe.cli.slash.commands import reload  # noqa: PLC0415  as above
+        from vibe.cli.textual_ui.screens.setup_screen import SetupScreen  # noqa: PLC0415  as above
+
+        is_kept = await self._ask(SetupScreen(partial(FirstUse, talk.runtime.host, talk.opening.workdir)))
+        if is_kept:
+            await reload.run(talk, Typed(name="reload"))
 
     async def _theme(self, talk: Talk, typed: Typed) -> None:
         from vibe.app.engine.settings import Settings  # noqa: PLC0415  after the first frame

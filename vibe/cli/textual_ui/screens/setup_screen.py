@@ -1,4 +1,4 @@
-"""SetupScreen: the first use, step by step: provider, key, model, a first answer."""
+"""SetupScreen: the first use, step by step: provider, key, model, a first answer, colours."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from anyio import to_thread
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
@@ -42,6 +42,7 @@ class SetupStep(Enum):
     KEY = auto()
     MODEL = auto()
     TRIAL = auto()
+    THEME = auto()
     DONE = auto()
 
 
@@ -51,6 +52,7 @@ KEYS = {
     SetupStep.KEY: "Enter go on · Esc skip",
     SetupStep.MODEL: "↑↓ Enter choose · type to find · Esc skip",
     SetupStep.TRIAL: "↑↓ Enter choose · Esc skip",
+    SetupStep.THEME: "↑↓ look · Enter choose · Esc leave it as it was",
     SetupStep.DONE: "Enter or Esc close",
 }
 """The keys that count in each."""
@@ -93,6 +95,10 @@ class SetupScreen(Screen[bool]):
         """The names behind the options."""
         self._is_begun = False
         self._is_kept = False
+        self._theme_before = ""
+        """The theme that Esc brings back while others are looked at."""
+        self._told = ""
+        """The last words, said once the theme is chosen."""
 
     def compose(self) -> ComposeResult:
         """Words, a problem, options, a line to type on, and the keys; each step shows those it needs."""
@@ -110,7 +116,11 @@ class SetupScreen(Screen[bool]):
         self.run_worker(self._open())
 
     def action_leave(self) -> None:
-        """Leave it as it is now."""
+        """Leave it as it is now; of colours, as they were."""
+        if self.step is SetupStep.THEME:
+            self._our_app.theme = self._theme_before
+            self._show(SetupStep.DONE, self._told)
+            return
         self.dismiss(self._is_kept)
 
     def action_move(self, by: int) -> None:
@@ -132,8 +142,17 @@ class SetupScreen(Screen[bool]):
                 self._take_model()
             case SetupStep.TRIAL:
                 self._take_next()
+            case SetupStep.THEME:
+                self._take_theme()
             case SetupStep.DONE:
                 self.dismiss(self._is_kept)
+
+    def on_option_list_option_highlighted(self, message: OptionList.OptionHighlighted) -> None:
+        """Show the theme that is marked."""
+        message.stop()
+        name = self._marked()
+        if self.step is SetupStep.THEME and name is not None:
+            self._our_app.theme = name
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
         """Take the option clicked."""
@@ -271,7 +290,38 @@ class SetupScreen(Screen[bool]):
         self._is_kept = True
         self._selection = replace(selection, key="")
         self._key = ""
-        self._show(SetupStep.DONE, "\n".join(filter(None, ("Ready.\n", answered, *told))))
+        self._told = "\n".join(filter(None, ("Ready.\n", answered, *told)))
+        self._ask_theme()
+
+    # --- colours
+
+    @property
+    def _our_app(self) -> App[None]:
+        return cast("App[None]", self.app)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
+
+    def _ask_theme(self) -> None:
+        app = self._our_app
+        self._theme_before = app.theme
+        names = sorted(app.available_themes)
+        self._show(SetupStep.THEME, "Which colours? You see them as you go through the list.")
+        self._list(names, names, marked=names.index(app.theme) if app.theme in names else 0)
+
+    def _take_theme(self) -> None:
+        name = self._marked()
+        if name is None or name == self._theme_before:
+            self._show(SetupStep.DONE, self._told)
+        else:
+            self.run_worker(self._keep_theme(name), exclusive=True)
+
+    async def _keep_theme(self, name: str) -> None:
+        if self._flow is None:
+            return
+        problem = ""
+        try:
+            await to_thread.run_sync(self._flow.keep_theme, name)
+        except VibeError as error:
+            problem = str(error)
+        self._show(SetupStep.DONE, self._told, problem)
 
     # --- widgets
 

@@ -101,6 +101,8 @@ async def test_from_nothing_to_a_model_that_answers(home: Path, server: ModelSer
         await pilot.press(*"smal")
         assert app.rows() == ["small"]
         await pilot.press("enter")
+        await until(pilot, lambda: app.setup.step is SetupStep.THEME)
+        await pilot.press("enter")
         await until(pilot, lambda: app.setup.step is SetupStep.DONE)
         words = app.text("#words")
         await pilot.press("enter")
@@ -146,7 +148,7 @@ async def test_a_model_that_does_not_answer_is_kept_only_if_one_says_so(home: Pa
         await pilot.press("down", "enter")
         await until(pilot, lambda: "oops" in app.text("#problem"))
         await pilot.press("down", "enter")
-        await until(pilot, lambda: app.setup.step is SetupStep.DONE)
+        await until(pilot, lambda: app.setup.step is SetupStep.THEME)
 
     assert tomllib.loads((home / "config.toml").read_text())["active_model"] == "huge"
 
@@ -162,7 +164,7 @@ async def test_a_key_that_is_there_is_taken_with_enter(home: Path, server: Model
         await pilot.press("enter")
         await until(pilot, lambda: app.rows() == ["large", "small"])
         await pilot.press("enter")
-        await until(pilot, lambda: app.setup.step is SetupStep.DONE)
+        await until(pilot, lambda: app.setup.step is SetupStep.THEME)
 
     assert (home / ".env").read_text() == f"# mine\nSERVED_KEY={KEY}\n"
 
@@ -177,17 +179,63 @@ async def test_escape_leaves_at_every_step(home: Path, server: ModelServer, step
             await begin(pilot, app)
         if step not in {SetupStep.WELCOME, SetupStep.PROVIDER}:
             await pilot.press("enter")
-        if step in {SetupStep.MODEL, SetupStep.TRIAL, SetupStep.DONE}:
+        if step in {SetupStep.MODEL, SetupStep.TRIAL, SetupStep.THEME, SetupStep.DONE}:
             await give_key(pilot, app, KEY)
             await until(pilot, lambda: app.rows() == ["large", "small"])
-        if step in {SetupStep.TRIAL, SetupStep.DONE}:
+        if step in {SetupStep.TRIAL, SetupStep.THEME, SetupStep.DONE}:
+            await pilot.press("enter")
+        if step is SetupStep.DONE:
+            await until(pilot, lambda: app.setup.step is SetupStep.THEME)
             await pilot.press("enter")
         await until(pilot, lambda: app.setup.step is step)
         await pilot.press("escape")
+        if step is SetupStep.THEME:
+            assert app.setup.step is SetupStep.DONE  # the last words are not lost
+            await pilot.press("escape")
         await until(pilot, lambda: app.results != [])
 
-    assert app.results == [step is SetupStep.DONE]
-    assert kept(home) == (step is SetupStep.DONE)
+    assert app.results == [step in {SetupStep.THEME, SetupStep.DONE}]
+    assert kept(home) == (step in {SetupStep.THEME, SetupStep.DONE})
+
+
+async def at_themes(pilot: Pilot[None], app: SetupApp, server: ModelServer) -> None:
+    server.enqueue(Reply(text="ready"))
+    await begin(pilot, app)
+    await pilot.press("enter")
+    await give_key(pilot, app, KEY)
+    await until(pilot, lambda: app.rows() == ["large", "small"])
+    await pilot.press("enter")
+    await until(pilot, lambda: app.setup.step is SetupStep.THEME)
+
+
+async def test_a_theme_is_seen_as_it_is_marked_and_kept_with_enter(home: Path, server: ModelServer) -> None:
+    app = SetupApp(home)
+    async with app.run_test(size=SIZE) as pilot:
+        await at_themes(pilot, app, server)
+        names = app.rows()
+        assert names == sorted(app.available_themes)
+        chosen = names[names.index(app.theme) + 1]
+        await pilot.press("down")
+        await until(pilot, lambda: app.theme == chosen)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.setup.step is SetupStep.DONE)
+        assert "Ready." in app.text("#words")
+
+    assert tomllib.loads((home / "config.toml").read_text())["ui"]["theme"] == chosen
+
+
+async def test_escape_brings_the_theme_back_that_was(home: Path, server: ModelServer) -> None:
+    app = SetupApp(home)
+    async with app.run_test(size=SIZE) as pilot:
+        await at_themes(pilot, app, server)
+        before = app.theme
+        await pilot.press("up")
+        await until(pilot, lambda: app.theme != before)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.theme == before
+
+    assert "ui" not in tomllib.loads((home / "config.toml").read_text())
 
 
 async def test_settings_that_are_wrong_are_told(home: Path) -> None:
