@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -179,7 +180,7 @@ NOTES = command_step("notes", "touch notes.txt", title="Write notes", depends_on
 PLANNED_TALK = (
     ("hi", "What shall we do?"),
     ("/plan Build the thing", "Run it? [y] yes"),
-    ("check it, too, and write notes", "plan, version 2"),
+    ("check it, write notes", "plan, version 2"),
     ("y", "[wait] $ until"),
     ("how far is it?", "The plan is at work."),
     ("/skip nowhere", "the plan has no step 'nowhere'"),
@@ -219,3 +220,43 @@ def test_a_plan_is_proposed_changed_run_and_steered_in_a_conversation(vibe: Vibe
     assert {step["id"]: step["status"] for step in status["steps"]}["notes"] == "skipped"
     seen = masked([line for line in screen if not line.startswith("[")])  # steps side by side, in no certain order
     assert seen == (SCREENS / "plain_plan.txt").read_text(encoding="utf-8"), seen
+
+
+EDITING = """import pathlib, sys
+path = pathlib.Path(sys.argv[1])
+text = path.read_text()
+answer = input("really? ")
+path.write_text(text.replace("Build it", "Build all of it") if answer == "yes" else text)
+"""
+
+
+def test_a_proposal_is_saved_and_edited_by_lines(vibe: VibeCommand, tmux: Tmux, tmp_path: Path) -> None:
+    editor = tmp_path / "editor.py"
+    editor.write_text(EDITING)
+    with ModelServer() as server:
+        vibe.configure(SERVED.format(api_base=server.api_base))
+        vibe.environ |= {"SERVED_KEY": "k", "EDITOR": f"{sys.executable} {editor}"}
+        server.enqueue(hand_in(PREPARE, command_step("build", "true", title="Build it", depends_on=["prepare"])))
+        start(tmux, vibe, "--plain")
+        tmux.wait_for("Ctrl-D leaves")
+        tmux.type("/plan Build the thing")
+        tmux.wait_for("[e] edit  [s FILE] save")
+        tmux.type("s kept.json")
+        tmux.wait_for("written to ")
+        tmux.type("s kept.json")
+        tmux.wait_for("kept.json is there already")
+        tmux.type("e")
+        tmux.wait_for("really?")
+        tmux.type("no")
+        tmux.wait_for("[s FILE] save", 4)
+        tmux.type("edit")
+        tmux.wait_for("really?", 2)
+        tmux.type("yes")
+        tmux.wait_for("plan, version 2")
+        tmux.wait_for("~ build: title differs")
+        tmux.type("n")
+        tmux.wait_for("the plan is dropped")
+        tmux.press("C-d")
+        tmux.wait_for("EXIT 0")
+
+    assert json.loads((vibe.workdir / "kept.json").read_text())["goal"] == "Build the thing"

@@ -165,6 +165,24 @@ def test_setting_up_is_had_again_before_a_conversation_and_within_one(vibe: Vibe
     tmux.wait_for("EXIT 0")
 
 
+def test_a_click_opens_a_web_page_and_nothing_else(vibe: VibeCommand, tmux: Tmux, tmp_path: Path) -> None:
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" >> {opened}\n')
+    browser.chmod(0o700)
+    vibe.environ["BROWSER"] = f"{browser} %s"
+    vibe.replay(turns({"text": "See [the page](https://example.org/page) and [a file](notes.txt)."}))
+    start(tmux, vibe, "hi")
+    tmux.wait_for("the page")
+    tmux.click("a file")
+    tmux.wait_for("not opened")
+    tmux.click("the page")
+    until(opened.exists)
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+    assert opened.read_text() == "https://example.org/page\n"
+
+
 BREAK = """import os
 from {module} import {owner}
 def broken(*_: object, **__: object) -> object:

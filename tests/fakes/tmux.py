@@ -51,6 +51,13 @@ class Tmux:
         """Press keys as tmux calls them: ``C-c``."""
         self._tmux("send-keys", *keys)
 
+    def click(self, text: str) -> None:
+        """Click the first letter of a text on the screen."""
+        lines = self.screen()
+        row = next(number for number, line in enumerate(lines) if text in line)
+        place = f"{lines[row].index(text) + 1};{row + 1}"
+        self._tmux("send-keys", "-l", f"\x1b[<0;{place}M\x1b[<0;{place}m")
+
     def paste(self, text: str, *, brackets: bool = True) -> None:
         """Paste text; with brackets as a terminal does it for a program that knows of them."""
         (self._socket.parent / "pasted").write_text(text)

@@ -54,7 +54,7 @@ class PlainChat:
         self.opening = opening
         self.seat = seat
         self.commands = SlashTable()
-        self.plans = PlanLines(terminal.lines, terminal.desk).talk()
+        self.plans = PlanLines(terminal.lines, terminal.desk, terminal.edited).talk()
         self.conversation: Conversation
         self._lines = terminal.lines
         self._desk = terminal.desk

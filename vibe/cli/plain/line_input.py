@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, TextIO, TypeVar, cast
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.patch_stdout import StdoutProxy
+
+Done = TypeVar("Done")
 
 
 class LineInput:
@@ -36,6 +38,14 @@ class LineInput:
     def refresh(self) -> None:
         """Show the prompt that is due now."""
         self._session.app.invalidate()
+
+    async def aside(self, work: Callable[[], Done]) -> Done:
+        """Leave the terminal to something that blocks, in a thread; what was typed is there again afterwards."""
+        from prompt_toolkit.application import run_in_terminal
+        from prompt_toolkit.application.current import set_app
+
+        with set_app(self._session.app):
+            return await run_in_terminal(work, in_executor=True)
 
     async def line(self) -> str:
         """The next line.

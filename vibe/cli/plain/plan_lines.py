@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from planner.report.graph_text import tree
 from vibe.app.plan.command_consent import model_commands
 from vibe.app.plan.decision_prompter import DecisionPrompter
@@ -13,23 +16,31 @@ from vibe.cli.plain.line_input import LineInput
 from vibe.cli.render.event_text import one_line
 from vibe.cli.render.plan_summary import write_summary
 from vibe.cli.render.progress import ProgressLines
+from vibe.cli.render.revision_text import version_lines
 from vibe.cli.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.cli.terminal.approver import TerminalApprover
 from vibe.cli.terminal.decider import TerminalDecider
 from vibe.cli.terminal.questions import TerminalUserInput
+from vibe.core.errors import VibeError
 from vibe.core.plain_text import plain
 
-ACCEPT = "Run it? [y] yes  [n] no, or say what to change  >"
+ACCEPT = "Run it? [y] yes  [n] no  [e] edit  [s FILE] save, or say what to change  >"
 LINE_LENGTH = 400
-YES, NO = frozenset({"y", "yes"}), frozenset({"", "n", "no"})
+YES, NO, EDIT = frozenset({"y", "yes"}), frozenset({"", "n", "no"}), frozenset({"e", "edit"})
+SAVE = frozenset({"s", "save"})
+USUAL_FILE = "plan.json"
 
 
 class PlanLines:
-    """Shows a plan at the terminal of this process and asks about it there."""
+    """Shows a plan at the terminal of this process and asks about it there.
 
-    def __init__(self, lines: LineInput, desk: LineDesk) -> None:
+    ``edited`` has a text changed in the person's editor, as a file of a name; blocks.
+    """
+
+    def __init__(self, lines: LineInput, desk: LineDesk, edited: Callable[[str, str], str]) -> None:
         self._lines = lines
         self._desk = desk
+        self._edited = edited
         self._shown: DraftVersion | None = None
         """The version shown last."""
 
@@ -38,17 +49,27 @@ class PlanLines:
         return PlanTalk(accept=self.accept, audience=self.audience, ended=self.end)
 
     async def accept(self, draft: PlanDraft) -> PlanVerdict:
-        """Show the last version, unless it was, and take a yes, a no, or a sentence that changes it."""
+        """Show the last version, unless it was, and take the answer: a word on it, or a sentence that changes it."""
         if draft.versions[-1] is not self._shown:
             self._show(draft)
         self._shown = draft.versions[-1]
-        async with self._desk.conversation("") as dialogue:
-            said = (await dialogue.answer(ACCEPT) or "").strip()
-        if said.lower() in YES:
-            return PlanVerdict(VerdictKind.RUN)
-        if said.lower() in NO:
-            return PlanVerdict(VerdictKind.DROP)
-        return PlanVerdict(VerdictKind.REVISE, said)
+        while True:
+            async with self._desk.conversation("") as dialogue:
+                said = (await dialogue.answer(ACCEPT) or "").strip()
+            if said.lower() not in EDIT:
+                return _verdict(said)
+            document = await self._changed(draft.loaded.source_bytes.decode("utf-8", "replace"))
+            if document:
+                return PlanVerdict(VerdictKind.EDIT, document)
+
+    async def _changed(self, document: str) -> str:
+        """Return the document as the person's editor left it; blank: it is the same, or there is none."""
+        try:
+            changed = await self._lines.aside(partial(self._edited, document, USUAL_FILE))
+        except VibeError as error:
+            self._lines.write(f"vibe: {plain(str(error))}\n")
+            return ""
+        return changed if changed.strip() != document.strip() else ""
 
     def audience(self) -> Audience:
         """Return the person as the audience of one run of a plan."""
@@ -68,8 +89,22 @@ class PlanLines:
         loaded = draft.loaded
         lines = [f"plan, version {len(draft.versions)}: {one_line(draft.goal, LINE_LENGTH)}"]
         lines += [plain(tree(loaded.plan, loaded.dag))]
+        if len(draft.versions) > 1:
+            before = draft.versions[-2]
+            lines += [f"changed since version {before.number}:", *version_lines(before.loaded, loaded)]
         lines += [
             f"  would run in {one.step_id}: {one_line(one.line, LINE_LENGTH)}" for one in model_commands(loaded.plan)
         ]
         lines += [f"note: {one_line(note, LINE_LENGTH)}" for note in draft.notes]
         self._lines.write("\n".join(lines) + "\n")
+
+
+def _verdict(said: str) -> PlanVerdict:
+    word, _, rest = said.partition(" ")
+    if said.lower() in YES:
+        return PlanVerdict(VerdictKind.RUN)
+    if said.lower() in NO:
+        return PlanVerdict(VerdictKind.DROP)
+    if word.lower() in SAVE and " " not in rest.strip():
+        return PlanVerdict(VerdictKind.SAVE, rest.strip() or USUAL_FILE)
+    return PlanVerdict(VerdictKind.REVISE, said)

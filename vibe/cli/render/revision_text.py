@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipc.events import PlanRevisedEvent
+from planner.plan.loader import LoadedPlan
 from planner.plan.operations import operation_text, read_operations
+from planner.reuse.plan_diff import diff
 from vibe.app.engine.result_record import RemovedRecord
+from vibe.app.plan.reuse import Side, comparable
 from vibe.cli.render.event_text import counted, one_line
 
 
@@ -45,6 +48,19 @@ def removed_lines(steps: Sequence[RemovedRecord]) -> list[str]:
         attempts = f" after {counted(step.attempts, 'attempt')}" if step.attempts else ""
         lines.append(f"no longer part of the plan: {step.id}: {one_line(step.title)} ({step.status}{attempts})")
     return lines
+
+
+def version_lines(before: LoadedPlan, now: LoadedPlan) -> list[str]:
+    """An indented line for each step that another version of a document changed, added or removed."""
+    found = diff(*comparable(Side(loaded=before), Side(loaded=now), {}))
+    lines = [f"~ {step_id}: {change.text}" for step_id, change in found.changed.items()]
+    lines += [
+        f"~ {step_id}: limits differ: {', '.join(names)}"
+        for step_id, names in found.limits.items()
+        if step_id not in found.changed
+    ]
+    lines += [*(f"+ {step_id}" for step_id in found.added), *(f"- {step_id}" for step_id in found.removed)]
+    return [f"  {one_line(line, 400)}" for line in lines] or ["  nothing in its steps"]
 
 
 def _operations(revision: PlanRevisedEvent) -> list[str]:

@@ -19,6 +19,7 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.slash.table import SlashTable
 from vibe.cli.textual_ui.chat_screen import ChatScreen, choice_of
 from vibe.cli.textual_ui.controllers.app_controller import AppController, Hold
+from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.overview.status_line import StatusLine
 from vibe.cli.textual_ui.overview.summaries import ViewMoment, away_summary, moment
 from vibe.cli.textual_ui.palette import SlashPalette
@@ -33,6 +34,9 @@ AWAY_SECONDS = 120.0
 """The absence after which the person is told what happened meanwhile."""
 LEAVE_SECONDS = 2.0
 """Within which a second Ctrl-C on an empty line leaves."""
+WEB = ("http://", "https://")
+SHOWS_PAGES = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+"""Variables of which one is set where a browser can show itself."""
 
 _log = logging.getLogger(__name__)
 
@@ -92,6 +96,18 @@ class VibeApp(App[None]):
             chat, env = self.chat_screen, self._env
             line = StatusLine(chat.ticker, self.settings.status_line, env.environ, env.cwd, chat.say)
             self.store.add(line)
+
+    @on(ChatLog.LinkClicked)
+    def _open_link(self, message: ChatLog.LinkClicked) -> None:
+        """Open an address of the web in the person's browser; the model wrote it, so no other kind is opened."""
+        url, environ = message.url, self._env.environ
+        if not url.startswith(WEB):
+            self.notify(f"not opened, as it leads to no web page: {url}", severity="warning", markup=False)
+        elif sys.platform == "linux" and not any(environ.get(name) for name in SHOWS_PAGES):
+            self.copy_to_clipboard(url)  # a browser for terminals would take this one
+            self.notify(f"there is no browser here; the address is on the clipboard: {url}", markup=False)
+        else:
+            self.run_worker(partial(self.open_url, url), thread=True, group="links", exit_on_error=False)
 
     @on(AppBlur)
     def _look_away(self) -> None:

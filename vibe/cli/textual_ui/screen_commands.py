@@ -78,12 +78,11 @@ class ScreenCommands:
 
     async def _set_up(self, talk: Talk, _typed: Typed) -> None:
         from vibe.app.first_use.flow import FirstUse  # noqa: PLC0415  after the first frame
-        from vibe.cli.slash.commands import reload  # noqa: PLC0415  as above
         from vibe.cli.textual_ui.screens.setup_screen import SetupScreen  # noqa: PLC0415  as above
 
         is_kept = await self._ask(SetupScreen(partial(FirstUse, talk.runtime.host, talk.opening.workdir)))
         if is_kept:
-            await reload.run(talk, Typed(name="reload"))
+            await talk.commands["reload"].handler(talk, Typed(name="reload"))
 
     async def _theme(self, talk: Talk, typed: Typed) -> None:
         from vibe.app.engine.settings import Settings  # noqa: PLC0415  after the first frame

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from textual.content import Content
@@ -20,6 +21,8 @@ DEEPEST: Final = 8
 """Steps further down are drawn at this depth."""
 FENCES: Final = ("```", "~~~")
 DIFF_STYLES: Final = {"+": "$text-success", "-": "$text-error", "@": "$text-accent"}
+NEW, CHANGED = "new", "changed"
+MARK_STYLES: Final = {NEW: "$text-success", CHANGED: "$text-warning"}
 PLAN_FIELDS: Final = ("goal", "context", "decisions", "max_parallel_steps", "budget", "defaults")
 """Fields of a plan besides its steps whose change a person is told of."""
 
@@ -35,7 +38,7 @@ def proposal_lines(event: PlanProposedEvent, before: PlanProposedEvent | None, c
     lines = [Line(text=goal, indent=2), *_bounds(event)]
     if before is not None:
         lines += _changes(event, before)
-    lines += [Line(), *_tree(event, chosen)]
+    lines += [Line(), *_tree(event, chosen, {} if before is None else _marks(event, before))]
     if event.commands:
         lines += [Line(), *_commands(event.commands)]
     lines += _decisions(event.document)
@@ -117,8 +120,8 @@ def _bounds(event: PlanProposedEvent) -> list[Line]:
     return [*lines, *(Line(text=f"note: {plain_line(note)}", style="$text-warning", indent=2) for note in found.notes)]
 
 
-def _tree(event: PlanProposedEvent, chosen: str) -> list[Line]:
-    """Return each step once, below the deepest step that it comes after."""
+def _tree(event: PlanProposedEvent, chosen: str, marks: Mapping[str, str]) -> list[Line]:
+    """Return each step once, below the deepest step that it comes after; ``marks`` say what became of some."""
     depth: dict[str, int] = {}
     for step in _in_order(event.steps):
         depth[step.id] = max((depth[each] + 1 for each in step.depends_on if each in depth), default=0)
@@ -134,7 +137,11 @@ def _tree(event: PlanProposedEvent, chosen: str) -> list[Line]:
     while stack:
         step, lead = stack.pop()
         below = children.get(step.id, [])
-        lines += _step(step, lead, is_chosen=step.id == chosen, parent=parents[step.id])
+        drawn = _step(step, lead, is_chosen=step.id == chosen, parent=parents[step.id])
+        if step.id in marks:
+            text = Content.assemble(drawn[0].text, "  ", (marks[step.id], MARK_STYLES[marks[step.id]]))
+            drawn[0] = replace(drawn[0], text=text)
+        lines += drawn
         further = lead if not parents[step.id] or len(lead) >= 2 * DEEPEST else lead + "  "
         stack += [(child, further) for child in reversed(below)]
     return lines
@@ -252,6 +259,16 @@ def _changes(event: PlanProposedEvent, before: PlanProposedEvent) -> list[Line]:
         lines.append(Line(text=f"~ the plan's {', '.join(other)}", style="$text-warning", indent=2))
     nothing = [] if lines else [Line(text="nothing", indent=2)]
     return [Line(text=f"changed since version {before.draft}:", style="bold"), *lines, *nothing]
+
+
+def _marks(event: PlanProposedEvent, before: PlanProposedEvent) -> dict[str, str]:
+    """Return a word on each step that is new or another one than before."""
+    old = _steps(before.document)
+    return {
+        step_id: CHANGED if step_id in old else NEW
+        for step_id, step in _steps(event.document).items()
+        if step != old.get(step_id)
+    }
 
 
 def _field_change(name: str, old: object, new: object) -> list[Line]:

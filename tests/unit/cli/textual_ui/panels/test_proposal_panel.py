@@ -154,6 +154,8 @@ async def test_a_new_version_says_what_is_different() -> None:
 
         at = on.lines.index("changed since version 1:")
         assert on.lines[at + 1 : at + 4] == ["~ store: prompt differs", "+ docs  ", "- run  Try it"]
+        assert any(line.endswith("store  The store  changed") for line in on.lines)
+        assert not any(line.endswith(("cli  Commands  changed", "cli  Commands  new")) for line in on.lines)
         await on.press("enter")
         assert "│ -    return 1" in on.lines
         assert "│ +    return 2" in on.lines
