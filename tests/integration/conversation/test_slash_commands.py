@@ -89,6 +89,11 @@ async def test_the_conversation_is_cleared_taken_back_and_gone_on_with(rig: Rig)
     assert talk.is_gone
 
 
+async def test_without_a_prompt_there_is_nothing_to_go_back_to(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        assert await talk.do("/rewind") == "nothing was said yet that could be taken back"
+
+
 async def test_a_session_gets_the_title_it_is_given(rig: Rig) -> None:
     async with talking(rig, "one") as talk:
         assert await talk.do("/rename  The long \t way ") == "the session is called: The long way"

@@ -18,6 +18,8 @@ async def run(talk: Talk, typed: Typed) -> None:
     if not typed.rest:
         for number, (_, text) in enumerate(prompts, start=1):
             talk.say(f"{number}) {text}")
+        if not prompts:
+            talk.say("nothing was said yet that could be taken back")
         return
     if not typed.rest.isdecimal() or not 1 <= int(typed.rest) <= len(prompts):
         raise UsageError(f"/rewind {typed.rest}: say the number of a prompt; /rewind lists them")
