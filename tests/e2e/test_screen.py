@@ -112,6 +112,27 @@ def test_what_waits_for_the_agent_is_listed_taken_back_and_sent_in_turn(vibe: Vi
     tmux.wait_for("EXIT 0")
 
 
+def test_a_long_session_opens_with_its_newest_messages_and_older_ones_come(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns({"text": "Hello."}))
+    session_id = vibe("--output", "json", "-p", "hi").document["session_id"]
+    transcript = vibe.home / "logs" / "session" / session_id / "messages.jsonl"
+    said = [json.dumps({"role": "user", "content": f"question {number}\n{'more ' * 300}"}) for number in range(10_000)]
+    transcript.write_text("\n".join([*said, *transcript.read_text().splitlines()]) + "\n")
+    vibe.replay(turns({"text": "Hello."}))
+    start(tmux, vibe, "-c")
+    tmux.wait_for("Hello.")
+    tmux.wait_for("question 9999")
+    assert not any("question 9000" in line for line in tmux.screen())
+    tmux.click("Hello.")
+    for _ in range(3):
+        before = tmux.screen()
+        tmux.press("Home")
+        until(lambda before=before: tmux.screen() != before)
+    tmux.wait_for("question 94")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
 def test_a_terminal_that_is_closed_leaves_a_saved_session_and_no_process(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns(bash("sleep 6332"), {"text": "Back again."}))
     start(tmux, vibe, "--auto-approve", "wait")
