@@ -15,8 +15,12 @@ from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.log.painter import Painter
 from vibe.cli.textual_ui.log.rows import Row
 
-_KEPT: Final = 4000
-"""Rows in all."""
+_KEPT: Final = 1000
+"""Rows in all, of more entries than a screen has: a painted row takes 8 kB."""
+_ON_SCREEN: Final = 64
+"""Entries that are kept, however long: those in sight."""
+_MOST_KEPT: Final = 4000
+"""Rows in all, of however few entries."""
 _CLOSE: Final = frozenset({"call", "note", "reasoning"})
 """Kinds between which there is no empty row."""
 
@@ -113,7 +117,7 @@ class Sheet:
             rows = [Row(Strip([], 0)), *rows]
         self._cache[entry] = rows
         self._kept += len(rows)
-        while self._kept > _KEPT and len(self._cache) > 1:
+        while self._kept > (_KEPT if len(self._cache) > _ON_SCREEN else _MOST_KEPT) and len(self._cache) > 1:
             self._kept -= len(self._cache.popitem(last=False)[1])
         return rows
 

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import gc
+
 from tests.unit.cli.textual_ui.log.page import LogPage, numbered
 from vibe.cli.textual_ui.log.entry import LogEntry
+from vibe.cli.textual_ui.log.rows import Row
 
 
 async def test_each_kind_of_entry_has_its_look() -> None:
@@ -174,3 +177,19 @@ async def test_a_log_that_is_shorter_than_the_screen_asks_at_once_and_stays_at_i
 
         assert page.lines()[-1].endswith("newest")
         assert [entry.index for entry in page.log_view.entries] == list(range(51))
+
+
+def rows_kept() -> int:
+    gc.collect()
+    return sum(isinstance(each, Row) for each in gc.get_objects())
+
+
+async def test_of_a_long_log_that_was_paged_through_but_some_rows_are_kept() -> None:
+    before = rows_kept()
+    page = LogPage(*numbered(300))
+    async with page.run_test(size=(60, 30)) as pilot:
+        await pilot.pause()
+        while page.log_view.scroll_offset.y:
+            page.log_view.action_page_up()
+        assert "first of 0" in page.text()
+        assert 100 < rows_kept() - before < 1_100
