@@ -183,6 +183,24 @@ def _mcp(parser: ArgumentParser) -> None:
     commands = _commands(parser, "mcp_command")
     listing = commands.add_parser("list", help="connect to each configured server and list its tools")
     add_common(listing, "output", "workdir", "trust")
+    add = commands.add_parser("add", help="add a server to the settings; nothing is started")
+    add.add_argument("name", metavar="NAME", help="the beginning of its tools' names")
+    add.add_argument(
+        "target", nargs="+", metavar="URL|COMMAND", help="its address, or behind -- the command that starts it"
+    )
+    pairs = {"env": "a variable of the command", "header": "a header of every request"}
+    for flag, what in pairs.items():
+        add.add_argument(
+            f"--{flag}", action="append", default=[], metavar="NAME=VALUE", help=f"{what}; ${{NAME}} is one of yours"
+        )
+    add.add_argument("--key-env", metavar="NAME", help="the variable that holds its key, sent as a bearer token")
+    remove = commands.add_parser("remove", help="take a server out of the settings")
+    remove.add_argument("name", metavar="NAME", help="its name there")
+    taken = commands.add_parser("import", help="add the servers of a JSON file of other agents")
+    taken.add_argument("file", nargs="?", default=".mcp.json", metavar="FILE", help="(default: .mcp.json)")
+    for command in (add, remove, taken):
+        command.add_argument("--project", action="store_true", help="the project's .vibe/config.toml, not your own")
+        add_common(command, "workdir")
     serve = commands.add_parser("serve", help="offer vibe to other agents, as an MCP server on stdin and stdout")
     serve.add_argument(
         "--http",

@@ -136,6 +136,22 @@ class ConfigWriter:
                 raise ConfigError(self._label, key, "must be a list of tables to add to, correct it first")
             table[name].append(tomlkit.item(dict(entry)))
 
+    def remove_entry(self, key: str, name: str) -> None:
+        """Take a table out of a list of tables, by its ``name`` there.
+
+        Raises:
+            ConfigError, ConfigWriteError: as ``set``; the file has no such table.
+        """
+        with self._changing() as document:
+            table, group = self._table_of(document, parse_key(key))
+            entries: Any = table.get(group, ())
+            names = [entry.get("name") for entry in entries] if hasattr(entries, "append") else []
+            if name not in names:
+                raise ConfigError(self._label, f"{key}[{name}]", "is not set in this file")
+            del entries[names.index(name)]
+            if not entries:
+                del table[group]
+
     def replace(self, text: str) -> None:
         """Let ``text`` be the whole file.
 

@@ -1,0 +1,122 @@
+"""Servers of others are added, taken out and imported by commands; what else is in the file stays."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import VibeCommand
+
+BEFORE = """# mine
+auto_approve = true  # careful
+
+[[mcp_servers]]
+name = "first"  # the first
+transport = "http"
+url = "https://first.example/mcp"
+"""
+
+
+def servers(vibe: VibeCommand) -> list[dict[str, Any]]:
+    return tomllib.loads((vibe.home / "config.toml").read_text()).get("mcp_servers", [])
+
+
+def test_servers_are_added_and_removed_and_the_rest_of_the_file_stays(vibe: VibeCommand) -> None:
+    vibe.configure(BEFORE)
+
+    command = vibe("mcp", "add", "files", "--env", "A=${MINE}", "--", "npx", "-y", "server")
+    address = vibe("mcp", "add", "far", "https://far.example/mcp", "--header", "X-Team=us", "--key-env", "FAR_KEY")
+    listed = servers(vibe)
+    removed = [vibe("mcp", "remove", name) for name in ("files", "far")]
+
+    assert (command.code, address.code) == (0, 0), command.err + address.err
+    assert listed[1:] == [
+        {"name": "files", "transport": "stdio", "command": ["npx", "-y", "server"], "env": {"A": "${MINE}"}},
+        {
+            "name": "far",
+            "transport": "http",
+            "url": "https://far.example/mcp",
+            "headers": {"X-Team": "us"},
+            "api_key_env": "FAR_KEY",
+        },
+    ]
+    assert [ended.code for ended in removed] == [0, 0]
+    assert (vibe.home / "config.toml").read_text().split() == BEFORE.split()
+
+
+def test_the_last_server_leaves_no_list_behind(vibe: VibeCommand) -> None:
+    assert vibe("mcp", "add", "only", "--", "cat").code == 0
+    assert vibe("mcp", "remove", "only").code == 0
+
+    assert servers(vibe) == []
+    assert vibe("config", "show").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("add", "first", "https://x.example/mcp"), "already"),
+        (("add", "a b", "https://x.example/mcp"), "no name of a server"),
+        (("add", "x", "https://x.example/mcp", "more"), "stands alone"),
+        (("add", "x", "--header", "A=b", "--", "cat"), "for a server with an address"),
+        (("add", "x", "--env", "A", "--", "cat"), "NAME=VALUE"),
+        (("remove", "second"), "there are: first"),
+        (("import", "nothing.json"), "can't be read"),
+    ],
+)
+def test_what_can_not_be_is_said_and_changes_nothing(vibe: VibeCommand, words: tuple[str, ...], said: str) -> None:
+    vibe.configure(BEFORE)
+
+    ended = vibe("mcp", *words)
+
+    assert (ended.code, said in ended.err) == (2, True), ended.err
+    assert (vibe.home / "config.toml").read_text() == BEFORE
+
+
+def test_the_servers_of_another_agents_file_are_taken_over(vibe: VibeCommand) -> None:
+    vibe.configure(BEFORE)
+    document = {
+        "mcpServers": {
+            "files": {"command": "npx", "args": ["-y", "server"], "env": {"A": "${MINE}"}, "cwd": "/x"},
+            "far": {"type": "http", "url": "https://far.example/mcp", "headers": {"Authorization": "Bearer ${KEY}"}},
+            "old": {"type": "sse", "url": "https://old.example/sse"},
+            "odd": {"command": "${TOOL:-cat}"},
+            "first": {"command": "cat"},
+            "none": 3,
+        }
+    }
+    (vibe.workdir / ".mcp.json").write_text(json.dumps(document))
+
+    ended = vibe("mcp", "import")
+
+    assert ended.code == 1
+    assert [server["name"] for server in servers(vibe)] == ["first", "files", "far"]
+    assert servers(vibe)[1] == {
+        "name": "files",
+        "transport": "stdio",
+        "command": "npx",
+        "args": ["-y", "server"],
+        "env": {"A": "${MINE}"},
+    }
+    assert "files added (without cwd)" in ended.out
+    assert [line.split()[1] for line in ended.err.splitlines()] == ["old", "odd", "first", "none"]
+    assert vibe("config", "show").code == 0
+
+
+@pytest.mark.parametrize(("text", "said"), [("{", "no JSON"), ("[]", "names no servers"), ("{}", "names no servers")])
+def test_a_file_that_names_no_servers_is_said_to(vibe: VibeCommand, text: str, said: str) -> None:
+    (vibe.workdir / ".mcp.json").write_text(text)
+
+    ended = vibe("mcp", "import")
+
+    assert (ended.code, said in ended.err) == (2, True)
+
+
+def test_a_project_has_servers_of_its_own(vibe: VibeCommand) -> None:
+    ended = vibe("mcp", "add", "here", "--project", "--", "cat")
+
+    assert (ended.code, ".vibe/config.toml" in ended.out) == (0, True)
+    assert tomllib.loads((vibe.workdir / ".vibe" / "config.toml").read_text())["mcp_servers"][0]["name"] == "here"

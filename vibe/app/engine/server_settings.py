@@ -1,0 +1,126 @@
+"""The MCP servers in a settings file, added and removed, and those that the JSON files of other agents name."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from vibe.app.engine.settings import Settings
+from vibe.core.errors import UsageError
+
+GROUP = "mcp_servers"
+TABLES = ("mcpServers", "servers")
+"""Names of the table of servers in the files of other agents."""
+_DEFAULTED = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*:-")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+class ServerKnownError(UsageError):
+    """A server of that name is set already."""
+
+    def __init__(self, name: str, label: str) -> None:
+        super().__init__(f"{label} has a server {name!r} already: `vibe mcp remove {name}` first, or give another name")
+
+
+class ServerUnknownError(UsageError):
+    """No server of that name is set in a file."""
+
+    def __init__(self, name: str, label: str, known: list[str]) -> None:
+        there = f"there are: {', '.join(known)}" if known else "it has none"
+        super().__init__(f"{label} has no server {name!r}; {there}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignServer:
+    """A server of another agent's file, as an ``entry`` of ours; ``problem`` says why it can't be one.
+
+    ``ignored`` are the fields that mean nothing here.
+    """
+
+    name: str
+    entry: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    ignored: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class ServerSettings:
+    """The servers in the user's settings file, or in the project's. Blocks."""
+
+    def __init__(self, settings: Settings, *, project: bool) -> None:
+        self.label = settings.label(settings.path(project=project))
+        self._settings = settings
+        self._project = project
+
+    def add(self, name: str, entry: Mapping[str, Any]) -> None:
+        """Add a server; it is not started.
+
+        Raises:
+            ServerKnownError: there is one of that name.
+            ConfigError, EnvironmentFailure: the file or the entry is wrong, or the disk refuses.
+        """
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"{name[:80]!r} is no name of a server: letters, digits, `_`, `.` and `-`, at most 64")
+        if name in self._names():
+            raise ServerKnownError(name, self.label)
+        writer = self._settings.writer(project=self._project, key=GROUP)
+        writer.add_entry(GROUP, {"name": name, **entry})
+
+    def remove(self, name: str) -> None:
+        """Take a server out.
+
+        Raises:
+            ServerUnknownError: there is none of that name.
+            ConfigError, EnvironmentFailure: the file is wrong, or the disk refuses.
+        """
+        known = self._names()
+        if name not in known:
+            raise ServerUnknownError(name, self.label, known)
+        self._settings.writer(project=self._project, key=GROUP).remove_entry(GROUP, name)
+
+    def _names(self) -> list[str]:
+        try:
+            document = tomllib.loads(self._settings.writer(project=self._project).text())
+        except tomllib.TOMLDecodeError:  # whoever changes it says so, with the line
+            return []
+        entries = cast("list[Any]", document.get(GROUP, []))
+        return [str(cast("dict[str, Any]", entry).get("name")) for entry in entries if isinstance(entry, dict)]
+
+
+def read_servers(text: str, label: str) -> Iterator[ForeignServer]:
+    """Return the servers of a JSON file such as ``.mcp.json``.
+
+    Raises:
+        UsageError: it names none.
+    """
+    try:
+        document: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{label} is no JSON ({error}): correct it first") from error
+    fields = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+    found = next((fields[name] for name in TABLES if isinstance(fields.get(name), dict)), None)
+    if found is None:
+        raise UsageError(f"{label} names no servers: it has no table {' or '.join(TABLES)}")
+    return (_foreign(str(name), given) for name, given in cast("dict[str, Any]", found).items())
+
+
+def _foreign(name: str, given: Any) -> ForeignServer:
+    if not isinstance(given, dict):
+        return ForeignServer(name=name, problem="it is no table")
+    table = cast("dict[str, Any]", given)
+    kind = table.get("type") or table.get("transport") or ("http" if "url" in table else "stdio")
+    if kind == "stdio":
+        kept = {key: table[key] for key in ("command", "args", "env") if table.get(key)}
+    elif kind in {"http", "streamable-http", "streamableHttp"}:
+        kind, kept = "http", {key: table[key] for key in ("url", "headers") if table.get(key)}
+    else:
+        return ForeignServer(name=name, problem=f"its transport {str(kind)[:40]!r} is none of ours: stdio or http")
+    if _DEFAULTED.search(json.dumps(kept)):
+        return ForeignServer(name=name, problem="it says ${NAME:-...}, which is not known here: write ${NAME}")
+    if table.get("disabled") is True:
+        kept["disabled"] = True
+    ignored = tuple(key for key in table if key not in {"type", "transport", "disabled", *kept} and table[key])
+    return ForeignServer(name=name, entry={"transport": kind, **kept}, ignored=ignored)
