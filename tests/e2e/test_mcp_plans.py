@@ -312,7 +312,7 @@ def test_a_plan_is_paused_and_goes_on(unasked: Scene, workdir: Path) -> None:
     assert until(lambda: (workdir / "log").exists() and "b" in (workdir / "log").read_text())
     twice = unasked.served.call("plan_run", plan_id=plan_id)
 
-    paused = unasked.served.call("plan_decide", plan_id=plan_id, stop="pause")
+    paused = unasked.served.call("plan_decide", plan_id=plan_id[:6], stop="pause")
     assert not leftovers(workdir)
     (workdir / "go").touch()
     ended = unasked.served.call("plan_run", plan_id=plan_id, wait_ms=WAIT)

@@ -94,7 +94,7 @@ async def result_of(plans: ServedPlans, plan_id: str, most_characters: int) -> T
         folder = await to_thread.run_sync(find_plan, plans.runtime.host.home, plan_id)
         return await to_thread.run_sync(saved_result, folder, most_characters)
     if isinstance(plan.ended, NoRun):
-        return no_run_result(plan_id, plan.ended)
+        return no_run_result(plan.plan_id, plan.ended)
     return served_standing(plan).answer()
 
 

@@ -139,6 +139,7 @@ class ServedPlan:
                 logger.exception("plan %s failed", self.plan_id)
             self.ended = NoRun(outcome=Outcome.FAILED, detail=str(error) or type(error).__name__)
         finally:
+            self.view = View()  # what it did is in its folder
             self.over.set()
             self._tell()
 

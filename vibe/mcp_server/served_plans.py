@@ -20,6 +20,8 @@ from vibe.mcp_server.tool import Caller, CallRefusedError
 MOST_AT_WORK = 64
 MOST_KEPT = 1_000
 """So many are remembered; how an older one ended is in its folder."""
+SHORTEST = 4
+"""Characters of a plan's id that may stand for it."""
 LAST_SECONDS = 5.0
 """The time that plans have to pause at the end of the server."""
 LOOK_SECONDS = 0.2
@@ -53,8 +55,9 @@ class ServedPlans:
             await self._group.__aexit__(None, None, None)
 
     def get(self, plan_id: str) -> ServedPlan | None:
-        """Return a plan that this server runs or ran, by its id."""
-        return self._plans.get(plan_id)
+        """Return a plan that this server runs or ran, by its id or the beginning of it that is no other's."""
+        found = [plan for known, plan in self._plans.items() if len(plan_id) >= SHORTEST and known.startswith(plan_id)]
+        return self._plans.get(plan_id) or (found[0] if len(found) == 1 else None)
 
     async def begin(self, order: PlanOrder) -> ServedPlan:
         """Begin a plan, or go on with one.
