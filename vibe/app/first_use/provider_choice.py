@@ -7,14 +7,9 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from vibe.core.config.models import BackendKind, ProviderConfig, VibeConfig
+from vibe.core.config.presets import PRESETS
 from vibe.core.errors import UsageError
 
-PRESETS = (
-    ProviderConfig(name="openai", api_base="https://api.openai.com/v1", api_key_env_var="OPENAI_API_KEY"),
-    ProviderConfig(name="openrouter", api_base="https://openrouter.ai/api/v1", api_key_env_var="OPENROUTER_API_KEY"),
-    ProviderConfig(name="ollama", api_base="http://localhost:11434/v1"),
-)
-"""Providers that become settings when they are chosen."""
 ENVIRONMENT = "the environment"
 SHOWN_OF_KEY = 4
 SHORTEST_SHOWN = 20
@@ -64,7 +59,7 @@ def provider_choices(
     ``given`` is the environment, ``environ`` the same and what ``env_file`` (as it is shown) adds to it.
     """
     known = {provider.name for provider in config.providers}
-    for provider in (*config.providers, *(preset for preset in PRESETS if preset.name not in known)):
+    for provider in (*config.providers, *(preset for preset in PRESETS.values() if preset.name not in known)):
         if provider.backend is BackendKind.SCRIPTED:
             continue
         variable = provider.api_key_env_var

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from vibe.core.config.foreign_keys import OUR_NAMES, foreign_note, is_foreign
-from vibe.core.config.models import DEFAULT_MODELS, DEFAULT_PROVIDERS, Section, ToolTable, VibeConfig
+from vibe.core.config.models import DEFAULT_MODELS, DEFAULT_PROVIDERS, ProviderConfig, Section, ToolTable, VibeConfig
 from vibe.core.config.paths import absolute
+from vibe.core.config.presets import PresetError, filled
 from vibe.core.config.schema import TOOLS, Key, entry_of, section_of, suggestion, written
 from vibe.core.config.toml_source import RawPath, dotted
 from vibe.core.config.tool_names import canonical_tool_name
@@ -81,8 +82,9 @@ class _LayerReader:
             self._set(key, value, raw)
 
     def _entries(self, section: type[Section], items: list[Any], raw: RawPath, key: Key) -> None:
-        for index, item in enumerate(items):
+        for index, given in enumerate(items):
             path = (*raw, index)
+            item = self._filled(given, path) if section is ProviderConfig else given
             name = _entry_name(item)
             entry = (*key, f"[{name}]")
             if not isinstance(item, dict):
@@ -95,6 +97,16 @@ class _LayerReader:
             else:
                 self.layer.entries[entry] = self._origin_of(path)
                 self._table(section, cast("dict[str, Any]", item), path, entry)
+
+    def _filled(self, item: Any, path: RawPath) -> Any:
+        if not isinstance(item, dict):
+            return item
+        entry = cast("dict[str, Any]", item)
+        try:
+            return filled(entry)
+        except PresetError as error:
+            self._problem((*path, error.field), str(error))
+            return {"name": entry.get("preset"), **entry}
 
     def _tools(self, tables: dict[str, Any], raw: RawPath) -> None:
         seen: dict[str, str] = {}

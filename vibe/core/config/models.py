@@ -30,7 +30,10 @@ class ProviderConfig(Section):
     """A provider: where models are served."""
 
     name: str
-    """The name by which models refer to it; a later layer's provider of the same name replaces the whole entry."""
+    """The name by which models refer to it; a later layer's provider of the same name replaces the whole entry. With a
+    `preset`, its own name will do."""
+    preset: str = ""
+    """The name of a known provider, such as `openai`: its `backend`, `api_base` and all else that is not set here."""
     backend: BackendKind = BackendKind.GENERIC
     """The protocol it speaks; `generic` is the OpenAI-compatible chat completions API, `anthropic` the Messages API."""
     api_base: str = ""
@@ -44,7 +47,11 @@ class ProviderConfig(Section):
     api_style: str = "openai"
     """The wording of requests to a `generic` backend: `openai`, or `anthropic`, which is the same as that backend."""
     reasoning_field_name: str = "reasoning_content"
-    """The field of an answer in which it tells what the model thought."""
+    """The field of an answer in which it tells what the model thought; `reasoning` is known, too."""
+    reasoning_tag: str = ""
+    """The tag that an answer's text begins with where it tells thoughts there, such as `think`; empty: all is text."""
+    returns_reasoning: bool = False
+    """Send what a model thought before its tool calls back with them; some refuse the results otherwise."""
     extra_headers: dict[str, str] = Field(default={})
     """Headers of every request besides those that are needed; `${NAME}` is a variable's value."""
     max_concurrency: PositiveInt = 16

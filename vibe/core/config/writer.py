@@ -205,7 +205,7 @@ class ConfigWriter:
     def _entry(self, entries: Any, key: Key) -> Any:
         name = key[-1][1:-1]
         for entry in entries if hasattr(entries, "append") else ():
-            if name in {entry.get("alias"), entry.get("name")}:
+            if name in {entry.get("alias"), entry.get("name", entry.get("preset"))}:
                 return entry
         raise self._missing_entry(key)
 

@@ -16,6 +16,7 @@ from vibe.app.first_use.flow import FirstUse, SetupSelection
 from vibe.app.first_use.provider_choice import BadKeyError, ProviderChoice
 from vibe.app.inspect.trial import Trial, TrialFault
 from vibe.core.config.dotenv import read_env_file
+from vibe.core.config.presets import PRESETS
 from vibe.core.errors import UsageError
 
 KEY = "sk-0123456789abcdefghijWXYZ"
@@ -77,14 +78,16 @@ def test_configured_providers_come_before_those_that_could_be(setting: Setting) 
 
     found = {choice.name: (choice.is_configured, choice.about) for choice in setting.flow().choices}
 
-    assert list(found.items()) == [
+    assert list(found.items())[:6] == [
         ("served", (True, "127.0.0.1:9, its key is in ~/home/.env")),
         ("mistral", (True, "api.mistral.ai, needs a key")),
         ("llamacpp", (True, "127.0.0.1:8080, needs no key")),
         ("openai", (False, "api.openai.com, its key is in the environment")),
+        ("anthropic", (False, "api.anthropic.com, needs a key")),
         ("openrouter", (False, "openrouter.ai, needs a key")),
-        ("ollama", (False, "localhost:11434, needs no key")),
     ]
+    assert found["ollama"] == (False, "localhost:11434, needs no key")
+    assert len(found) == len(PRESETS) + 1
 
 
 def test_it_is_due_where_no_provider_has_a_key(setting: Setting) -> None:

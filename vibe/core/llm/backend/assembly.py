@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Final, cast
 from uuid import uuid4
 
@@ -24,6 +25,8 @@ _LENGTH_REASONS: Final = frozenset({
     "max_completion_tokens",
     "model_context_window_exceeded",
 })
+_FILTER_REASONS: Final = frozenset({"content_filter", "sensitive"})
+_FAILURE_REASONS: Final = frozenset({"error", "network_error", "abort", "insufficient_system_resource"})
 NO_REASON: Final = "the provider ended its answer without a finish_reason; it was taken as whole"
 
 
@@ -49,11 +52,72 @@ class _OpenCall:
         return "".join(self.arguments)
 
 
-class AnswerBuilder:
-    """Collects pieces, shows text to the observer as it comes, and builds the completion at the end."""
+class _Tagged(Enum):
+    """Where in an answer with a tag the stream is."""
 
-    def __init__(self, observer: ModelObserver) -> None:
+    BEFORE = "before"
+    INSIDE = "inside"
+    BEHIND = "behind"
+
+
+class TaggedReasoning:
+    """Parts reasoning from an answer that begins with ``<tag>``, however the pieces are cut.
+
+    What may still turn out to be a tag is held back; ``rest`` gives it out in the end.
+    """
+
+    def __init__(self, tag: str) -> None:
+        self._opening, self._closing = f"<{tag}>", f"</{tag}>"
+        self._held = ""
+        self._state = _Tagged.BEFORE
+        self._at_tag = False  # nothing came behind the last tag yet: line ends there are its own
+
+    def take(self, text: str) -> tuple[str, str]:
+        """Take a piece: the reasoning and the text that are certain now."""
+        self._held += text
+        if self._state is _Tagged.BEFORE:
+            start = self._held.lstrip()
+            if start.startswith(self._opening):
+                self._held, self._state, self._at_tag = start.removeprefix(self._opening), _Tagged.INSIDE, True
+            elif not self._opening.startswith(start):
+                self._state = _Tagged.BEHIND
+        if self._at_tag:
+            self._held = self._held.lstrip("\n")
+            self._at_tag = not self._held
+        if self._state is _Tagged.INSIDE:
+            return self._inside()
+        if self._state is _Tagged.BEHIND:
+            held, self._held = self._held, ""
+            return "", held
+        return "", ""
+
+    def rest(self) -> tuple[str, str]:
+        """Return what was held back."""
+        held, self._held = self._held, ""
+        return (held, "") if self._state is _Tagged.INSIDE else ("", held)
+
+    def _inside(self) -> tuple[str, str]:
+        thought, closing, text = self._held.partition(self._closing)
+        if closing:
+            text = text.lstrip("\n")
+            self._held, self._state, self._at_tag = "", _Tagged.BEHIND, not text
+            return thought, text
+        sizes = range(len(self._closing) - 1, 0, -1)
+        kept = next((size for size in sizes if thought.endswith(self._closing[:size])), 0)
+        border = len(thought) - kept
+        self._held = thought[border:]
+        return thought[:border], ""
+
+
+class AnswerBuilder:
+    """Collects pieces, shows text to the observer as it comes, and builds the completion at the end.
+
+    With a ``reasoning_tag``, text that begins with this tag is reasoning up to where the tag closes.
+    """
+
+    def __init__(self, observer: ModelObserver, reasoning_tag: str = "") -> None:
         self._observer = observer
+        self._tagged = TaggedReasoning(reasoning_tag) if reasoning_tag else None
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[_OpenCall] = []
@@ -70,6 +134,12 @@ class AnswerBuilder:
 
     def add_text(self, text: str) -> None:
         """Take a piece of the answer."""
+        if self._tagged is not None:
+            thought, text = self._tagged.take(text)
+            self.add_reasoning(thought)
+        self._say(text)
+
+    def _say(self, text: str) -> None:
         if text:
             self._text.append(text)
             self._observer.delta(Delta(text=text))
@@ -156,11 +226,15 @@ class AnswerBuilder:
             ModelProtocolError: the provider never said why it stopped, or said that it failed.
             ModelRequestError: its content filter stopped it.
         """
+        if self._tagged is not None:
+            thought, text = self._tagged.rest()
+            self.add_reasoning(thought)
+            self._say(text)
         if not (self._finish or self._is_whole()):
             raise errors.protocol("ended its answer without a finish_reason")
-        if self._finish == "error":
-            raise errors.protocol("ended its answer with finish_reason 'error'")
-        if self._finish == "content_filter":
+        if self._finish.lower() in _FAILURE_REASONS:
+            raise errors.protocol(f"ended its answer with finish_reason {self._finish!r}")
+        if self._finish.lower() in _FILTER_REASONS:
             raise errors.request("stopped the answer with its content filter")
         message = AssistantMessage(
             content="".join(self._text),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any, Final
+
 from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.http import HttpBackend
-from vibe.core.llm.backend.payload import PayloadEncoder
+from vibe.core.llm.backend.payload import PayloadEncoder, message_fields, openai_body
 from vibe.core.llm.backend.reader import ChatStreamReader
 from vibe.core.llm.error_table import ErrorMapper
+
+OPENAI: Final = "https://api.openai.com"
 
 
 class GenericBackend(HttpBackend):
@@ -19,6 +24,13 @@ class GenericBackend(HttpBackend):
             errors,
             url=provider.api_base.rstrip("/") + "/chat/completions",
             headers={"authorization": f"Bearer {api_key}"} if api_key else {},
-            encode=PayloadEncoder().encode,
+            encode=encoder_for(provider, errors.endpoint).encode,
             reader=ChatStreamReader(errors, provider.reasoning_field_name),
         )
+
+
+def encoder_for(provider: ProviderConfig, endpoint: str) -> PayloadEncoder:
+    """Return what words requests to a provider at this endpoint."""
+    field = provider.reasoning_field_name if provider.returns_reasoning else ""
+    adapt = openai_body if endpoint == OPENAI else dict[str, Any]
+    return PayloadEncoder(partial(message_fields, reasoning_field=field), adapt=adapt)

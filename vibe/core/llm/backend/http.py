@@ -48,7 +48,7 @@ class HttpBackend:
         client = self._open(httpx)
         body = self._encode(request)
         headers = self._headers | headers_of(self._provider, request)
-        answer = AnswerBuilder(observer)
+        answer = AnswerBuilder(observer, self._provider.reasoning_tag)
         try:
             async with client.stream("POST", self._url, content=body, headers=headers) as response:
                 await self._reader.check(response)

@@ -66,7 +66,7 @@ class MistralBackend:
         import httpx2
         from mistralai.client.errors import MistralError, NoResponseError
 
-        answer = AnswerBuilder(observer)
+        answer = AnswerBuilder(observer, self._provider.reasoning_tag)
         try:
             await self._stream(sdk, request, answer)
         except MistralError as error:

@@ -19,16 +19,22 @@ from vibe.core.messages import AssistantMessage, Image, Message, ToolCall, ToolM
 MALFORMED_KEY: Final = "malformed_arguments"
 """Key under which arguments that are no JSON object travel back, since providers refuse them as they are."""
 
+_TAKES_TEMPERATURE: Final = re.compile(r"(ft:)?(chatgpt-|gpt-3|gpt-4)")
 _MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
 _CACHE_LIMIT: Final = 8192
 
 
-def message_fields(message: Message) -> dict[str, Any]:
-    """One message as providers take it. Reasoning stays at home: most providers refuse it as input."""
+def message_fields(message: Message, reasoning_field: str = "") -> dict[str, Any]:
+    """One message as providers take it.
+
+    Reasoning stays at home, since most providers refuse it as input, unless there is a ``reasoning_field``: then what
+    led to tool calls goes back with them.
+    """
     role = message.__struct_config__.tag
     if isinstance(message, AssistantMessage) and message.tool_calls:
         calls = [_call_fields(call) for call in message.tool_calls]
-        return {"role": role, "content": message.content or None, "tool_calls": calls}
+        thoughts = {reasoning_field: message.reasoning} if reasoning_field and message.reasoning else {}
+        return {"role": role, "content": message.content or None, **thoughts, "tool_calls": calls}
     if isinstance(message, ToolMessage):
         return {"role": role, "tool_call_id": message.tool_call_id, "content": message.content}
     if isinstance(message, UserMessage) and message.images:
@@ -73,20 +79,33 @@ def _call_fields(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
+def openai_body(body: dict[str, Any]) -> dict[str, Any]:
+    """The body as OpenAI itself takes it.
+
+    The bound has another name there, and only models before the thinking ones take a temperature.
+    """
+    adapted = {("max_completion_tokens" if name == "max_tokens" else name): value for name, value in body.items()}
+    if not _TAKES_TEMPERATURE.match(adapted["model"]):
+        del adapted["temperature"]
+    return adapted
+
+
 class PayloadEncoder:
     """Encodes requests; every message once, since a conversation is sent again with each turn.
 
-    ``say`` words one message, ``options`` go into every body. Remembers at most 8192 encoded messages and starts over
-    when they are full; those of the last request are remembered joined, too.
+    ``say`` words one message, ``options`` go into every body, ``adapt`` has the last word on it. Remembers at most 8192
+    encoded messages and starts over when they are full; those of the last request are remembered joined, too.
     """
 
     def __init__(
         self,
         say: Callable[[Message], dict[str, Any]] = message_fields,
         options: Mapping[str, Any] = MappingProxyType({"stream_options": {"include_usage": True}}),
+        adapt: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     ) -> None:
         self._say = say
         self._options = dict(options)
+        self._adapt = adapt
         self._encoder = msgspec.json.Encoder()
         self._known: dict[int, tuple[Message, bytes]] = {}  # by identity: hashing them all costs as much
         self._last: tuple[Message, ...] = ()
@@ -110,7 +129,7 @@ class PayloadEncoder:
         bound = max_tokens(request)
         if bound is not None:
             body["max_tokens"] = bound
-        return self._encoder.encode(body)
+        return self._encoder.encode(self._adapt(body))
 
     def _joined(self, messages: tuple[Message, ...]) -> bytes:
         """All of them with commas between; mostly they are those of the last request and a few more."""

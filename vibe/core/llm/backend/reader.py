@@ -69,8 +69,8 @@ class _Part(Struct):
 
 class _Delta(Struct):
     content: str | list[_Part] | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
     tool_calls: list[_Call] | None = None
 
 
@@ -87,6 +87,17 @@ class _Chunk(Struct):
     choices: list[_Choice] | None = None
     usage: dict[str, Any] | None = None
     error: Any = None
+    object: Any = None
+    message: Any = None
+    code: Any = None
+    type: Any = None
+
+    @property
+    def failure(self) -> object:
+        """What the chunk tells of a failure; None: nothing. Some tell it without a table of its own."""
+        if self.error is None and self.object == "error":
+            return {"message": self.message, "code": self.code, "type": self.type}
+        return self.error
 
 
 _Event = TypeVar("_Event")
@@ -205,8 +216,8 @@ class ChatStreamReader(StreamReader):
 
     def _take(self, data: str, answer: AnswerBuilder) -> None:
         chunk = decoded(_chunk, data)
-        if chunk.error is not None:
-            raise self.errors.from_chunk(chunk.error)
+        if chunk.failure is not None:
+            raise self.errors.from_chunk(chunk.failure)
         if chunk.usage is not None:
             answer.add_usage(chunk.usage)
         if not chunk.choices:
@@ -238,7 +249,8 @@ _ESCAPE = re.compile(
 
 
 def _take_delta(delta: _Delta, answer: AnswerBuilder) -> None:
-    answer.add_reasoning(delta.reasoning_content or delta.reasoning or "")
+    thoughts = delta.reasoning_content or delta.reasoning  # by both names from some: once is enough
+    answer.add_reasoning(thoughts if isinstance(thoughts, str) else "")
     if isinstance(delta.content, str):
         answer.add_text(delta.content)
     else:
