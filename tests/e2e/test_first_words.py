@@ -99,6 +99,38 @@ def test_the_providers_of_the_readme_can_be_configured_as_it_says(vibe: VibeComm
         assert vibe("doctor").out.count("FAIL keys") == bool(variable)
 
 
+@pytest.mark.parametrize("backend", ["anthropic", "generic"])
+def test_one_provider_is_asked_by_its_name(vibe: VibeCommand, backend: str) -> None:
+    key, path = "sk-ant-of-the-provider", "/v1/models?limit=1000" if backend == "anthropic" else "/v1/models"
+    vibe.environ["CLAUDE_KEY"] = key
+    with WebServer({}).running() as thief, WebServer({}).running() as server:
+        vibe.configure(
+            f'[[providers]]\nname = "claude"\nbackend = "{backend}"\n'
+            f'api_base = "http://127.0.0.1:{server.port}/v1"\napi_key_env_var = "CLAUDE_KEY"\n'
+        )
+        server.pages[path] = Page(b'{"data": [{"type": "model", "id": "b"}, {"id": "a"}], "has_more": false}')
+        listed = vibe("models", "--provider", "claude")
+        server.pages[path] = Page(b'[{"name": "c"}]')
+        bare = vibe("models", "--provider", "claude")
+        server.pages[path] = Page(b'{"object": "list", "data": null}')
+        empty = vibe("models", "--provider", "claude")
+        server.pages[path] = Page(b"", 302, {"Location": f"http://127.0.0.1:{thief.port}/"})
+        moved = vibe("models", "--provider", "claude")
+
+    assert (listed.code, listed.out) == (0, "claude offers:\n  a\n  b\n")
+    assert (bare.out, empty.out) == ("claude offers:\n  c\n", "claude offers no model\n")
+    assert (moved.code, thief.hosts) == (3, [])
+    assert "answered 302" in moved.out
+    assert key not in moved.out + moved.err
+
+
+def test_a_provider_that_cannot_be_asked_is_told_with_the_reason(vibe: VibeCommand) -> None:
+    keyless, unknown = vibe("models", "--provider", "anthropic"), vibe("models", "--provider", "antropic")
+    assert (keyless.code, keyless.out) == (3, "anthropic: ANTHROPIC_API_KEY is not set\n")
+    assert unknown.code == 2
+    assert "unknown provider 'antropic': did you mean 'anthropic'" in unknown.err
+
+
 def test_models_are_listed_and_providers_asked(vibe: VibeCommand) -> None:
     pages = {
         "/v1/models": Page(b'{"object": "list", "data": [{"id": "b"}, {"id": "a\\u001b[31m", "owned_by": "x"}]}'),

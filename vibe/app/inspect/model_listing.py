@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasChoices, BaseModel, Field, ValidationError, model_validator
 
 from vibe.app.engine.host import Host
 from vibe.core.config.loader import ConfigRequest, load_config
-from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig
+from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
+from vibe.core.config.presets import PRESETS
+from vibe.core.errors import UsageError
 from vibe.core.llm.backend.transport import import_httpx, system_tls
+from vibe.core.suggestion import closest, did_you_mean
 
 PATIENCE_SECONDS = 15.0
 
@@ -49,20 +53,28 @@ class ModelListing:
 
 
 class _Named(BaseModel):
-    id: str
+    id: str = Field(validation_alias=AliasChoices("id", "name"))
 
 
 class _Models(BaseModel):
-    """The answer to ``GET /models``, as far as it is looked at."""
+    """The answer to ``GET /models``, as far as it is looked at; some send the list alone, or null for none."""
 
-    data: list[_Named]
+    data: list[_Named] | None = Field(validation_alias=AliasChoices("data", "models"))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, answer: Any) -> Any:
+        return {"data": cast("list[Any]", answer)} if isinstance(answer, list) else answer
 
 
-def list_models(host: Host, workdir: Path, *, trust: bool, online: bool) -> ModelListing:
+def list_models(host: Host, workdir: Path, *, trust: bool, online: bool, only: str = "") -> ModelListing:
     """List them; ``online`` asks the providers. Blocks.
+
+    ``only`` is a provider, configured or known by a preset: the others are left out, and it is asked.
 
     Raises:
         ConfigError: the configuration is wrong.
+        UsageError: there is no provider of that name.
     """
     loaded = load_config(ConfigRequest(home=host.home, workdir=workdir, environ=host.environ, trust_workdir=trust))
     config, environ = loaded.config, loaded.environ
@@ -75,10 +87,13 @@ def list_models(host: Host, workdir: Path, *, trust: bool, online: bool) -> Mode
             missing=_missing(model, provider, environ),
         )
         for model in config.models
+        if not only or model.provider == only
     ]
-    offers = [
-        offer_of(provider, environ) for provider in config.providers if online and _can_be_asked(provider, environ)
-    ]
+    if only:
+        offers = [_told(_provider(config, only), environ)]
+    else:
+        asked = [one for one in config.providers if online and _can_be_asked(one, environ)]
+        offers = [offer_of(provider, environ) for provider in asked]
     return ModelListing(configured=tuple(configured), offers=tuple(offers), warnings=tuple(loaded.warnings))
 
 
@@ -89,6 +104,24 @@ def _missing(model: ModelConfig, provider: ProviderConfig | None, environ: Mappi
     return f"{key} is not set" if key and not environ.get(key) else None
 
 
+def _provider(config: VibeConfig, name: str) -> ProviderConfig:
+    found = config.find_provider(name) or PRESETS.get(name)
+    if found is None:
+        known = list(dict.fromkeys([*(provider.name for provider in config.providers), *PRESETS]))
+        hint = did_you_mean(closest(name, known), f"choose from {', '.join(known)}")
+        raise UsageError(f"unknown provider {name!r}: {hint}")
+    return found
+
+
+def _told(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer:
+    """Return the offer of the one provider that was asked for, or why it can't be asked."""
+    if _can_be_asked(provider, environ):
+        return offer_of(provider, environ)
+    is_script = provider.backend is BackendKind.SCRIPTED
+    problem = "replays a script, which names no models" if is_script else f"{provider.api_key_env_var} is not set"
+    return ModelOffer(provider=provider.name, problem=problem)
+
+
 def _can_be_asked(provider: ProviderConfig, environ: Mapping[str, str]) -> bool:
     key = provider.api_key_env_var
     return provider.backend is not BackendKind.SCRIPTED and (not key or bool(environ.get(key)))
@@ -97,13 +130,15 @@ def _can_be_asked(provider: ProviderConfig, environ: Mapping[str, str]) -> bool:
 def offer_of(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer:
     """Ask a provider for its models. Blocks, for some seconds at most."""
     key = environ.get(provider.api_key_env_var) if provider.api_key_env_var else None
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    url, headers = _question(provider, key)
     httpx = import_httpx()
     try:
         with httpx.Client(verify=system_tls(), timeout=PATIENCE_SECONDS) as client:
-            response = client.get(f"{provider.api_base.rstrip('/')}/models", headers=headers)
+            # A redirect is not followed: the key is for this server alone.
+            response = client.get(url, headers=headers)
             response.raise_for_status()
-            return ModelOffer(provider=provider.name, models=_names(_Models.model_validate_json(response.content).data))
+            listed = _Models.model_validate_json(response.content).data or ()
+            return ModelOffer(provider=provider.name, models=_names(listed))
     except httpx.HTTPStatusError as error:
         status = error.response.status_code
         return ModelOffer(provider=provider.name, problem=f"{error.request.url} answered {status}", status=status)
@@ -111,6 +146,15 @@ def offer_of(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer
         return ModelOffer(provider=provider.name, problem=f"{provider.api_base} can't be reached: {error}")
     except ValidationError:
         return ModelOffer(provider=provider.name, problem=f"{provider.api_base}/models is not a list of models")
+
+
+def _question(provider: ProviderConfig, key: str | None) -> tuple[str, dict[str, str]]:
+    """Return where to ask, and with which headers."""
+    if not provider.speaks_messages:
+        return f"{provider.api_base.rstrip('/')}/models", {"Authorization": f"Bearer {key}"} if key else {}
+    from vibe.core.llm.backend.anthropic import headers_for, versioned
+
+    return f"{versioned(provider.api_base)}/models?limit=1000", headers_for(key)
 
 
 def _names(listed: Sequence[_Named]) -> tuple[str, ...]:

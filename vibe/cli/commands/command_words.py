@@ -58,6 +58,9 @@ def _setup(parser: ArgumentParser) -> None:
 
 def _models(parser: ArgumentParser) -> None:
     parser.add_argument("--online", action="store_true", help="ask the providers which models they offer")
+    parser.add_argument(
+        "--provider", metavar="NAME", default="", help="ask this one alone, configured or known by a preset"
+    )
     add_common(parser, "output", "workdir", "trust")
 
 

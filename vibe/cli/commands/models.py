@@ -22,7 +22,7 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     from vibe.app.inspect.model_listing import list_models
 
     workdir = existing_folder("--workdir", args.workdir, env.cwd)
-    listing = list_models(env.host, workdir, trust=args.trust, online=args.online)
+    listing = list_models(env.host, workdir, trust=args.trust, online=args.online, only=args.provider)
     if args.output == "json":
         env.write_json(_document(listing))
     else:
@@ -33,10 +33,10 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
 
 
 def _lines(listing: ModelListing) -> list[str]:
-    width = max(len(entry.model.key) for entry in listing.configured)
+    width = max((len(entry.model.key) for entry in listing.configured), default=0)
     lines = [_configured_line(entry, width) for entry in listing.configured]
     for offer in listing.offers:
-        lines += ["", *_offer_lines(offer)]
+        lines += [""] * bool(lines) + _offer_lines(offer)
     return lines
 
 
@@ -51,6 +51,8 @@ def _configured_line(entry: ConfiguredModel, width: int) -> str:
 def _offer_lines(offer: ModelOffer) -> list[str]:
     if offer.problem:
         return [one_line(f"{offer.provider}: {offer.problem}", LONGEST)]
+    if not offer.models:
+        return [one_line(f"{offer.provider} offers no model", LONGEST)]
     return [f"{one_line(offer.provider, LONGEST)} offers:", *(f"  {one_line(name, LONGEST)}" for name in offer.models)]
 
 
