@@ -96,6 +96,9 @@ CHUNK_ERRORS: Final[Mapping[str, int]] = {
     "not_found_error": 404,
     "insufficient_quota": 402,
     "billing_error": 402,
+    "context_length_exceeded": 400,
+    "invalid_api_key": 401,
+    "model_not_found": 404,
     "request_too_large": 413,
 }
 
@@ -187,8 +190,9 @@ class ErrorMapper:
         """The error a provider tells inside a stream that began well."""
         fields = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
         raw = msgspec.json.encode(error).decode()
-        status = fields.get("code") if isinstance(fields.get("code"), int) else fields.get("status")
-        if not isinstance(status, int) or not 400 <= status < 600:
+        told = (_number(fields.get("code")), _number(fields.get("status")))
+        status = next((number for number in told if 400 <= number < 600), 0)
+        if not status:
             names = (str(fields.get("type", "")), str(fields.get("code", "")))
             status = next((CHUNK_ERRORS[name] for name in names if name in CHUNK_ERRORS), 500)
         kind = error_class(status, raw, told_to_wait=False)
@@ -238,6 +242,13 @@ class ErrorMapper:
             words = words.replace(self.api_key, "***")
         clean = " ".join("".join(char if char.isprintable() else " " for char in words).split()).rstrip(".;")
         return clean if len(clean) <= QUOTE_LIMIT else clean[: QUOTE_LIMIT - 1] + "…"
+
+
+def _number(value: object) -> int:
+    """Return a status that may be told as text; 0: it is none."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value[:4])
+    return value if isinstance(value, int) else 0
 
 
 def error_words(body: str) -> str:

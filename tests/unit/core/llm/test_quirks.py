@@ -77,6 +77,7 @@ QUIRKS = [
         "ok",
         "hm",
     ),
+    Quirk("OpenAI's refusal", wire(delta({"content": None, "refusal": "I can't."}), END), "I can't."),
     Quirk("tags are text", wire(delta({"content": "<think>hm</think>ok"}), END), "<think>hm</think>ok"),
     Quirk(
         "a whole call without index and id",
@@ -151,6 +152,10 @@ async def test_a_quirk_is_understood(quirk: Quirk) -> None:
         ),
         ({"error": {"message": "no credit", "code": 402}}, ModelAccessError),
         ({"error": {"message": "maximum context length is 5", "code": 400}}, ContextTooLongError),
+        ({"error": {"message": "slow down", "code": "429"}}, ModelOverloadedError),
+        ({"error": {"message": "wrong", "code": "invalid_api_key"}}, ModelAccessError),
+        ({"error": {"message": "no such model", "type": "x", "code": "model_not_found"}}, ModelRequestError),
+        ({"error": {"message": "odd", "code": "1302"}}, ModelOverloadedError),
         ({"error": "out of memory"}, ModelOverloadedError),
         ({"object": "error", "message": "bad request", "type": "BadRequestError", "code": 400}, ModelRequestError),
         (delta({"content": "x"}, "error"), ModelProtocolError),

@@ -53,7 +53,7 @@ class _OpenCall:
 
 
 class _Tagged(Enum):
-    """Where in an answer with a tag the stream is."""
+    """Parts of an answer with a tag, by what came of it so far."""
 
     BEFORE = "before"
     INSIDE = "inside"

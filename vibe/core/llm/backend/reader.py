@@ -71,6 +71,7 @@ class _Delta(Struct):
     content: str | list[_Part] | None = None
     reasoning_content: Any = None
     reasoning: Any = None
+    refusal: str | None = None
     tool_calls: list[_Call] | None = None
 
 
@@ -94,7 +95,7 @@ class _Chunk(Struct):
 
     @property
     def failure(self) -> object:
-        """What the chunk tells of a failure; None: nothing. Some tell it without a table of its own."""
+        """The failure that the chunk tells of, or None. Some tell it without a table of its own."""
         if self.error is None and self.object == "error":
             return {"message": self.message, "code": self.code, "type": self.type}
         return self.error
@@ -256,6 +257,7 @@ def _take_delta(delta: _Delta, answer: AnswerBuilder) -> None:
     else:
         for part in delta.content or ():
             _take_part(part, answer)
+    answer.add_text(delta.refusal or "")
     for call in delta.tool_calls or ():
         function = call.function or _Function()
         answer.add_call(
