@@ -10,12 +10,10 @@ from typing import Any, cast
 from pydantic import AliasChoices, BaseModel, Field, ValidationError, model_validator
 
 from vibe.app.engine.host import Host
+from vibe.core.config import presets
 from vibe.core.config.loader import ConfigRequest, load_config
-from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
-from vibe.core.config.presets import PRESETS
-from vibe.core.errors import UsageError
+from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig
 from vibe.core.llm.backend.transport import import_httpx, system_tls
-from vibe.core.suggestion import closest, did_you_mean
 
 PATIENCE_SECONDS = 15.0
 
@@ -90,7 +88,7 @@ def list_models(host: Host, workdir: Path, *, trust: bool, online: bool, only: s
         if not only or model.provider == only
     ]
     if only:
-        offers = [_told(_provider(config, only), environ)]
+        offers = [_told(presets.provider_named(only, config.providers), environ)]
     else:
         asked = [one for one in config.providers if online and _can_be_asked(one, environ)]
         offers = [offer_of(provider, environ) for provider in asked]
@@ -102,15 +100,6 @@ def _missing(model: ModelConfig, provider: ProviderConfig | None, environ: Mappi
         return f"there is no provider {model.provider!r}"
     key = provider.api_key_env_var
     return f"{key} is not set" if key and not environ.get(key) else None
-
-
-def _provider(config: VibeConfig, name: str) -> ProviderConfig:
-    found = config.find_provider(name) or PRESETS.get(name)
-    if found is None:
-        known = list(dict.fromkeys([*(provider.name for provider in config.providers), *PRESETS]))
-        hint = did_you_mean(closest(name, known), f"choose from {', '.join(known)}")
-        raise UsageError(f"unknown provider {name!r}: {hint}")
-    return found
 
 
 def _told(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer:

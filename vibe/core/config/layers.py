@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from vibe.core.config.foreign_keys import OUR_NAMES, foreign_note, is_foreign
-from vibe.core.config.models import DEFAULT_MODELS, DEFAULT_PROVIDERS, ProviderConfig, Section, ToolTable, VibeConfig
+from vibe.core.config.models import DEFAULT_MODELS, DEFAULT_PROVIDERS, Section, ToolTable, VibeConfig
 from vibe.core.config.paths import absolute
 from vibe.core.config.presets import PresetError, filled
 from vibe.core.config.schema import TOOLS, Key, entry_of, section_of, suggestion, written
@@ -84,7 +84,7 @@ class _LayerReader:
     def _entries(self, section: type[Section], items: list[Any], raw: RawPath, key: Key) -> None:
         for index, given in enumerate(items):
             path = (*raw, index)
-            item = self._filled(given, path) if section is ProviderConfig else given
+            item = self._filled(given, path) if key == ("providers",) else given
             name = _entry_name(item)
             entry = (*key, f"[{name}]")
             if not isinstance(item, dict):

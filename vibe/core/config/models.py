@@ -29,11 +29,10 @@ class BackendKind(StrEnum):
 class ProviderConfig(Section):
     """A provider: where models are served."""
 
-    name: str
-    """The name by which models refer to it; a later layer's provider of the same name replaces the whole entry. With a
-    `preset`, its own name will do."""
     preset: str = ""
-    """The name of a known provider, such as `openai`: its `backend`, `api_base` and all else that is not set here."""
+    """The name of a known provider, such as `openai`, which sets all that is not set here, the `name` among it."""
+    name: str
+    """The name by which models refer to it; a later layer's provider of the same name replaces the whole entry."""
     backend: BackendKind = BackendKind.GENERIC
     """The protocol it speaks; `generic` is the OpenAI-compatible chat completions API, `anthropic` the Messages API."""
     api_base: str = ""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from vibe.core.config.models import DEFAULT_PROVIDERS, BackendKind, ProviderConfig
+from vibe.core.errors import UsageError
 from vibe.core.suggestion import closest, did_you_mean
 
 _LISTED: Final = (
@@ -65,7 +66,7 @@ def filled(entry: Mapping[str, Any]) -> dict[str, Any]:
     if name is None:
         return dict(entry)
     if not isinstance(name, str) or name not in PRESETS:
-        hint = did_you_mean(closest(str(name), PRESETS), f"choose from {', '.join(PRESETS)}")
+        hint = did_you_mean(closest(str(name), PRESETS), _choice(PRESETS))
         raise PresetError("preset", f"{name!r} is no preset: {hint}")
     preset = PRESETS[name]
     base = entry.get("api_base", preset.api_base)
@@ -76,6 +77,22 @@ def filled(entry: Mapping[str, Any]) -> dict[str, Any]:
         )
         raise PresetError("api_base", problem)
     return {**preset.model_dump(mode="json", exclude_unset=True), **entry}
+
+
+def provider_named(name: str, configured: Iterable[ProviderConfig]) -> ProviderConfig:
+    """Return the configured provider of that name, else the preset.
+
+    Raises:
+        UsageError: there is neither.
+    """
+    known = {**PRESETS, **{provider.name: provider for provider in configured}}
+    if name not in known:
+        raise UsageError(f"unknown provider {name!r}: {did_you_mean(closest(name, known), _choice(known))}")
+    return known[name]
+
+
+def _choice(names: Iterable[str]) -> str:
+    return f"choose from {', '.join(names)}"
 
 
 def _host(address: object) -> str:
