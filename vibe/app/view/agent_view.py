@@ -120,7 +120,8 @@ class AgentView(Struct, kw_only=True, eq=False):
         if self.open_calls:
             call = next(reversed(self.open_calls.values()))
             more = f" (+{len(self.open_calls) - 1} more)" if len(self.open_calls) > 1 else ""
-            words = call.words[:LINE_CHARACTERS] + more
+            waits = "waits its turn: " if call.status == "queued" else ""
+            words = waits + call.words[:LINE_CHARACTERS] + more
             return f"{words} › {call.last_line}" if call.last_line else words  # noqa: RUF001  a mark
         if self.writing is not None:
             lines = self.writing.text[-LINE_CHARACTERS:].rstrip().splitlines()

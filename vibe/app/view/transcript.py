@@ -207,6 +207,8 @@ class TranscriptView:
         if call is None or not call.is_open:
             return None
         call.last = event.seq
+        if call.status == "queued":
+            call.status, call.waits_for = "running", ""
         call.cut += event.dropped_bytes
         self._stream(call, event.text)
         return call

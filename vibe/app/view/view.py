@@ -385,7 +385,10 @@ def _asked(view: View, _: RunView, event: e.ApprovalRequestEvent | e.QuestionEve
         id=event.request_id, kind=kind, event=event, agent_id=agent.id, plan_id=agent.plan_id, key=key
     )
     view.requests[request.id] = agent.requests[request.id] = request
-    return (*_seen(view, agent), *gone, key)
+    call = None if isinstance(event, e.QuestionEvent) else agent.transcript.call(event.tool_call_id)
+    if call is not None and call.status == "queued":  # its turn has come
+        call.status, call.waits_for = "running", ""
+    return (*_seen(view, agent, call), *gone, key)
 
 
 def _settled(

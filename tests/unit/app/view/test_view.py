@@ -55,6 +55,10 @@ CALL = e.ToolCallEvent(tool_call_id="1", tool="bash", arguments={}, summary="bas
 OTHER_CALL = e.ToolCallEvent(tool_call_id="2", tool="grep", arguments={}, **WHO)
 ASKED = e.ApprovalRequestEvent(request_id="r", tool_call_id="1", tool="bash", arguments={}, rule="ask", **WHO)
 
+ALLOWED = e.ApprovalDecisionEvent(request_id="r", decision="allow", **WHO)
+QUEUED = e.ToolQueuedEvent(tool_call_id="1", tool="bash", summary="bash ls", waits_for="request", **WHO)
+PRINTED = e.ToolStreamEvent(tool_call_id="1", tool="bash", text="a\n", **WHO)
+
 
 @dataclass(frozen=True)
 class Case:
@@ -104,10 +108,13 @@ CASES = [
         (CALL, e.ToolResultEvent(tool_call_id="1", tool="bash", status="denied", content="", **WHO)),
         "bash ls: denied",
     ),
+    Case("waits to ask", (CALL, QUEUED), "waits its turn: bash ls"),
+    Case("asks in its turn", (CALL, QUEUED, ASKED, ALLOWED), "bash ls"),
+    Case("ran without asking", (CALL, QUEUED, PRINTED), "bash ls › a"),  # noqa: RUF001  a mark
     Case("approval wanted", (CALL, ASKED), "waits for your approval of bash"),
     Case(
         "approval given",
-        (CALL, ASKED, e.ApprovalDecisionEvent(request_id="r", decision="allow", **WHO)),
+        (CALL, ASKED, ALLOWED),
         "bash ls",
     ),
     Case("question", (e.QuestionEvent(request_id="q", questions=(), **WHO),), "waits for your answer"),
