@@ -9,11 +9,19 @@ import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 from hypothesis import settings
 
+from tests.fakes.snapshots import ACCEPT
+
 # A machine that is busy with something else makes no example wrong, and no change is judged by examples drawn by lot:
 # every run has the same. `pytest --hypothesis-profile search` draws others.
 settings.register_profile("search", deadline=None)
 settings.register_profile("the-same", deadline=None, derandomize=True)
 settings.load_profile("the-same")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Have pictures of the screen taken anew."""
+    parser.addoption(ACCEPT, action="store_true", help="the screen is as it should be: keep its pictures")
+
 
 OUR_PACKAGES = ["vibe", "planner", "subagents", "ipc"]
 

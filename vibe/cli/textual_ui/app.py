@@ -42,9 +42,23 @@ _log = logging.getLogger(__name__)
 
 
 class VibeApp(App[None]):
-    """``leave`` is called to end it while there is no conversation yet; ``following`` holds the chat that is next."""
+    """``leave`` is called to end it while there is no conversation yet; ``following`` holds the chat that is next.
+
+    ``clock`` tells unix seconds.
+    """
 
     TITLE = "vibe"
+    CSS = """
+    * {
+        scrollbar-color: $foreground 25%;
+        scrollbar-color-hover: $foreground 45%;
+        scrollbar-color-active: $primary;
+        scrollbar-background: $foreground 5%;
+        scrollbar-background-hover: $foreground 5%;
+        scrollbar-background-active: $foreground 5%;
+        scrollbar-corner-color: transparent;
+    }
+    """
     COMMANDS = App.COMMANDS | {SlashPalette}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "stop", show=False),
@@ -54,14 +68,16 @@ class VibeApp(App[None]):
         Binding("shift+tab", "next_agent", "next agent", priority=True, show=False),
     ]
 
-    def __init__(self, env: CliEnvironment, leave: Callable[[], object]) -> None:
+    def __init__(
+        self, env: CliEnvironment, leave: Callable[[], object], clock: Callable[[], float] = time.time
+    ) -> None:
         super().__init__(driver_class=_driver_class())
         self.settings = read_settings(env.home)
         self._env = env
         self.store = UIStateStore(self._flush_soon)
         self.controller = AppController(self.store, leave)
         commands = ScreenCommands(self, partial(choice_of, self), self.switch)
-        self.chat_screen = ChatScreen(env, self.store, self.controller, SlashTable(commands.table()))
+        self.chat_screen = ChatScreen(env, self.store, self.controller, SlashTable(commands.table()), clock)
         self.following: Hold | None = None
         self._pressed_at = 0.0
         self._away: tuple[float, ViewMoment] | None = None

@@ -42,6 +42,8 @@ WIDE = 110
 HISTORY_FILE = "history"
 SAID_SECONDS = 3.0
 """For which something that is said is shown over another screen than the chat."""
+GREETING = "/plan GOAL has a plan written · /help tells all commands · Ctrl+P finds one"
+HINT = "Ask · / commands · @ files · ! shell"
 
 Chosen = TypeVar("Chosen")
 
@@ -79,7 +81,10 @@ class AskedProposal:
 
 
 class ChatScreen(Screen[None]):
-    """The screen that people live in, a ``Stage``; ``is_drawn`` is set once its first frame is."""
+    """The screen that people live in, a ``Stage``; ``is_drawn`` is set once its first frame is.
+
+    ``clock`` tells unix seconds.
+    """
 
     DEFAULT_CSS = """
     ChatScreen #main { height: 1fr; }
@@ -96,7 +101,12 @@ class ChatScreen(Screen[None]):
     ]
 
     def __init__(
-        self, env: CliEnvironment, store: UIStateStore, controller: AppController, commands: SlashTable
+        self,
+        env: CliEnvironment,
+        store: UIStateStore,
+        controller: AppController,
+        commands: SlashTable,
+        clock: Callable[[], float],
     ) -> None:
         super().__init__()
         self.is_drawn = Event()
@@ -104,15 +114,15 @@ class ChatScreen(Screen[None]):
         self.requests = RequestQueue(self._step_of)
         self.commands = commands
         self.log_view = ChatLog(id="log")
-        self.prompt = PromptInput(history=env.home / HISTORY_FILE)
+        self.prompt = PromptInput(history=env.home / HISTORY_FILE, placeholder=HINT)
         self._env = env
         self._controller = controller
         self._queued = QueuedList(store)
-        self._bottom = BottomPanel(self.prompt, self.requests)
+        self._bottom = BottomPanel(self.prompt, self.requests, now=clock)
         self._read = journals_of(env.home, env.runtime_dir)
         self._presenter = ChatPresenter(self.log_view, read=self._read)
-        self._side = SidePanel()
-        self.ticker = Ticker()
+        self._side = SidePanel(clock=clock)
+        self.ticker = Ticker(clock=clock)
         self._proposal: AskedProposal | None = None
 
     def compose(self) -> ComposeResult:
@@ -168,6 +178,8 @@ class ChatScreen(Screen[None]):
         self.ticker.agent_id = about.session_id
         self._presenter.resume(about.messages)
         self.run_worker(self.log_view.warm, thread=True, group="warm", exit_on_error=False)
+        if not about.messages and not prompt:
+            self.say(GREETING)
         self.prompt.complete_with(
             commands=lambda: about.commands,
             arguments=lambda command, text: self._our_app.call_from_thread(chat.arguments, command, text),

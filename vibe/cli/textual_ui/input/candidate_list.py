@@ -101,6 +101,6 @@ class CandidateList(Static):
         row = Content.assemble(
             "▸ " if is_selected else "  ",
             (candidate.label, "bold" if is_selected else ""),
-            (f"  {candidate.about}" if candidate.about else "", "dim"),
+            (f"  {candidate.about}" if candidate.about else "", "$foreground-muted"),
         )
         return row.truncate(max(1, self.screen.size.width), ellipsis=True)

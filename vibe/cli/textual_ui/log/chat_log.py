@@ -34,11 +34,11 @@ class ChatLog(PaintedSheet, can_focus=True):
         overflow-y: scroll;
         scrollbar-size-vertical: 1;
     }
-    ChatLog > .chat-log--user { background: $boost; color: $text; text-style: bold; }
-    ChatLog > .chat-log--code { background: $boost; }
+    ChatLog > .chat-log--user { background: $primary 12%; color: $foreground; }
+    ChatLog > .chat-log--code { background: $foreground 4%; }
     ChatLog > .chat-log--added { background: $success 12%; }
     ChatLog > .chat-log--removed { background: $error 12%; }
-    ChatLog > .chat-log--muted { color: $text-muted; }
+    ChatLog > .chat-log--muted { color: $foreground-muted; }
     ChatLog > .chat-log--more { background: $primary; color: $text; text-style: bold; }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {

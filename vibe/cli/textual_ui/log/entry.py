@@ -18,14 +18,16 @@ class LogEntry:
     ``kind``: ``user`` (told to the agent), ``answer`` (Markdown), ``reasoning``, ``call`` (of a tool), ``note`` (a line
     of the host) or ``shell`` (output of the user's own command, with colours). ``status`` is ``streaming``, ``done`` or
     ``interrupted``; of a call ``writing``, ``queued``, ``running``, ``ok``, ``error``, ``denied`` or ``cancelled``;
-    of a note ``note``, ``warning`` or ``error``. ``title`` is the heading of a call or a reasoning, ``text`` all that a
-    call printed. ``key`` is its name for the presenter. ``whole``: no line is left out in the middle of it.
+    of a note ``note``, ``warning`` or ``error``. ``title`` is the heading of a call or a reasoning, ``detail`` what is
+    said behind it, ``text`` all that a call printed. ``key`` is its name for the presenter. ``whole``: no line is left
+    out in the middle of it.
     """
 
     __slots__ = (
         "_from",
         "_raw",
         "_text",
+        "detail",
         "diff",
         "epoch",
         "exact",
@@ -47,6 +49,7 @@ class LogEntry:
         text: str = "",
         *,
         title: str = "",
+        detail: str = "",
         status: str = "done",
         diff: str = "",
         folded: bool | None = None,
@@ -56,6 +59,7 @@ class LogEntry:
     ) -> None:
         self.kind = kind
         self.title = title
+        self.detail = detail
         self.status = status
         self.diff = diff
         self.folded = kind in FOLDING if folded is None else folded

@@ -135,7 +135,7 @@ class _Walk:
             elif token.type in {"fence", "code_block"}:
                 yield from self._code(token)
             elif token.type == "hr":
-                yield from self._block(Content.styled("─" * 12, "$text-muted"))
+                yield from self._block(Content.styled("─" * 12, "$foreground-muted"))
                 self._gap = True
             else:
                 yield from self._structure(token)

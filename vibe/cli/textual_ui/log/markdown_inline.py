@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LINK: Final = "url"
 """The name under which the style of a link keeps its address."""
 _STYLES: Final = {"em": "italic", "strong": "bold", "s": "strike", "link": "underline $text-accent"}
-_CODE: Final = "$text-accent on $boost"
+_CODE: Final = "$text-accent on $foreground 6%"
 _WEB: Final = ("http://", "https://", "mailto:")
 
 
@@ -78,4 +78,4 @@ class _Words:
         said = self._text[start:end]
         self._spans += [Span(start, end, _STYLES["link"]), Span(start, end, link_style(url))]
         if url.startswith(_WEB) and said not in {url, url.partition("://")[2], url.removeprefix("mailto:")}:
-            self._add(f" ({url})", "$text-muted")
+            self._add(f" ({url})", "$foreground-muted")

@@ -46,7 +46,7 @@ class Table:
         for number, row in enumerate(self._rows):
             yield from self._line(row, widths)
             if not number:
-                yield Content.styled("─┼─".join("─" * width for width in widths), "$text-muted")
+                yield Content.styled("─┼─".join("─" * width for width in widths), "$foreground-muted")
 
     def _widths(self, cols: int) -> list[int]:
         widths = [max(_cells(row[at]) if at < len(row) else 0 for row in self._rows) for at in range(len(self._sides))]
@@ -65,7 +65,7 @@ class Table:
 
     def _line(self, row: list[Content], widths: list[int]) -> Iterator[Content]:
         cells = [cell.wrap(width) for cell, width in zip(row, widths, strict=False)]
-        between = Content.styled(_BETWEEN, "$text-muted")
+        between = Content.styled(_BETWEEN, "$foreground-muted")
         for number in range(max(map(len, cells), default=0)):
             parts = [
                 _beside(cell[number] if number < len(cell) else Content(""), width, side)

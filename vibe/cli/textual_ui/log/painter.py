@@ -27,16 +27,16 @@ _LIVE: Final = 3
 """Lines that show of a folded call that runs."""
 
 _CALLS: Final = {
-    "writing": ("…", "$text-muted"),
-    "queued": ("…", "$text-muted"),
+    "writing": ("…", "$foreground-muted"),
+    "queued": ("…", "$foreground-muted"),
     "running": ("▶", "$text-accent"),
     "ok": ("✓", "$text-success"),
     "error": ("✗", "$text-error"),
     "denied": ("⊘", "$text-warning"),
-    "cancelled": ("⊘", "$text-muted"),
+    "cancelled": ("⊘", "$foreground-muted"),
 }
 _NOTES: Final = {"warning": ("!", "$text-warning"), "error": ("✗", "$text-error")}
-_AFTER: Final = {"queued": " waits", "error": " failed", "denied": " denied", "cancelled": " cancelled"}
+_AFTER: Final = {"queued": "waits its turn", "error": "failed", "denied": "denied", "cancelled": "cancelled"}
 
 
 class Painter:
@@ -92,26 +92,31 @@ def _told(entry: LogEntry) -> Iterator[LogBlock]:
     yield LogBlock(Content(entry.text.rstrip("\n")), look=USER, mark=styled(">", "bold $text-primary"), flush=True)
     if entry.images:
         images = "1 image" if entry.images == 1 else f"{entry.images} images"
-        yield LogBlock(styled(f"[{images}]", "$text-muted"), look=USER, flush=True)
+        yield LogBlock(styled(f"[{images}]", "$foreground-muted"), look=USER, flush=True)
 
 
 def _note(entry: LogEntry) -> Iterator[LogBlock]:
-    sign, style = _NOTES.get(entry.status, ("·", "$text-muted"))
+    sign, style = _NOTES.get(entry.status, ("·", "$foreground-muted"))
     yield LogBlock(styled(entry.text.rstrip("\n"), style), mark=styled(sign, style))
 
 
 def _reasoning(entry: LogEntry) -> Iterator[LogBlock]:
     title = clean_line(entry.title) or ("Thinks" if entry.is_open else "Thought")
-    yield _heading(Content.styled(title, "italic $text-muted"), styled("*", "$text-muted"), entry)
+    yield _heading(Content.styled(title, "italic $foreground-muted"), styled("*", "$foreground-muted"), entry)
     if not entry.folded:
-        yield LogBlock(styled(entry.text.rstrip("\n"), "italic $text-muted"))
+        yield LogBlock(styled(entry.text.rstrip("\n"), "italic $foreground-muted"))
 
 
 def _call(entry: LogEntry) -> Iterator[LogBlock]:
-    sign, style = _CALLS.get(entry.status, ("·", "$text-muted"))
-    title = styled(clean_line(entry.title) or "call", "bold") + styled(_AFTER.get(entry.status, ""), style)
+    sign, style = _CALLS.get(entry.status, ("·", "$foreground-muted"))
+    name, blank, rest = (clean_line(entry.title) or "call").partition(" ")
+    title = Content.assemble((name, "bold"), blank, rest)
+    if after := _AFTER.get(entry.status):
+        title += styled(f"  {after}", style)
+    if detail := clean_line(entry.detail):
+        title += styled(f"  {detail}", "$text-error" if entry.status == "error" else "$foreground-muted")
     if entry.images:
-        title += styled(f" [images: {entry.images}]", "$text-muted")
+        title += styled(f"  [images: {entry.images}]", "$foreground-muted")
     yield _heading(title, styled(sign, style), entry)
     if entry.folded:
         if entry.status == "running":
@@ -123,14 +128,14 @@ def _call(entry: LogEntry) -> Iterator[LogBlock]:
         head, hidden, tail = middle_cut(_text_lines(entry), ALL_LINES if entry.whole else MOST_LINES)
         yield from _lines(head)
         if hidden:
-            yield LogBlock(styled(_hidden(hidden, entry), "italic $text-muted"))
+            yield LogBlock(styled(_hidden(hidden, entry), "italic $foreground-muted"))
             yield from _lines(tail)
 
 
 def _shell(entry: LogEntry) -> Iterator[LogBlock]:
     from rich.text import Text  # noqa: PLC0415  only for what a person runs
 
-    mark = styled("!", "$text-muted")
+    mark = styled("!", "$foreground-muted")
     if entry.title:
         yield LogBlock(styled(clean_line(entry.title), "bold"), mark=mark)
     head, hidden, tail = middle_cut(_text_lines(entry), ALL_LINES if entry.whole else MOST_LINES)
@@ -139,18 +144,18 @@ def _shell(entry: LogEntry) -> Iterator[LogBlock]:
             coloured = Content.from_rich_text(Text.from_ansi("\n".join(lines)))
             yield LogBlock(coloured)
         if hidden and lines is head:
-            yield LogBlock(styled(_hidden(hidden, entry), "italic $text-muted"))
+            yield LogBlock(styled(_hidden(hidden, entry), "italic $foreground-muted"))
 
 
 def _heading(title: Content, mark: Content, entry: LogEntry) -> LogBlock:
     has_more = entry.text.strip() or entry.diff
     sign = ("▸ " if entry.folded else "▾ ") if has_more else ""
-    return LogBlock(styled(sign, "$text-muted") + title, mark=mark)
+    return LogBlock(styled(sign, "$foreground-muted") + title, mark=mark)
 
 
 def _lines(lines: list[str]) -> Iterator[LogBlock]:
     if any(lines):
-        yield LogBlock(styled("\n".join(lines), "$text-muted"), "│ ", "│ ")
+        yield LogBlock(styled("\n".join(lines), "$foreground-muted"), "│ ", "│ ")
 
 
 def _text_lines(entry: LogEntry) -> list[str]:

@@ -103,7 +103,7 @@ class RowList(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """A line of the screen."""
-        width, index = self.size.width, y + self.scroll_offset.y
+        width, index = self.scrollable_content_region.width, y + self.scroll_offset.y
         if not 0 <= index < len(self._ids):
             return Strip.blank(width, self.rich_style)
         is_chosen = self.has_focus and bool(self._ids[index]) and self._ids[index] == self.chosen

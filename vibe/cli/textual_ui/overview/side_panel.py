@@ -18,7 +18,7 @@ from vibe.app.view.plan_view import PlanView
 from vibe.app.view.transcript import Key
 from vibe.app.view.view import View
 from vibe.cli.render.event_text import one_line
-from vibe.cli.render.plan_words import totals_line
+from vibe.cli.render.plan_words import cut, totals_line
 from vibe.cli.textual_ui.overview.panel_rows import (
     agent_lines,
     agent_row,
@@ -36,6 +36,8 @@ from vibe.cli.textual_ui.overview.row_list import ListRow, RowList
 from vibe.cli.textual_ui.overview.ticker import is_live
 
 SECONDS_PER_TICK = 1.0
+KEYS = "↑↓ choose · Enter open · Esc back"
+WAY_IN = "F2 chooses a step or an agent"
 NO_PLAN = "no plan: /plan GOAL has one written"
 
 
@@ -48,7 +50,7 @@ class SidePanel(Widget):
 
     DEFAULT_CSS = """
     SidePanel {
-        layout: vertical; width: 40; height: 1fr; padding: 0 0 0 1; border-left: solid $panel; overflow: hidden;
+        layout: vertical; width: 40; height: 1fr; padding: 0 1; border-left: solid $panel; overflow: hidden;
     }
     SidePanel .heading { height: auto; max-height: 2; color: $foreground; text-style: bold; text-wrap: nowrap; }
     SidePanel .heading.lower { margin-top: 1; }
@@ -139,6 +141,14 @@ class SidePanel(Widget):
         """Rest."""
         self._refresher.beat(0.0)
 
+    def on_descendant_focus(self) -> None:
+        """Name the keys that count now."""
+        self._refresher.wish()
+
+    def on_descendant_blur(self) -> None:
+        """Name them no more."""
+        self._refresher.wish()
+
     def on_row_list_row_opened(self, message: RowList.RowOpened) -> None:
         """Say what was opened."""
         message.stop()
@@ -163,6 +173,7 @@ class SidePanel(Widget):
         self._draw_agents(view, agent)
         self._draw_todo(agent)
         rows = meter_rows(view, agent)
+        rows.append(ListRow(((KEYS if self.has_focus_within else WAY_IN, "$foreground-muted"),)))
         self._meter.set_rows([str(index) for index in range(len(rows))], lambda index, _width: rows[index])
         self._share_out(len(rows))
         self._refresher.beat(SECONDS_PER_TICK if is_live(view.plan) else 0.0)
@@ -180,10 +191,10 @@ class SidePanel(Widget):
     def _draw_plan(self, plan: PlanView | None, now: float) -> None:
         self._plan.display = plan is not None and plan.total > 0
         if plan is None or not plan.total:
-            _say(self._plan_head, Content.styled(NO_PLAN, "$foreground-muted"))
+            _say(self._plan_head, Content.styled(NO_PLAN, "$foreground-muted not bold"))
             return
         width = max(1, self.content_size.width)
-        goal = one_line(plan.goal, 200) or "Plan"
+        goal = cut(one_line(plan.goal, 200) or "Plan", width)
         _say(
             self._plan_head, Content.assemble(goal, "\n", (totals_line(plan, now, width), "$foreground-muted not bold"))
         )

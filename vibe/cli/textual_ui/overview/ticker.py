@@ -21,6 +21,10 @@ SECONDS_PER_FRAME = 0.125
 SECONDS_PER_TICK = 1.0
 NARROW = 110
 """Columns of the screen below which this line is all of the overview."""
+SLIM = 40
+"""Columns below which it names no keys."""
+ROOMY = 60
+"""Columns from which on it says how to stop what is at work."""
 LEAST_DOING = 20
 SPARED_FIRST = ("thinking", "approvals", "tokens", "agent", "cost")
 """Parts that go, one after the other, where the line is too short for all."""
@@ -40,10 +44,11 @@ class Ticker(Widget):
         height: 1;
         background: $panel;
         color: $foreground;
+        padding-right: 1;
     }
     """
 
-    def __init__(self, *, overview_key: str = "ctrl+t", clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, *, overview_key: str = "Ctrl+T", clock: Callable[[], float] = time.time) -> None:
         super().__init__()
         self.agent_id = ""
         self.overview_key = overview_key
@@ -68,7 +73,7 @@ class Ticker(Widget):
 
     def render(self) -> Content:
         """The line."""
-        return ticker_line(self._view, self.agent, self._clock(), self.size.width, self._key(), self._own)
+        return ticker_line(self._view, self.agent, self._clock(), self.size.width, self._hint(), self._own)
 
     @property
     def agent(self) -> AgentView | None:
@@ -91,8 +96,12 @@ class Ticker(Widget):
             return 0.0
         return SECONDS_PER_TICK if self._view.requests else SECONDS_PER_FRAME
 
-    def _key(self) -> str:
-        return self.overview_key if self.screen.size.width < NARROW else ""
+    def _hint(self) -> str:
+        """The keys that a person may not know of now."""
+        width = self.screen.size.width
+        stop = "Esc stops" if width >= ROOMY and is_busy(self.agent) and not self._view.requests else ""
+        more = f"{self.overview_key} overview" if SLIM <= width < NARROW and self.overview_key else ""
+        return " · ".join(filter(None, (stop, more)))
 
 
 def is_live(plan: PlanView | None) -> bool:
@@ -106,10 +115,10 @@ def is_busy(agent: AgentView | None) -> bool:
 
 
 def ticker_line(
-    view: View, agent: AgentView | None, now: float, width: int, key: str = "", own: Content | None = None
+    view: View, agent: AgentView | None, now: float, width: int, hint: str = "", own: Content | None = None
 ) -> Content:
     """The line for a view at ``now`` (unix seconds), at most ``width`` cells wide; ``own`` is the person's part."""
-    ends = [_waiting(view), (f"{key} overview", "$foreground-muted") if key else ("", "")]
+    ends = [_waiting(view), (hint, "$foreground-muted")]
     ends = [(text, style) for text, style in ends if text]
     taken = sum(cell_len(text) + len(GAP) for text, _ in ends) + 1
     doing, style = _doing(view, agent, now)
@@ -191,7 +200,7 @@ def _doing(view: View, agent: AgentView | None, now: float) -> tuple[str, str]:
     plan = view.plan
     said = ""
     if agent is not None and agent.plan_id is None and is_busy(agent):
-        said = agent.doing()
+        said = "" if agent.requests else agent.doing()  # that is told at the end of the line
     if not said and plan is not None and is_live(plan):
         step = next(reversed(plan.running.values()), None)
         said = "" if step is None else f"{step.id}: {step.doing()}"

@@ -93,10 +93,10 @@ def _argument(name: str, text: str, *, alone: bool) -> list[Line]:
     style = "bold" if is_full else ""
     rows = without_gaps(text if is_full else text.removesuffix("\n"))
     if len(rows) == 1 and len(text) <= SHORT and not alone:
-        said = Content.assemble((f"{visible(name)}: ", "$text-muted"), (visible(rows[0]), style))
+        said = Content.assemble((f"{visible(name)}: ", "$foreground-muted"), (visible(rows[0]), style))
         return [Line(text=said, words=False, indent=2)]
     count = f" ({len(rows)} lines)" if len(rows) > LONG else ""
-    head = [] if alone and not count else [Line(text=f"{visible(name)}{count}:", style="$text-muted")]
+    head = [] if alone and not count else [Line(text=f"{visible(name)}{count}:", style="$foreground-muted")]
     return [*head, *(Line(text=visible(row), style=style, lead=BAR, words=False) for row in rows)]
 
 
@@ -112,10 +112,12 @@ def _about(event: ApprovalRequestEvent) -> list[Line]:
     if event.confined is not None:
         where.append("confined in a sandbox" if event.confined else "not confined: it can reach all that you can")
     if where:
-        lines.append(Line(text=", ".join(where), style="$text-muted", indent=2))
+        lines.append(Line(text=", ".join(where), style="$foreground-muted", indent=2))
     if event.covers:
         covered = ", ".join(map(visible, event.covers))
         lines.append(Line(text=f"2 or 3 would allow from now on: {covered}", indent=2))
     else:
-        lines.append(Line(text="a yes to this does not last: it can be allowed once", style="$text-muted", indent=2))
+        lines.append(
+            Line(text="a yes to this does not last: it can be allowed once", style="$foreground-muted", indent=2)
+        )
     return lines

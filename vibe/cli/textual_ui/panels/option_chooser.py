@@ -81,6 +81,6 @@ class OptionChooser:
             (f"{'▸' if is_here else ' '} {position + 1} ", "bold $text-accent"),
             box,
             (label, "bold $text-accent" if is_here else "bold"),
-            (about, "$text-muted"),
+            (about, "$foreground-muted"),
         )
         return Line(text=text, indent=4, key=f"option {position}")

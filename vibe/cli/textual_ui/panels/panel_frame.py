@@ -67,7 +67,7 @@ class PanelFrame(Vertical):
     }
     PanelFrame > LineView { height: auto; max-height: 100%; padding: 0 1; }
     PanelFrame > .panel--foot { dock: bottom; height: auto; }
-    PanelFrame .panel--keys { height: auto; max-height: 2; padding: 0 1; color: $text-muted; }
+    PanelFrame .panel--keys { height: auto; max-height: 2; padding: 0 1; color: $foreground-muted; }
     PanelFrame Input { margin: 0 1; }
     PanelFrame.-asleep { border-top: solid $panel; }
     """
@@ -258,10 +258,24 @@ class PanelFrame(Vertical):
                 keys.append(("PgDn", f"{below} more line{'s' if below != 1 else ''}"))
             elif self._view.scroll_offset.y:
                 keys.append(("PgUp", "above"))
-            text = Content(" " if self.is_narrow else "  ").join(
-                Content.assemble((key, "bold $text-accent"), " ", meaning) for key, meaning in keys
-            )
+            text = _told_keys(keys, self._keys.content_size.width, " " if self.is_narrow else "  ")
         self._keys.update(text)
+
+
+def _told_keys(keys: Sequence[tuple[str, str]], width: int, between: str) -> Content:
+    """Return keys with their meanings, each on one row with its own."""
+    text = Content("")
+    room = 0
+    for key, meaning in keys:
+        said = Content.assemble((key, "bold $text-accent"), " ", meaning)
+        room -= said.cell_length + len(between)
+        if not text:
+            text, room = said, width - said.cell_length
+        elif room >= 0:
+            text += Content(between) + said
+        else:
+            text, room = text + "\n" + said, width - said.cell_length
+    return text
 
 
 def _is_left_alone(key: str) -> bool:

@@ -34,7 +34,7 @@ def step_key(step_id: str) -> str:
 
 def proposal_lines(event: PlanProposedEvent, before: PlanProposedEvent | None, chosen: str) -> list[Line]:
     """Return all of a proposal; ``chosen`` is the step under the cursor, ``before`` the version it replaces."""
-    goal = Content.assemble((f"version {event.draft}: ", "$text-muted"), (plain_line(event.goal), "bold"))
+    goal = Content.assemble((f"version {event.draft}: ", "$foreground-muted"), (plain_line(event.goal), "bold"))
     lines = [Line(text=goal, indent=2), *_bounds(event)]
     if before is not None:
         lines += _changes(event, before)
@@ -42,7 +42,9 @@ def proposal_lines(event: PlanProposedEvent, before: PlanProposedEvent | None, c
     if event.commands:
         lines += [Line(), *_commands(event.commands)]
     lines += _decisions(event.document)
-    lines += [Line(text=f"put right: {plain_line(text)}", style="$text-muted", indent=2) for text in event.repairs]
+    lines += [
+        Line(text=f"put right: {plain_line(text)}", style="$foreground-muted", indent=2) for text in event.repairs
+    ]
     return lines
 
 
@@ -51,7 +53,7 @@ def step_lines(event: PlanProposedEvent, before: PlanProposedEvent | None, step_
     outline = next(step for step in event.steps if step.id == step_id)
     step = _steps(event.document).get(step_id, {})
     lines = [Line(text=f"{step_id}: {plain_line(outline.title)}", style="bold", indent=2)]
-    lines += [Line(text=text, style="$text-muted", indent=2) for text in _about(outline)]
+    lines += [Line(text=text, style="$foreground-muted", indent=2) for text in _about(outline)]
     task = step.get("command") or step.get("prompt") or (outline.order.prompt if outline.order else "")
     if step.get("command"):
         lines += [Line(), *(Line(text=visible(row), style="bold", lead=BAR, words=False) for row in task.split("\n"))]
@@ -59,7 +61,7 @@ def step_lines(event: PlanProposedEvent, before: PlanProposedEvent | None, step_
         lines += [Line(), *text_lines(task)]
     checks = [str(one) for one in cast("list[object]", step.get("verify") or [])]
     if checks:
-        lines += [Line(), Line(text="checked by:", style="$text-muted")]
+        lines += [Line(), Line(text="checked by:", style="$foreground-muted")]
         lines += [
             Line(text=visible(row), style="bold", lead=BAR, words=False) for one in checks for row in one.split("\n")
         ]
@@ -116,7 +118,7 @@ def _bounds(event: PlanProposedEvent) -> list[Line]:
     lines = [Line(text=f"{steps}, up to {found.width} side by side; {worst}", style="$text-warning", indent=2)]
     if len(found.critical_path) > 1:
         chain = " → ".join(map(plain_line, found.critical_path))
-        lines.append(Line(text=f"longest chain: {chain}", style="$text-muted", indent=2))
+        lines.append(Line(text=f"longest chain: {chain}", style="$foreground-muted", indent=2))
     return [*lines, *(Line(text=f"note: {plain_line(note)}", style="$text-warning", indent=2) for note in found.notes)]
 
 
@@ -165,12 +167,17 @@ def _step(step: StepOutline, lead: str, *, is_chosen: bool, parent: str) -> list
     mark = f"{'▸' if is_chosen else ' '} {lead}{'└ ' if parent else ''}"
     style = "bold $text-accent" if is_chosen else "bold"
     text = Content.assemble(
-        (mark, "$text-accent"), f"{_icon(step.mode)} ", (plain_line(step.id), style), "  ", plain_line(step.title)
+        (mark[0], "$text-accent"),
+        (mark[1:], "$foreground-muted"),
+        f"{_icon(step.mode)} ",
+        (plain_line(step.id), style),
+        "  ",
+        plain_line(step.title),
     )
     others = [each for each in step.depends_on if each != parent]
     about = _about(step, others)
     indent = len(mark) + 2
-    said = [Line(text=one, style="$text-muted", lead=" " * indent, key=step_key(step.id)) for one in about]
+    said = [Line(text=one, style="$foreground-muted", lead=" " * indent, key=step_key(step.id)) for one in about]
     return [Line(text=text, indent=indent, key=step_key(step.id)), *said]
 
 
@@ -222,7 +229,7 @@ def _commands(commands: Sequence[PlannedCommand]) -> list[Line]:
     lines = [Line(text=f"would run without asking ({len(commands)}):", style="bold $text-warning")]
     for one in commands:
         what = " (check)" if one.purpose == "verify" else ""
-        lines.append(Line(text=f"{plain_line(one.step_id)}{what}:", style="$text-muted"))
+        lines.append(Line(text=f"{plain_line(one.step_id)}{what}:", style="$foreground-muted"))
         lines += [Line(text=visible(row), style="bold", lead=BAR, words=False) for row in one.command.split("\n")]
     return lines
 
@@ -275,7 +282,7 @@ def _field_change(name: str, old: object, new: object) -> list[Line]:
     was, now = _as_text(old).split("\n"), _as_text(new).split("\n")
     rows = [row for row in difflib.unified_diff(was, now, lineterm="", n=2) if not row.startswith(("---", "+++"))]
     return [
-        Line(text=f"{plain_line(name)}:", style="$text-muted"),
+        Line(text=f"{plain_line(name)}:", style="$foreground-muted"),
         *(Line(text=visible(row), style=DIFF_STYLES.get(row[:1], ""), lead=BAR, words=False) for row in rows),
     ]
 

@@ -37,7 +37,7 @@ class QuestionPanel(PanelFrame):
         count = f"{self._at + 1} of {len(self._questions)}: " if len(self._questions) > 1 else ""
         header = f"[{visible(question['header'])}] " if question.get("header") else ""
         first, *others = map(visible, question["question"].split("\n"))
-        lines.append(Line(text=Content.assemble((f"{count}{header}", "$text-muted"), (first, "bold")), indent=2))
+        lines.append(Line(text=Content.assemble((f"{count}{header}", "$foreground-muted"), (first, "bold")), indent=2))
         lines += [Line(text=text, style="bold", indent=2, lead="  ") for text in others]
         said = self._answers[self._at]
         if said:

@@ -199,7 +199,7 @@ class ChatPresenter:
     def _fill(self, entry: EntryView, shown: LogEntry) -> None:
         shown.status = entry.status
         if isinstance(entry, CallView):
-            shown.title, shown.diff = _title(entry), entry.diff
+            shown.title, shown.detail, shown.diff = _title(entry), _detail(entry), entry.diff
             above = f"… {counted(entry.cut, 'character')} above\n" if entry.cut and entry.is_open else ""
             below = f"\n… {counted(entry.cut, 'more character')}" if entry.cut and not entry.is_open else ""
             shown.set_text(f"{above}{entry.text}{below}")
@@ -273,13 +273,13 @@ def _title(call: CallView) -> str:
     """A call in a line."""
     if call.status == "writing":
         return one_line(f"{call.tool} {call.written[-TITLE_LENGTH:]}", TITLE_LENGTH)
-    words = one_line(f"$ {call.words}" if call.tool == SHELL else call.words or call.tool, TITLE_LENGTH)
-    if call.status == "queued":
-        return f"{words}  (waits its turn)"
-    if call.is_open:
-        return words
-    took = f"  {call.duration_s:.1f} s" if call.duration_s and call.duration_s >= 0.1 else ""
-    if call.status in {"denied", "cancelled"}:
-        return f"{words}  ({'stopped' if call.status == 'cancelled' else call.status})"
-    why = f"  {one_line(call.text, 120)}" if call.status == "error" and call.tool != SHELL else ""
-    return f"{words}{took}{why}"
+    return one_line(f"$ {call.words}" if call.tool == SHELL else call.words or call.tool, TITLE_LENGTH)
+
+
+def _detail(call: CallView) -> str:
+    """The time that a call took, and the reason why it failed."""
+    if call.is_open or call.status in {"denied", "cancelled"}:
+        return ""
+    took = f"{call.duration_s:.1f} s" if call.duration_s and call.duration_s >= 0.1 else ""
+    why = one_line(call.text, 120) if call.status == "error" and call.tool != SHELL else ""
+    return " · ".join(filter(None, (took, why)))

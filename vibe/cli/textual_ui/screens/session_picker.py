@@ -48,8 +48,11 @@ class SessionPicker(ModalScreen[str | None]):
     CSS = """
     SessionPicker { align: center middle; }
     SessionPicker > Vertical { width: 90%; max-width: 120; height: 80%; border: round $primary; padding: 0 1; }
-    SessionPicker OptionList { height: 1fr; border: none; }
-    SessionPicker #keys { color: $text-muted; height: 1; }
+    SessionPicker OptionList {
+        height: 1fr; border: none; padding: 0; background: transparent; text-wrap: nowrap; text-overflow: ellipsis;
+    }
+    SessionPicker Input, SessionPicker Input:focus { height: 1; border: none; padding: 0 1; margin-bottom: 1; }
+    SessionPicker #keys { color: $foreground-muted; height: 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "back"),
@@ -144,9 +147,9 @@ class SessionPicker(ModalScreen[str | None]):
         title = shortened(plain_line(row.title) or "(no title)", TITLE_LENGTH)
         folder = f"  {shortened(plain_line(row.workspace), FOLDER_LENGTH)}" if self._is_everywhere else ""
         return Content.assemble(
-            (f"{age(self._clock() - row.updated):>8}  ", "dim"),
-            Content(title),
-            (f"  {row.session_id[:SHOWN_ID]}{folder}", "dim"),
+            (f"{age(self._clock() - row.updated):>6}  {row.session_id[:SHOWN_ID]}  ", "$foreground-muted"),
+            title,
+            (folder, "$foreground-muted"),
         )
 
 

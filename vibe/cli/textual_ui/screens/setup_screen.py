@@ -71,9 +71,11 @@ class SetupScreen(Screen[bool]):
     }
     SetupScreen Static { height: auto; margin-bottom: 1; }
     SetupScreen #problem { color: $text-error; display: none; }
-    SetupScreen OptionList { height: auto; max-height: 10; border: none; margin-bottom: 1; }
-    SetupScreen Input { margin-bottom: 1; }
-    SetupScreen #keys { color: $text-muted; height: 1; margin: 0; }
+    SetupScreen OptionList {
+        height: auto; max-height: 10; border: none; padding: 0; margin-bottom: 1; background: transparent;
+    }
+    SetupScreen Input, SetupScreen Input:focus { height: 1; border: none; padding: 0 1; margin-bottom: 1; }
+    SetupScreen #keys { color: $foreground-muted; height: 1; margin: 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "skip", priority=True),

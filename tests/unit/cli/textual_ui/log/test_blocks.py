@@ -85,9 +85,7 @@ def test_a_diff_has_line_numbers_and_colours() -> None:
     lines = [(block.first.strip(), block.content.plain, block.look.rpartition("-")[2]) for block in diff_blocks(DIFF)]
 
     assert lines == [
-        ("", "--- a/x.py", ""),
-        ("", "+++ b/x.py", ""),
-        ("", "@@ -8,4 +8,4 @@ def f():", ""),
+        ("", "⋮ def f():", ""),
         ("8", " same", ""),
         ("9", "-old", "removed"),
         ("10", "--- not a header", "removed"),
@@ -95,6 +93,35 @@ def test_a_diff_has_line_numbers_and_colours() -> None:
         ("10", "+++ not one either", "added"),
         ("11", " end", ""),
     ]
+
+
+MANY = """--- a/x.py
++++ b/x.py
+@@ -1 +1 @@
+-old
++new
+@@ -7 +7 @@
+-old
++new
+--- /dev/null
++++ b/y.py
+@@ -0,0 +1 @@
++y
+--- a/z.py
++++ /dev/null
+@@ -1 +0,0 @@
+-z
+"""
+
+
+def test_files_of_a_diff_are_named_where_there_are_more_or_they_come_or_go() -> None:
+    lines = [block.content.plain for block in diff_blocks(MANY)]
+    new = [block.content.plain for block in diff_blocks("--- /dev/null\n+++ b/y.py\n@@ -0,0 +1 @@\n+y\n")]
+
+    assert lines == [
+        "x.py", "-old", "+new", "⋮", "-old", "+new", "y.py (new)", "+y", "z.py (deleted)", "-z",
+    ]  # fmt: skip
+    assert new == ["y.py (new)", "+y"]
 
 
 def test_what_is_no_diff_comes_as_it_is() -> None:

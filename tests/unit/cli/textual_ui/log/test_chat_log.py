@@ -27,7 +27,7 @@ async def test_each_kind_of_entry_has_its_look() -> None:
         "* ▸ Thought",
         "  done x",
         "✓ ▸ Read a.py",
-        "✗ ▾ Bash failed",
+        "✗ ▾ Bash  failed",
         "  │ boom",
         "! careful",
         "! ls",

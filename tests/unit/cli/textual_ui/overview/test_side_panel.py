@@ -45,7 +45,7 @@ TODO = e.ToolResultEvent(
 
 
 class PanelApp(App[None]):
-    def __init__(self, width: int = 40) -> None:
+    def __init__(self, width: int = 41) -> None:
         super().__init__()
         self.opened: list[tuple[str, ...]] = []
         self.panel_width = width
@@ -96,6 +96,7 @@ async def test_plan_agents_todo_context_and_cost_are_in_it() -> None:
             " ▸ Write the fix",
             "context ███▍······         34% of 100k",
             "spent                  75k tok · $0.17",
+            "F2 chooses a step or an agent",
         ]
 
 

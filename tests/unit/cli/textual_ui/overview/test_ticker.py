@@ -130,7 +130,7 @@ async def test_a_narrow_screen_names_the_key_of_the_overview(size: tuple[int, in
     async with app.run_test(size=size) as pilot:
         app.query_one(Ticker).present(view_of(*TALKED))
         await until(pilot, lambda: "large" in shown(app))
-        assert ("ctrl+t overview" in shown(app)) is says_key
+        assert ("Ctrl+T overview" in shown(app)) is says_key
 
 
 async def test_it_keeps_time_only_while_something_goes_on() -> None:

@@ -60,7 +60,10 @@ class Shown:
 
     @property
     def said(self) -> list[tuple[str, str]]:
-        return [(entry.kind, entry.title or entry.text) for entry in self.log.entries]
+        return [
+            (entry.kind, "  ".join(filter(None, (entry.title or entry.text, entry.detail))))
+            for entry in self.log.entries
+        ]
 
 
 @asynccontextmanager
@@ -111,7 +114,7 @@ async def test_a_call_is_open_while_it_prints_and_folded_once_it_ended() -> None
         call = chat.log.entries[0]
         assert (call.status, call.text, call.folded) == ("running", "one\ntwo\n", False)
         chat.see(ended("error", "exit code 1"))
-        assert (call.status, call.title, call.folded) == ("error", "bash pytest -q  exit code 1", True)
+        assert (call.status, call.title, call.detail, call.folded) == ("error", "bash pytest -q", "exit code 1", True)
 
 
 async def test_a_change_of_files_shows_its_diff() -> None:

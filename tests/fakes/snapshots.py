@@ -1,0 +1,100 @@
+"""Pictures of the screen as SVG files that are committed: made small and repeatable, and compared."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from html import unescape
+from itertools import groupby
+from pathlib import Path
+
+from rich.cells import cell_len
+from textual.app import App
+
+ACCEPT = "--accept-snapshots"
+FONTS = "'Fira Code', 'DejaVu Sans Mono', Menlo, Consolas, monospace"
+OF_NO_USE = (
+    re.compile(r"terminal-\d+-"),
+    re.compile(r"@font-face \{.*?\}\s*", re.DOTALL),
+    re.compile(r'<clipPath id="line-\d+">.*?</clipPath>\s*', re.DOTALL),
+    re.compile(r' clip-path="url\(#line-\d+\)"'),
+    re.compile(r"font-variant-east-asian: full-width;\s*"),
+)
+"""What differs from one picture to the next of the same, what fetches fonts, and what cuts off what is never too long."""
+CELLS = re.compile(
+    r'<rect fill="(\S+)" x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)" shape-rendering="crispEdges"/>'
+)
+BLANKS = "\N{NO-BREAK SPACE}"
+WORDS = re.compile(r'<text class="(\w+)" x="(\S+)" y="(\S+)" textLength="\S+">([^<]*)</text>')
+CELL_WIDTH = 12.2
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """Compares pictures with those of before; ``accept``: writes them there instead. Others go to ``rejected``."""
+
+    rejected: Path
+    accept: bool
+
+    def check(self, picture: str, known: Path) -> None:
+        """Hold that a picture is the known one, or make it so."""
+        if self.accept:
+            known.parent.mkdir(parents=True, exist_ok=True)
+            known.write_text(picture, encoding="utf-8")
+            return
+        before = known.read_text(encoding="utf-8") if known.exists() else ""
+        if picture == before:
+            return
+        new = self.rejected / known.name
+        new.write_text(picture, encoding="utf-8")
+        was, now = ([*text.splitlines(), "(its end)"] for text in (before, picture))
+        at = next(number for number, (a, b) in enumerate(zip(was, now, strict=False)) if a != b)
+        raise AssertionError(
+            f"the screen is no longer that of {known}: see {new}. They differ first in line {at + 1}:\n"
+            f"- {was[at]}\n+ {now[at]}\nIf it is as it should be, run the test with {ACCEPT} and commit the picture."
+        )
+
+
+def picture_of(app: App[None]) -> str:
+    """Return the screen as SVG without what changes from one run to the next, or is of no use in a file."""
+    drawn = app.export_screenshot(title="vibe", simplify=True)
+    for pattern in OF_NO_USE:
+        drawn = pattern.sub("", drawn)
+    drawn = drawn.replace("Fira Code, monospace", FONTS).replace("&#160;", BLANKS)
+    cells = list(CELLS.finditer(drawn))
+    words = "\n".join(_words(drawn))
+    head, _, rest = drawn.partition(cells[0][0])
+    frame = rest[rest.index('<g class="matrix">') :].partition("<text")[0]
+    lines = [*head.splitlines(), *_backgrounds(cells), *frame.splitlines(), words, "</g>", "</g>", "</svg>"]
+    return "".join(f"{line.strip(' ')}\n" for line in lines if line.strip(" "))
+
+
+def _backgrounds(cells: Iterable[re.Match[str]]) -> Iterator[str]:
+    """Yield one rectangle for the colour that most of the screen has, and one for each run of cells of another."""
+    runs = [
+        (fill, y, min(xs), max(ends))
+        for (fill, y), run in groupby(cells, lambda cell: (cell[1], float(cell[3])))
+        for xs, ends in [zip(*((float(cell[2]), float(cell[2]) + float(cell[4])) for cell in run), strict=True)]
+    ]
+    sizes = Counter[str]()
+    for fill, _, start, end in runs:
+        sizes[fill] += round(end - start)
+    ground = sizes.most_common(1)[0][0]
+    yield f'<rect fill="{ground}" width="100%" height="100%"/>'
+    for fill, y, start, end in runs:
+        if fill != ground:
+            yield (
+                f'<rect fill="{fill}" x="{start:.1f}" y="{y:.1f}" width="{end - start:.1f}" height="24.6" '
+                'shape-rendering="crispEdges"/>'
+            )
+
+
+def _words(drawn: str) -> Iterator[str]:
+    """Yield the texts without the blanks around them."""
+    for look, x, y, text in WORDS.findall(drawn):
+        words = text.strip(BLANKS)
+        start = float(x) + CELL_WIDTH * (len(text) - len(text.lstrip(BLANKS)))
+        length = CELL_WIDTH * cell_len(unescape(words))
+        yield f'<text class="{look}" x="{start:.1f}" y="{float(y):.1f}" textLength="{length:.1f}">{words}</text>'

@@ -1,0 +1,657 @@
+"""Scenes on the real screen, played with a fixed clock: what people see at its main moments."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from difflib import unified_diff
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import Input, OptionList
+
+from ipc import events as e
+from ipc.events import Event, PlanBounds, PlannedCommand, PlanProposedEvent, StepOutline, TodoEntry
+from ipc.facts import WorkDone, WorkOrder
+from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedChat
+from vibe.app.engine.host import Host
+from vibe.app.first_use.flow import FirstUse
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.textual_ui.app import VibeApp
+from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
+from vibe.cli.textual_ui.input.candidate_list import CandidateList
+from vibe.cli.textual_ui.log.entry import LogEntry
+from vibe.cli.textual_ui.screens.session_picker import SessionPicker, SessionRow
+from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
+from vibe.core.tools.ports import ApprovalRequest, CallOutlook
+from vibe.core.tools.questions import Choice, Question
+
+PUT_OFF = 0.2
+"""Seconds for which no widget puts off what it is to draw."""
+NOW = 1_800_000_000.0
+STARTED = NOW - 151.0
+SESSION = "5e1f9c02"
+CHAT: dict[str, Any] = {"session_id": SESSION, "ts": NOW - 60.0}
+LATER: dict[str, Any] = {"session_id": SESSION, "ts": NOW - 15.0}
+PLAN = "textkit"
+
+
+class Stage:
+    """The app while a scene is played in it."""
+
+    def __init__(self, app: VibeApp, pilot: Pilot[None], group: TaskGroup, folder: Path) -> None:
+        self.app = app
+        self.pilot = pilot
+        self.folder = folder
+        self._group = group
+
+    async def see(self, *events: Event) -> None:
+        """Have things happen."""
+        for event in events:
+            self.app.store.publish(event)
+        self.app.store.flush()
+        await self.settle()
+
+    async def begin(self, work: Callable[..., Coroutine[Any, Any, object]], *arguments: Any) -> None:
+        """Do something that ends later, such as when a person answers."""
+        self._group.start_soon(work, *arguments)
+        await self.settle()
+
+    async def cover(self, screen: Screen[Any]) -> None:
+        """Show a screen over the chat."""
+        await self.app.push_screen(screen)
+        await self.until(lambda: self.app.screen is screen)
+
+    async def press(self, *keys: str) -> None:
+        """Press keys."""
+        await self.pilot.press(*keys)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Wait until everything is drawn."""
+        for _ in range(4):
+            await self.pilot.pause()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait until something holds."""
+        with anyio.fail_after(30):
+            while not condition():
+                await self.pilot.pause(0.01)
+        await self.settle()
+
+
+Play = Callable[[Stage], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A scene in a size and in colours."""
+
+    play: Play
+    size: tuple[int, int]
+    theme: str = "textual-dark"
+    is_coloured: bool = True
+
+
+def made_app(theme: str, folder: Path) -> VibeApp:
+    """The app with its home and its project in a folder; reads settings."""
+    home, project = folder / "home", folder / "textkit"
+    home.mkdir(mode=0o700)
+    for name in ("pyproject.toml", "README.md", "textkit/slugs.py", "textkit/short.py", "tests/test_slugs.py"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+    (home / "config.toml").write_text(f'[ui]\ntheme = "{theme}"\n')
+    nothing = io.StringIO()
+    env = CliEnvironment(home=home, cwd=project, environ={}, stdin=nothing, stdout=nothing, stderr=nothing)
+    app = VibeApp(env, lambda: None, clock=lambda: NOW)
+    app.animation_level = "none"
+    return app
+
+
+@asynccontextmanager
+async def played(scene: Scene, app: VibeApp, folder: Path) -> AsyncGenerator[Stage]:
+    """Run the app with a scene on it."""
+    about = ChatAbout(session_id=SESSION, folder=folder / "textkit", messages=(), commands=_commands(app))
+    async with app.run_test(size=scene.size) as pilot, anyio.create_task_group() as group:
+        app.chat_screen.opened(ScriptedChat(about=about), "")
+        stage = Stage(app, pilot, group, folder)
+        await stage.see(*CONFIGURED)
+        await scene.play(stage)
+        for line in app.screen.query(Input):
+            line.cursor_blink = False
+        await pilot.pause(PUT_OFF)
+        await stage.settle()
+        yield stage
+        group.cancel_scope.cancel()
+
+
+def _commands(app: VibeApp) -> list[tuple[str, str, str]]:
+    return [(one.name, one.usage, one.about) for one in app.chat_screen.commands.values()]
+
+
+# --- a talk
+
+CONFIGURED = (
+    e.ConversationConfiguredEvent(agent="default", model="devstral-2", thinking="high", approvals="ask", **CHAT),
+    e.ModelStartedEvent(message_id="0", model="devstral-2", context_tokens=31_400, context_limit=256_000, **CHAT),
+)
+ANSWER = """\
+`slugify()` calls `encode("ascii", "ignore")`, and that *drops* what it can't encode. Two ways to keep the letter:
+
+1. **Decompose first** (`NFKD`): the accent becomes a character of its own, and only that is dropped.
+2. A table of letters, for those that do not decompose, such as `ß`.
+
+| text | now | then |
+|---|---|---|
+| `Crème brûlée` | `crme-brle` | `creme-brulee` |
+| `Straße` | `strae` | `strasse` |
+
+The change is three lines:
+
+```python
+def slugify(text: str) -> str:
+    text = unicodedata.normalize("NFKD", text.replace("ß", "ss"))
+    plain = text.encode("ascii", "ignore").decode()  # accents go
+    return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")
+```
+"""
+BEFORE = """\
+import re
+
+
+def slugify(text: str) -> str:
+    plain = text.encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")
+"""
+AFTER = """\
+import re
+import unicodedata
+
+
+def slugify(text: str) -> str:
+    text = unicodedata.normalize("NFKD", text.replace("ß", "ss"))
+    plain = text.encode("ascii", "ignore").decode()  # accents go
+    return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")
+"""
+DIFF = "".join(
+    unified_diff(
+        BEFORE.splitlines(keepends=True), AFTER.splitlines(keepends=True), "a/textkit/slugs.py", "b/textkit/slugs.py"
+    )
+)
+OUTPUT = """\
+test_accents_are_dropped_and_letters_stay (tests.test_slugs.Slugs) ... ok
+test_blank_text_has_a_blank_slug (tests.test_slugs.Slugs) ... ok
+test_words_are_joined_by_hyphens (tests.test_slugs.Slugs) ... ok
+
+----------------------------------------------------------------------
+Ran 3 tests in 0.004s
+
+OK
+"""
+
+
+def _called(number: int, tool: str, summary: str, **fields: Any) -> e.ToolCallEvent:
+    return e.ToolCallEvent(tool_call_id=f"c{number}", tool=tool, arguments={}, summary=summary, **CHAT, **fields)
+
+
+def _ended(number: int, tool: str, content: str, seconds: float = 0.0, **fields: Any) -> e.ToolResultEvent:
+    return e.ToolResultEvent(
+        tool_call_id=f"c{number}", tool=tool, status="ok", content=content, duration_s=seconds, **CHAT, **fields
+    )
+
+
+def _spent(tokens: int, cost: float, **whose: Any) -> e.UsageEvent:
+    return e.UsageEvent(
+        model="devstral-2", prompt_tokens=tokens, completion_tokens=tokens // 20, cost_usd=cost, **whose
+    )
+
+
+TODO = e.TodoDisplay(
+    items=(
+        TodoEntry(id="1", content="Find where the letters go missing", status="completed"),
+        TodoEntry(id="2", content="Keep them, and test it", status="in_progress"),
+        TodoEntry(id="3", content="Say so in README.md"),
+    )
+)
+TALK: tuple[Event, ...] = (
+    e.PromptStartedEvent(prompt_id="p1", **CHAT),
+    e.UserMessageEvent(text='Why does slugify("Crème brûlée") lose letters? Mend it.', message_index=0, **CHAT),
+    e.ReasoningDeltaEvent(message_id="1", text="The accents must be lost when it is encoded.", **CHAT),
+    e.AssistantEvent(message_id="1", text="", tool_calls=2, message_index=1, **CHAT),
+    _called(1, "grep", "grep 'encode' in textkit"),
+    _ended(1, "grep", "textkit/slugs.py:6:    plain = text.encode"),
+    _called(2, "todo", "todo write (3 items)"),
+    _ended(2, "todo", "3 items", display=TODO),
+    e.AssistantEvent(message_id="2", text=ANSWER, tool_calls=1, message_index=4, **CHAT),
+    _spent(33_000, 0.02, **CHAT),
+    _called(3, "search_replace", "search_replace textkit/slugs.py"),
+    _ended(3, "search_replace", "1 place changed", 0.2, diff=DIFF),
+    _called(4, "bash", "bash python3 -m unittest -v tests.test_slugs"),
+    _ended(4, "bash", OUTPUT, 1.3),
+)
+ENDED: tuple[Event, ...] = (
+    e.AssistantEvent(
+        message_id="3", text="All three tests pass: **Crème brûlée** is `creme-brulee` now.", message_index=7, **CHAT
+    ),
+    e.PromptEndedEvent(prompt_id="p1", outcome="completed", **CHAT),
+)
+WORKING: tuple[Event, ...] = (
+    _called(5, "bash", "bash scripts/check"),
+    e.ToolStreamEvent(tool_call_id="c5", tool="bash", text="ruff check .\nAll checks passed!\npyright\n", **CHAT),
+)
+
+
+async def empty(on: Stage) -> None:
+    """Nothing was said yet."""
+
+
+async def talk(on: Stage) -> None:
+    """A question, an answer, a change, and a test that passed."""
+    await on.see(*TALK, *ENDED)
+
+
+async def talk_unfolded(on: Stage) -> None:
+    """All calls are open, and one still runs; a line is being typed."""
+    await on.see(*TALK, *WORKING)
+    await on.press("ctrl+o")
+    on.app.chat_screen.prompt.set_text("and say so in the README")
+
+
+async def notes(on: Stage) -> None:
+    """What goes wrong, what was stopped, and what the person did in the shell."""
+    shell = e.ToolCallEvent(tool_call_id="s1", tool="shell", arguments={}, summary="git status -s", **CHAT)
+    ran = e.ToolResultEvent(
+        tool_call_id="s1", tool="shell", status="ok", content=" \x1b[31mM\x1b[m textkit/slugs.py\n?? notes.txt", **CHAT
+    )
+    failed = e.ToolResultEvent(
+        tool_call_id="c7", tool="bash", status="error", content="exit code 2\nmake: no rule", duration_s=0.3, **CHAT
+    )
+    denied = e.ToolResultEvent(tool_call_id="c8", tool="bash", status="denied", content="not now", **CHAT)
+    await on.see(
+        shell,
+        ran,
+        e.UserMessageEvent(text="make it and push it", message_index=0, images=1, **CHAT),
+        _called(7, "bash", "bash make"),
+        failed,
+        _called(8, "bash", "bash git push"),
+        denied,
+        e.WarningEvent(code="slow", message="the model is asked again in 4 s: it is overloaded (529)", **CHAT),
+        e.ErrorEvent(code="x", message="mistral does not serve the model 'devstral-9'", **CHAT),
+        e.AssistantEvent(message_id="3", text="I stopped befo", message_index=2, interrupted=True, **CHAT),
+    )
+    on.app.chat_screen.log_view.append(LogEntry("note", "while you were away: 1 prompt answered"))
+
+
+# --- what waits for a person
+
+
+async def approval(on: Stage) -> None:
+    """A command waits for a yes."""
+    await on.see(*TALK)
+    request = ApprovalRequest(
+        request_id="r1",
+        tool_call_id="c6",
+        tool="bash",
+        arguments={"command": "git add -A && git commit -m 'fix: slugs keep their letters' && git push origin main"},
+        summary="bash git add -A && git commit -m 'fix: slugs keep their letters' && git push origin main",
+        rule="permission",
+        reason="bash needs your approval: no rule allows git push",
+        covers=("bash: git add", "bash: git commit", "bash: git push"),
+        outlook=CallOutlook(cwd="~/textkit", confined=False),
+    )
+    await _ask_for(on, request)
+
+
+async def approval_of_edit(on: Stage) -> None:
+    """A change of a file waits for a yes; so does a question behind it."""
+    await on.see(*TALK[:-4])
+    request = ApprovalRequest(
+        request_id="r1",
+        tool_call_id="c3",
+        tool="search_replace",
+        arguments={"file_path": "textkit/slugs.py", "edits": []},
+        summary="search_replace textkit/slugs.py",
+        rule="permission",
+        reason="search_replace needs your approval",
+        covers=("search_replace: textkit/**",),
+        diff=DIFF,
+        is_edit=True,
+    )
+    await _ask_for(on, request)
+    await on.begin(on.app.chat_screen.requests.user_input, QUESTIONS)
+
+
+async def _ask_for(on: Stage, request: ApprovalRequest) -> None:
+    event = request.as_event()
+    fields = {name: getattr(event, name) for name in event.__struct_fields__}
+    await on.see(e.ApprovalRequestEvent(**{**fields, **CHAT}))
+    await on.begin(on.app.chat_screen.requests.approver.approve, request)
+
+
+QUESTIONS = (
+    Question(
+        question="Which letters shall keep more than their base?",
+        header="letters",
+        options=[
+            Choice(label="German", description="ä, ö, ü become ae, oe, ue; ß becomes ss"),
+            Choice(label="Danish", description="å becomes aa, ø becomes oe"),
+            Choice(label="none", description="every letter loses its accent"),
+        ],
+        multi_select=True,
+    ),
+    Question(
+        question="May a slug be empty?",
+        options=[Choice(label="yes"), Choice(label="no", description="then slugify() raises ValueError")],
+    ),
+)
+
+
+async def question(on: Stage) -> None:
+    """An agent asks the person."""
+    await on.see(*TALK[:8])
+    await on.begin(on.app.chat_screen.requests.user_input, QUESTIONS)
+    await on.press("1")
+
+
+async def decision(on: Stage) -> None:
+    """A plan that runs waits for a decision."""
+    await running(on)
+    opened = e.PlanDecisionEvent(
+        plan_id=PLAN,
+        ts=NOW - 12.0,
+        decision_id="ellipsis",
+        question="What stands at the end of a shortened text?",
+        options=("one", "three", "none"),
+        labels=("one character", "three dots", "nothing"),
+        descriptions=("… counts as one of the length", "... counts as three", "the text is cut, and that is all"),
+        default=("one",),
+        timeout_seconds=300.0,
+        step_id="shorten",
+    )
+    await on.see(opened)
+    await on.begin(on.app.chat_screen.requests.decider, opened)
+
+
+# --- plans
+
+GOAL = "Give textkit a slugify() and a shorten() function, each tested and documented."
+
+
+def _order(prompt: str, *verify: str, **fields: Any) -> WorkOrder:
+    return WorkOrder(prompt=prompt, verify=verify, max_tokens=fields.pop("max_tokens", 60_000), max_turns=20, **fields)
+
+
+STEPS = (
+    StepOutline(id="survey", title="Learn how textkit is built", mode="research", order=_order("Look.")),
+    StepOutline(
+        id="design", title="Decide on the functions", mode="design", depends_on=("survey",), order=_order("Decide.")
+    ),
+    StepOutline(
+        id="slugify",
+        title="Write slugify()",
+        mode="code",
+        depends_on=("design",),
+        order=_order(
+            "Write it.", "python3 -m unittest tests.test_slugs", writes=("textkit/slugs.py", "tests/test_slugs.py")
+        ),
+    ),
+    StepOutline(
+        id="shorten",
+        title="Write shorten()",
+        mode="code",
+        depends_on=("design",),
+        workspace="worktree",
+        order=_order("Write it.", "python3 -m unittest tests.test_short", decision="ellipsis", retries=1),
+    ),
+    StepOutline(
+        id="test",
+        title="Run all tests",
+        mode="test",
+        depends_on=("slugify", "shorten"),
+        order=WorkOrder(command="python3 -m unittest discover --verbose", timeout_seconds=60.0),
+    ),
+    StepOutline(
+        id="docs",
+        title="Document both functions",
+        mode="docs",
+        depends_on=("test",),
+        order=_order("Say it.", "python3 -m doctest README.md", on_failure="replan"),
+    ),
+)
+PROMPT = """\
+# Write shorten()
+
+Write `shorten()` and its tests as designed:
+
+```python
+def shorten(text: str, most: int, *, end: str = "…") -> str:
+    \"\"\"Return the text, or its first characters and a sign that there are more.\"\"\"
+```
+
+- it never returns more than `most` characters
+- it breaks between words where that is possible
+"""
+PROPOSED = PlanProposedEvent(
+    plan_id=PLAN,
+    ts=STARTED - 30.0,
+    goal=GOAL,
+    document={
+        "version": 1,
+        "goal": GOAL,
+        "steps": [
+            {"id": step.id, "title": step.title, "prompt": PROMPT if step.id == "shorten" else "Do it."}
+            for step in STEPS
+        ],
+        "decisions": [
+            {
+                "id": "ellipsis",
+                "question": "What stands at the end of a shortened text?",
+                "options": [{"id": "one", "label": "one character"}, {"id": "three", "label": "three dots"}],
+            }
+        ],
+    },
+    steps=STEPS,
+    estimate=PlanBounds(
+        steps=6,
+        model_steps=5,
+        width=2,
+        critical_path=("survey", "design", "shorten", "test", "docs"),
+        max_turns=120,
+        max_tokens=360_000,
+        max_price=1.44,
+        notes=("design has no check",),
+    ),
+    commands=(
+        PlannedCommand(step_id="slugify", command="python3 -m unittest tests.test_slugs", purpose="verify"),
+        PlannedCommand(step_id="shorten", command="python3 -m unittest tests.test_short", purpose="verify"),
+        PlannedCommand(step_id="test", command="python3 -m unittest discover --verbose"),
+        PlannedCommand(step_id="docs", command="python3 -m doctest README.md", purpose="verify"),
+    ),
+)
+
+
+EARLIER: tuple[Event, ...] = (
+    e.UserMessageEvent(text="What does textkit lack most?", message_index=0, **CHAT),
+    e.AssistantEvent(
+        message_id="0",
+        text="A function for **slugs**, and one that **shortens** a text between words.",
+        message_index=1,
+        **CHAT,
+    ),
+)
+
+
+async def proposal(on: Stage) -> None:
+    """A plan is proposed."""
+    await on.see(*EARLIER)
+    await on.begin(on.app.chat_screen.asked_about, PROPOSED, "{}")
+
+
+async def proposal_step(on: Stage) -> None:
+    """One of its steps is open."""
+    await proposal(on)
+    await on.press("down", "down", "down", "enter")
+
+
+def _moved(step_id: str, status: str, previous: str = "pending", **fields: Any) -> e.PlanStepUpdateEvent:
+    known: dict[str, Any] = {"plan_id": PLAN, "ts": STARTED, "title": step_id, "step_id": step_id}
+    return e.PlanStepUpdateEvent(status=status, previous=previous, **{**known, **fields})
+
+
+def _by(step_id: str) -> dict[str, Any]:
+    return {
+        "plan_id": PLAN, "session_id": SESSION, "subagent_id": f"a-{step_id}", "subagent_step_id": step_id, "ts": NOW - 40.0
+    }  # fmt: skip
+
+
+def _began(step_id: str, mode: str) -> e.SubAgentStartedEvent:
+    return e.SubAgentStartedEvent(
+        title=step_id, mode=mode, model="devstral-2", tools=(), max_tokens=60_000, max_turns=20, **_by(step_id)
+    )
+
+
+RUNNING: tuple[Event, ...] = (
+    e.PlanStartedEvent(
+        plan_id=PLAN, goal=GOAL, steps=STEPS, max_parallel_steps=2, max_tokens=360_000, ts=STARTED, session_id=SESSION
+    ),
+    _moved("survey", "in_progress"),
+    _began("survey", "research"),
+    _spent(12_000, 0.03, **_by("survey")),
+    e.SubAgentFinishedEvent(
+        outcome="completed", reason=None, tokens=12_600, turns=4, duration_s=31.0, **_by("survey")
+    ),
+    _moved("survey", "completed", "in_progress", duration_s=31.0, ts=STARTED + 31, work=WorkDone(turns=4)),
+    _moved("design", "in_progress", ts=STARTED + 31),
+    _began("design", "design"),
+    _spent(9_000, 0.02, **_by("design")),
+    e.SubAgentFinishedEvent(outcome="completed", reason=None, tokens=9_450, turns=2, duration_s=24.0, **_by("design")),
+    _moved("design", "completed", "in_progress", duration_s=24.0, ts=STARTED + 55),
+    _moved("slugify", "in_progress", ts=STARTED + 56),
+    _began("slugify", "code"),
+    _spent(21_000, 0.06, **_by("slugify")),
+    _moved("shorten", "in_progress", ts=STARTED + 57),
+    _began("shorten", "code"),
+    e.UserMessageEvent(text=PROMPT, **_by("shorten")),
+    e.AssistantEvent(message_id="s1", text="I look at how `slugs.py` is laid out first.", tool_calls=1, **_by("shorten")),
+    e.ToolCallEvent(tool_call_id="s1", tool="read_file", arguments={}, summary="read_file textkit/slugs.py", **_by("shorten")),
+    e.ToolResultEvent(tool_call_id="s1", tool="read_file", status="ok", content="import re\n", **_by("shorten")),
+    e.ModelStartedEvent(
+        message_id="s2", model="devstral-2", context_tokens=14_000, context_limit=256_000, **_by("shorten")
+    ),
+    _spent(17_000, 0.05, **_by("shorten")),
+    e.ToolCallEvent(
+        tool_call_id="s2", tool="search_replace", arguments={}, summary="search_replace textkit/short.py", **_by("shorten")
+    ),
+    e.ToolResultEvent(
+        tool_call_id="s2",
+        tool="search_replace",
+        status="ok",
+        content="written",
+        diff='--- /dev/null\n+++ b/textkit/short.py\n@@ -0,0 +1,3 @@\n+def shorten(text: str, most: int) -> str:\n'
+        '+    """Return the text, or its first characters."""\n+    return text[:most]\n',
+        **_by("shorten"),
+    ),
+    e.ToolCallEvent(
+        tool_call_id="s3", tool="bash", arguments={}, summary="bash python3 -m unittest tests.test_short", **_by("shorten")
+    ),
+    e.ToolStreamEvent(tool_call_id="s3", tool="bash", text="test_a_word_is_whole ... ok\n", **_by("shorten")),
+    e.ToolCallEvent(
+        tool_call_id="g1", tool="grep", arguments={}, summary="grep 'normalize' in textkit", **_by("slugify")
+    ),
+)  # fmt: skip
+
+
+async def running(on: Stage) -> None:
+    """A plan runs: two steps are done, two run side by side."""
+    await on.see(*EARLIER, *RUNNING)
+    await on.see(
+        e.UserMessageEvent(text="What does NFKD mean, while we wait?", message_index=2, **LATER),
+        e.AssistantEvent(
+            message_id="9",
+            text="*Normalization Form KD*: letters are taken apart, `é` into `e` and an accent.",
+            message_index=3,
+            **LATER,
+        ),
+        _spent(31_000, 0.02, **CHAT),
+    )
+
+
+async def running_chosen(on: Stage) -> None:
+    """The keys are in the overview."""
+    await running(on)
+    await on.press("f2", "down", "down")
+
+
+async def transcript(on: Stage) -> None:
+    """A step of it is open."""
+    await running(on)
+    await on.press("f2", "down", "enter")
+    await on.until(lambda: on.app.screen is not on.app.chat_screen)
+
+
+# --- what opens over the chat
+
+
+async def sessions(on: Stage) -> None:
+    """Saved sessions to choose from."""
+    said = {
+        "5e1f9c02": ("Slugs keep their letters", 60.0, "~/textkit"),
+        "b07c1e44": ("How is textkit released?", 4_000.0, "~/textkit"),
+        "0c9d77aa": ("A parser for dates without a year, and what it does about leap days in February", 9e4, "~/textkit"),
+        "77fe0b13": ("", 4e5, "~/textkit"),
+        "e2a91d5c": ("Mend the nightly build", 6e5, "~/elsewhere"),
+    }  # fmt: skip
+    rows = [
+        SessionRow(session_id=one, title=title, workspace=where, updated=NOW - age, transcript=on.folder / one)
+        for one, (title, age, where) in said.items()
+    ]
+    await on.see(*TALK, *ENDED)
+    picker = SessionPicker(lambda: rows, "~/textkit", clock=lambda: NOW)
+    await on.cover(picker)
+    await on.until(lambda: picker.query_one(OptionList).option_count)
+
+
+async def completion(on: Stage) -> None:
+    """A slash command is being typed."""
+    await on.see(*TALK, *ENDED)
+    await on.press(*"/re")
+    await on.until(lambda: on.app.screen.query_one(CandidateList).display)
+
+
+async def completion_of_file(on: Stage) -> None:
+    """A file is being named."""
+    await on.see(*TALK, *ENDED)
+    await on.press(*"look at @slu")
+    await on.until(lambda: on.app.screen.query_one(CandidateList).display)
+
+
+async def palette(on: Stage) -> None:
+    """The command palette, with a word typed."""
+    await on.see(*TALK, *ENDED)
+    await on.press("ctrl+p")
+    await on.press(*"plan")
+    await on.until(lambda: on.app.screen.query_one(OptionList).option_count)
+    await on.until(lambda: all(one.is_finished for one in on.app.workers if one.node is on.app.screen))
+
+
+async def setup(on: Stage, step: SetupStep = SetupStep.WELCOME) -> None:
+    """The first use: the welcome, the providers, the key."""
+    host = Host(home=on.folder / "home", environ={"HOME": str(on.folder)})
+    screen = SetupScreen(lambda: FirstUse(host, on.folder))
+    await on.cover(screen)
+    if step is not SetupStep.WELCOME:
+        await on.press("enter")
+        await on.until(lambda: screen.step is SetupStep.PROVIDER)
+    if step is SetupStep.KEY:
+        await on.press("enter")
+
+
+providers = partial(setup, step=SetupStep.PROVIDER)
+key = partial(setup, step=SetupStep.KEY)
