@@ -267,6 +267,57 @@ def test_who_observes_can_write_nothing_whatever_it_tries(unasked: Scene, workdi
     assert not (unasked.vibe.home / "memory").exists()
 
 
+SLY = r"""
+git log --output=evil
+find . -name a.txt -delete
+find . -exec touch evil {} ;
+find . -fprint evil
+sort -o evil a.txt
+awk 'BEGIN{system("touch evil")}'
+awk '{print > "evil"}' a.txt
+sed -n 'w evil' a.txt
+rg --pre 'touch evil' as
+git -c alias.x='!touch evil' x
+git grep -O'touch evil' as
+git config user.name evil
+git tag evil
+env touch evil
+xargs touch < a.txt
+cat a.txt | tee evil
+echo $(touch evil)
+cat <(touch evil)
+ls; touch evil
+a=touch; $a evil
+PAGER='touch evil' git log
+. ./a.txt
+uniq a.txt evil
+tree -o evil
+fd . -x touch evil
+cat >> evil <<< x
+test -e a.txt || touch evil
+f() { touch evil; }; f
+trap 'touch evil' EXIT
+coproc touch evil
+ls > /dev/tcp/127.0.0.1/1
+curl http://127.0.0.1:1/
+"""
+
+
+def test_who_observes_has_no_line_that_writes_even_without_a_sandbox(unasked: Scene, workdir: Path) -> None:
+    (workdir / "a.txt").write_text("touch evil\n")
+    lines = SLY.strip().splitlines()
+    unasked.script(bash(*lines[:16]), bash(*lines[16:]), {"text": "I tried"})
+    config = unasked.vibe.home / "config.toml"
+    config.write_text(f'{config.read_text()}\n[sandbox]\nmode = "off"\n[tools.bash]\npermission = "always"\n')
+    before = snapshot(workdir)
+
+    result = unasked.served.call("call_vibe", prompt="write", cwd=str(workdir), mode="observe")
+
+    assert text(result) == "I tried"
+    assert len(result.structured_content["metadata"]["denied"]) == len(lines)
+    assert snapshot(workdir) == before
+
+
 def test_who_observes_can_read(unasked: Scene, workdir: Path) -> None:
     (workdir / "a.txt").write_text("as it was\n")
     unasked.script(bash("cat a.txt | wc -l"), tool("read_file", path="a.txt"), {"text": "one line"})
