@@ -10,9 +10,10 @@ from tests.unit.core.config.surroundings import Surroundings
 from vibe.core.config.errors import InvalidConfigError
 from vibe.core.config.foreign_keys import FOREIGN_KEYS
 from vibe.core.config.mcp_models import McpServerConfig
-from vibe.core.config.models import ModelConfig, ProviderConfig, SessionLoggingConfig, VibeConfig
+from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, SessionLoggingConfig, VibeConfig
 
 FILE = "~/.vibe/config.toml"
+BACKENDS = " or ".join(", ".join(f"'{kind}'" for kind in BackendKind).rsplit(", ", 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ REFUSED = {
             f"{FILE}:9: models[m].temperature: must be at most 2, not 3",
             f"{FILE}:10: models[m].input_price: must be at least 0, not -0.5",
             f"{FILE}:11: models[m].output_price: must be a finite number, not Infinity",
-            f"{FILE}:4: providers[p].backend: must be 'mistral', 'generic' or 'scripted', not \"magic\"",
+            f'{FILE}:4: providers[p].backend: must be {BACKENDS}, not "magic"',
             f"{FILE}:5: providers[p].timeout_seconds: must be more than 0, not 0",
         ),
     ),
