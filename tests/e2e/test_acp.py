@@ -220,21 +220,6 @@ def test_a_model_that_fails_is_told_and_asked_again(scene: Scene, workdir: Path)
     assert "400" in said
 
 
-def test_an_editor_that_is_killed_leaves_nothing_running(alone: Scene, workdir: Path) -> None:
-    alone.script(tool("bash", command="echo $$ > pid; exec sleep 600"), {"text": "never"})
-    alone.editor.answers.append("allow_once")
-    session = alone.editing.new(workdir)
-    alone.editing.asking(session, "go")
-    assert until((workdir / "pid").is_file)
-
-    alone.editing.hang_up()
-
-    assert until(lambda: alone.editing.process.returncode is not None)
-    assert until(lambda: not leftovers(workdir))
-    saved = alone.vibe.process("session", "list", "--output", "json").document
-    assert session in json.dumps(saved)
-
-
 # --- permissions ---
 
 
@@ -346,7 +331,7 @@ def test_a_question_of_the_agent_is_answered_by_choosing(scene: Scene, workdir: 
         "options": [{"label": "left"}, {"label": "right", "description": "the other"}],
     }
     scene.script(tool("ask_user_question", questions=[question]), {"text": "thanks"})
-    scene.editor.answers.append("1")
+    scene.editor.answers.append("pick:1")
     session = scene.editing.new(workdir)
 
     assert scene.editing.ask(session, "go").stop_reason == "end_turn"
@@ -452,3 +437,289 @@ def test_mode_model_thinking_and_approvals_are_settings(scene: Scene, workdir: P
     assert "mode can't be 'nobody'" in refusal(
         scene.editing.do, conn.set_session_mode, session_id=session, mode_id="nobody"
     )
+
+
+# --- the editor's files ---
+
+
+def test_text_that_is_not_saved_is_read_and_edited_without_loss(scene: Scene, workdir: Path) -> None:
+    notes = workdir / "notes.txt"
+    notes.write_text("first\nsecond\n")
+    scene.editor.buffers[str(notes)] = "first\nsecond\ntyped\n"
+    scene.script(tool("read_file", path="notes.txt"), edit("typed", "changed"), {"text": "done"})
+    scene.editor.answers.append("allow_once")
+    session = scene.editing.new(workdir)
+
+    assert scene.editing.ask(session, "go").stop_reason == "end_turn"
+
+    read = next(call for call in scene.editor.calls(session).values() if call["kind"] == "read")
+    assert "typed" in read["content"][0]["content"]["text"]
+    assert scene.editor.buffers[str(notes)] == "first\nsecond\nchanged\n"
+    assert notes.read_text() == "first\nsecond\nchanged\n"
+
+
+def test_what_is_typed_while_the_agent_edits_is_not_lost(scene: Scene, workdir: Path) -> None:
+    notes = workdir / "notes.txt"
+    notes.write_text("first\nsecond\n")
+
+    def type_more() -> str:
+        scene.editor.buffers[str(notes)] = "first\nsecond\nmy own\n"
+        return "allow_once"
+
+    scene.script(tool("read_file", path="notes.txt"), edit("second", "third"), {"text": "done"})
+    scene.editor.answers.append(type_more)
+    session = scene.editing.new(workdir)
+
+    scene.editing.ask(session, "go")
+
+    assert "my own" in scene.editor.buffers[str(notes)]
+    assert next(call["status"] for call in scene.editor.calls(session).values()) == "completed"
+
+
+def test_what_an_editor_has_no_text_of_is_left_to_the_disk(scene: Scene, workdir: Path) -> None:
+    (workdir / "old.txt").write_bytes("Gr\xfc\xdfe\nan alle\n".encode("latin-1"))
+    scene.script(tool("read_file", path="old.txt"), edit("an alle", "an dich", "old.txt"), {"text": "done"})
+    scene.editor.answers.append("allow_once")
+    asked = len(scene.editor.files_asked)
+    session = scene.editing.new(workdir)
+
+    scene.editing.ask(session, "go")
+
+    assert (workdir / "old.txt").read_bytes() == "Gr\xfc\xdfe\nan dich\n".encode("latin-1")
+    assert not [one for one in scene.editor.files_asked[asked:] if "old.txt" in one]
+
+
+def test_a_new_file_is_saved_and_known_to_the_editor(scene: Scene, workdir: Path) -> None:
+    scene.script(tool("write_file", path="sub/new.txt", content="hello\n"), {"text": "done"})
+    scene.editor.answers.append("allow_once")
+    session = scene.editing.new(workdir)
+
+    scene.editing.ask(session, "go")
+
+    assert (workdir / "sub/new.txt").read_text() == "hello\n"
+    assert scene.editor.buffers[str(workdir / "sub/new.txt")] == "hello\n"
+
+
+# --- the editor's terminals ---
+
+
+def test_a_command_that_was_approved_runs_in_a_terminal(scene: Scene, workdir: Path) -> None:
+    scene.script(tool("bash", command="echo out; echo $EDITOR_SECRET; exit 3"), {"text": "done"})
+    scene.editor.answers.append("allow_once")
+    session = scene.editing.new(workdir)
+
+    assert scene.editing.ask(session, "go").stop_reason == "end_turn"
+
+    terminal_id, terminal = list(scene.editor.terminals.items())[-1]
+    call = next(iter(scene.editor.calls(session).values()))
+    assert call["content"] == [{"type": "terminal", "terminal_id": terminal_id, "field_meta": None}]
+    assert terminal.output.decode().split() == ["out"]
+    assert terminal.is_released
+    assert terminal.order["cwd"] == str(workdir)
+
+
+def test_what_nobody_was_asked_about_runs_in_no_terminal(scene: Scene, workdir: Path) -> None:
+    scene.script(tool("bash", command="ls"), {"text": "done"})
+    session = scene.editing.new(workdir)
+    before = len(scene.editor.terminals)
+
+    scene.editing.ask(session, "go")
+
+    assert len(scene.editor.terminals) == before
+    assert [call["status"] for call in scene.editor.calls(session).values()] == ["completed"]
+
+
+def test_a_command_in_a_terminal_is_stopped_with_its_turn(scene: Scene, workdir: Path) -> None:
+    scene.script(tool("bash", command="echo $$ > pid; exec sleep 600"), {"text": "never"})
+    scene.editor.answers.append("allow_once")
+    session = scene.editing.new(workdir)
+    before = len(scene.editor.terminals)
+    turn = scene.editing.asking(session, "go")
+    assert until((workdir / "pid").is_file)
+
+    scene.editing.cancel(session)
+
+    assert turn.result(60).stop_reason == "cancelled"
+    assert len(scene.editor.terminals) == before + 1
+    terminal = list(scene.editor.terminals.values())[-1]
+    assert (terminal.is_killed, terminal.is_released) == (True, True)
+
+
+@pytest.fixture
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """An editor without files and terminals."""
+    yield from begun(tmp_path_factory.mktemp("bare"), files=False, terminal=False)
+
+
+def test_an_editor_that_is_killed_leaves_nothing_running(bare: Scene, workdir: Path) -> None:
+    bare.script(tool("bash", command="echo $$ > pid; exec sleep 600"), {"text": "never"})
+    bare.editor.answers.append("allow_once")
+    session = bare.editing.new(workdir)
+    bare.editing.asking(session, "go")
+    assert until((workdir / "pid").is_file)
+
+    bare.editing.hang_up()
+
+    assert until(lambda: bare.editing.process.returncode is not None)
+    assert until(lambda: not leftovers(workdir))
+    saved = bare.vibe.process("session", "list", "--output", "json").document
+    assert session in json.dumps(saved)
+
+
+def test_an_editor_may_have_neither_files_nor_terminals(bare: Scene, workdir: Path) -> None:
+    (workdir / "notes.txt").write_text("first\nsecond\n")
+    bare.script(
+        tool("read_file", path="notes.txt"),
+        edit("second", "third"),
+        tool("bash", command="touch ran"),
+        {"text": "done"},
+    )
+    bare.editor.answers.extend(["allow_once"] * 2)
+    session = bare.editing.new(workdir)
+
+    assert bare.editing.ask(session, "go").stop_reason == "end_turn"
+
+    assert (workdir / "notes.txt").read_text() == "first\nthird\n"
+    assert (workdir / "ran").exists()
+    assert {one for one in bare.editor.watch.seen if not one.startswith("session/")} == set()
+
+
+# --- prompts of more than words ---
+
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def test_pictures_and_embedded_context_reach_the_conversation(scene: Scene, workdir: Path) -> None:
+    from acp import embedded_text_resource, image_block, resource_block, resource_link_block  # noqa: PLC0415  as above
+
+    (workdir / "linked.txt").write_text("linked words\n")
+    scene.script({"text": "seen"})
+    session = scene.editing.new(workdir)
+
+    ended = scene.editing.ask(
+        session,
+        "Look at ",
+        resource_link_block("linked.txt", (workdir / "linked.txt").as_uri()),
+        resource_block(embedded_text_resource((workdir / "open.py").as_uri(), "embedded words")),
+        image_block(DOT, "image/png"),
+    )
+
+    saved = "".join(path.read_text() for path in (scene.vibe.home / "logs/session").rglob(f"*{session}*/*.jsonl"))
+    assert ended.stop_reason == "end_turn"
+    assert "linked words" in saved
+    assert "embedded words" in saved
+    assert DOT in saved
+    assert "no base64" in refusal(scene.editing.ask, session, image_block("?", "image/png"))
+
+
+def test_servers_that_the_editor_brings_are_used(scene: Scene, workdir: Path) -> None:
+    import sys  # noqa: PLC0415  here alone
+
+    from acp.schema import McpServerStdio  # noqa: PLC0415  as above
+
+    program = str(Path(__file__).parents[1] / "fakes" / "mcp_server.py")
+    scene.script(tool("brought_echo", text="hello"), {"text": "done"})
+    scene.editor.answers.append("allow_once")
+    server = McpServerStdio(name="brought", command=sys.executable, args=[program, "stdio"], env=[])
+    session = scene.editing.new(workdir, mcp_servers=[server])
+
+    scene.editing.ask(session, "go")
+
+    call = next(iter(scene.editor.calls(session).values()))
+    assert call["status"] == "completed"
+    assert "hello" in json.dumps(call["content"])
+
+
+# --- slash commands and plans ---
+
+
+def test_slash_commands_are_offered_and_carried_out(scene: Scene, workdir: Path) -> None:
+    scene.script({"text": "one"})
+    session = scene.editing.new(workdir)
+    assert until(lambda: scene.editor.of("available_commands_update", session))
+
+    offered = {one.name: one for one in scene.editor.of("available_commands_update", session)[0].available_commands}
+    status = scene.editing.ask(session, "/status")
+    scene.editing.ask(session, "/rename A better title")
+    wrong = scene.editing.ask(session, "/approvals nonsense")
+
+    assert offered["plan"].input.root.hint.startswith("GOAL")
+    assert "exit" not in offered
+    assert [status.stop_reason, wrong.stop_reason] == ["end_turn"] * 2
+    assert "replay" in scene.editor.text(session)
+    assert "/approvals nonsense" in scene.editor.text(session)
+
+
+NOISY = """
+from vibe.core.tools.base import BaseTool, BaseToolConfig
+from typing import ClassVar
+import os, sys
+
+class Noisy(BaseTool[BaseToolConfig]):
+    "Prints."
+    description: ClassVar[str] = "Prints."
+
+    async def run(self, count: int) -> str:
+        print("noise on standard output")
+        sys.__stdout__.write("more noise" * count)
+        os.write(1, b"and more")
+        return "printed"
+"""
+
+
+def test_nothing_but_the_protocol_is_on_standard_output(alone: Scene, workdir: Path) -> None:
+    tools = alone.vibe.home / "tools"
+    tools.mkdir()
+    (tools / "noisy.py").write_text(NOISY)
+    alone.script(tool("noisy", count=1000), {"text": "done"})
+    alone.editor.answers.append("allow_once")
+    session = alone.editing.new(workdir)
+
+    assert alone.editing.ask(session, "go").stop_reason == "end_turn"
+
+    assert [call["status"] for call in alone.editor.calls(session).values()] == ["completed"]
+
+
+def test_a_plan_is_written_accepted_and_run_as_the_plan_of_the_editor(scene: Scene, workdir: Path) -> None:
+    plan = {
+        "version": 1,
+        "goal": "Two files",
+        "steps": [
+            {"id": "a", "title": "First file", "mode": "run", "command": "touch a"},
+            {"id": "b", "title": "Second file", "mode": "run", "command": "touch b", "depends_on": ["a"]},
+        ],
+    }
+    (workdir / "plan.json").write_text(json.dumps(plan))
+    scene.script({"text": "fine"})
+    scene.editor.answers.append("pick:run")
+    session = scene.editing.new(workdir)
+
+    ended = scene.editing.ask(session, "/plan load plan.json")
+
+    entries = [[(one.content, one.status) for one in update.entries] for update in scene.editor.of("plan", session)]
+    assert ended.stop_reason == "end_turn"
+    assert "Run this plan: Two files" in scene.editor.asked[-1][1].title
+    assert "First file" in scene.editor.text(session)
+    assert [("First file", "in_progress"), ("Second file", "pending")] in entries
+    assert entries[-1] == [("First file", "completed"), ("Second file", "completed")]
+    assert (workdir / "b").exists()
+
+
+def test_a_turn_that_is_stopped_pauses_its_plan(scene: Scene, workdir: Path) -> None:
+    plan = {
+        "version": 1,
+        "goal": "Wait",
+        "steps": [{"id": "a", "title": "Long", "mode": "run", "command": "echo $$ > pid; exec sleep 600"}],
+    }
+    (workdir / "plan.json").write_text(json.dumps(plan))
+    scene.script({"text": "fine"})
+    scene.editor.answers.append("pick:run")
+    session = scene.editing.new(workdir)
+    turn = scene.editing.asking(session, "/plan load plan.json")
+    assert until((workdir / "pid").is_file)
+
+    scene.editing.cancel(session)
+
+    assert turn.result(60).stop_reason == "cancelled"
+    assert until(lambda: not leftovers(workdir))
+    assert scene.editing.ask(session, "go on").stop_reason == "end_turn"

@@ -32,9 +32,9 @@ from ipc.errors import IpcError
 from vibe.acp.content import ContentBlock, GivenServer, folder_of, server_of
 from vibe.acp.greeting import SETUP_METHOD, introduction
 from vibe.acp.line_transport import LineTransport
-from vibe.acp.options import MODE
+from vibe.acp.options import MODE, change_of, modes_of, options_of
 from vibe.acp.saved import NoSavedSessionError, SavedSessions
-from vibe.acp.session import EditorSession
+from vibe.acp.session import EditorSession, EditorSide, SlashPort
 from vibe.app.conversation.opening import Opening
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
@@ -48,10 +48,10 @@ NO_KEY = "no provider has a key yet: run `vibe setup` in a terminal, or set the 
 AUTH_REQUIRED, NOT_FOUND, INVALID_PARAMS, INTERNAL = -32000, -32002, -32602, -32603
 
 
-async def serve_requests(transport: LineTransport, host: Host, capabilities: Any) -> None:
+async def serve_requests(transport: LineTransport, host: Host, commands: SlashPort, capabilities: Any) -> None:
     """Serve the requests of an editor of these capabilities until it is gone."""
     async with Runtime(host) as runtime, create_task_group() as tasks:
-        agent = EditorAgent(runtime, tasks, capabilities)
+        agent = EditorAgent(runtime, tasks, commands, capabilities)
         with CancelScope(shield=True):  # what ends it is the end of what is received
             await run_agent(agent, transport, use_unstable_protocol=True)
         tasks.cancel_scope.cancel()
@@ -60,9 +60,9 @@ async def serve_requests(transport: LineTransport, host: Host, capabilities: Any
 class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the protocol
     """The agent at the end of one connection, as the protocol's library calls it; its sessions are its own."""
 
-    def __init__(self, runtime: Runtime, tasks: TaskGroup, capabilities: Any) -> None:
+    def __init__(self, runtime: Runtime, tasks: TaskGroup, commands: SlashPort, capabilities: Any) -> None:
         self._runtime, self._host = runtime, runtime.host
-        self._tasks = tasks
+        self._tasks, self._commands = tasks, commands
         self._capabilities = _understood(capabilities)
         self._sessions: dict[str, EditorSession] = {}
         self._client: Client
@@ -94,9 +94,12 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         with _refusals():
             opening = await self._opening(cwd, additional_directories, mcp_servers)
             session = await self._opened(opening)
+            held = session.conversation
             session.begin()
             return NewSessionResponse(
-                session_id=session.session_id, modes=session.modes, config_options=[*session.options]
+                session_id=session.line.session_id,
+                modes=modes_of(held),
+                config_options=[*options_of(held)],
             )
 
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
@@ -127,10 +130,11 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         """Go on with a saved session, and tell all that was said in it."""
         with _refusals():
             session = await self._reopened(session_id, await self._opening(cwd, additional_directories, mcp_servers))
+            held = session.conversation
             session.begin()
             session.replay()
             await session.line.flush()
-            return LoadSessionResponse(modes=session.modes, config_options=[*session.options])
+            return LoadSessionResponse(modes=modes_of(held), config_options=[*options_of(held)])
 
     async def resume_session(
         self,
@@ -143,8 +147,9 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         """Go on with a saved session of which the editor knows all that was said."""
         with _refusals():
             session = await self._reopened(session_id, await self._opening(cwd, additional_directories, mcp_servers))
+            held = session.conversation
             session.begin()
-            return ResumeSessionResponse(modes=session.modes, config_options=[*session.options])
+            return ResumeSessionResponse(modes=modes_of(held), config_options=[*options_of(held)])
 
     async def fork_session(
         self,
@@ -159,15 +164,19 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
             opening = await self._opening(cwd, additional_directories, mcp_servers)
             saved = (await self._saved()).latest(session_id)
             session = await self._opened(replace(opening, resume=saved.folder.path.name, fork=True))
+            held = session.conversation
             session.begin()
             return ForkSessionResponse(
-                session_id=session.session_id, modes=session.modes, config_options=[*session.options]
+                session_id=session.line.session_id,
+                modes=modes_of(held),
+                config_options=[*options_of(held)],
             )
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> SetSessionModeResponse:
         """Go on with another agent."""
         with _refusals():
-            await self._session(session_id).set_option(MODE, mode_id)
+            conversation = self._session(session_id).conversation
+            await conversation.configure(change_of(conversation, MODE, mode_id))
             return SetSessionModeResponse()
 
     async def set_config_option(
@@ -179,9 +188,9 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
     ) -> SetSessionConfigOptionResponse:
         """Change a setting of a session, from its next prompt on."""
         with _refusals():
-            session = self._session(session_id)
-            await session.set_option(config_id, value)
-            return SetSessionConfigOptionResponse(config_options=[*session.options])
+            conversation = self._session(session_id).conversation
+            await conversation.configure(change_of(conversation, config_id, value))
+            return SetSessionConfigOptionResponse(config_options=[*options_of(conversation)])
 
     async def prompt(self, session_id: str, prompt: Sequence[ContentBlock], **_: Any) -> PromptResponse:
         """Have a prompt answered."""
@@ -215,23 +224,25 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         workdir = await to_thread.run_sync(folder_of, cwd, "cwd")
         roots = [await to_thread.run_sync(folder_of, folder, "additionalDirectories") for folder in additional or ()]
         brought = tuple(map(server_of, servers or ()))
-        return Opening(workdir=workdir, extra_roots=tuple(roots), servers=brought)
+        waits = bool(brought)  # whoever brings them has them in mind already
+        return Opening(workdir=workdir, extra_roots=tuple(roots), servers=brought, wait_for_servers=waits)
 
     async def _opened(self, opening: Opening, session_id: str = "") -> EditorSession:
-        session = EditorSession(self._runtime, opening, self._client, self._tasks)
+        side = EditorSide(client=self._client, can=self._capabilities, commands=self._commands, tasks=self._tasks)
+        session = EditorSession(self._runtime, opening, side)
         await session.open(session_id)
-        self._sessions[session.session_id] = session
+        self._sessions[session.line.session_id] = session
         return session
 
     async def _reopened(self, session_id: str, opening: Opening) -> EditorSession:
         """Open a saved session under the id it is known by; one that is open rests first."""
         saved = await self._saved()
         latest = saved.latest(session_id)
-        held = self._sessions.get(session_id)
-        if held is not None:
-            held.check_idle()
+        present = self._sessions.get(session_id)
+        if present is not None:
+            present.check_idle()
             del self._sessions[session_id]
-            await held.close()
+            await present.close()
             latest = (await self._saved()).latest(session_id)
         return await self._opened(replace(opening, resume=latest.folder.path.name), session_id)
 

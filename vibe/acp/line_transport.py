@@ -58,7 +58,8 @@ class LineTransport:
             self._into.close()
 
     async def close(self) -> None:
-        """Take nothing more."""
+        """Take nothing more; harmless twice."""
+        self._into.close()
         self._lines.close()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
@@ -18,6 +18,8 @@ from vibe.core.tools.questions import Answer, Question
 OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 SCOPES = MappingProxyType({scope.value: scope for scope in ApprovalScope})
 NO = "no"
+PICK = "pick:"
+"""Begins the id of an option, so that none is called as the one for a no."""
 BY = "editor"
 MOST_COVERED = 3
 LABEL_LENGTH = 100
@@ -58,20 +60,27 @@ class EditorPerson:
         answers: list[Answer] = []
         for number, question in enumerate(questions):
             told = "\n".join(f"- {one.label}: {one.description}" for one in question.options if one.description)
-            call = ToolCallUpdate(
-                tool_call_id=f"question-{request_id}-{number}",
-                title=plain_line(question.question),
-                kind="other",
-                status="pending",
-                content=text_of(told),
-            )
-            options = [_option(str(at), one.label, "allow_once") for at, one in enumerate(question.options)]
-            chosen, _ = await self._put(call, [*options, _option(NO, "None of these", "reject_once")])
-            if not chosen.isdecimal():
+            labels = {str(at): one.label for at, one in enumerate(question.options)}
+            chosen = await self.choose(f"question-{request_id}-{number}", question.question, told, labels)
+            if chosen is None:
                 return None
-            label = question.options[int(chosen)].label
-            answers.append(Answer(question=question.question, answer=label, by=BY))
+            answers.append(Answer(question=question.question, answer=labels[chosen], by=BY))
         return answers
+
+    async def choose(
+        self, question_id: str, question: str, told: str, options: Mapping[str, str], no: str = "None of these"
+    ) -> str | None:
+        """Return the key of the option that the person picks; None: they pick none."""
+        call = ToolCallUpdate(
+            tool_call_id=question_id,
+            title=plain_line(question),
+            kind="other",
+            status="pending",
+            content=text_of(told),
+        )
+        offered = [_option(f"{PICK}{key}", label, "allow_once") for key, label in options.items()]
+        chosen, _ = await self._put(call, [*offered, _option(NO, no, "reject_once")])
+        return chosen.removeprefix(PICK) if chosen.startswith(PICK) else None
 
     async def _put(self, call: ToolCallUpdate, options: list[PermissionOption]) -> tuple[str, str]:
         """Return the id of the option that was chosen, or nothing and the reason why none was."""

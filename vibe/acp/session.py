@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from acp import Client, RequestError
-from acp.helpers import update_current_mode
+from acp.helpers import update_available_commands, update_current_mode
 from acp.schema import (
+    AvailableCommand,
+    AvailableCommandInput,
+    ClientCapabilities,
     ConfigOptionUpdate,
+    FileSystemCapabilities,
     PromptResponse,
     SessionConfigOptionBoolean,
     SessionConfigOptionSelect,
     SessionInfoUpdate,
-    SessionModeState,
+    UnstructuredCommandInput,
     Usage,
 )
 from anyio import CancelScope, to_thread
@@ -21,15 +27,19 @@ from anyio.abc import TaskGroup
 
 from ipc.events import ConversationConfiguredEvent, Event
 from vibe.acp.content import ContentBlock, prompt_of
+from vibe.acp.files import EditorAbilities, EditorFiles
 from vibe.acp.line import EditorLine
-from vibe.acp.options import change_of, modes_of, options_of
+from vibe.acp.options import options_of
 from vibe.acp.permissions import EditorPerson
 from vibe.acp.saved import replayed
+from vibe.acp.terminals import EditorTerminals
+from vibe.acp.tool_calls import as_code
 from vibe.acp.updates import said
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.core.errors import UsageError
+from vibe.core.messages import Image
 from vibe.core.outcome import Outcome
 
 FAILED = -32603
@@ -41,6 +51,7 @@ class EditorTurn:
 
     scope: CancelScope = field(default_factory=CancelScope)
     is_cancelled: bool = False
+    result: PromptResult | None = None
 
     def end(self) -> None:
         """End it at once."""
@@ -54,28 +65,68 @@ class SessionBusyError(UsageError):
         super().__init__("the last prompt of this session is not answered yet: wait for its end, or cancel it")
 
 
-class EditorSession:
-    """A session as an editor knows it by ``session_id``, which stays as it is; ``open`` makes it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandAbout:
+    """A slash command as an editor offers it: its name without the slash, and the arguments it takes."""
 
-    ``runtime``, ``opening`` and ``seat`` are those its conversation was opened with.
+    name: str
+    about: str
+    usage: str = ""
+
+
+class SessionCommands(ABC):
+    """The slash commands of one session; whoever starts the server brings them."""
+
+    @abstractmethod
+    async def renew(self) -> Sequence[CommandAbout]:
+        """Return the commands there are now, with those of the project and the user; reads files."""
+
+    @abstractmethod
+    async def run(self, line: str) -> bool:
+        """Carry a line out, to the end of all it begins; False: no command is called so, the agent may know it."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """Have a plan that runs come to rest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditorSide:
+    """The other side of all sessions of a connection: the editor, what it ``can``, and who makes slash commands."""
+
+    client: Client
+    can: ClientCapabilities
+    commands: SlashPort
+    tasks: TaskGroup
+
+
+class EditorSession:
+    """A session as an editor knows it by the id of its ``line``, which stays as it is; ``open`` makes it.
+
+    ``runtime``, ``opening`` and ``seat`` are those its conversation was opened with, ``person`` is at the editor.
     """
 
-    def __init__(self, runtime: Runtime, opening: Opening, client: Client, tasks: TaskGroup) -> None:
+    def __init__(self, runtime: Runtime, opening: Opening, side: EditorSide) -> None:
         self.runtime = runtime
         self.opening = opening
-        self.line = EditorLine(client, opening.workdir, self.cancel)
-        person = EditorPerson(self.line, lambda _call, _command: None)
-        self.seat = Seat(listeners=[self.line, self], approver=person, user_input=person)
+        self.line = EditorLine(side.client, opening.workdir, self.cancel)
+        files = side.can.fs or FileSystemCapabilities()
+        can = EditorAbilities(reads=bool(files.read_text_file), writes=bool(files.write_text_file))
+        terminals = EditorTerminals(self.line)
+        self.person = EditorPerson(self.line, terminals.approve)
+        self.seat = Seat(
+            listeners=[self.line, self],
+            approver=self.person,
+            user_input=self.person,
+            files=EditorFiles(self.line, can) if can.reads or can.writes else None,
+            commands=terminals if side.can.terminal else None,
+        )
         self.conversation: Conversation
-        self._tasks = tasks
+        self._tasks = side.tasks
+        self._commands = side.commands(self)
         self._sending = CancelScope()
         self._turn: EditorTurn | None = None
         self._title = ""
-
-    @property
-    def session_id(self) -> str:
-        """The id under which the editor knows it."""
-        return self.line.session_id
 
     async def open(self, session_id: str = "") -> None:
         """Open the conversation; a new one gives the session its id.
@@ -89,6 +140,19 @@ class EditorSession:
     def begin(self) -> None:
         """Tell the editor what happens from now on; an answer that is on its way comes first."""
         self._tasks.start_soon(self._send_updates)
+        self._tasks.start_soon(self.offer_commands)
+
+    async def offer_commands(self) -> None:
+        """Tell the editor which slash commands there are; reads files."""
+        offered = [
+            AvailableCommand(
+                name=one.name,
+                description=one.about,
+                input=AvailableCommandInput(UnstructuredCommandInput(hint=one.usage)) if one.usage else None,
+            )
+            for one in await self._commands.renew()
+        ]
+        self.line.put(update_available_commands(offered))
 
     async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptResponse:
         """Have a prompt answered.
@@ -100,16 +164,26 @@ class EditorSession:
         """
         self.check_idle()
         turn = self._turn = EditorTurn()
-        result: PromptResult | None = None
         try:
             with turn.scope:
                 given = await to_thread.run_sync(prompt_of, blocks, self.opening.workdir)
-                result = await self.conversation.send(given.text, images=given.images)
-                self._tell_title()
+                if not (given.typed.startswith("/") and await self._commands.run(given.typed)):
+                    await self.answer(given.text, given.images)
         finally:
             self._turn = None
         await self.line.flush()
-        return _response(turn, result)
+        return _response(turn)
+
+    async def answer(self, prompt: str, images: tuple[Image, ...] = ()) -> None:
+        """Have the agent answer in the turn that goes on.
+
+        Raises:
+            UsageError: it can't be answered as it is; nothing was said.
+        """
+        result = await self.conversation.send(prompt, images=images)
+        if self._turn is not None:
+            self._turn.result = result
+        self._tell_title()
 
     def cancel(self) -> None:
         """Stop what is at work; harmless if nothing is."""
@@ -117,7 +191,7 @@ class EditorSession:
             return
         self._turn.is_cancelled = True
         if not self.conversation.interrupt():
-            self._turn.end()
+            self._tasks.start_soon(self._end, self._turn)
 
     def check_idle(self) -> None:
         """See that no prompt is being answered.
@@ -132,25 +206,6 @@ class EditorSession:
         """Tell all that was said in the conversation."""
         for update in replayed(self.conversation.messages, self.opening.workdir):
             self.line.put(update)
-
-    @property
-    def modes(self) -> SessionModeState:
-        """The modes there are, and the one in force."""
-        return modes_of(self.conversation)
-
-    @property
-    def options(self) -> Sequence[SessionConfigOptionSelect]:
-        """The settings there are, with their values."""
-        return options_of(self.conversation)
-
-    async def set_option(self, option: str, value: object) -> None:
-        """Change a setting, from the next prompt on.
-
-        Raises:
-            UsageError: there is no such setting, or it can't have this value.
-            EnvironmentFailure: the key of a model is missing.
-        """
-        await self.conversation.configure(change_of(self.conversation, option, value))
 
     def publish(self, event: Event) -> None:
         """Tell the editor of settings that have changed, whoever changed them."""
@@ -169,6 +224,14 @@ class EditorSession:
         """Tell the person something of our own."""
         self.line.put(said(f"{text}\n"))
 
+    def say_exactly(self, text: str) -> None:
+        """Tell the person something of our own, in the letters and lines it came in."""
+        self.line.put(said(f"{as_code(text)}\n"))
+
+    async def _end(self, turn: EditorTurn) -> None:
+        await self._commands.stop()
+        turn.end()
+
     def _tell_title(self) -> None:
         title = self.conversation.session.title
         if title != self._title:
@@ -180,12 +243,17 @@ class EditorSession:
             await self.line.run()
 
 
-def _response(turn: EditorTurn, result: PromptResult | None) -> PromptResponse:
+SlashPort: TypeAlias = Callable[[EditorSession], SessionCommands]
+"""Makes the slash commands of a session."""
+
+
+def _response(turn: EditorTurn) -> PromptResponse:
     """Return the end of a turn.
 
     Raises:
         RequestError: the work failed.
     """
+    result = turn.result
     if result is None:
         return PromptResponse(stop_reason="cancelled" if turn.is_cancelled else "end_turn")
     used = result.usage

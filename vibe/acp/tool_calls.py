@@ -76,10 +76,10 @@ def text_of(text: str, *, is_code: bool = False) -> list[ToolContent]:
     shown = plain(both_ends(text, TEXT_LENGTH)).strip("\n")
     if not shown.strip():
         return []
-    return [tool_content(text_block(_fenced(shown) if is_code else shown))]
+    return [tool_content(text_block(as_code(shown) if is_code else shown))]
 
 
-def _fenced(text: str) -> str:
+def as_code(text: str) -> str:
     """Return text as a code block of Markdown, whatever fences are in it."""
     fence = "```"
     while fence in text:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from signal import Signals
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import CancelScope
@@ -20,6 +21,9 @@ from vibe.cli.signals import EXIT_OF, handled_signals
 from vibe.core.config.paths import VibePaths
 from vibe.core.errors import EnvironmentFailure, UsageError
 from vibe.core.system.line_wire import Wire, claimed_wire
+
+if TYPE_CHECKING:
+    from vibe.acp.session import SlashPort
 
 USAGE = """usage: vibe-acp [--setup | --version | --help]
 
@@ -81,8 +85,14 @@ async def _served(env: CliEnvironment, wire: Wire) -> int:
             scope.cancel()
 
         async with handled_signals(env.host, on_signal):
-            await serve_editor(wire, env.host, lambda: end.is_near(end.code))
+            await serve_editor(wire, env.host, _load_commands, lambda: end.is_near(end.code))
     return end.code
+
+
+def _load_commands() -> SlashPort:
+    from vibe.cli.editor_talk import EditorTalk  # noqa: PLC0415  an editor is greeted without it
+
+    return EditorTalk
 
 
 def _refuse(sentence: str, code: ExitCode) -> int:

@@ -1,0 +1,189 @@
+"""EditorTerminals: commands in the terminals of an editor, those that a person has seen and said yes to."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from signal import Signals
+
+from acp import RequestError
+from acp.schema import EnvVariable, TerminalOutputResponse
+from anyio import CancelScope, move_on_after, sleep, to_thread
+from pydantic import ValidationError
+
+from vibe.acp.line import EditorLine
+from vibe.core.tools.process.capture import Capture, OutputPiece
+from vibe.core.tools.process.port import CommandOrder, CommandResult, Commands, CommandStartError, StartedCommand
+from vibe.core.tools.process.runner import PROCESSES
+
+OUTPUT_BYTES = 1024 * 1024
+"""The end of what is printed that an editor is asked to keep."""
+FIRST_TICK_SECONDS, TICK_SECONDS = 0.05, 0.5
+"""A command is looked after often at first, and then less often."""
+LAST_SECONDS = 5.0
+"""The time an editor has to stop a command, and to say what it printed."""
+MOST_APPROVED = 100
+KILLED, SIGNALS = (
+    137,
+    {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGABRT": 6, "SIGKILL": 9, "SIGSEGV": 11, "SIGTERM": 15},
+)
+OVERLAP = 4096
+PROGRAM = "env"
+"""Starts a command with the variables it was given, and none of the editor's own."""
+
+
+class EditorTerminals:
+    """The ``Commands`` of one session; whatever nobody was asked about runs in processes of our own."""
+
+    def __init__(self, line: EditorLine, others: Commands = PROCESSES) -> None:
+        self._line = line
+        self._others = others
+        self._approved = deque[tuple[str, str]](maxlen=MOST_APPROVED)
+
+    def approve(self, tool_call_id: str, command: str) -> None:
+        """Note that the person said yes to the command line of a call."""
+        self._approved.append((tool_call_id, command))
+
+    async def start(self, order: CommandOrder) -> StartedCommand:
+        """Start a command; see ``Commands.start``.
+
+        Raises:
+            CommandStartError: it can't be started.
+        """
+        call = next((one for one in self._approved if one[1] == order.line), None)
+        if call is None:
+            return await self._others.start(order)
+        self._approved.remove(call)
+        line = self._line
+        words = [f"{name}={value}" for name, value in order.environ.items()]
+        try:
+            made = await line.client.create_terminal(
+                line.session_id,
+                PROGRAM,
+                args=["-i", *words, *order.argv],
+                env=list[EnvVariable](),
+                cwd=str(order.cwd),
+                output_byte_limit=OUTPUT_BYTES,
+            )
+        except (RequestError, ConnectionError, ValidationError) as error:
+            raise CommandStartError(order.cwd, f"the editor opens no terminal ({error})", "go on without it") from error
+        line.show_terminal(call[0], made.terminal_id)
+        return EditorTerminal(line, made.terminal_id, order)
+
+
+class EditorTerminal:
+    """A command in a terminal."""
+
+    def __init__(self, line: EditorLine, terminal_id: str, order: CommandOrder) -> None:
+        self._client, self._session_id = line.client, line.session_id
+        self._id = terminal_id
+        self._output = Capture("output", order.limit)
+        self._started = time.monotonic()
+        self._duration = 0.0
+        self._deadline = float("inf") if order.timeout is None else self._started + order.timeout
+        self._seen = ""
+        self._exit_code: int | None = None
+        self._timed_out = False
+        self._lost = ""
+        self._is_stopped = False
+        self._has_ended = False
+        self._pause = FIRST_TICK_SECONDS
+
+    async def next_output(self) -> Sequence[OutputPiece] | None:
+        """Wait for a moment, or its end, and return what it printed meanwhile."""
+        if self._is_stopped:
+            return None
+        await sleep(min(self._pause, max(0.0, self._deadline - time.monotonic())))
+        self._pause = min(self._pause * 1.5, TICK_SECONDS)
+        await self._take()
+        if not self._has_ended and time.monotonic() < self._deadline:
+            return (self._output.take_live(final=False),)
+        self._timed_out = not self._has_ended
+        await self.stop()
+        return (self._output.take_live(final=True),)
+
+    async def stop(self) -> None:
+        """End it, take what it printed last, and give the terminal back; shielded, harmless twice."""
+        if self._is_stopped:
+            return
+        self._duration = time.monotonic() - self._started
+        with CancelScope(shield=True):
+            self._is_stopped = True
+            with move_on_after(LAST_SECONDS) as in_time:
+                if not self._has_ended:
+                    await self._kill()
+                    await self._take()
+                await self._release()
+            if in_time.cancelled_caught and not self._lost:
+                self._lost = "the editor did not say what became of its terminal"
+            await self._output.finish()
+
+    def result(self) -> CommandResult:
+        """Return the result, both streams in one."""
+        return CommandResult(
+            exit_code=KILLED if self._exit_code is None else self._exit_code,
+            stdout=self._output.text(),
+            stderr="",
+            timed_out=self._timed_out,
+            duration_s=self._duration,
+            stdout_dropped=self._output.dropped,
+            output_files=() if self._output.file is None else (self._output.file,),
+            lost=self._lost,
+        )
+
+    async def _take(self) -> None:
+        """Take what it printed since the last time."""
+        try:
+            said = await self._client.terminal_output(self._session_id, self._id)
+        except (RequestError, ConnectionError, ValidationError) as error:
+            self._lose(error)
+            return
+        new = _new_of(self._seen, said)
+        self._seen = said.output
+        if new:
+            self._output.feed(new.replace("\r\n", "\n").encode())
+        if self._output.is_waiting:
+            await to_thread.run_sync(self._output.keep)
+        if said.exit_status is not None:
+            self._end(said.exit_status.exit_code, said.exit_status.signal)
+
+    async def _kill(self) -> None:
+        try:
+            await self._client.kill_terminal(self._session_id, self._id)
+            said = await self._client.wait_for_terminal_exit(self._session_id, self._id)
+        except (RequestError, ConnectionError, ValidationError) as error:
+            self._lose(error)
+        else:
+            self._end(said.exit_code, said.signal)
+
+    async def _release(self) -> None:
+        try:
+            await self._client.release_terminal(self._session_id, self._id)
+        except (RequestError, ConnectionError, ValidationError):
+            return  # it is gone already
+
+    def _end(self, code: int | None, signal: str | None) -> None:
+        self._has_ended = True
+        if self._exit_code is None:
+            self._exit_code = code if code is not None else 128 + _number_of(signal or "")
+
+    def _lose(self, error: Exception) -> None:
+        if not self._has_ended:
+            self._lost = f"the editor's terminal is gone ({error})"
+            self._has_ended = True
+
+
+def _number_of(signal: str) -> int:
+    if signal.isdecimal():
+        return int(signal)
+    return getattr(Signals, signal.upper(), Signals.SIGKILL).value
+
+
+def _new_of(seen: str, said: TerminalOutputResponse) -> str:
+    """Return what was printed since ``seen``; of what an editor no longer has, nothing."""
+    if said.output.startswith(seen):
+        return said.output[len(seen) :]
+    end = seen[-OVERLAP:]
+    at = said.output.find(end)
+    return said.output[at + len(end) :] if at >= 0 else said.output

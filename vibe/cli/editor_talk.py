@@ -1,0 +1,177 @@
+"""EditorTalk: the slash commands of an editor's session, and plans in it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from io import StringIO
+
+from anyio import create_task_group, to_thread
+from anyio.abc import TaskGroup
+
+from ipc.errors import IpcError
+from ipc.events import PlanDecisionEvent
+from planner.report.graph_text import tree
+from vibe.acp.session import CommandAbout, EditorSession, SessionCommands
+from vibe.app.conversation.conversation import Conversation
+from vibe.app.conversation.opening import Opening
+from vibe.app.plan.command_consent import model_commands
+from vibe.app.plan.decision_prompter import DecisionPrompter
+from vibe.app.plan.dispatch import Audience
+from vibe.app.plan.drafting import PlanDraft
+from vibe.app.plan.run import PlanRun
+from vibe.cli.render.event_text import one_line
+from vibe.cli.render.plan_summary import write_summary
+from vibe.cli.slash.command import SlashCommand, Typed
+from vibe.cli.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
+from vibe.cli.slash.table import SlashTable
+from vibe.core.errors import UsageError, VibeError
+from vibe.core.plain_text import plain
+
+LINE_LENGTH = 400
+RUN, DROP = "run", "drop"
+NOT_HERE = frozenset({"copy", "exit", "resume"})
+"""Commands for which an editor has its own ways."""
+
+
+class EditorTalk(SessionCommands):
+    """The ``Talk`` of one session. What a command begins belongs to its turn, and ends with it."""
+
+    def __init__(self, session: EditorSession) -> None:
+        self.runtime = session.runtime
+        self.opening = session.opening
+        self.seat = session.seat
+        self.commands = SlashTable({name: _elsewhere(name) for name in NOT_HERE})
+        self.plans = PlanTalk(accept=self._accept, audience=self._audience, ended=self._ended)
+        self._session, self._person = session, session.person
+        self._tasks: TaskGroup
+
+    @property
+    def conversation(self) -> Conversation:
+        """The conversation of the session."""
+        return self._session.conversation
+
+    async def renew(self) -> Sequence[CommandAbout]:
+        """Return the commands there are now; reads files."""
+        for warning in await to_thread.run_sync(self.commands.renew, self.conversation.setup.engine.guidance):
+            self.say(f"warning: {one_line(warning, LINE_LENGTH)}")
+        return [
+            CommandAbout(name=one.name, about=one.about, usage=one.usage)
+            for one in self.commands.values()
+            if one.name not in NOT_HERE
+        ]
+
+    async def run(self, line: str) -> bool:
+        """Carry a line out, to the end of all it begins; what goes wrong is said. False: no command is called so."""
+        called = self.commands.called(line)
+        if called is None:
+            return False
+        command, typed = called
+        async with create_task_group() as self._tasks:
+            await self._guarded(partial(command.handler, self, typed))
+        return True
+
+    async def stop(self) -> None:
+        """Have a plan that runs pause."""
+        await self.plans.stop()
+
+    def say(self, text: str) -> None:
+        """Show lines of ours."""
+        self._session.say(plain(text))
+
+    def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
+        """Do something until the turn ends; what goes wrong with it is said."""
+        self._tasks.start_soon(self._guarded, partial(work, *arguments))
+
+    async def reopen(self, opening: Opening) -> None:
+        """Refuse to go on with another conversation: a session of an editor is one.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(f"that would begin another session in {opening.workdir}: begin or load one in the editor")
+
+    async def send(self, prompt: str) -> None:
+        """Have the agent answer a prompt, in this turn."""
+        self.begin(self._session.answer, prompt)
+
+    async def refresh(self) -> None:
+        """Offer the commands that the conversation brings as it is now."""
+        await self._session.offer_commands()
+
+    def copy(self, text: str) -> None:
+        """Refuse to fill a clipboard, which is the editor's.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(f"the clipboard is the editor's: select the {len(text)} characters there")
+
+    async def edit(self, text: str, name: str) -> str:
+        """Refuse to have a text changed in another editor.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(f"there is no other editor for {name} ({len(text)} characters): save it to a file instead")
+
+    def leave(self) -> None:
+        """Refuse to end a session, which is the editor's to close.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError("close the session in the editor")
+
+    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except (VibeError, IpcError) as error:
+            self.say(f"vibe: {error}")
+
+    async def _accept(self, draft: PlanDraft) -> PlanVerdict:
+        """Show the last version, and take a yes or a no."""
+        loaded = draft.loaded
+        lines = [f"  would run in {one.step_id}: {one.line}" for one in model_commands(loaded.plan)]
+        notes = [f"note: {note}" for note in draft.notes]
+        self._session.say_exactly("\n".join([plain(tree(loaded.plan, loaded.dag)), *map(_shown, (*lines, *notes))]))
+        goal = one_line(draft.goal, LINE_LENGTH)
+        chosen = await self._person.choose(
+            f"plan-{len(draft.versions)}", f"Run this plan: {goal}", "", {RUN: "Run it", DROP: "Drop it"}
+        )
+        return PlanVerdict(VerdictKind.RUN if chosen == RUN else VerdictKind.DROP)
+
+    def _audience(self) -> Audience:
+        """Return the person as the audience of one run of a plan."""
+        decider = DecisionPrompter(self._decide)
+        person = self._person
+        return Audience(listeners=[self._session.line, decider], approver=person, user_input=person, decider=decider)
+
+    async def _decide(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
+        """Return the option that the person picks; None: not now."""
+        labels = decision.labels or decision.options
+        options = dict(zip(decision.options, labels, strict=False))
+        told = "\n".join(decision.descriptions)
+        chosen = await self._person.choose(
+            f"decision-{decision.decision_id}", decision.question, told, options, "Not now"
+        )
+        return [chosen] if chosen else None
+
+    def _ended(self, run: PlanRun) -> None:
+        """Say how a run ended."""
+        told = StringIO()
+        write_summary(run, told)
+        self._session.say_exactly(plain(told.getvalue()))
+
+
+def _shown(line: str) -> str:
+    return one_line(line, LINE_LENGTH)
+
+
+def _elsewhere(name: str) -> SlashCommand:
+    """Return a command that says that the editor has a way of its own."""
+    return SlashCommand(name=name, about="the editor's own", handler=_refuse)
+
+
+async def _refuse(talk: object, typed: Typed) -> None:  # noqa: ARG001  as every handler is called
+    raise UsageError(f"/{typed.name} is the editor's: it has sessions and a clipboard of its own")
