@@ -394,6 +394,49 @@ def test_a_session_is_gone_on_with_in_a_new_process(alone: Scene, workdir: Path)
         )
 
 
+def test_a_session_that_is_closed_ends_its_turn(scene: Scene, workdir: Path) -> None:
+    scene.script({"text": "slowly " * 100, "delay_seconds": 60, "chunk_size": 7})
+    session = scene.editing.new(workdir)
+    turn = scene.editing.asking(session, "go")
+    assert until(lambda: scene.editor.text(session))
+
+    scene.editing.do(scene.editing.conn.close_session, session_id=session)
+
+    assert turn.result(30).stop_reason == "cancelled"
+
+
+def test_a_session_that_was_cleared_keeps_its_id(scene: Scene, workdir: Path) -> None:
+    scene.script({"text": "one"}, {"text": "two"})
+    conn = scene.editing.conn
+    session = scene.editing.new(workdir)
+    scene.editing.ask(session, "first")
+    scene.editing.ask(session, "/clear")
+    scene.editing.ask(session, "second")
+    scene.editing.do(conn.close_session, session_id=session)
+    before = len(scene.editor.of("user_message_chunk", session))
+
+    listed = scene.editing.do(conn.list_sessions, cwd=str(workdir)).sessions
+    scene.editing.do(conn.load_session, session_id=session, cwd=str(workdir), mcp_servers=[])
+
+    told = scene.editor.of("user_message_chunk", session)[before:]
+    assert [one.session_id for one in listed] == [session]
+    assert [one.content.text for one in told] == ["second"]
+
+
+def test_an_editor_without_a_key_is_told_how_to_get_one(alone: Scene, workdir: Path) -> None:
+    conn = alone.editing.conn
+
+    refused = refusal(alone.editing.new, workdir)
+    unset = refusal(alone.editing.do, conn.authenticate, method_id="setup")
+    alone.script({"text": "fine"})
+
+    assert refused.startswith("-32000 no API key for provider")
+    assert "vibe setup" in unset
+    assert "no way 'nonsense'" in refusal(alone.editing.do, conn.authenticate, method_id="nonsense")
+    alone.editing.do(conn.authenticate, method_id="setup")
+    assert alone.editing.ask(alone.editing.new(workdir), "go").stop_reason == "end_turn"
+
+
 def test_a_session_is_resumed_forked_and_closed(scene: Scene, workdir: Path) -> None:
     scene.script({"text": "one"}, {"text": "two"})
     conn = scene.editing.conn
@@ -543,6 +586,7 @@ def test_a_command_in_a_terminal_is_stopped_with_its_turn(scene: Scene, workdir:
     assert len(scene.editor.terminals) == before + 1
     terminal = list(scene.editor.terminals.values())[-1]
     assert (terminal.is_killed, terminal.is_released) == (True, True)
+    assert until(lambda: not leftovers(workdir))
 
 
 @pytest.fixture
@@ -667,17 +711,43 @@ class Noisy(BaseTool[BaseToolConfig]):
 """
 
 
-def test_nothing_but_the_protocol_is_on_standard_output(alone: Scene, workdir: Path) -> None:
-    tools = alone.vibe.home / "tools"
-    tools.mkdir()
+def test_nothing_but_the_protocol_is_on_standard_output(vibe: VibeCommand) -> None:
+    tools = vibe.home / "tools"
+    tools.mkdir(parents=True)
     (tools / "noisy.py").write_text(NOISY)
-    alone.script(tool("noisy", count=1000), {"text": "done"})
-    alone.editor.answers.append("allow_once")
-    session = alone.editing.new(workdir)
+    vibe.replay({"agents": {"main": {"turns": [tool("noisy", count=1000), {"text": "done"}]}}})
+    vibe.configure("auto_approve = true\n" + (vibe.home / "config.toml").read_text())
+    process = subprocess.Popen(
+        [str(VIBE_ACP)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=vibe.variables(), cwd=vibe.workdir
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    answers: dict[int, Any] = {}
+    heard: list[Any] = []
 
-    assert alone.editing.ask(session, "go").stop_reason == "end_turn"
+    def ask(number: int, method: str, **params: Any) -> Any:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()
+        while number not in answers:
+            heard.append(json.loads(process.stdout.readline()))
+            answers.update({one["id"]: one["result"] for one in heard if "method" not in one})
+        return answers[number]
 
-    assert [call["status"] for call in alone.editor.calls(session).values()] == ["completed"]
+    ask(0, "initialize", protocolVersion=1)
+    session = ask(1, "session/new", cwd=str(vibe.workdir), mcpServers=[])["sessionId"]
+    ended = ask(2, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "go"}])
+    process.stdin.close()
+    rest = process.stdout.read()
+    process.wait(30)
+    process.stdout.close()
+
+    results = [one["params"]["update"] for one in heard if one.get("method") == "session/update"]
+    assert ended["stopReason"] == "end_turn"
+    assert [one["status"] for one in results if one["sessionUpdate"] == "tool_call_update"] == ["completed"]
+    assert rest == b""
 
 
 def test_a_plan_is_written_accepted_and_run_as_the_plan_of_the_editor(scene: Scene, workdir: Path) -> None:

@@ -37,6 +37,7 @@ class EditorLine:
         self._waiting = deque[SessionUpdate]()
         self._news, self._rest = Event(), Event()
         self._rest.set()
+        self._is_over = False
 
     def publish(self, event: VibeEvent) -> None:
         """Tell the editor of what happens."""
@@ -44,7 +45,9 @@ class EditorLine:
             self.put(update)
 
     def put(self, update: SessionUpdate) -> None:
-        """Have an update sent."""
+        """Have an update sent; after the end of ``run`` it is dropped."""
+        if self._is_over:
+            return
         merged = _merged(self._waiting[-1], update) if self._waiting else None
         if merged is not None:
             self._waiting[-1] = merged
@@ -75,9 +78,11 @@ class EditorLine:
                 while self._waiting:
                     await self.client.session_update(self.session_id, self._waiting.popleft())
                 self._rest.set()
-        except ConnectionError:  # whoever serves the editor hears of it, too
-            self._waiting.clear()
+        except ConnectionError:
+            return  # whoever serves the editor hears of it, too
         finally:
+            self._is_over = True
+            self._waiting.clear()
             self._rest.set()
 
 
