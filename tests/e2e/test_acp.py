@@ -309,21 +309,6 @@ def test_a_question_is_given_up_and_then_its_turn_cancelled(scene: Scene, workdi
     stopped_while_asked(scene, workdir, before=True)
 
 
-def test_a_turn_is_cancelled_right_after_a_yes(scene: Scene, workdir: Path) -> None:
-    scene.script(tool("bash", command="echo $$ > pid; exec sleep 600"), {"text": "still here"})
-    scene.editor.answers.append("allow_once")
-    session = scene.editing.new(workdir)
-    asked_before = len(scene.editor.asked)
-    turn = scene.editing.asking(session, "go")
-    assert until(lambda: len(scene.editor.asked) > asked_before)
-
-    scene.editing.cancel(session)
-
-    assert turn.result(30).stop_reason == "cancelled"
-    assert until(lambda: not leftovers(workdir))
-    assert scene.editing.ask(session, "and now?").stop_reason == "end_turn"
-
-
 def test_a_question_of_the_agent_is_answered_by_choosing(scene: Scene, workdir: Path) -> None:
     question = {
         "question": "Which one?",
@@ -608,6 +593,21 @@ def test_an_editor_that_is_killed_leaves_nothing_running(bare: Scene, workdir: P
     assert until(lambda: not leftovers(workdir))
     saved = bare.vibe.process("session", "list", "--output", "json").document
     assert session in json.dumps(saved)
+
+
+def test_a_turn_is_cancelled_right_after_a_yes(bare: Scene, workdir: Path) -> None:
+    bare.script(tool("bash", command="echo $$ > pid; exec sleep 600"), {"text": "still here"})
+    bare.editor.answers.append("allow_once")
+    session = bare.editing.new(workdir)
+    asked_before = len(bare.editor.asked)
+    turn = bare.editing.asking(session, "go")
+    assert until(lambda: len(bare.editor.asked) > asked_before)
+
+    bare.editing.cancel(session)
+
+    assert turn.result(30).stop_reason == "cancelled"
+    assert until(lambda: not leftovers(workdir))
+    assert bare.editing.ask(session, "and now?").stop_reason == "end_turn"
 
 
 def test_an_editor_may_have_neither_files_nor_terminals(bare: Scene, workdir: Path) -> None:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,8 @@ class EditorTerminal:
     def kill(self) -> None:
         """Stop it."""
         self.is_killed = True
-        self._process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def close(self) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from signal import Signals
 
 from acp import RequestError
-from acp.schema import EnvVariable, TerminalOutputResponse
+from acp.schema import CreateTerminalResponse, EnvVariable, TerminalOutputResponse
 from anyio import CancelScope, move_on_after, sleep, to_thread
+from anyio.lowlevel import checkpoint
 from pydantic import ValidationError
 
 from vibe.acp.line import EditorLine
@@ -21,6 +22,8 @@ OUTPUT_BYTES = 1024 * 1024
 """The end of what is printed that an editor is asked to keep."""
 FIRST_TICK_SECONDS, TICK_SECONDS = 0.05, 0.5
 """A command is looked after often at first, and then less often."""
+OPENING_SECONDS = 10.0
+"""The time an editor has to open a terminal."""
 LAST_SECONDS = 5.0
 """The time an editor has to stop a command, and to say what it printed."""
 MOST_APPROVED = 100
@@ -57,19 +60,30 @@ class EditorTerminals:
         self._approved.remove(call)
         line = self._line
         words = [f"{name}={value}" for name, value in order.environ.items()]
+        made: CreateTerminalResponse | None = None
         try:
-            made = await line.client.create_terminal(
-                line.session_id,
-                PROGRAM,
-                args=["-i", *words, *order.argv],
-                env=list[EnvVariable](),
-                cwd=str(order.cwd),
-                output_byte_limit=OUTPUT_BYTES,
-            )
+            # Shielded: a terminal whose id nobody has heard could not be stopped.
+            with move_on_after(OPENING_SECONDS, shield=True):
+                made = await line.client.create_terminal(
+                    line.session_id,
+                    PROGRAM,
+                    args=["-i", *words, *order.argv],
+                    env=list[EnvVariable](),
+                    cwd=str(order.cwd),
+                    output_byte_limit=OUTPUT_BYTES,
+                )
         except (RequestError, ConnectionError, ValidationError) as error:
             raise CommandStartError(order.cwd, f"the editor opens no terminal ({error})", "go on without it") from error
+        if made is None:
+            raise CommandStartError(order.cwd, "the editor did not open a terminal in time", "go on without it")
         line.show_terminal(call[0], made.terminal_id)
-        return EditorTerminal(line, made.terminal_id, order)
+        terminal = EditorTerminal(line, made.terminal_id, order)
+        try:
+            await checkpoint()
+        except BaseException:
+            await terminal.stop()
+            raise
+        return terminal
 
 
 class EditorTerminal:
