@@ -25,7 +25,7 @@ def names(requirements: list[str]) -> set[str]:
 def test_every_dependency_is_pinned() -> None:
     settings = pyproject()
     declared = names(settings["project"]["dependencies"])
-    for group in settings["dependency-groups"].values():
+    for group in (*settings["dependency-groups"].values(), *settings["project"]["optional-dependencies"].values()):
         declared |= names(group)
 
     assert declared - names(settings["tool"]["uv"]["constraint-dependencies"]) == set()

@@ -45,6 +45,8 @@ class ProviderChoice:
     @property
     def about(self) -> str:
         """Its address and the state of its key, in a few words."""
+        if self.provider.backend is BackendKind.LOCAL:
+            return "on this machine, needs no key"
         address = urlsplit(self.provider.api_base).netloc.rpartition("@")[2]
         if not self.variable:
             return f"{address}, needs no key"

@@ -30,6 +30,7 @@ from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, SandboxMode, VibeConfig
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, find_project_dir, user_home_of
 from vibe.core.errors import VibeError
+from vibe.core.llm.backend.local_server import problem_with
 from vibe.core.llm.backend.transport import import_httpx, system_tls
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.sandbox.choose import choose_sandbox
@@ -128,7 +129,9 @@ def _model(config: VibeConfig, environ: Mapping[str, str], *, online: bool) -> I
         yield Finding(subject="keys", state=CheckState.FAILED, detail=detail)
     else:
         yield _ok("keys", f"set: {', '.join(present)}" if present else "no API key needed")
-        if online and provider.backend is not BackendKind.SCRIPTED:
+        if provider.backend is BackendKind.LOCAL and (problem := problem_with(config.local)) is not None:
+            yield Finding(subject="local model", state=CheckState.FAILED, detail=problem)
+        elif online and provider.backend is not BackendKind.SCRIPTED:
             yield from _online(config, model, provider, environ)
 
 
@@ -139,6 +142,17 @@ def _online(
 
     That costs a question.
     """
+    if provider.is_server:
+        reached = list(_reached(provider))
+        yield from reached
+        if any(finding.state is CheckState.FAILED for finding in reached):
+            return
+    trial = anyio.run(ask_once, ModelCatalog(_impatient(config), environ), model, "")
+    state = CheckState.FAILED if trial.fault else CheckState.OK if trial.calls_tools else CheckState.WARNING
+    yield Finding(subject="answer", state=state, detail=redact(trial.sentence, environ))
+
+
+def _reached(provider: ProviderConfig) -> Iterator[Finding]:
     httpx = import_httpx()
     try:
         with httpx.Client(verify=system_tls(), timeout=CONNECT_SECONDS) as client:
@@ -150,9 +164,6 @@ def _online(
     yield _ok("network", f"{urlsplit(provider.api_base).netloc} can be reached")
     with suppress(TypeError, ValueError):  # no date, or none that makes sense
         yield _clock(parsedate_to_datetime(answered.headers.get("date")).timestamp() - time.time())
-    trial = anyio.run(ask_once, ModelCatalog(_impatient(config), environ), model, "")
-    state = CheckState.FAILED if trial.fault else CheckState.OK if trial.calls_tools else CheckState.WARNING
-    yield Finding(subject="answer", state=state, detail=redact(trial.sentence, environ))
 
 
 def _clock(ahead: float) -> Finding:

@@ -12,7 +12,8 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError, model_vali
 from vibe.app.engine.host import Host
 from vibe.core.config import presets
 from vibe.core.config.loader import ConfigRequest, load_config
-from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig
+from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
+from vibe.core.llm.backend.local_server import problem_with
 from vibe.core.llm.backend.transport import import_httpx, system_tls
 
 PATIENCE_SECONDS = 15.0
@@ -82,7 +83,7 @@ def list_models(host: Host, workdir: Path, *, trust: bool, online: bool, only: s
             model=model,
             provider=(provider := config.find_provider(model.provider)),
             active=model == active,
-            missing=_missing(model, provider, environ),
+            missing=_missing(model, provider, config, environ),
         )
         for model in config.models
         if not only or model.provider == only
@@ -95,9 +96,13 @@ def list_models(host: Host, workdir: Path, *, trust: bool, online: bool, only: s
     return ModelListing(configured=tuple(configured), offers=tuple(offers), warnings=tuple(loaded.warnings))
 
 
-def _missing(model: ModelConfig, provider: ProviderConfig | None, environ: Mapping[str, str]) -> str | None:
+def _missing(
+    model: ModelConfig, provider: ProviderConfig | None, config: VibeConfig, environ: Mapping[str, str]
+) -> str | None:
     if provider is None:
         return f"there is no provider {model.provider!r}"
+    if provider.backend is BackendKind.LOCAL:
+        return problem_with(config.local)
     key = provider.api_key_env_var
     return f"{key} is not set" if key and not environ.get(key) else None
 
@@ -113,11 +118,13 @@ def _told(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer:
 
 def _can_be_asked(provider: ProviderConfig, environ: Mapping[str, str]) -> bool:
     key = provider.api_key_env_var
-    return provider.backend is not BackendKind.SCRIPTED and (not key or bool(environ.get(key)))
+    return provider.is_server and (not key or bool(environ.get(key)))
 
 
 def offer_of(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer:
-    """Ask a provider for its models. Blocks, for some seconds at most."""
+    """Ask a provider for its models; one that is no server offers none. Blocks, for some seconds at most."""
+    if not provider.is_server:
+        return ModelOffer(provider=provider.name)
     key = environ.get(provider.api_key_env_var) if provider.api_key_env_var else None
     url, headers = _question(provider, key)
     httpx = import_httpx()

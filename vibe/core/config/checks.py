@@ -142,7 +142,7 @@ def _provider_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:
 def _missing(provider: ProviderConfig) -> str | None:
     if provider.backend is BackendKind.SCRIPTED:
         return None if provider.script else "script"
-    return None if provider.api_base else "api_base"
+    return None if provider.api_base or provider.backend is BackendKind.LOCAL else "api_base"
 
 
 def _server_problems(config: VibeConfig, merged: Layer) -> list[ConfigError]:

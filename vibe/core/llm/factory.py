@@ -69,12 +69,16 @@ class ModelCatalog:
         raise UsageError(f"no model {wanted!r} ({where}): {hint} (models are the [[models]] tables of {CONFIG_FILE})")
 
     def _with_threshold(self, model: ModelConfig) -> ModelConfig:
-        """Return the model, with the setting of all models where it has none of its own."""
+        """Return the model, with the settings of all models where it has none of its own."""
         wanted = model.auto_compact_threshold
         threshold = self._config.auto_compact_threshold if wanted is None else wanted
         if threshold:
             threshold = max(1, int(threshold * self._config.memory_soft_limit_ratio))
-        return model.model_copy(update={"auto_compact_threshold": threshold})
+        fields: dict[str, Any] = {"auto_compact_threshold": threshold}
+        provider = self._providers.get(model.provider)
+        if provider is not None and provider.backend is BackendKind.LOCAL:
+            fields["context_size"] = self._config.local.context
+        return model.model_copy(update=fields)
 
     def adjusted(self, settings: Mapping[str, Any]) -> ModelCatalog:
         """The same models for an agent with settings of its own, over the same connections."""
@@ -162,6 +166,10 @@ class ModelCatalog:
     def _build(self, provider: ProviderConfig) -> ModelBackend:
         if provider.backend is BackendKind.SCRIPTED:
             return _build_scripted(provider)
+        if provider.backend is BackendKind.LOCAL:
+            from vibe.core.llm.backend.local import LocalBackend
+
+            return LocalBackend(provider, self._config.local)
         key = self._key(provider)
         if provider.api_style not in STYLES:
             raise ConfigError(

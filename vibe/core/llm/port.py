@@ -22,11 +22,15 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSchema:
-    """A tool as offered to the model; ``parameters`` is a JSON Schema object."""
+    """A tool as offered to the model; ``parameters`` is a JSON Schema object.
+
+    ``ends_work``: the agent that has it is done once it was called, and not before.
+    """
 
     name: str
     description: str
     parameters: dict[str, Any]
+    ends_work: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -266,7 +266,12 @@ def unknown_tools(tools: ToolManager, patterns: Iterable[str]) -> Iterator[tuple
 def _schemas(tools: _Visible) -> tuple[ToolSchema, ...]:
     classes, configs = tools.catalogue.classes, tools.catalogue.configs
     return tuple(
-        ToolSchema(name=name, description=classes[name].get_description(), parameters=classes[name].get_parameters())
+        ToolSchema(
+            name=name,
+            description=classes[name].get_description(),
+            parameters=classes[name].get_parameters(),
+            ends_work=classes[name].ends_work,
+        )
         for name in tools.names
         if configs[name].permission is not ToolPermission.NEVER
     )

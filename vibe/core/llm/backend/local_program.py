@@ -1,0 +1,62 @@
+"""Program of its own (``python -I``): serves one model file over HTTP on this machine until its standard input ends.
+
+It imports nothing of ours. The first line of its input is JSON: ``model_path``, ``context``, ``threads`` and
+``token``, without which it answers nobody. Its output is one line of JSON: the ``address`` or the ``problem``. Whoever
+started it holds the other end of its input: when that process is gone, however it went, so is this one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import threading
+from typing import Any
+
+
+def main() -> None:
+    """Serve; never returns."""
+    settings = json.loads(sys.stdin.readline())
+    threading.Thread(target=_leave_with_the_other, daemon=True).start()
+    try:
+        engine: Any = importlib.import_module("xllamacpp")  # by name: it is an extra, and tells no types
+        server = engine.Server(_parameters(engine.CommonParams(), settings))
+    except Exception as error:  # noqa: BLE001  whatever it is, the other process says it
+        _tell({"problem": f"{type(error).__name__}: {error}"})
+        os._exit(1)
+    _tell({"address": server.listening_address})
+    threading.Event().wait()
+
+
+def _parameters(wanted: Any, settings: dict[str, Any]) -> Any:
+    wanted.model.path = settings["model_path"]
+    wanted.hostnames = ["127.0.0.1"]
+    wanted.port = 0
+    wanted.api_keys = [settings["token"]]
+    wanted.n_ctx = settings["context"]
+    wanted.n_parallel = 1
+    for one in (wanted.cpuparams, wanted.cpuparams_batch):
+        one.n_threads = settings["threads"]
+        one.poll = 0
+    wanted.use_jinja = True
+    wanted.offline = True
+    wanted.warmup = False
+    wanted.ui = False
+    wanted.verbosity = 1
+    return wanted
+
+
+def _tell(what: dict[str, str]) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+def _leave_with_the_other() -> None:
+    while os.read(0, 1024):
+        pass
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
