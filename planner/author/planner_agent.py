@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from anyio import to_thread
@@ -19,7 +20,7 @@ from planner.author.output_repair import Repaired
 from planner.author.patch_policy import policy_problems, with_inheritance
 from planner.author.planning_turn import planned
 from planner.author.prompt_text import MAX_PLAN, change_prompt, goal_prompt, redraft_prompt, revision_prompt
-from planner.author.structured_output import PlanOffer, RevisionOffer
+from planner.author.structured_output import PlanOffer, RevisionOffer, small_plan_schema
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, Step, StepStatus
 from planner.plan.operations import Operation, RevisionInvalidError
@@ -118,7 +119,7 @@ class PlannerAgent:
             UsageError: the model can't be had.
         """
         reader = ReadOnlyAgent(CALLER, self._context, self._limits)
-        offer = PlanOffer(goal, {"model": reader.model.key})
+        offer = PlanOffer(goal, {"model": reader.model.key}, schema=_schema_for(reader))
         return await self._drafted(reader, goal_prompt(goal, attended=self._is_attended), offer, stop)
 
     async def redraft(self, proposal: Plan, wish: str, stop: StopSignal | None = None) -> Draft:
@@ -133,7 +134,8 @@ class PlannerAgent:
         if len(text) > MAX_PLAN:
             raise PlanTooLongError(len(text))
         reader = ReadOnlyAgent(CALLER, self._context, self._limits)
-        offer = PlanOffer(proposal.goal, {**proposal.metadata, "model": reader.model.key}, before=document)
+        metadata = {**proposal.metadata, "model": reader.model.key}
+        offer = PlanOffer(proposal.goal, metadata, document, _schema_for(reader))
         told = redraft_prompt(proposal, text, wish, attended=self._is_attended)
         return await self._drafted(reader, told, offer, stop)
 
@@ -290,6 +292,10 @@ class PlannerAgent:
                 pid=os.getpid(),
             )
         )
+
+
+def _schema_for(reader: ReadOnlyAgent) -> dict[str, Any] | None:
+    return small_plan_schema() if reader.model.plans_at_once else None
 
 
 def _wished(sentence: str) -> str:

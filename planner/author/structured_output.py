@@ -9,9 +9,11 @@ from planner.author.output_repair import Repaired, repaired_plan
 from planner.plan.diagnostics import PlanInvalidError
 from planner.plan.model import Decision, Dependency, Option, Plan, Step
 from planner.plan.operations import Operation, read_operations
+from vibe.core.modes import ExecutionMode
 from vibe.core.tools.hand_in import HandIn
 
 PLAN_TOOL = "hand_in_plan"
+SMALL_PLAN_STEPS = 4
 MAX_REFUSALS = 3
 """So often a value that can't be used is handed back; then the planner has failed."""
 
@@ -63,14 +65,20 @@ class PlanOffer(Offer):
     """A plan for a goal; ``plan`` is there once one was accepted. ``metadata`` goes into it.
 
     ``before`` is the document it takes the place of: what planners do not write of a plan, or of a step with the same
-    id, it has from there.
+    id, it has from there. ``schema`` is what a plan has to fit.
     """
 
     plan: Repaired | None = None
 
-    def __init__(self, goal: str, metadata: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        goal: str,
+        metadata: Mapping[str, Any],
+        before: Mapping[str, Any] | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(
-            schema=plan_schema(),
+            schema=schema or plan_schema(),
             name=PLAN_TOOL,
             description="Hand in the plan. This ends your work.",
             check=self._take,
@@ -146,6 +154,52 @@ def plan_schema() -> dict[str, Any]:
             },
             "ExecutionMode": _plain(definitions["ExecutionMode"]),
         },
+    }
+
+
+def small_plan_schema() -> dict[str, Any]:
+    """A few steps, each with what no step can be without: whatever fits is a plan, since edges only lead back.
+
+    Bounds keep a model that repeats itself from doing so for ever.
+    """
+    modes = [mode.value for mode in ExecutionMode if mode is not ExecutionMode.RUN]
+    ids = [f"s{number}" for number in range(1, SMALL_PLAN_STEPS + 1)]
+    steps = {
+        step_id: _strict({
+            "id": {"const": step_id},
+            "title": {"type": "string", "minLength": 3, "maxLength": 80},
+            "mode": {"enum": modes},
+            "prompt": {"type": "string", "minLength": 10, "maxLength": 300},
+            "depends_on": _some_of(ids[:before]),
+        })
+        for before, step_id in enumerate(ids)
+    }
+    # A choice of lengths, since grammars that are made of schemas take a list of so many entries for exactly so many.
+    plans = [
+        {
+            "type": "array",
+            "prefixItems": [{"$ref": f"#/$defs/{step_id}"} for step_id in ids[:length]],
+            "minItems": length,
+            "maxItems": length,
+        }
+        for length in range(1, SMALL_PLAN_STEPS + 1)
+    ]
+    return {**_strict({"steps": {"anyOf": plans}}), "$defs": steps}
+
+
+def _some_of(ids: Sequence[str]) -> dict[str, Any]:
+    if not ids:
+        return {"const": []}
+    return {"type": "array", "items": {"enum": list(ids)}, "maxItems": len(ids)}
+
+
+def _strict(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object with all of these properties and no other."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
     }
 
 

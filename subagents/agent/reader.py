@@ -44,7 +44,7 @@ class ReadOnlyAgent:
 
     ``name`` is what replays, logs and budgets know it by; ``conversation`` is an empty one (None: kept in memory).
     Whatever configuration, profile or server says, it has the program's own tools for reading, and the one for asking
-    where a person is there, who is asked once.
+    where a person is there, who is asked once; but none where its model is set to plan at once.
     """
 
     def __init__(
@@ -61,6 +61,8 @@ class ReadOnlyAgent:
             update={"context_size": min(model.context_size, limits.max_context_tokens)}
         )
         self.tools = reading_tools(context.tools, attended=context.user_input is not None)
+        if model.plans_at_once:
+            self.tools = self.tools.only(lambda _: False)
 
     async def read(self, orders: str, prompt: str, hand_in: HandIn, stop: StopSignal) -> ActResult:
         """Do the task; ``orders`` are what its system prompt begins with. What goes wrong is in the result."""

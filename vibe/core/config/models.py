@@ -121,6 +121,9 @@ class ModelConfig(Section):
     """The model takes images: `read_file` shows it pictures."""
     context_size: PositiveInt = 128_000
     """The tokens that fit into one call."""
+    plans_at_once: bool = False
+    """Plan without reading first, in a form of at most four steps that is a valid plan whatever it says: for a small
+    model that is held to JSON schemas, as those of `[local]` are."""
     auto_compact_threshold: NonNegativeInt | None = None
     """A prompt of so many tokens is summarised before the conversation goes on; 0: never; not set: as for all
     models."""
@@ -280,7 +283,13 @@ LOCAL_ENGINE = "xllamacpp"
 """The package that runs local models; where it is installed, these are built in, too."""
 LOCAL_PROVIDER = ProviderConfig(name="local", backend=BackendKind.LOCAL, max_concurrency=1)
 LOCAL_MODEL = ModelConfig(
-    name="gguf", alias="local-gguf", provider="local", context_size=8_192, input_price=0.0, output_price=0.0
+    name="gguf",
+    alias="local-gguf",
+    provider="local",
+    context_size=8_192,
+    plans_at_once=True,
+    input_price=0.0,
+    output_price=0.0,
 )
 
 

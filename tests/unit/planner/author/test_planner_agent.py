@@ -49,9 +49,10 @@ class OneModel:
 
     def __init__(self, answers: Iterable[Completion | ModelError]) -> None:
         self.model = FakeModel(answers)
+        self.config = MODEL
 
     def resolve(self, _alias: str | None) -> ModelConfig:
-        return MODEL
+        return self.config
 
     resolve_priced = resolve
 
@@ -121,6 +122,25 @@ async def test_a_plan_is_explored_for_and_handed_in(tmp_path: Path) -> None:
     request = desk.models.model.requests[0]
     assert "You are the planner of Vibe" in str(request.messages[0].content)
     assert "Implementation Specialist" in str(request.messages[1].content)
+
+
+async def test_a_model_that_plans_at_once_can_only_hand_in_what_is_a_plan(tmp_path: Path) -> None:
+    steps = [
+        {"id": f"s{number}", "title": "Do it", "mode": "docs", "prompt": "Say what it is.", "depends_on": earlier}
+        for number, earlier in enumerate(([], ["s1"], ["s1", "s2"]), 1)
+    ]
+    backwards = [{**steps[0], "depends_on": ["s2"]}, steps[1]]
+    desk = Desk(tmp_path, handing_in({"steps": backwards}), handing_in({"steps": steps}))
+    desk.models.config = MODEL.model_copy(update={"plans_at_once": True})
+
+    draft = await desk.agent().plan("Say hello")
+
+    assert draft.plan is not None
+    assert [list(s.depends_on) for s in draft.plan.loaded.plan.steps] == [[], ["s1"], ["s1", "s2"]]
+    assert draft.plan.repairs == ()
+    first, second = desk.models.model.requests
+    assert [(tool.name, tool.ends_work) for tool in first.tools] == [("hand_in_plan", True)]
+    assert "not accepted" in str(second.messages[-1].content)
 
 
 class Evil(BaseTool[BaseModel, TextResult, BaseToolConfig, BaseToolState]):
