@@ -77,7 +77,8 @@ class ModelCatalog:
         fields: dict[str, Any] = {"auto_compact_threshold": threshold}
         provider = self._providers.get(model.provider)
         if provider is not None and provider.backend is BackendKind.LOCAL:
-            fields["context_size"] = self._config.local.context
+            local = self._config.local
+            fields["context_size"] = local.context
         return model.model_copy(update=fields)
 
     def adjusted(self, settings: Mapping[str, Any]) -> ModelCatalog:

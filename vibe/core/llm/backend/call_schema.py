@@ -60,7 +60,7 @@ def encoded(request: ModelRequest) -> bytes:
 
 
 def turn_schema(tools: Sequence[ToolSchema]) -> dict[str, Any]:
-    """What one turn may be: a call of one of the tools, or the answer that ends the work.
+    """The schema of one turn: a call of one of the tools, or the answer that ends the work.
 
     Where one of the tools ends the work, there is no other end.
     """
@@ -75,7 +75,7 @@ def turn_schema(tools: Sequence[ToolSchema]) -> dict[str, Any]:
 
 
 def told(tools: Sequence[ToolSchema]) -> str:
-    """What the model is told of the tools, since the schema alone says nothing of what they are for."""
+    """The words by which the model hears of the tools, since the schema alone says nothing of what they are for."""
     lines = [
         "You act by JSON alone, one object a turn.",
         '{"name": TOOL, "arguments": {...}} calls a tool; its result comes with the next message.',

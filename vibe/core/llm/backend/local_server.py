@@ -141,20 +141,21 @@ class LocalServer:
         raise LocalModelError(f"the local model {str(model.path)!r} can't be served: {self._logged() or problem}")
 
     def _exchange(self, line: str, seconds: float) -> dict[str, Any]:
-        if self._process.stdin is None or self._process.stdout is None:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None:
             raise AssertionError("it was started with pipes")
         with suppress(BrokenPipeError):
-            self._process.stdin.write(line.encode() + b"\n")
-            self._process.stdin.flush()
+            stdin.write(line.encode() + b"\n")
+            stdin.flush()
         end, said = time.monotonic() + seconds, b""
         while not said.endswith(b"\n"):
             left = end - time.monotonic()
-            if left <= 0 or not select.select([self._process.stdout], [], [], left)[0]:
+            if left <= 0 or not select.select([stdout], [], [], left)[0]:
                 raise LocalModelError(
                     f"the local model {str(self.model.path)!r} was not loaded within {seconds:g} s: "
                     "set timeout_seconds of its provider, or choose a smaller one"
                 )
-            piece = os.read(self._process.stdout.fileno(), 4096)
+            piece = os.read(stdout.fileno(), 4096)
             if not piece:
                 return {}
             said += piece
