@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 from hypothesis import settings
 
 from tests.fakes.snapshots import ACCEPT
+from vibe.core.config.models import LOCAL_ENGINE
 
 # A machine that is busy with something else makes no example wrong, and no change is judged by examples drawn by lot:
 # every run has the same. `pytest --hypothesis-profile search` draws others.
@@ -74,3 +77,10 @@ def vibe_home(tmp_path: Path) -> Path:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     return home
+
+
+@pytest.fixture(autouse=True)
+def no_local_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same built-in models, whether the extra for local ones is installed or not."""
+    if request.node.get_closest_marker("local_model") is None:
+        monkeypatch.setitem(cast("dict[str, Any]", sys.modules), LOCAL_ENGINE, None)

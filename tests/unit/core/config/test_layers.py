@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from tests.unit.core.config.surroundings import Surroundings
-from vibe.core.config.models import VibeConfig
+from vibe.core.config.models import LOCAL_ENGINE, LOCAL_MODEL, LOCAL_PROVIDER, VibeConfig
 
 MINE = '[[models]]\nname = "big"\nalias = "mine"\nprovider = "mistral"\n'
 
@@ -20,6 +23,19 @@ def test_without_files_everything_is_the_default(surroundings: Surroundings) -> 
     assert loaded.warnings == ()
     assert loaded.project_dir is None
     assert list(surroundings.user_home.rglob("*")) == [surroundings.project.parent, surroundings.project]
+
+
+def test_where_the_engine_is_installed_there_is_a_local_model(
+    surroundings: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = ModuleType(LOCAL_ENGINE)
+    engine.__spec__ = ModuleSpec(LOCAL_ENGINE, None)
+    monkeypatch.setitem(sys.modules, LOCAL_ENGINE, engine)
+
+    loaded = surroundings.load()
+
+    assert (loaded.config.models[-1], loaded.config.providers[-1]) == (LOCAL_MODEL, LOCAL_PROVIDER)
+    assert surroundings.load().config.find_model("local") != LOCAL_MODEL, "the name of a server's model stays its own"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

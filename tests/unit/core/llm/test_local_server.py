@@ -162,7 +162,6 @@ async def test_a_server_that_does_not_come_is_an_error_of_the_provider() -> None
     assert (caught.value.provider, caught.value.retryable) == ("local", False)
 
 
-@pytest.mark.skipif(HAS_EXTRA, reason="the extra is installed")
 def test_without_the_extra_it_is_told_how_to_install_it(tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
     path.touch()
@@ -170,6 +169,7 @@ def test_without_the_extra_it_is_told_how_to_install_it(tmp_path: Path) -> None:
     assert "pip install 'vibe-orchestrator[local]'" in (problem_with(LocalConfig(model_path=str(path))) or "")
 
 
+@pytest.mark.local_model
 @pytest.mark.skipif(not HAS_EXTRA, reason="the extra is not installed")
 def test_a_file_that_is_missing_is_named() -> None:
     assert "no file '/no/such.gguf'" in (problem_with(LocalConfig(model_path="/no/such.gguf")) or "")
