@@ -118,7 +118,7 @@ def test_the_id_comes_at_once_and_calls_go_on_beside_the_plan(unasked: Scene, wo
     (workdir / "go").touch()
     ended = unasked.served.call("plan_status", plan_id=plan_id, wait_ms=WAIT)
 
-    assert took < 20
+    assert took < 60
     assert text(beside) == "beside it"
     assert (running.structured_content["status"], running.structured_content["steps_done"]) == ("active", 0)
     assert "0/1 steps are done, 1 in_progress" in text(running)
@@ -367,7 +367,7 @@ def test_when_the_client_is_gone_its_plans_are_paused_and_can_be_resumed(
 
     assert client.process.wait(60) == 0
     (vibe.workdir / "go").touch()
-    assert took < 5, took
+    assert took < 30, took
     status = vibe("plan", "status", plan_id, "--output", "json").document["status"]
     assert status in {"paused", "active"}  # where the machine is slow its last word is not written
     assert vibe("plan", "resume", plan_id).code == 0

@@ -81,7 +81,7 @@ class Stage:
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait until something holds."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             while not condition():
                 await self.pilot.pause(0.01)
         await self.settle()

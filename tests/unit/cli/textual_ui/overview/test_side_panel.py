@@ -266,7 +266,7 @@ async def test_a_thousand_changes_of_a_large_plan_cost_little() -> None:
             if number % 100 == 0:
                 await pilot.pause()
         await until(pilot, lambda: any("1.0M tok" in line for line in shown(app)))
-        assert process_time() - begun < 2.0
+        assert process_time() - begun < 10
 
 
 @pytest.mark.parametrize("theme", ["textual-dark", "textual-light"])
