@@ -1,4 +1,4 @@
-"""SheetView: the part of the chat log that scrolls, and wraps its text anew at another width."""
+"""SheetView: the part of the chat log that scrolls, and wraps its text again when the width changes."""
 
 from __future__ import annotations
 

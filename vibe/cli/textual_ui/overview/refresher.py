@@ -1,4 +1,4 @@
-"""Refresher: draws a widget anew when something changed, ten times a second at most, and rests in between."""
+"""Refresher: draws a widget again when something changed, ten times a second at most, and rests in between."""
 
 from __future__ import annotations
 
