@@ -72,9 +72,14 @@ class Terminal:
         """Press keys."""
         os.write(self.master, keys.encode())
 
-    def sent(self) -> str:
-        """Everything the program wrote, escape sequences included."""
-        return self._sent.decode(errors="replace")
+    @property
+    def bytes_sent(self) -> int:
+        """How much the program wrote so far."""
+        return len(self._sent)
+
+    def sent(self, after: int = 0) -> str:
+        """What the program wrote behind its first ``after`` bytes, escape sequences included."""
+        return self._sent[after:].decode(errors="replace")
 
     def screen(self) -> list[str]:
         """The last rows of what a person sees, history above them included; trailing blanks removed."""

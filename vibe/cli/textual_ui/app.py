@@ -29,7 +29,7 @@ from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.cli.textual_ui.ui_settings import read_settings
 
 FRAME_SECONDS = 0.05
-"""Between two looks at what changed: text that streams is shown 20 times a second at most."""
+"""Between two looks at what changed: what comes alone is shown at once."""
 AWAY_SECONDS = 120.0
 """The absence after which the person is told what happened meanwhile."""
 LEAVE_SECONDS = 2.0
@@ -80,6 +80,7 @@ class VibeApp(App[None]):
         self.chat_screen = ChatScreen(env, self.store, self.controller, SlashTable(commands.table()), clock)
         self.following: Hold | None = None
         self._pressed_at = 0.0
+        self._next_frame = 0.0
         self._away: tuple[float, ViewMoment] | None = None
         """Since when, in monotonic seconds, the person looks elsewhere, and how all stood then."""
 
@@ -201,7 +202,18 @@ class VibeApp(App[None]):
 
     def _flush_soon(self) -> None:
         """Show what changed, in a task of Textual's: whoever changed it may be in another."""
-        self.call_later(self.set_timer, FRAME_SECONDS, self.store.flush)
+        self.call_later(self._show_changes_in_time)
+
+    def _show_changes_in_time(self) -> None:
+        wait = self._next_frame - time.monotonic()
+        if wait > 0:
+            self.set_timer(wait, self._show_changes)
+        else:
+            self._show_changes()
+
+    def _show_changes(self) -> None:
+        self._next_frame = time.monotonic() + FRAME_SECONDS
+        self.store.flush()
 
     def _fatal_error(self) -> None:
         """Show no picture of the stack: whoever opened the screen says what broke, and how to go on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from vibe.cli.textual_ui.controllers.app_controller import Hold
 SHOWN_ID = 8
 SWITCH_SECONDS = 0.001
 """Between threads while the engine is loaded in one: the person's keys are served in another."""
+COLLECTED_AT = (5_000, 20, 100)
+"""Thresholds of the collector, whose pauses the person feels in the keys: it looks seldom at what stays."""
 
 
 def show(load: Callable[[], Hold], env: CliEnvironment) -> int:
@@ -44,7 +47,8 @@ async def _show(load: Callable[[], Hold], env: CliEnvironment) -> int:
                 await app.chat_screen.is_drawn.wait()
                 with _short_switches(env):
                     first = await anyio.to_thread.run_sync(load)
-                await app.hold(first)
+                with _seldom_collected(env):
+                    await app.hold(first)
         except Exception as error:  # noqa: BLE001  said once the terminal is as it was
             problem = error
         finally:
@@ -79,3 +83,18 @@ def _short_switches(env: CliEnvironment) -> Generator[None]:
     finally:
         if env.owns_process:
             sys.setswitchinterval(before)
+
+
+@contextmanager
+def _seldom_collected(env: CliEnvironment) -> Generator[None]:
+    """Have the collector leave alone what was loaded, and look seldom at the rest, if the process is ours."""
+    before = gc.get_threshold()
+    if env.owns_process:
+        gc.freeze()
+        gc.set_threshold(*COLLECTED_AT)
+    try:
+        yield
+    finally:
+        if env.owns_process:
+            gc.set_threshold(*before)
+            gc.unfreeze()

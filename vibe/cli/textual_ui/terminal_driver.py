@@ -12,6 +12,7 @@ from typing import Any, Final, TextIO, cast
 
 from textual._parser import ParseError
 from textual._xterm_parser import XTermParser
+from textual.constants import ESCAPE_DELAY
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Paste
 from textual.message import Message
@@ -20,9 +21,11 @@ from vibe.cli.textual_ui.input.paste_stream import Pasted, PasteStream
 
 READ_BYTES: Final = 1 << 16
 TICK_SECONDS: Final = 0.1
-"""Between two looks at whether an escape was a key, or the driver is to end."""
-HELD_SECONDS: Final = 0.02
-"""The wait for the rest of what may be the beginning of a paste."""
+"""Between two looks at whether the driver is to end."""
+SOON_SECONDS: Final = 0.02
+"""The wait for the rest of a paste that may begin, and between two looks at whether an escape was a key."""
+ESCAPE_SECONDS: Final = 2 * ESCAPE_DELAY
+"""After what was read last, an escape in it is a key or not."""
 PASTE_SECONDS: Final = 2.0
 """Without a sign of the terminal after which a paste that has no end is over."""
 
@@ -84,7 +87,8 @@ class TerminalDriver(LinuxDriver):
         decode = getincrementaldecoder("utf-8")(errors="replace").decode
         read_at = time.monotonic()
         while not self.exit_event.is_set():
-            if selector.select(HELD_SECONDS if stream.is_holding else TICK_SECONDS):
+            is_soon = stream.is_holding or time.monotonic() - read_at < ESCAPE_SECONDS
+            if selector.select(SOON_SECONDS if is_soon else TICK_SECONDS):
                 data = os.read(self.fileno, READ_BYTES)
                 if not data:
                     return  # the terminal is gone

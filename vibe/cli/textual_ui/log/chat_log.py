@@ -17,8 +17,10 @@ from vibe.cli.textual_ui.log.finder import Finder
 from vibe.cli.textual_ui.log.painted_sheet import PaintedSheet
 from vibe.cli.textual_ui.log.passage import row_y
 
-FRAME_S: Final = 0.05
-"""Between two paintings of what streams."""
+FRAME_S: Final = 0.08
+"""Between two paintings of what streams; more where one takes long."""
+REST: Final = 3
+"""Times as long as a painting took, until the next: keys come first."""
 
 
 class ChatLog(PaintedSheet, can_focus=True):
@@ -65,7 +67,7 @@ class ChatLog(PaintedSheet, can_focus=True):
         self._is_asking = False
         self._finder = Finder(self._sheet)
         self._streamed: set[LogEntry] = set()
-        self._painted_at = 0.0
+        self._next_frame = 0.0
         self._frame: Timer | None = None
 
     @property
@@ -109,14 +111,15 @@ class ChatLog(PaintedSheet, can_focus=True):
             self.post_message(self.OlderWanted())
 
     def changed(self, entry: LogEntry) -> None:
-        """Show an entry as it is now. Of what streams, 20 states a second are shown, and the last."""
+        """Show an entry as it is now. Of what streams, 12 states a second are shown at most, and the last."""
         if entry.index < 0:
             return
         self._streamed.add(entry)
-        if not entry.is_open or monotonic() - self._painted_at >= FRAME_S:
+        wait = self._next_frame - monotonic()
+        if not entry.is_open or wait <= 0:
             self.settle()
         elif self._frame is None:
-            self._frame = self.set_timer(FRAME_S, self.settle)
+            self._frame = self.set_timer(wait, self.settle)
 
     def settle(self) -> None:
         """Show now what streamed since the last time."""
@@ -128,10 +131,11 @@ class ChatLog(PaintedSheet, can_focus=True):
         if not self._sheet.cols:
             return
         top, height = self._top(), self._sheet.height
+        began = monotonic()
         for entry in entries:
             self._sheet.changed(entry)
         if entries:
-            self._painted_at = monotonic()
+            self._next_frame = monotonic() + max(FRAME_S, REST * (monotonic() - began))
             self._after(top, is_new=self._sheet.height > height and entries[-1].index >= self._bottom())
 
     def cut(self, index: int) -> None:

@@ -83,10 +83,15 @@ class Sheet:
         del self.tops[len(self.entries) + 1 :]
 
     def changed(self, entry: LogEntry) -> None:
-        """Make its rows anew."""
+        """Make its rows anew; one that looks as before stays, with what was painted of it."""
+        before = self._cache.get(entry, ())
         self._drop(entry)
         entry.exact = False
         self.measure(entry.index, 1)
+        rows = self.rows(entry)
+        for number, (old, new) in enumerate(zip(before, rows, strict=False)):
+            if old is not new and old.glue == new.glue and old.strip == new.strip:
+                rows[number] = old
 
     def estimate_all(self) -> None:
         """Know no height any more."""

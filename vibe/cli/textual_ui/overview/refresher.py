@@ -1,4 +1,4 @@
-"""Refresher: draws a widget again when something changed, ten times a second at most, and rests in between."""
+"""Refresher: draws a widget again when something changed, four times a second at most, and rests in between."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from textual.timer import Timer
 from textual.widget import Widget
 
-SECONDS_PER_REFRESH = 0.1
+SECONDS_PER_REFRESH = 0.25
 
 
 class Refresher:
@@ -28,7 +28,7 @@ class Refresher:
         return self._beat is not None
 
     def wish(self) -> None:
-        """Have it drawn, now or at most a tenth of a second later."""
+        """Have it drawn, now or at most a quarter of a second later."""
         if self._soon is not None or not self._widget.is_attached:
             return
         waits = self._drawn_at + SECONDS_PER_REFRESH - time.monotonic()

@@ -63,7 +63,7 @@ class Ticker(Widget):
         return self._refresher.beats
 
     def present(self, view: View, changed: frozenset[Key] = frozenset()) -> None:  # noqa: ARG002  as every presenter
-        """Show how a view stands, now or at most a tenth of a second later."""
+        """Show how a view stands, now or at most a quarter of a second later."""
         self._view = view
         self._refresher.wish()
 
