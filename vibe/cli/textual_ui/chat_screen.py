@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from vibe.app.first_use.flow import FirstUse
     from vibe.cli.slash.table import SlashTable
 
+LOW = 8
+"""Rows of the screen below which a panel takes all of them."""
 WIDE = 110
 """Columns from which on the overview stands beside the chat."""
 HISTORY_FILE = "history"
@@ -91,6 +93,7 @@ class ChatScreen(Screen[None]):
     ChatScreen #chat { width: 1fr; }
     ChatScreen SidePanel { width: 42; display: none; }
     ChatScreen.beside SidePanel { display: block; }
+    ChatScreen.low.asking Ticker { display: none; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -166,8 +169,9 @@ class ChatScreen(Screen[None]):
 
     @on(Resize)
     def _fit(self, event: Resize) -> None:
-        """Have the overview beside the chat where there is room."""
+        """Have the overview beside the chat where there is room, and the line below it not where a panel needs that."""
         self.set_class(event.size.width >= WIDE, "beside")
+        self.set_class(event.size.height < LOW, "low")
 
     # --- as a stage
 

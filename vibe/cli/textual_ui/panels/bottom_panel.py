@@ -34,6 +34,7 @@ class BottomPanel(Vertical):
 
     ``prompt`` is hidden meanwhile, with what is written in it; the focus goes back to where it was. Who types when a
     panel appears goes on typing: it takes keys once they pause. ``clock`` tells monotonic, ``now`` unix seconds.
+    While a panel is shown, the screen has the class ``asking``.
     """
 
     DEFAULT_CSS = """
@@ -210,6 +211,7 @@ class BottomPanel(Vertical):
 
     def _change(self, wanted: Widget) -> None:
         before, self._shown = self._shown, wanted
+        self.screen.set_class(wanted is not self._prompt, "asking")
         focused = self.screen.focused
         if before is self._prompt or (focused is not None and self not in focused.ancestors_with_self):
             self._focus_before = focused
