@@ -107,7 +107,9 @@ def test_what_waits_for_the_agent_is_listed_taken_back_and_sent_in_turn(vibe: Vi
     tmux.wait_for("EXIT 0")
 
 
-def test_a_long_session_opens_with_its_newest_messages_and_older_ones_come(vibe: VibeCommand, tmux: Tmux) -> None:
+def test_a_long_session_opens_with_its_newest_messages_older_ones_come_and_words_are_found(
+    vibe: VibeCommand, tmux: Tmux
+) -> None:
     vibe.replay(turns({"text": "Hello."}))
     session_id = vibe("--output", "json", "-p", "hi").document["session_id"]
     transcript = vibe.home / "logs" / "session" / session_id / "messages.jsonl"
@@ -124,7 +126,11 @@ def test_a_long_session_opens_with_its_newest_messages_and_older_ones_come(vibe:
         tmux.press("Home")
         until(lambda before=before: tmux.screen() != before)
     tmux.wait_for("question 94")
-    tmux.press("C-d")
+    tmux.type("/find QUESTION 9990")
+    tmux.wait_for("question 9990")
+    tmux.type("/find no such words")
+    tmux.wait_for("nothing that is shown here has these words")
+    tmux.press("C-c", "C-d")
     tmux.wait_for("EXIT 0")
 
 
@@ -146,6 +152,18 @@ def test_a_terminal_that_draws_nothing_gets_lines(vibe: VibeCommand, tmux: Tmux)
     tmux.wait_for("By lines.")
     tmux.press("C-d")
     tmux.wait_for("EXIT 0")
+
+
+def test_the_smallest_screen_shows_what_runs_and_each_answer_to_a_permission(vibe: VibeCommand, tmp_path: Path) -> None:
+    vibe.replay(turns(bash("rm -rf build"), {"text": "Gone."}))
+    with Tmux(tmp_path, columns=20, rows=5) as tmux:
+        start(tmux, vibe, "hi")
+        tmux.wait_for("3 always n no")
+        tmux.wait_for("1 once 2 session")
+        tmux.press("n", "Enter")
+        tmux.wait_for("Gone.")
+        tmux.press("C-d")
+        tmux.wait_for("EXIT 0")
 
 
 def test_what_is_wrong_with_the_start_is_a_sentence_on_the_restored_terminal(vibe: VibeCommand, tmux: Tmux) -> None:

@@ -76,7 +76,7 @@ class VibeApp(App[None]):
         self._env = env
         self.store = UIStateStore(self._flush_soon)
         self.controller = AppController(self.store, leave)
-        commands = ScreenCommands(self, partial(choice_of, self), self.switch)
+        commands = ScreenCommands(self, partial(choice_of, self), self.switch, self._find_above)
         self.chat_screen = ChatScreen(env, self.store, self.controller, SlashTable(commands.table()), clock)
         self.following: Hold | None = None
         self._pressed_at = 0.0
@@ -192,6 +192,9 @@ class VibeApp(App[None]):
     def action_next_agent(self) -> None:
         """Go on with the next agent profile."""
         self.controller.next_agent()
+
+    def _find_above(self, text: str) -> bool:
+        return self.chat_screen.log_view.find(text, backwards=True)
 
     def _sign(self, words: str) -> None:
         """Call the person in the way that is set."""

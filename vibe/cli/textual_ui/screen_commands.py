@@ -21,17 +21,22 @@ if TYPE_CHECKING:
 
 
 class ScreenCommands:
-    """Commands that show something on ``app``: ``ask`` opens a screen over it, ``switch`` has it show another chat."""
+    """Commands that show something on ``app``.
+
+    ``ask`` opens a screen over it, ``switch`` has it show another chat, and ``find`` scrolls up to a text.
+    """
 
     def __init__(
         self,
         app: App[None],
         ask: Callable[[Screen[Any]], Awaitable[Any]],
         switch: Callable[[Hold], object],
+        find: Callable[[str], bool],
     ) -> None:
         self._app: App[Any] = app
         self._ask = ask
         self._switch = switch
+        self._find_above = find
 
     def table(self) -> Mapping[str, SlashCommand]:
         """The commands by name."""
@@ -41,6 +46,12 @@ class ScreenCommands:
                 usage="SOURCE",
                 about="save this conversation and show a run of another process",
                 handler=self._attach,
+            ),
+            "find": SlashCommand(
+                name="find",
+                usage="WORDS",
+                about="scroll up to the next place of these words; once more goes on from there",
+                handler=self._find,
             ),
             "resume": SlashCommand(
                 name="resume", usage="[ID]", about="go on with another session", handler=self._resume
@@ -69,6 +80,12 @@ class ScreenCommands:
             raise UsageError("\n".join(["/attach SOURCE: name a run; those that run now:", *lines]))
         await to_thread.run_sync(registry.running_as, typed.rest)  # else this one goes on
         self._switch(partial(hold_attached, host, typed.rest, ""))
+
+    async def _find(self, _talk: Talk, typed: Typed) -> None:
+        if not typed.rest:
+            raise UsageError("/find WORDS: say what to look for")
+        if not self._find_above(typed.rest):
+            raise UsageError(f"/find {typed.rest}: nothing that is shown here has these words")
 
     async def _resume(self, talk: Talk, typed: Typed) -> None:
         load = partial(_sessions, talk.runtime.host.home)
