@@ -10,8 +10,8 @@ import pytest
 
 from tests.e2e.conftest import VibeCommand
 from tests.e2e.fault_matrix import ANSWER, FAULTS, KEY_VARIABLE, PROVIDER, SERVER, Fault, Instruction
-from tests.fakes.mcp_peers import install_peers
 from tests.fakes.model_mocks import aimock, call, llmock
+from tests.fakes.npm_peers import install_peers
 from tests.fakes.ports import free_port
 
 BACKENDS = ("generic", "mistral", "anthropic")

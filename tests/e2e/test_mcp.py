@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import REPOSITORY, VibeCommand
-from tests.fakes.mcp_peers import EVERYTHING, FAULTY, PEN, http_server, install_peers, left_over
+from tests.fakes.mcp_peers import EVERYTHING, FAULTY, PEN, http_server, left_over
+from tests.fakes.npm_peers import install_peers
 from tests.fakes.ports import free_port
 
 Result = tuple[str, str]

