@@ -67,7 +67,8 @@ class SetupScreen(Screen[bool]):
     CSS = """
     SetupScreen { align: center middle; }
     SetupScreen > Vertical {
-        width: 90%; max-width: 90; height: auto; max-height: 100%; border: round $primary; padding: 0 1;
+        width: 90%; max-width: 90; height: auto; max-height: 100%; overflow-y: auto;
+        border: round $primary; padding: 0 1;
     }
     SetupScreen Static { height: auto; margin-bottom: 1; }
     SetupScreen #problem { color: $text-error; display: none; }
@@ -75,8 +76,13 @@ class SetupScreen(Screen[bool]):
         height: auto; max-height: 10; border: none; padding: 0; margin-bottom: 1; background: transparent;
     }
     SetupScreen Input, SetupScreen Input:focus { height: 1; border: none; padding: 0 1; margin-bottom: 1; }
-    SetupScreen #keys { color: $foreground-muted; height: 1; margin: 0; }
+    SetupScreen #keys { color: $foreground-muted; height: 1; margin: 0; dock: bottom; }
+    SetupScreen.-low > Vertical { width: 100%; border: none; }
+    SetupScreen.-low Static, SetupScreen.-low OptionList { margin: 0; }
+    SetupScreen.-low OptionList { max-height: 3; }
+    SetupScreen.-low #words { max-height: 2; }
     """
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (7, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "skip", priority=True),
         Binding("enter", "go_on", "go on", priority=True),
