@@ -132,6 +132,8 @@ def _agent_mark(view: View, agent: AgentView) -> tuple[str, str]:
         return (MARKS["in_progress"], STYLES["in_progress"]) if busy else ("·", MUTED)
     if agent.outcome in {None, "completed"}:
         return MARKS["completed"], STYLES["completed"]
+    if agent.outcome == "interrupted":
+        return MARKS["cancelled"], MUTED
     return MARKS["failed"], STYLES["failed"]
 
 

@@ -24,6 +24,7 @@ from tests.unit.cli.textual_ui.overview.views import (
     view_of,
 )
 from vibe.app.view.view import View
+from vibe.cli.textual_ui.overview.panel_rows import agent_row
 from vibe.cli.textual_ui.overview.row_list import RowList
 from vibe.cli.textual_ui.overview.side_panel import SidePanel
 
@@ -188,6 +189,15 @@ async def test_it_shows_what_happens() -> None:
         )
         panel.present(view, give(view, end))
         await until(pilot, lambda: not panel.keeps_time)
+
+
+@pytest.mark.parametrize(("outcome", "mark"), [("completed", "✓"), ("interrupted", "×"), ("limit", "✗")])  # noqa: RUF001
+def test_an_agent_that_was_stopped_has_not_failed(outcome: str, mark: str) -> None:
+    end = e.SubAgentFinishedEvent(outcome=outcome, reason=None, tokens=1, turns=1, duration_s=1.0, ts=1090.0, **WHO)
+    view = view_of(*SURVEYED, end)
+
+    row = agent_row(view, view.agents[WHO["subagent_id"]])
+    assert [text for text, _ in row.left[1:2]] == [f"{mark} "]
 
 
 async def test_while_hidden_it_rests() -> None:
