@@ -67,7 +67,9 @@ async def running(
     on_change: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[McpRig]:
     """Servers that have started, or failed to."""
-    place = ServerPlace(environ=environ or os.environ, cwd=root, log_dir=root / "logs", version="0")
+    place = ServerPlace(
+        environ=environ or os.environ, cwd=root, log_dir=root / "logs", sign_ins=root / "sign_ins.json", version="0"
+    )
     servers = McpServers(configs, place)
     async with servers.running(on_change):
         await servers.wait_ready()

@@ -123,8 +123,13 @@ async def tool_servers(
     from vibe.core.tools.mcp.connection import ServerPlace  # noqa: PLC0415  most runs have no servers
     from vibe.core.tools.mcp.servers import McpServers  # noqa: PLC0415  as above
 
+    paths = VibePaths(host.home)
     place = ServerPlace(
-        environ=engine.environ, cwd=workdir, log_dir=VibePaths(host.home).logs / "mcp", version=__version__
+        environ=engine.environ,
+        cwd=workdir,
+        log_dir=paths.logs / "mcp",
+        sign_ins=paths.sign_ins,
+        version=__version__,
     )
     servers = McpServers(configs, place, taken=engine.tools.known())
     of_run = ToolServers(engine, servers, passed_over)

@@ -32,8 +32,13 @@ async def mcp_status(host: Host, workdir: Path, *, trust: bool = False) -> McpSt
         UsageError: the configuration is wrong.
     """
     engine = await to_thread.run_sync(build_engine, host, EngineRequest(workdir=workdir, trust=trust))
+    paths = VibePaths(host.home)
     place = ServerPlace(
-        environ=engine.environ, cwd=workdir, log_dir=VibePaths(host.home).logs / "mcp", version=__version__
+        environ=engine.environ,
+        cwd=workdir,
+        log_dir=paths.logs / "mcp",
+        sign_ins=paths.sign_ins,
+        version=__version__,
     )
     configs = engine.config.mcp_servers
     servers = McpServers(configs, place, taken=engine.tools.known())

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from typing import Any
 
-from vibe.cli.arguments import add_common
+from vibe.cli.arguments import add_common, positive_number
 from vibe.cli.commands import plan
 
 SHELLS = ("bash", "zsh", "fish")
@@ -204,6 +204,17 @@ def _mcp(parser: ArgumentParser) -> None:
     for command in (add, remove, taken):
         command.add_argument("--project", action="store_true", help="the project's .vibe/config.toml, not your own")
         add_common(command, "workdir")
+    login = commands.add_parser("login", help="sign in to a server that asks for it, in a browser")
+    login.add_argument("--no-browser", action="store_true", help="only print the address to open")
+    login.add_argument("--client-id", default="", metavar="ID", help="for servers that register no new clients")
+    login.add_argument("--port", type=_port, default=0, metavar="PORT", help="where the answer comes in (default: any)")
+    login.add_argument(
+        "--timeout", type=positive_number, default=300.0, metavar="SECONDS", help="how long to wait (default: 300)"
+    )
+    logout = commands.add_parser("logout", help="forget the tokens of a server")
+    for command in (login, logout):
+        command.add_argument("name", metavar="NAME", help="its name in the settings")
+        add_common(command, "workdir", "trust")
     serve = commands.add_parser("serve", help="offer vibe to other agents, as an MCP server on stdin and stdout")
     serve.add_argument(
         "--http",
@@ -223,6 +234,11 @@ def _loopback(text: str) -> tuple[str, int]:
     if host not in LOOPBACK:
         raise ArgumentTypeError(f"only this machine may be served: one of {', '.join(LOOPBACK)}, not {host!r}")
     return LOOPBACK[host], int(port)
+
+
+def _port(text: str) -> int:
+    """Return a port, 0 being any."""
+    return _loopback(text)[1]
 
 
 def _permissions(parser: ArgumentParser) -> None:

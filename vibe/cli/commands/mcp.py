@@ -13,6 +13,10 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
         from vibe.cli.commands.mcp_serve import serve  # noqa: PLC0415  it must start fast
 
         return serve(args, env)
+    if args.mcp_command in {"login", "logout"}:
+        from vibe.cli.commands.mcp_login import sign_in_or_out  # noqa: PLC0415  as above
+
+        return sign_in_or_out(args, env)
     if args.mcp_command != "list":
         from vibe.cli.commands.mcp_settings import change_servers  # noqa: PLC0415  as above
 

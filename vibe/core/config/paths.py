@@ -80,6 +80,11 @@ class VibePaths:
         return self.home / "trusted_folders.toml"
 
     @property
+    def sign_ins(self) -> Path:
+        """The user's sign-ins to MCP servers."""
+        return self.home / "mcp_sign_ins.json"
+
+    @property
     def env_file(self) -> Path:
         """The user's variables, keys above all."""
         return self.home / ".env"

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 from anyio.lowlevel import checkpoint
 
 from vibe.core.tools.mcp.settings import Endpoint
+from vibe.core.tools.mcp.sign_ins import SignInStore
 
 if TYPE_CHECKING:
     import httpx2
@@ -32,10 +33,15 @@ class Exchange:
 
 
 @asynccontextmanager
-async def endpoint_transport(endpoint: Endpoint, exchange: Exchange) -> AsyncGenerator[Any]:
-    """The transport a session talks to ``endpoint`` through; ``exchange`` is kept up to date."""
+async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: SignInStore) -> AsyncGenerator[Any]:
+    """The transport a session talks to ``endpoint`` through; ``exchange`` is kept up to date.
+
+    The user's sign-in goes along unless the settings say how the server knows us.
+    """
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
+
+    from vibe.core.tools.mcp.token_auth import TokenAuth  # noqa: PLC0415  it loads httpx2
 
     async def note(response: httpx2.Response) -> None:
         # 405 is how a server says that it has no stream of its own: nothing is wrong.
@@ -44,7 +50,9 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange) -> AsyncGen
 
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     hooks = {"response": [note]}
-    async with httpx2.AsyncClient(headers=dict(endpoint.headers), timeout=timeout, event_hooks=hooks) as client:
+    auth = None if endpoint.has_key else TokenAuth(endpoint.url, sign_ins)
+    headers = dict(endpoint.headers)
+    async with httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, event_hooks=hooks) as client:
         yield streamable_http_client(endpoint.url, http_client=client)
 
 

@@ -47,6 +47,7 @@ from vibe.core.tools.mcp.remote import RemoteTool, ToolChoice, list_tools
 from vibe.core.tools.mcp.server_log import ServerLog
 from vibe.core.tools.mcp.settings import endpoint_of, launch_of
 from vibe.core.tools.mcp.sieve import sieved
+from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.core.tools.mcp.stdio import ServerProcess, server_process
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ BACKOFF_SECONDS = 0.5
 RELIST_SECONDS = 2.0
 """The longest the answer to a call waits for the new list of tools that its server announced before."""
 SESSION_UNKNOWN = 404
+UNAUTHORIZED = 401
 
 logger = logging.getLogger(__name__)
 
@@ -77,11 +79,12 @@ class ServerStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPlace:
-    """The setting a server is started in: the user's variables, the workspace, log folder, and our name and version."""
+    """The setting a server is started in: the user's variables and sign-ins, workspace, log folder, our version."""
 
     environ: Mapping[str, str]
     cwd: Path
     log_dir: Path
+    sign_ins: Path
     version: str
 
 
@@ -117,6 +120,7 @@ class ServerConnection:
         self._unanswered_losses = 0
         self._refused: list[str] = []
         self._exchange = Exchange()
+        self._wants_sign_in = False
         self._patience = CancelScope()
         self._process: ServerProcess | None = None
 
@@ -221,7 +225,9 @@ class ServerConnection:
         config, place = self.config, self._place
         if config.transport is not McpTransport.STDIO:
             await to_thread.run_sync(load_library)
-            async with endpoint_transport(endpoint_of(config, place.environ), self._exchange) as transport:
+            endpoint, sign_ins = endpoint_of(config, place.environ), SignInStore(place.sign_ins)
+            self._wants_sign_in = not endpoint.has_key
+            async with endpoint_transport(endpoint, self._exchange, sign_ins) as transport:
                 yield transport
             return
         launch = await to_thread.run_sync(launch_of, config, place.environ, place.cwd)
@@ -355,8 +361,10 @@ class ServerConnection:
             return f"is broken: {self._process.flaw}"
         if code_of(error) == CLOSED_CODE and self._process is not None:
             return self._gone()
-        stands_for_status = str(error) in STATUS_MESSAGES
-        return phrase(error, self._where(), self._exchange.refused if stands_for_status else None)
+        status = self._exchange.refused if str(error) in STATUS_MESSAGES else None
+        if status == UNAUTHORIZED and self._wants_sign_in:
+            return f"asks you to sign in: run `vibe mcp login {self.name}`"
+        return phrase(error, self._where(), status)
 
     def _where(self) -> str:
         if self.config.transport is McpTransport.STDIO:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from vibe.core.config.mcp_models import McpServerConfig
 from vibe.core.tools.mcp.errors import ServerSettingError
@@ -35,6 +36,8 @@ class Endpoint:
 
     url: str
     headers: Mapping[str, str]
+    has_key: bool = False
+    """The settings say how the server knows us, so that no sign-in is used."""
 
 
 def launch_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) -> Launch:
@@ -66,7 +69,10 @@ def endpoint_of(config: McpServerConfig, environ: Mapping[str, str]) -> Endpoint
         if not key:
             raise ServerSettingError(config.name, f"needs the environment variable {config.api_key_env}: set it")
         headers[config.api_key_header] = config.api_key_format.replace(TOKEN, key)
-    return Endpoint(url=config.url, headers=headers)
+    has_key = bool(config.api_key_env or urlsplit(config.url).username) or any(
+        name.lower() == "authorization" for name in headers
+    )
+    return Endpoint(url=config.url, headers=headers, has_key=has_key)
 
 
 def _argv(config: McpServerConfig) -> list[str]:

@@ -1,0 +1,74 @@
+"""Signing in to configured MCP servers, and out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+
+from vibe.app.engine.host import Host
+from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
+from vibe.core.config.mcp_models import McpServerConfig, McpTransport
+from vibe.core.config.paths import VibePaths
+from vibe.core.errors import UsageError
+from vibe.core.tools.mcp.settings import endpoint_of
+from vibe.core.tools.mcp.sign_ins import SignInStore
+
+if TYPE_CHECKING:
+    from vibe.core.tools.mcp.login import SignInScreen, SignInWay
+
+
+class NoSignInError(UsageError):
+    """A server that nobody can sign in to, or out of."""
+
+    def __init__(self, server: str, problem: str) -> None:
+        super().__init__(f"MCP server {server!r} {problem}")
+
+
+class ServerSignIns:
+    """The user's sign-ins to the servers that are configured for a folder."""
+
+    def __init__(self, host: Host, workdir: Path, *, trust: bool = False) -> None:
+        self._request = ConfigRequest(home=host.home, workdir=workdir, environ=host.environ, trust_workdir=trust)
+        self._store = SignInStore(VibePaths(host.home).sign_ins)
+
+    async def sign_in(self, server: str, way: SignInWay, screen: SignInScreen) -> None:
+        """Have the user sign in, and keep that; a sign-in from before is there until then.
+
+        Raises:
+            UsageError: there is no such server, or nobody signs in to it.
+            EnvironmentFailure: it came to nothing, or can't be kept.
+        """
+        from vibe.core.tools.mcp.login import signed_in  # noqa: PLC0415  loads what --help must not
+
+        loaded = await to_thread.run_sync(load_config, self._request)
+        config = _on_the_network(loaded, server)
+        endpoint = endpoint_of(config, loaded.environ)
+        if endpoint.has_key:
+            raise NoSignInError(server, "has a key of its own: take api_key_env or the Authorization header out first")
+        await to_thread.run_sync(self._store.find, endpoint.url)  # a file that is damaged is told before, not after
+        sign_in = await signed_in(server, endpoint, way, screen)
+        await to_thread.run_sync(self._store.put, endpoint.url, sign_in)
+
+    def sign_out(self, server: str) -> None:
+        """Forget the tokens of a server. Blocks.
+
+        Raises:
+            UsageError: there is no such server, or the user is not signed in.
+            EnvironmentFailure: the file of sign-ins can't be changed.
+        """
+        config = _on_the_network(load_config(self._request), server)
+        if not self._store.drop(config.url):
+            raise NoSignInError(server, "has no sign-in: there is nothing to forget")
+
+
+def _on_the_network(loaded: LoadedConfig, server: str) -> McpServerConfig:
+    configs = {config.name: config for config in loaded.config.mcp_servers}
+    config = configs.get(server)
+    if config is None:
+        there = f"there are: {', '.join(configs)}" if configs else "none are; `vibe mcp add` adds one"
+        raise NoSignInError(server, f"is not configured; {there}")
+    if config.transport is McpTransport.STDIO:
+        raise NoSignInError(server, "is a command on this machine: nobody signs in to it")
+    return config

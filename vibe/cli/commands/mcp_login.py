@@ -1,0 +1,72 @@
+"""``vibe mcp login|logout``: signing in to servers on the network, and out."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import webbrowser
+from collections.abc import Mapping
+from signal import Signals
+
+import anyio
+from anyio import CancelScope, to_thread
+
+from vibe.app.engine.server_sign_in import ServerSignIns
+from vibe.cli.arguments import existing_folder
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.render.event_text import one_line
+from vibe.cli.signals import handled_signals
+from vibe.core.tools.mcp.login import SignInScreen, SignInWay
+
+LINE_LENGTH = 400
+DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+
+
+def sign_in_or_out(args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Carry out the command and say what came of it."""
+    workdir = existing_folder("--workdir", args.workdir, env.cwd)
+    sign_ins = ServerSignIns(env.host, workdir, trust=args.trust)
+    if args.mcp_command == "login":
+        return anyio.run(_login, args, env, sign_ins)
+    sign_ins.sign_out(args.name)
+    env.stdout.write(f"signed out of {one_line(args.name)}: its tokens are forgotten here\n")
+    return ExitCode.DONE
+
+
+async def _login(args: argparse.Namespace, env: CliEnvironment, sign_ins: ServerSignIns) -> int:
+    name = one_line(args.name)
+
+    async def show(address: str) -> None:
+        env.stdout.write(f"To sign in to {name}, open this address in a browser on this machine:\n\n  {address}\n\n")
+        env.stdout.flush()
+        if not args.no_browser and _has_browser(env.environ):
+            await to_thread.run_sync(webbrowser.open, address, abandon_on_cancel=True)
+
+    def notice(sentence: str) -> None:
+        env.stderr.write(f"vibe: {one_line(sentence, LINE_LENGTH)}\n")
+        env.stderr.flush()
+
+    way = SignInWay(client_id=args.client_id, port=args.port, patience_seconds=args.timeout)
+    done, code = False, int(ExitCode.INTERRUPTED)
+    with CancelScope() as scope:
+
+        def on_signal(_which: Signals, _count: int) -> None:
+            scope.cancel()
+
+        async with handled_signals(env.host, on_signal) as signals:
+            try:
+                await sign_ins.sign_in(args.name, way, SignInScreen(address=show, notice=notice))
+                done = True
+            finally:
+                code = signals.exit_code or code
+    if not done:
+        notice(f"not signed in to {name}: it was interrupted")
+        return code
+    env.stdout.write(f"signed in to {name}; `vibe mcp list` connects to it\n")
+    return ExitCode.DONE
+
+
+def _has_browser(environ: Mapping[str, str]) -> bool:
+    """Return whether a browser has a screen to open on, so that none opens in the terminal we write to."""
+    return sys.platform == "darwin" or any(environ.get(variable) for variable in DISPLAYS)

@@ -1,0 +1,214 @@
+"""Signing in to a server on the network: OAuth in the user's browser, whose answer comes back to this machine."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urljoin, urlsplit
+
+from anyio import fail_after, to_thread
+
+from vibe.core.errors import EnvironmentFailure, innermost
+from vibe.core.plain_text import shortened
+from vibe.core.tools.mcp.client import load_library, shown_url
+from vibe.core.tools.mcp.loopback import HOST, Loopback
+from vibe.core.tools.mcp.settings import Endpoint
+from vibe.core.tools.mcp.sign_ins import SignIn
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp.client.auth import OAuthClientProvider
+    from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
+
+PATIENCE_SECONDS = 300.0
+REQUEST_SECONDS = 30.0
+LONGEST = 300
+LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+REVISION = "2025-06-18"
+GREETING = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "vibe", "version": "0"}},
+}
+REFUSALS = frozenset({401, 403})
+FLOW_LOGGER = "mcp.client.auth.oauth2"
+
+
+class SignInError(EnvironmentFailure):
+    """A sign-in that came to nothing; what was there before is there still."""
+
+    def __init__(self, server: str, problem: str) -> None:
+        super().__init__(f"not signed in to MCP server {server!r}: {problem}")
+        self.server = server
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignInWay:
+    """The way to sign in. Without ``client_id`` the server is asked for one; port 0 is any that is free."""
+
+    client_id: str = ""
+    port: int = 0
+    patience_seconds: float = PATIENCE_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignInScreen:
+    """Output of a sign-in: an ``address`` to open in a browser, and sentences."""
+
+    address: Callable[[str], Awaitable[None]]
+    notice: Callable[[str], None]
+
+
+async def signed_in(server: str, endpoint: Endpoint, way: SignInWay, screen: SignInScreen) -> SignIn:
+    """Have the user sign in to a server.
+
+    Raises:
+        SignInError: it did not come to that; says why.
+    """
+    parts = urlsplit(endpoint.url)
+    if parts.scheme != "https" and parts.hostname not in LOCAL_HOSTS:
+        raise SignInError(server, f"{shown_url(endpoint.url)} is not https, and a token would be read on its way")
+    await to_thread.run_sync(load_library)
+    logging.getLogger(FLOW_LOGGER).setLevel(logging.CRITICAL)  # its errors, raised too, can hold what is secret
+    loopback = Loopback(screen.notice)
+    try:
+        async with loopback.listening(way.port):
+            with fail_after(way.patience_seconds):
+                return await _through_the_flow(server, endpoint, _Flow(server, endpoint, way, screen, loopback))
+    except Exception as error:
+        cause = innermost(error)
+        if isinstance(cause, TimeoutError):
+            raise SignInError(server, f"no answer came within {way.patience_seconds:g} s: try again") from error
+        if isinstance(cause, SignInError):
+            raise cause from error
+        raise SignInError(server, _why(cause, endpoint.url, way)) from error
+
+
+class _Flow:
+    """The client library's sign-in, which keeps nothing and asks the user by way of the browser."""
+
+    def __init__(
+        self, server: str, endpoint: Endpoint, way: SignInWay, screen: SignInScreen, loopback: Loopback
+    ) -> None:
+        self._server = server
+        self._endpoint = endpoint
+        self._way = way
+        self._screen = screen
+        self._loopback = loopback
+
+    def provider(self) -> OAuthClientProvider:
+        from mcp.client.auth import OAuthClientProvider
+        from mcp.shared.auth import OAuthClientMetadata
+        from pydantic import AnyUrl  # noqa: PLC0415  with the two above
+
+        about_us = OAuthClientMetadata(
+            client_name="vibe",
+            redirect_uris=[AnyUrl(self._loopback.redirect_uri)],
+            token_endpoint_auth_method="none",  # noqa: S106  no secret
+        )
+        return OAuthClientProvider(self._endpoint.url, about_us, self, self._show, self._answer)
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """None: the user signs in anew."""
+        return None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keep nothing here: who asked for the sign-in keeps it as a whole."""
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return the client as the user knows it; None: the server is asked to register one."""
+        from mcp.shared.auth import OAuthClientInformationFull
+        from pydantic import AnyUrl  # noqa: PLC0415  as above
+
+        if not self._way.client_id:
+            return None
+        redirect = AnyUrl(self._loopback.redirect_uri)
+        return OAuthClientInformationFull(client_id=self._way.client_id, redirect_uris=[redirect])
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Keep nothing here, as above."""
+
+    async def _show(self, address: str) -> None:
+        self._loopback.state = parse_qs(urlsplit(address).query)["state"][-1]
+        await self._screen.address(address)
+
+    async def _answer(self) -> AuthorizationCodeResult:
+        from mcp.shared.auth import AuthorizationCodeResult
+
+        fields = await self._loopback.answer()
+        if "error" in fields:
+            why = shortened(f"{fields['error']}: {fields.get('error_description', '')}".strip(": "), LONGEST)
+            raise SignInError(self._server, f"it was refused ({why})")
+        return AuthorizationCodeResult(code=fields["code"], state=fields.get("state"), iss=fields.get("iss"))
+
+
+async def _through_the_flow(server: str, endpoint: Endpoint, flow: _Flow) -> SignIn:
+    import httpx2
+
+    provider = flow.provider()
+    headers = {**endpoint.headers, "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": REVISION}
+    async with httpx2.AsyncClient(auth=provider, timeout=REQUEST_SECONDS) as client:
+        async with client.stream("POST", endpoint.url, json=GREETING, headers=headers) as response:
+            status, session = response.status_code, response.headers.get("Mcp-Session-Id")
+        sign_in = _sign_in_of(provider, endpoint.url)
+        if sign_in is None:
+            raise SignInError(server, f"it does not ask for that ({_standing(status)}); `vibe mcp list` connects to it")
+        if status in REFUSALS:
+            raise SignInError(server, f"it gave a token, and refuses it (HTTP {status}): see what your account may do")
+        if session:
+            await _leave(client, endpoint.url, {**headers, "Mcp-Session-Id": session})
+    return sign_in
+
+
+async def _leave(client: httpx2.AsyncClient, url: str, headers: dict[str, str]) -> None:
+    """End the session that the question began; whatever becomes of that, the user is signed in."""
+    import httpx2
+
+    try:
+        await client.delete(url, headers=headers)
+    except httpx2.HTTPError as error:
+        logging.getLogger(__name__).debug("%s: %s", shown_url(url), error)
+
+
+def _sign_in_of(provider: OAuthClientProvider, url: str) -> SignIn | None:
+    """The sign-in that came of it; None: the server did not ask."""
+    context = provider.context
+    tokens, client, about = context.current_tokens, context.client_info, context.oauth_metadata
+    if tokens is None or client is None:
+        return None
+    return SignIn(
+        token_endpoint=str(about.token_endpoint) if about else urljoin(url, "/token"),
+        client_id=client.client_id,
+        client_secret=client.client_secret,
+        client_auth=client.token_endpoint_auth_method,
+        resource=context.get_resource_url() if context.should_include_resource_param(REVISION) else None,
+        access_token=tokens.access_token,
+        refresh_token=tokens.refresh_token,
+        expires_at=None if tokens.expires_in is None else time.time() + tokens.expires_in,
+        scope=tokens.scope,
+    )
+
+
+def _standing(status: int) -> str:
+    return "it answers without" if status < 400 else f"HTTP {status}"
+
+
+def _why(error: BaseException, url: str, way: SignInWay) -> str:
+    """Return why a flow broke off."""
+    from mcp.client.auth import OAuthRegistrationError, OAuthTokenError
+
+    text = shortened(" ".join(str(error).split()) or type(error).__name__, LONGEST)
+    if isinstance(error, OAuthRegistrationError):
+        return f"it registers no new clients ({text}): give the id of one with --client-id, or a key with `api_key_env`"
+    if isinstance(error, OAuthTokenError):
+        return "it gave no token: " + ("what it sent is none" if text.startswith("Invalid token") else text)
+    if type(error).__module__.startswith("httpx2"):
+        return f"{shown_url(url)} can't be reached ({text}): is it running?"
+    if isinstance(error, OSError):
+        return f"{HOST}:{way.port} can't be listened on ({error.strerror or text}): give another --port"
+    return text
