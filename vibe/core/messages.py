@@ -76,6 +76,7 @@ class Usage(Struct, frozen=True, gc=False):
 class Thought(Struct, frozen=True, omit_defaults=True):
     """A model's thought, for the provider that wants it back unchanged: its text and signature, or ``sealed`` data.
 
+    ``record`` is the JSON of a provider that has a form of its own for it.
     ``source`` is the provider and the model it came from; to no other does it ever go. It stood behind
     ``after_characters`` of the content and behind ``after_calls`` tool calls.
     """
@@ -84,6 +85,7 @@ class Thought(Struct, frozen=True, omit_defaults=True):
     text: str = ""
     signature: str = ""
     sealed: str = ""
+    record: str = ""
     after_characters: int = 0
     after_calls: int = 0
 

@@ -59,7 +59,7 @@ CASES = [
     Case(
         "no index: by id",
         [F(id="a", name="read", arguments='{"x"'), F(id="b", name="list"), F(id="a", name="read", arguments=":1}")],
-        [("read", '{"x":1}'), ("list", "")],
+        [("read", '{"x":1}'), ("list", "{}")],
     ),
     Case(
         "no index, the id 'null': by order",

@@ -13,7 +13,7 @@ from vibe.core.llm.backend.sse import EventTooLongError, SseParser
 STREAM = (
     '\ufeffdata: {"a": "grün"}\n\n'
     ": a comment\n\n"
-    "event: error\r\ndata: first\r\ndata:second\r\nid: 3\r\n\r\n"
+    "event: note\r\ndata: first\r\ndata:second\r\nid: 3\r\n\r\n"
     "data: old mac\r\rretry: 5\n\n"
     "data\n\n"
     "data: 🙂\n\ndata: [DONE]\n\n"
@@ -62,3 +62,18 @@ def test_an_endless_event_is_refused(chunk: bytes) -> None:
 def test_many_small_events_never_reach_the_limit() -> None:
     parser = SseParser(max_event_bytes=20)
     assert sum(len(parser.feed(b"data: 123456\n\n")) for _ in range(100)) == 100
+
+
+@pytest.mark.parametrize(
+    ("stream", "events"),
+    [
+        (b"event: error\ndata: it broke\n\ndata: x\n\n", ['{"error":"it broke"}', "x"]),
+        (b'event: error\ndata: {"error":1}\n\n', ['{"error":1}']),
+        (b'error: {"code":5}\n\n', ['{"error":{"code":5}}']),
+        (b'data: x\n\n{"error":1}\n\n', ["x", '{"error":1}']),
+        (b'{\n\n"a": 1}\n', ['{\n"a": 1}']),
+    ],
+)
+def test_errors_by_name_and_bare_json_are_heard(stream: bytes, events: list[str]) -> None:
+    assert parse([stream]) == events
+    assert parse([bytes([byte]) for byte in stream]) == events

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, cast
@@ -23,10 +23,23 @@ _LENGTH_REASONS: Final = frozenset({
     "max_tokens",
     "max_output_tokens",
     "max_completion_tokens",
+    "max_length",
     "model_context_window_exceeded",
 })
-_FILTER_REASONS: Final = frozenset({"content_filter", "sensitive"})
-_FAILURE_REASONS: Final = frozenset({"error", "network_error", "abort", "insufficient_system_resource"})
+_FILTER_REASONS: Final = frozenset({"content_filter", "sensitive", "safety", "prohibited_content", "recitation"})
+FAILURE_REASONS: Final = frozenset({
+    "error",
+    "network_error",
+    "abort",
+    "aborted",
+    "cancelled",
+    "insufficient_system_resource",
+    "malformed_function_call",
+    "timeout",
+})
+"""Words in which a provider says that it failed. Worth another try."""
+_BAD_REASONS: Final = _LENGTH_REASONS | _FILTER_REASONS | FAILURE_REASONS
+_NO_ARGUMENTS: Final = frozenset({"", "null"})
 NO_REASON: Final = "the provider ended its answer without a finish_reason; it was taken as whole"
 
 
@@ -122,6 +135,7 @@ class AnswerBuilder:
         self._reasoning: list[str] = []
         self._calls: list[_OpenCall] = []
         self._thoughts: list[Thought] = []
+        self._records: list[dict[str, Any]] = []
         self._finish = ""
         self._done = False
         self._usage: Usage | None = None
@@ -131,6 +145,11 @@ class AnswerBuilder:
     def finished(self) -> bool:
         """True once the provider has said why it stopped, or that it did."""
         return bool(self._finish) or self._done
+
+    @property
+    def says_anything(self) -> bool:
+        """True once there was a piece of text, of reasoning or of a call."""
+        return bool(self._text or self._reasoning or self._calls)
 
     def add_text(self, text: str) -> None:
         """Take a piece of the answer."""
@@ -163,18 +182,34 @@ class AnswerBuilder:
             )
         )
 
+    def add_record(self, record: Mapping[str, Any]) -> None:
+        """Take a piece of a record that has to go back as it came; a piece of the last one is put to it."""
+        if not (self._records and _continues(self._records[-1], record)):
+            self._records.append(dict(record))
+            return
+        last = self._records[-1]
+        for name, value in record.items():
+            before = last.get(name)
+            if name in _RECORD_TEXTS and isinstance(before, str) and isinstance(value, str):
+                last[name] = before + value
+            elif value is not None:
+                last[name] = value
+
     def add_call(self, fragment: CallFragment) -> None:
         """Take a piece of a tool call and put it where its id, else its index, else its order says."""
         identity = "" if fragment.id in _NO_ID else fragment.id
-        call = self._find_call(fragment, identity)
-        if call is None:
-            call = _OpenCall(index=fragment.index, id=identity)
-            self._calls.append(call)
-        call.id = call.id or identity
-        call.name = call.name or fragment.name
         text = fragment.arguments
         if isinstance(text, dict):
             text = msgspec.json.encode(text).decode()
+        call = self._find_call(fragment, identity, text)
+        if call is None:
+            call = _OpenCall(index=fragment.index, id=identity)
+            self._calls.append(call)
+        elif identity and fragment.name and call.text == text and is_json_object(text):
+            return  # the whole of it once more
+        call.id = call.id or identity
+        call.name = _longer_name(call, fragment.name)
+        if isinstance(fragment.arguments, dict):
             call.arguments = [text]
         elif text:
             call.arguments.append(text)
@@ -182,19 +217,24 @@ class AnswerBuilder:
             piece = CallDelta(index=self._calls.index(call), name=call.name, arguments=text, id=call.id)
             self._observer.delta(Delta(call=piece))
 
-    def _find_call(self, fragment: CallFragment, identity: str) -> _OpenCall | None:
+    def _find_call(self, fragment: CallFragment, identity: str, text: str) -> _OpenCall | None:
+        index, name = fragment.index, fragment.name
         if identity:
-            known = next((call for call in self._calls if call.id == identity), None)
-            if known is not None:
-                return known
-        candidates = [call for call in self._calls if fragment.index is None or call.index == fragment.index]
+            known = [call for call in self._calls if call.id == identity and _may_be(index, call.index)]
+            if known:
+                return None if name and _is_another(known[-1], text) else known[-1]
+        candidates = [call for call in self._calls if index is None or call.index == index]
         if not candidates:
-            return None
+            # Arguments without a name under an index of their own belong to the call before.
+            return self._calls[-1] if self._calls and not (name or identity) else None
         last = candidates[-1]
         if identity and last.id:
-            return None
+            return last if _goes_on(last, fragment, text) else None
         # A name where one is there already, after complete arguments: the next call of a provider that gives no ids.
-        if fragment.name and last.name and is_json_object(last.text):
+        if name and last.name and is_json_object(last.text):
+            return None
+        # So is another name, unless it is the rest of the first: then it comes alone, and where the first was.
+        if name and last.name and name != last.name and (index is None or text.strip()) and not last.text:
             return None
         return last
 
@@ -208,8 +248,9 @@ class AnswerBuilder:
             self._usage = usage
 
     def finish(self, reason: str) -> None:
-        """Hear why the provider stopped, in its own word."""
-        self._finish = reason
+        """Hear why the provider stopped, in its own word; that it was cut or failed is not taken back by another."""
+        if self._finish.lower() not in _BAD_REASONS or _filters(reason) or reason.lower() in FAILURE_REASONS:
+            self._finish = reason
 
     def end(self) -> None:
         """Hear that the provider sent all it had to send."""
@@ -232,31 +273,86 @@ class AnswerBuilder:
             self._say(text)
         if not (self._finish or self._is_whole()):
             raise errors.protocol("ended its answer without a finish_reason")
-        if self._finish.lower() in _FAILURE_REASONS:
+        if self._finish.lower() in FAILURE_REASONS:
             raise errors.protocol(f"ended its answer with finish_reason {self._finish!r}")
-        if self._finish.lower() in _FILTER_REASONS:
+        if _filters(self._finish):
             raise errors.request("stopped the answer with its content filter")
+        source = source_of(request)
+        records = (Thought(source=source, record=msgspec.json.encode(one).decode()) for one in self._records)
         message = AssistantMessage(
             content="".join(self._text),
             reasoning="".join(self._reasoning),
-            tool_calls=tuple(ToolCall(call.id or uuid4().hex[:9], call.name, call.text) for call in self._calls),
-            thoughts=tuple(msgspec.structs.replace(one, source=source_of(request)) for one in self._thoughts),
+            tool_calls=tuple(self._called(is_cut=self._finish.lower() in _LENGTH_REASONS)),
+            thoughts=(*(msgspec.structs.replace(one, source=source) for one in self._thoughts), *records),
         )
         usage, estimated = self._usage, self._usage is None
         if usage is None:
             usage = estimate_usage(request, message)
         return Completion(
             message=message,
-            finish_reason=finish_reason(self._finish, has_calls=bool(self._calls)),
+            finish_reason=finish_reason(self._finish, has_calls=bool(message.tool_calls)),
             usage=usage,
             estimated=estimated,
             oddity=self._oddity or ("" if self._finish else NO_REASON),
         )
 
+    def _called(self, *, is_cut: bool) -> Iterator[ToolCall]:
+        """Yield the calls; one that says nothing is none, and no two have the same id."""
+        taken: set[str] = set()
+        for call in self._calls:
+            text = call.text
+            if not call.name and text.strip() in _NO_ARGUMENTS | {"{}"}:
+                continue
+            if not is_cut and text.strip() in _NO_ARGUMENTS:
+                text = "{}"
+            identity = uuid4().hex[:9] if not call.id or call.id in taken else call.id
+            taken.add(identity)
+            yield ToolCall(identity, call.name, text)
+
     def _is_whole(self) -> bool:
         """Return whether an answer without a reason is whole: its end was told, it says something, no call is torn."""
         said = any(text.strip() for text in self._text) or bool(self._calls)
         return self._done and said and all(call.name and is_json_object(call.text) for call in self._calls)
+
+
+def _may_be(index: int | None, other: int | None) -> bool:
+    return index is None or other is None or index == other
+
+
+def _is_another(call: _OpenCall, text: str) -> bool:
+    """Return whether whole arguments belong to another call, though they come with the id of this one."""
+    return call.text != text and is_json_object(call.text) and is_json_object(text)
+
+
+def _goes_on(call: _OpenCall, fragment: CallFragment, text: str) -> bool:
+    """Return whether a fragment belongs to a call though its id is another: some servers make one up for each."""
+    if not fragment.name:
+        return True
+    torn = bool(call.text.strip()) and not is_json_object(call.text)
+    return torn and fragment.index is not None and text.strip() != "" and not text.lstrip().startswith("{")
+
+
+def _longer_name(call: _OpenCall, name: str) -> str:
+    """Return the name with what is told of it now: mostly nothing new, the whole again, or the rest of it."""
+    if not call.name or not name or name == call.name or call.text:
+        return call.name or name
+    return name if name.startswith(call.name) else call.name + name
+
+
+_RECORD_TEXTS: Final = frozenset({"text", "summary"})
+
+
+def _continues(record: Mapping[str, Any], piece: Mapping[str, Any]) -> bool:
+    """Return whether ``piece`` is the next one of ``record``: of its kind and place, which ends with its signature."""
+    if not _RECORD_TEXTS & set(record) and not record.get("signature"):
+        return False
+    same = all(record.get(name) == piece.get(name) for name in ("type", "index"))
+    named = {record.get("id"), piece.get("id")} - {None}
+    return same and len(named) < 2 and not (record.get("signature") and piece.get("text")) and "data" not in piece
+
+
+def _filters(reason: str) -> bool:
+    return reason.lower().partition(":")[0].strip() in _FILTER_REASONS
 
 
 def source_of(request: ModelRequest) -> str:
@@ -277,17 +373,30 @@ def estimate_usage(request: ModelRequest, message: AssistantMessage) -> Usage:
 
 
 def read_usage(fields: Mapping[str, Any]) -> Usage:
-    """Usage of one call from a provider's table; cached tokens are told in three places by different providers."""
-    details: object = fields.get("prompt_tokens_details")
-    nested = cast("dict[str, Any]", details).get("cached_tokens") if isinstance(details, dict) else None
-    places = (nested, fields.get("prompt_cache_hit_tokens"), fields.get("num_cached_tokens"))
-    prompt = _count(fields.get("prompt_tokens"))
+    """Usage of one call from a provider's table; cached tokens are told in many places by different providers.
+
+    Thinking is part of the completion; where a provider counts it beside, as its total shows, it is added.
+    """
+    details, thinking = _inner(fields, "prompt_tokens_details"), _inner(fields, "completion_tokens_details")
+    places = ("prompt_cache_hit_tokens", "num_cached_tokens", "cached_tokens", "cache_read_input_tokens")
+    prompt, completion = _count(fields.get("prompt_tokens")), _count(fields.get("completion_tokens"))
+    beside = _count(thinking.get("reasoning_tokens"))
+    if beside and _count(fields.get("total_tokens")) == prompt + completion + beside:
+        completion += beside
+    cached = min(prompt, max(_count(place) for place in (details.get("cached_tokens"), *map(fields.get, places))))
+    written = _count(details.get("cache_write_tokens") or fields.get("cache_creation_input_tokens"))
     return Usage(
         prompt_tokens=prompt,
-        completion_tokens=_count(fields.get("completion_tokens")),
-        cached_tokens=min(prompt, max(_count(place) for place in places)),
+        completion_tokens=completion,
+        cached_tokens=cached,
         calls=1,
+        cache_written_tokens=min(written, prompt - cached),
     )
+
+
+def _inner(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
+    details: object = fields.get(name)
+    return cast("dict[str, Any]", details) if isinstance(details, dict) else {}
 
 
 def is_json_object(text: str) -> bool:
@@ -300,4 +409,6 @@ def is_json_object(text: str) -> bool:
 
 
 def _count(value: object) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return value if isinstance(value, int) and value > 0 else 0

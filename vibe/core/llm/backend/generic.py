@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any, Final
 
 from vibe.core.config.models import ProviderConfig
+from vibe.core.llm.backend.chat_reader import ChatStreamReader
 from vibe.core.llm.backend.http import HttpBackend
 from vibe.core.llm.backend.payload import PayloadEncoder, message_fields, openai_body
-from vibe.core.llm.backend.reader import ChatStreamReader
 from vibe.core.llm.error_table import ErrorMapper
 
 OPENAI: Final = "https://api.openai.com"

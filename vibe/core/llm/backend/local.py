@@ -8,9 +8,9 @@ from anyio import to_thread
 
 from vibe.core.config.models import LocalConfig, ProviderConfig
 from vibe.core.llm.backend.call_schema import TurnObserver, encoded, rebuilt
+from vibe.core.llm.backend.chat_reader import ChatStreamReader
 from vibe.core.llm.backend.http import HttpBackend
 from vibe.core.llm.backend.local_server import LocalModelError, LocalServer, LocalServers, local_servers
-from vibe.core.llm.backend.reader import ChatStreamReader
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.errors import ModelAccessError
 from vibe.core.llm.port import Completion, ModelObserver, ModelRequest

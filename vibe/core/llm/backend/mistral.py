@@ -13,8 +13,9 @@ import anyio
 
 from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.assembly import AnswerBuilder
+from vibe.core.llm.backend.chat_reader import ChatStreamReader
 from vibe.core.llm.backend.payload import PayloadEncoder, message_fields, mistral_call_id
-from vibe.core.llm.backend.reader import ByteResponse, ChatStreamReader
+from vibe.core.llm.backend.reader import ByteResponse
 from vibe.core.llm.backend.transport import CONNECT_SECONDS, headers_of, system_tls
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import Completion, ModelObserver, ModelRequest
@@ -143,6 +144,9 @@ class _BodyClient:
     async def send(self, request: Any, **options: Any) -> Any:
         request.headers.update(_exchange.get().headers)  # not sooner: the SDK has a user agent of its own
         response = await self._inner.send(request, **options)
+        if response.is_success:
+            # It was checked, and is read here whatever it is; the SDK would refuse all but this.
+            response.headers["content-type"] = "text/event-stream"
         _exchange.get().response = response
         return response
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe.core.config.models import Thinking
-from vibe.core.llm.backend.assembly import is_json_object
+from vibe.core.llm.backend.assembly import is_json_object, source_of
 from vibe.core.llm.port import ModelRequest, ToolSchema
 from vibe.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, UserMessage
 
@@ -110,9 +110,13 @@ class PayloadEncoder:
         self._known: dict[int, tuple[Message, bytes]] = {}  # by identity: hashing them all costs as much
         self._last: tuple[Message, ...] = ()
         self._last_joined = b""
+        self._source = ""
 
     def encode(self, request: ModelRequest) -> bytes:
         """The body of a streaming chat completions request."""
+        if source_of(request) != self._source:  # thoughts go back to the model they are from alone
+            self._source, self._last = source_of(request), ()
+            self._known.clear()
         body: dict[str, Any] = {
             "model": request.model.name,
             "messages": msgspec.Raw(b"[" + self._joined(tuple(request.messages)) + b"]"),
@@ -147,6 +151,14 @@ class PayloadEncoder:
             return known[1]
         if len(self._known) >= _CACHE_LIMIT:
             self._known.clear()
-        encoded = self._encoder.encode(self._say(message))
+        encoded = self._encoder.encode(self._say(message) | self._records(message))
         self._known[id(message)] = message, encoded  # kept alive here, so that no other message gets its identity
         return encoded
+
+    def _records(self, message: Message) -> dict[str, Any]:
+        """Return the thoughts that the model wants back as it told them, unless they are torn."""
+        if not isinstance(message, AssistantMessage) or message.cut or message.interrupted:
+            return {}
+        own = (one for one in message.thoughts if one.record and one.source == self._source)
+        records = [msgspec.Raw(one.record.encode()) for one in own]
+        return {"reasoning_details": records} if records else {}

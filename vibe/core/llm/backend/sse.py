@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from contextlib import suppress
+from typing import Any, Final, cast
+
+import msgspec
+
+from ipc.errors import INVALID_JSON
 
 MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
 _BOM: Final = b"\xef\xbb\xbf"
@@ -20,7 +25,8 @@ class SseParser:
     """Turns a byte stream into the data of its events; comments and other fields are dropped.
 
     Lines may end in LF, CRLF or CR, and the stream may be cut between any two bytes. At most ``max_event_bytes``
-    are held.
+    are held. What a server names an error comes as one (``{"error": …}``), and so does a bare line of JSON. A body that
+    begins with ``{`` is no stream (``is_plain``): all of it is one event, at the end.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
@@ -30,6 +36,13 @@ class SseParser:
         self._size = 0
         self._after_cr = False
         self._started = False
+        self._is_error = False
+        self._is_plain: bool | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """True if what came so far is JSON and no stream."""
+        return self._is_plain is True
 
     def feed(self, chunk: bytes) -> list[str]:
         """The data of every event that ``chunk`` completes.
@@ -55,7 +68,7 @@ class SseParser:
         """The data of an event that the end of the stream left without its blank line."""
         events: list[str] = []
         self._take_line(events)
-        self._take_line(events)
+        self._dispatch(events)
         return events
 
     def _take_line(self, events: list[str]) -> None:
@@ -64,20 +77,49 @@ class SseParser:
         if not self._started:
             line = line.removeprefix(_BOM)
             self._started = True
-        if line:
+        if not line:
+            if not self._is_plain:
+                self._dispatch(events)
+            return
+        if self._is_plain is None:
+            self._is_plain = line.lstrip().startswith(b"{")
+        if self._is_plain or line.startswith(b"{"):
+            self._add(line)
+        else:
             self._take_field(line)
-        elif self._data:
-            events.append(b"\n".join(self._data).decode("utf-8", "replace"))
-            self._data.clear()
-            self._size = 0
 
     def _take_field(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
-        if name == b"data":
-            value = value.removeprefix(b" ")
-            self._data.append(value)
-            self._size += len(value) + 1
+        value = value.removeprefix(b" ")
+        if name == b"event":
+            self._is_error = value.strip() == b"error"
+        elif name == b"error":  # llama.cpp's own way of it
+            self._is_error = True
+            self._add(value)
+        elif name == b"data":
+            self._add(value)
+
+    def _add(self, value: bytes) -> None:
+        self._data.append(value)
+        self._size += len(value) + 1
+
+    def _dispatch(self, events: list[str]) -> None:
+        if self._data:
+            data = b"\n".join(self._data).decode("utf-8", "replace")
+            events.append(_as_error(data) if self._is_error else data)
+            self._data.clear()
+            self._size = 0
+        self._is_error = False
 
     def _check_size(self) -> None:
         if self._size + len(self._line) > self._limit:
             raise EventTooLongError(self._limit)
+
+
+def _as_error(data: str) -> str:
+    told: object = data
+    with suppress(*INVALID_JSON):  # words, not JSON
+        told = msgspec.json.decode(data)
+    if isinstance(told, dict) and cast("dict[str, Any]", told).get("error"):
+        return data
+    return msgspec.json.encode({"error": told or "no reason told"}).decode()
