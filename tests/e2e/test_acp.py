@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.conftest import VIBE, VibeCommand, leftovers
+from tests.fakes.mcp_peers import PEN, http_server
+from tests.fakes.ports import free_port
 
 if TYPE_CHECKING:
     from tests.fakes.acp_client import Editing, ScriptedEditor
@@ -672,6 +674,24 @@ def test_servers_that_the_editor_brings_are_used(scene: Scene, workdir: Path) ->
     assert "hello" in json.dumps(call["content"])
 
 
+def test_a_server_that_the_editor_brings_may_be_one_over_http(scene: Scene, workdir: Path) -> None:
+    from acp.schema import HttpHeader, HttpMcpServer  # noqa: PLC0415  as above
+
+    scene.script(tool("brought_echo", text="hello"), {"text": "done"})
+    scene.editor.answers.append("allow_once")
+    port = free_port()
+    with http_server(*PEN, "http", str(port), port=port) as url:
+        headers = [HttpHeader(name="X-Of", value="the editor")]
+        server = HttpMcpServer(type="http", name="brought", url=url, headers=headers)
+        session = scene.editing.new(workdir, mcp_servers=[server])
+        scene.editing.ask(session, "go")
+        scene.editing.do(scene.editing.conn.close_session, session_id=session)
+
+    call = next(iter(scene.editor.calls(session).values()))
+    assert call["status"] == "completed"
+    assert "Echo: hello" in json.dumps(call["content"])
+
+
 # --- slash commands and plans ---
 
 
@@ -771,6 +791,47 @@ def test_a_plan_is_written_accepted_and_run_as_the_plan_of_the_editor(scene: Sce
     assert [("First file", "in_progress"), ("Second file", "pending")] in entries
     assert entries[-1] == [("First file", "completed"), ("Second file", "completed")]
     assert (workdir / "b").exists()
+
+
+def planned(*steps: dict[str, Any]) -> list[dict[str, Any]]:
+    return [tool("hand_in_plan", value={"steps": list(steps)})]
+
+
+def test_a_plan_for_a_goal_is_changed_by_the_next_prompt_and_asks_where_a_step_fails(
+    scene: Scene, workdir: Path
+) -> None:
+    def mend() -> str:
+        (workdir / "mended").touch()
+        return "pick:retry"
+
+    made = {"id": "a", "title": "First file", "mode": "run", "command": "touch a"}
+    failing = {"id": "b", "title": "Second try", "mode": "run", "command": "test -e mended", "on_failure": "ask"}
+    scene.script({"text": "fine"}, planner=planned(made))
+    session = scene.editing.new(workdir)
+
+    scene.editor.answers.append("pick:change")
+    left_open = scene.editing.ask(session, "/plan Make a file")
+    status = scene.editing.ask(session, "/status")
+    assert [left_open.stop_reason, status.stop_reason] == ["end_turn"] * 2
+    assert "next prompt" in scene.editor.text(session)
+    assert not (workdir / "a").exists()
+
+    scene.script({"text": "fine"}, planner=planned(made, failing))
+    scene.editor.answers.extend(["pick:run", mend])
+    ended = scene.editing.ask(session, "Try something, too.")
+
+    (*_, run_it), (*_, decided) = [
+        (asked.title, [option.name for option in options]) for _, asked, options in scene.editor.asked[-2:]
+    ]
+    assert ended.stop_reason == "end_turn"
+    assert run_it[0] == "Run it"
+    assert run_it[-1] == "Drop it"
+    assert decided[-1] == "Not now"
+    assert "Second try" in scene.editor.asked[-1][1].title
+    last = scene.editor.of("plan", session)[-1].entries
+    assert [(one.content, one.status) for one in last] == [("First file", "completed"), ("Second try", "completed")]
+    assert scene.editing.ask(session, "and now?").stop_reason == "end_turn"
+    assert scene.editor.text(session).endswith("fine")
 
 
 def test_a_turn_that_is_stopped_pauses_its_plan(scene: Scene, workdir: Path) -> None:

@@ -83,7 +83,7 @@ class SessionCommands(ABC):
 
     @abstractmethod
     async def run(self, line: str) -> bool:
-        """Carry a line out, to the end of all it begins; False: no command is called so, the agent may know it."""
+        """Carry a line out, to the end of all it begins; False: it is no command, and no answer to one."""
 
     @abstractmethod
     async def stop(self) -> None:
@@ -167,7 +167,7 @@ class EditorSession:
         try:
             with turn.scope:
                 given = await to_thread.run_sync(prompt_of, blocks, self.opening.workdir)
-                if not (given.typed.startswith("/") and await self._commands.run(given.typed)):
+                if not await self._commands.run(given.typed):
                     await self.answer(given.text, given.images)
         finally:
             self._turn = None

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from io import StringIO
+from types import MappingProxyType
 
 from anyio import create_task_group, to_thread
 from anyio.abc import TaskGroup
 
 from ipc.errors import IpcError
 from ipc.events import PlanDecisionEvent
+from planner.plan.loader import LoadedPlan
 from planner.report.graph_text import tree
 from vibe.acp.session import CommandAbout, EditorSession, SessionCommands
 from vibe.app.conversation.conversation import Conversation
@@ -23,13 +25,15 @@ from vibe.app.plan.run import PlanRun
 from vibe.cli.render.event_text import one_line
 from vibe.cli.render.plan_summary import write_summary
 from vibe.cli.slash.command import SlashCommand, Typed
+from vibe.cli.slash.plan.propose import propose
 from vibe.cli.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.cli.slash.table import SlashTable
 from vibe.core.errors import UsageError, VibeError
 from vibe.core.plain_text import plain
 
 LINE_LENGTH = 400
-RUN, DROP = "run", "drop"
+RUN, CHANGE = "run", "change"
+PLAN_ANSWERS = MappingProxyType({RUN: "Run it", CHANGE: "Change it: I'll say how"})
 NOT_HERE = frozenset({"copy", "exit", "resume"})
 """Commands for which an editor has its own ways."""
 
@@ -45,6 +49,7 @@ class EditorTalk(SessionCommands):
         self.plans = PlanTalk(accept=self._accept, audience=self._audience, ended=self._ended)
         self._session, self._person = session, session.person
         self._tasks: TaskGroup
+        self._open_plan: LoadedPlan | None = None  # the next prompt says how it is to be changed
 
     @property
     def conversation(self) -> Conversation:
@@ -62,13 +67,20 @@ class EditorTalk(SessionCommands):
         ]
 
     async def run(self, line: str) -> bool:
-        """Carry a line out, to the end of all it begins; what goes wrong is said. False: no command is called so."""
+        """Carry a line out, to the end of all it begins; what goes wrong is said.
+
+        False: it is no command, and does not say how to change the plan that is proposed.
+        """
         called = self.commands.called(line)
-        if called is None:
+        if called is not None:
+            command, typed = called
+            work = partial(command.handler, self, typed)
+        elif self._open_plan is not None and not line.startswith("/"):
+            work = partial(self._revise, self._open_plan, line)
+        else:
             return False
-        command, typed = called
         async with create_task_group() as self._tasks:
-            await self._guarded(partial(command.handler, self, typed))
+            await self._guarded(work)
         return True
 
     async def stop(self) -> None:
@@ -129,16 +141,24 @@ class EditorTalk(SessionCommands):
         except (VibeError, IpcError) as error:
             self.say(f"vibe: {error}")
 
+    async def _revise(self, plan: LoadedPlan, wish: str) -> None:
+        propose(self, plan.plan.goal, plan, wish)
+
     async def _accept(self, draft: PlanDraft) -> PlanVerdict:
-        """Show the last version, and take a yes or a no."""
+        """Show the last version, and take a yes, a no, or that it is to be changed, as the next prompt will say."""
+        self._open_plan = None
         loaded = draft.loaded
         lines = [f"  would run in {one.step_id}: {one.line}" for one in model_commands(loaded.plan)]
         notes = [f"note: {note}" for note in draft.notes]
         self._session.say_exactly("\n".join([plain(tree(loaded.plan, loaded.dag)), *map(_shown, (*lines, *notes))]))
         goal = one_line(draft.goal, LINE_LENGTH)
         chosen = await self._person.choose(
-            f"plan-{len(draft.versions)}", f"Run this plan: {goal}", "", {RUN: "Run it", DROP: "Drop it"}
+            f"plan-{len(draft.versions)}", f"Run this plan: {goal}", "", PLAN_ANSWERS, "Drop it"
         )
+        if chosen == CHANGE:
+            self._open_plan = loaded
+            self.say("Say in your next prompt how the plan is to be changed.")
+            return PlanVerdict(VerdictKind.LATER)
         return PlanVerdict(VerdictKind.RUN if chosen == RUN else VerdictKind.DROP)
 
     def _audience(self) -> Audience:

@@ -31,6 +31,8 @@ class VerdictKind(StrEnum):
     """Take the document in ``text`` as the next version."""
     SAVE = "save"
     """Write it to the file ``text``; the question stays open."""
+    LATER = "later"
+    """Leave it at that for now: whoever answers so will propose it again."""
 
 
 @dataclass(frozen=True, slots=True)

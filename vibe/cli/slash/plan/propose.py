@@ -25,14 +25,14 @@ SETTINGS = {
 }
 
 
-def propose(talk: Talk, goal: str, document: LoadedPlan | None = None) -> None:
-    """Begin to plan for a goal, beside the conversation, or to ask about a document.
+def propose(talk: Talk, goal: str, document: LoadedPlan | None = None, wish: str = "") -> None:
+    """Begin to plan for a goal, beside the conversation, or to ask about a document, changed first as a ``wish`` says.
 
     Raises:
         UsageError: a plan is proposed or runs already.
     """
     talk.plans.take()
-    talk.begin(_propose, talk, goal, document)
+    talk.begin(_propose, talk, goal, document, wish)
 
 
 def resume(talk: Talk, plan_id: str) -> None:
@@ -67,9 +67,9 @@ def _write(loaded: LoadedPlan, folder: Path, name: str) -> Path:
     return path
 
 
-async def _propose(talk: Talk, goal: str, document: LoadedPlan | None) -> None:
+async def _propose(talk: Talk, goal: str, document: LoadedPlan | None, wish: str) -> None:
     try:
-        accepted = await _drafted(talk, goal, document)
+        accepted = await _drafted(talk, goal, document, wish)
         if accepted is not None:
             await _run(talk, accepted)
     finally:
@@ -83,7 +83,7 @@ async def _resume(talk: Talk, plan_id: str) -> None:
         talk.plans.is_taken = False
 
 
-async def _drafted(talk: Talk, goal: str, document: LoadedPlan | None) -> LoadedPlan | None:
+async def _drafted(talk: Talk, goal: str, document: LoadedPlan | None, wish: str) -> LoadedPlan | None:
     """Return the plan that was accepted; None: none was."""
     opening = talk.conversation.setup.opening
     request = PlanningRequest(
@@ -93,6 +93,8 @@ async def _drafted(talk: Talk, goal: str, document: LoadedPlan | None) -> Loaded
         draft = run.draft(goal)
         if document is not None:
             await draft.replace(document)
+            if wish:
+                await _try_change(talk, draft, PlanVerdict(VerdictKind.REVISE, wish))
         elif await draft.write() is None:
             _say_refusal(talk, draft)
         accepted = await _accepted(talk, draft) if draft.versions else None
@@ -109,10 +111,16 @@ async def _accepted(talk: Talk, draft: PlanDraft) -> LoadedPlan | None:
         if verdict.kind is VerdictKind.DROP:
             talk.say("the plan is dropped")
             return None
-        try:
-            await _change(talk, draft, verdict)
-        except UsageError as error:  # it stays as it is, and the question open
-            talk.say(f"vibe: {error}")
+        if verdict.kind is VerdictKind.LATER:
+            return None
+        await _try_change(talk, draft, verdict)
+
+
+async def _try_change(talk: Talk, draft: PlanDraft, verdict: PlanVerdict) -> None:
+    try:
+        await _change(talk, draft, verdict)
+    except UsageError as error:  # it stays as it is, and the question open
+        talk.say(f"vibe: {error}")
 
 
 async def _change(talk: Talk, draft: PlanDraft, verdict: PlanVerdict) -> None:
