@@ -34,10 +34,13 @@ STATUS_ERRORS: Final[Mapping[int, type[ModelError]]] = {
     403: ModelAccessError,
     404: ModelRequestError,
     408: ModelOverloadedError,
+    409: ModelOverloadedError,
     413: ContextTooLongError,
     422: ModelRequestError,
+    424: ModelOverloadedError,
     425: ModelOverloadedError,
     429: ModelOverloadedError,
+    498: ModelOverloadedError,
     500: ModelOverloadedError,
     502: ModelOverloadedError,
     503: ModelOverloadedError,
@@ -100,6 +103,41 @@ CHUNK_ERRORS: Final[Mapping[str, int]] = {
     "invalid_api_key": 401,
     "model_not_found": 404,
     "request_too_large": 413,
+    # Kimi, Cerebras
+    "engine_overloaded_error": 503,
+    "rate_limit_reached_error": 429,
+    "exceeded_current_quota_error": 402,
+    "invalid_authentication_error": 401,
+    "too_many_requests_error": 429,
+    # llama.cpp
+    "unavailable_error": 503,
+    "exceed_context_size_error": 400,
+    "not_supported_error": 501,
+    # text-generation-inference
+    "overloaded": 429,
+    "validation": 422,
+    "generation": 424,
+    "incomplete_generation": 500,
+    # vLLM
+    "BadRequestError": 400,
+    "NotFoundError": 404,
+    "InternalServerError": 500,
+    # z.ai
+    "1000": 401,
+    "1001": 401,
+    "1002": 401,
+    "1003": 401,
+    "1004": 401,
+    "1113": 402,
+    "1210": 400,
+    "1211": 404,
+    "1214": 400,
+    "1261": 400,
+    "1301": 400,
+    "1302": 429,
+    "1303": 429,
+    "1305": 429,
+    "1308": 429,
 }
 
 ADVICE: Final[Mapping[type[ModelError], str]] = {
@@ -116,16 +154,24 @@ SHORTEST_KEY = 8
 
 _EXHAUSTED = re.compile(
     r"insufficient[_ ](quota|credit|balance|fund)|exceeded your current quota|out of credits?|credit balance"
-    r"|quota\b.{0,40}\b(exhausted|exceeded|used up)|(exhausted|used up)\b.{0,40}\b(quota|credits?)|billing",
+    r"|余额不足|欠费|quota\b.{0,40}\b(exhausted|exceeded|used up)|(exhausted|used up)\b.{0,40}\b(quota|credits?)"
+    r"|billing",
     re.IGNORECASE | re.DOTALL,
 )
-_NO_CREDIT = re.compile(r"credit balance is too low", re.IGNORECASE)
+_NO_CREDIT = re.compile(r"credit balance is too low|reached your specified (\w+ )?usage limits", re.IGNORECASE)
 """Anthropic's words for it, with the status 400."""
 _TOO_LONG = re.compile(
-    r"context[_ ]length|context[_ ](window|size)|maximum context|prompt is too long|too many (input )?tokens"
-    r"|too large for model|exceeds? .{0,30}context|input is too long|max_prompt_tokens",
+    r"context[_ ]length|context[_ ](window|size)|maximum context|prompt (is |was )?too long|too many (input )?tokens"
+    r"|too large for model|exceeds? .{0,30}context|input is too long|max_prompt_tokens|maximum (prompt|model) length"
+    r"|prompt (token count|exceeds)|input (token count|tokens exceed)|exceeded model token limit|max_model_len"
+    r"|range of input length|`?inputs`? (tokens|must have less than)|\b1261\b",
     re.IGNORECASE | re.DOTALL,
 )
+_TOO_LARGE_FOR_RATE = re.compile(r"request too large.*(must be reduced|reduce your)", re.IGNORECASE | re.DOTALL)
+"""A request that is larger than a whole minute's tokens: no waiting helps."""
+_BADLY_WORDED = re.compile(r"\btool_use_failed\b")
+"""Groq's model, not the request, made a call that is none."""
+_WAIT = re.compile(r"try again in (?:(\d{1,4})h)?(?:(\d{1,4})m(?!s))?(?:(\d{1,6}(?:\.\d{1,9})?)(ms|s))?", re.IGNORECASE)
 _TOO_LONG_STATUSES = frozenset({400, 413, 422, 500})
 
 
@@ -144,11 +190,24 @@ def parse_retry_after(value: str | None, *, now: datetime | None = None) -> floa
     return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
 
 
+def told_wait(words: str) -> float | None:
+    """Seconds to wait that a provider tells in words (``try again in 1m2.5s``), or None."""
+    found = _WAIT.search(words)
+    if found is None or not any(found.groups()):
+        return None
+    seconds = float(found[3] or 0) / (1000 if (found[4] or "").lower() == "ms" else 1)
+    return int(found[1] or 0) * 3600 + int(found[2] or 0) * 60 + seconds
+
+
 def error_class(status: int, words: str, *, told_to_wait: bool) -> type[ModelError]:
     """The class for an HTTP status and what the body says.
 
     A 429 that names an exhausted quota is not worth waiting for, unless the provider says how long to wait.
     """
+    if status == 429 and _TOO_LARGE_FOR_RATE.search(words):
+        return ContextTooLongError
+    if status in {400, 500} and _BADLY_WORDED.search(words):
+        return ModelProtocolError
     if status == 429 and not told_to_wait and _EXHAUSTED.search(words):
         return ModelAccessError
     if status == 400 and _NO_CREDIT.search(words):
@@ -180,7 +239,9 @@ class ErrorMapper:
     def from_response(self, status: int, body: str, headers: Mapping[str, str]) -> ModelError:
         """The error of an answer whose status says that it failed."""
         words = error_words(body)
-        retry_after = parse_retry_after(headers.get("retry-after"))
+        retry_after = _wait_of(headers)
+        if retry_after is None and status == 429:
+            retry_after = told_wait(words)
         kind = error_class(status, f"{words} {body[:4096]}", told_to_wait=retry_after is not None)
         if 300 <= status < 400:
             words = words or f"redirected to {headers.get('location', '?')}"
@@ -190,13 +251,16 @@ class ErrorMapper:
         """The error a provider tells inside a stream that began well."""
         fields = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
         raw = msgspec.json.encode(error).decode()
-        told = (_number(fields.get("code")), _number(fields.get("status")))
+        places = ("code", "status", "http_status_code", "status_code", "statusCode")
+        told = [_number(fields.get(place)) for place in places]
         status = next((number for number in told if 400 <= number < 600), 0)
         if not status:
             names = (str(fields.get("type", "")), str(fields.get("code", "")))
             status = next((CHUNK_ERRORS[name] for name in names if name in CHUNK_ERRORS), 500)
-        kind = error_class(status, raw, told_to_wait=False)
-        return self._build(kind, "failed in the middle of an answer", error_words(raw), status=status)
+        retry_after = told_wait(raw) if status == 429 else None
+        kind = error_class(status, raw, told_to_wait=retry_after is not None)
+        problem = "failed in the middle of an answer"
+        return self._build(kind, problem, error_words(raw), status=status, retry_after=retry_after)
 
     def from_wire(self, error: Exception) -> ModelError:
         """The error of a failed connection, from the HTTP client's exception."""
@@ -251,18 +315,40 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
+def _wait_of(headers: Mapping[str, str]) -> float | None:
+    """Return the wait that headers ask for; some providers tell it in milliseconds, too."""
+    exact = headers.get("retry-after-ms", "")
+    if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", exact):
+        return float(exact) / 1000
+    return parse_retry_after(headers.get("retry-after"))
+
+
 def error_words(body: str) -> str:
-    """Return what an error body says: its message where it is JSON of a known shape, else the body itself."""
+    """Return what an error body says: its message where it is JSON of a known shape, else the body itself.
+
+    A router says what the provider behind it said, too.
+    """
     try:
         node: object = msgspec.json.decode(body)
     except INVALID_JSON:
         return body
-    for _ in range(3):
+    behind = ""
+    for _ in range(4):
+        if isinstance(node, list) and node:
+            node = cast("list[object]", node)[0]
         if not isinstance(node, dict):
             break
         fields = cast("dict[str, object]", node)
-        inner = next((fields[key] for key in ("error", "message", "detail") if fields.get(key)), None)
+        behind = behind or _words_behind(fields.get("metadata"))
+        inner = next((fields[key] for key in ("error", "message", "detail", "msg", "errors") if fields.get(key)), None)
         if inner is None:
             break
         node = inner
-    return node if isinstance(node, str) else body
+    if not isinstance(node, str):
+        return body
+    return f"{node}: {behind}" if behind else node
+
+
+def _words_behind(metadata: object) -> str:
+    raw = cast("dict[str, object]", metadata).get("raw") if isinstance(metadata, dict) else None
+    return error_words(raw) if isinstance(raw, str) else ""

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from vibe.core.config.models import ProviderConfig
-from vibe.core.llm.error_table import STATUS_ERRORS, WIRE_ERRORS, ErrorMapper, parse_retry_after
+from vibe.core.llm.error_table import STATUS_ERRORS, WIRE_ERRORS, ErrorMapper, parse_retry_after, told_wait
 from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,
@@ -196,3 +196,108 @@ def test_an_answer_that_is_none_names_the_server() -> None:
 def test_a_key_that_is_no_secret_leaves_a_message_whole(key: str) -> None:
     mapper = ErrorMapper(provider=MAPPER.provider, api_key=key)
     assert "the local test of x failed" in str(mapper.from_response(400, "the local test of x failed", {}))
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."),
+        (400, "Input tokens exceed the configured limit of 272000 tokens."),
+        (400, "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length"),
+        (400, "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000, decrease input length"),
+        (400, "prompt is too long: 208310 tokens > 200000 maximum"),
+        (400, "Please reduce the length of the messages or completion. code: context_length_exceeded"),
+        (400, "This endpoint's maximum context length is 32768 tokens. However, you requested about 50000 tokens"),
+        (400, '{"error":{"code":"1261","message":"Prompt exceeds max length"}}'),
+        (
+            422,
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens",
+        ),
+        (422, "Input validation error: `inputs` must have less than 4095 tokens. Given: 5000"),
+        (400, "The decoder prompt (length 40000) is longer than the maximum model length of 32768."),
+        (400, "the request exceeds the available context size (8192 tokens), try increasing it"),
+        (500, "Context size has been exceeded."),
+        (400, "The number of tokens to keep from the initial prompt is greater than the context length"),
+        (400, "prompt too long; exceeded max context length by 5 tokens"),
+        (400, "This model's maximum prompt length is 131072 but the request contains 537812 tokens."),
+        (400, "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."),
+        (400, "Invalid request: Your request exceeded model token limit: 8192"),
+        (400, "Range of input length should be [1, 30720]"),
+        (413, "Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested 8000"),
+        (429, "Request too large for gpt-4 on tokens per min (TPM): Limit 1, Requested 2. The input must be reduced"),
+    ],
+)
+def test_every_providers_words_for_a_prompt_that_is_too_long_are_known(status: int, message: str) -> None:
+    assert type(MAPPER.from_response(status, message, {})) is ContextTooLongError
+    assert type(MAPPER.from_chunk({"message": message, "code": status})) is ContextTooLongError
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "expected"),
+    [
+        (429, "Insufficient balance or no resource package. Please recharge.", ModelAccessError),
+        (429, "余额不足或无可用资源包,请充值。", ModelAccessError),
+        (402, "Insufficient Balance", ModelAccessError),
+        (400, "You have reached your specified API usage limits. You will regain access on 2026-12-01", ModelAccessError),
+        (429, "Rate limit reached on tokens per day. Please try again in 7m12.5s. See /settings/billing", ModelOverloadedError),
+        (429, "Service tier capacity exceeded for this model.", ModelOverloadedError),
+        (498, "Flex tier capacity exceeded", ModelOverloadedError),
+        (503, '{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}', ModelOverloadedError),
+        (400, '{"error":{"message":"Failed to call a function","code":"tool_use_failed"}}', ModelProtocolError),
+        (400, "max_tokens: 64000 > 32000, which is the maximum allowed number of output tokens", ModelRequestError),
+        (404, 'model "x" not found, try pulling it first', ModelRequestError),
+        (400, "Model Not Exist", ModelRequestError),
+    ],
+)  # fmt: skip
+def test_other_words_of_providers_are_known(status: int, message: str, expected: type[ModelError]) -> None:
+    assert type(MAPPER.from_response(status, message, {})) is expected
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "status"),
+    [
+        ({"message": "x", "code": "1113"}, ModelAccessError, 402),
+        ({"message": "x", "code": "1302"}, ModelOverloadedError, 429),
+        ({"message": "x", "code": "1211"}, ModelRequestError, 404),
+        ({"message": "x", "http_status_code": 422}, ModelRequestError, 422),
+        ({"message": "x", "type": "unavailable_error"}, ModelOverloadedError, 503),
+        ({"message": "x", "type": "exceeded_current_quota_error"}, ModelAccessError, 402),
+        ({"message": "x", "type": "overloaded"}, ModelOverloadedError, 429),
+    ],
+)
+def test_codes_of_providers_stand_for_a_status(error: object, expected: type[ModelError], status: int) -> None:
+    mapped = MAPPER.from_chunk(error)
+    assert (type(mapped), mapped.status) == (expected, status)
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("Please try again in 7.5s. Visit", 7.5),
+        ("try again in 20ms", 0.02),
+        ("try again in 1m2s", 62.0),
+        ("try again in 2h5m", 7500.0),
+        ("try again in a while", None),
+        ("", None),
+    ],
+)
+def test_a_wait_told_in_words_is_understood(words: str, seconds: float | None) -> None:
+    assert told_wait(words) == seconds
+    assert MAPPER.from_response(429, words, {}).retry_after == seconds
+    assert MAPPER.from_chunk({"message": words, "code": 429}).retry_after == seconds
+
+
+def test_a_wait_told_in_milliseconds_is_understood() -> None:
+    assert MAPPER.from_response(429, "", {"retry-after-ms": "1500", "retry-after": "2"}).retry_after == 1.5
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ('[{"error": {"message": "list of one"}}]', "list of one"),
+        ('{"message": {"detail": [{"loc": ["body", "x"], "msg": "Field required"}]}}', "Field required"),
+        ('{"error": {"message": "Provider returned error", "metadata": {"raw": "{\\"error\\":\\"cold\\"}"}}}', "error: cold;"),
+    ],
+)  # fmt: skip
+def test_the_words_of_an_error_are_found(body: str, words: str) -> None:
+    assert words in str(MAPPER.from_response(422, body, {}))

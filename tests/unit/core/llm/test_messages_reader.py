@@ -352,3 +352,49 @@ async def test_half_a_surrogate_pair_costs_one_character(kind: str) -> None:
     opened = {"type": "content_block_start", "index": 0, "content_block": {"type": kind}}
     done = await read(wire([opened]) + f"data: {data}\n\n".encode() + wire([ended("end_turn"), STOPPED]))
     assert done.message.content + done.message.reasoning == "a�b"
+
+
+@pytest.mark.parametrize("deltas", [(), ("",)])
+async def test_a_call_cut_before_its_arguments_never_looks_whole(deltas: tuple[str, ...]) -> None:
+    done = await answer_of(*call(0, "list"), *call(1, "write", *deltas), reason="max_tokens")
+    assert done.finish_reason is FinishReason.LENGTH
+    assert [call.arguments for call in done.message.tool_calls] == ["{}", ""]
+
+
+async def test_arguments_cut_inside_escapes_come_together() -> None:
+    text = json.dumps({"text": 'a "quoted" \\ line\n ü 🙂'})
+    done = await answer_of(*call(0, "write", *text), reason="tool_use")
+    assert done.message.tool_calls[0].arguments == text
+
+
+async def test_nulls_where_there_is_nothing_to_tell_are_passed_over() -> None:
+    done = await read(
+        wire([
+            {"type": "message_start", "message": None},
+            {"type": None},
+            {"type": "content_block_start", "index": 0, "content_block": None},
+            {"type": "content_block_delta", "index": 0, "delta": None},
+            *text(1, "ok"),
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": []},
+            STOPPED,
+        ])
+    )
+    assert (done.message.content, done.finish_reason) == ("ok", FinishReason.STOP)
+
+
+async def test_a_message_that_was_not_streamed_is_read() -> None:
+    body: Event = {
+        "type": "message",
+        "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "s"},
+            {"type": "text", "text": "ok"},
+            {"type": "tool_use", "id": "t", "name": "list", "input": {}},
+        ],
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 5, "output_tokens": 2},
+    }
+    done = await read(json.dumps(body, indent=1).encode())
+    assert (done.message.content, done.message.reasoning) == ("ok", "hm")
+    assert done.message.thoughts == (Thought("p/m", "hm", "s"),)
+    assert done.message.tool_calls == (ToolCall("t", "list", "{}"),)
+    assert (done.finish_reason, done.usage) == (FinishReason.TOOL_CALLS, Usage(5, 2, 0, 1))

@@ -303,7 +303,7 @@ class AnswerBuilder:
             text = call.text
             if not call.name and text.strip() in _NO_ARGUMENTS | {"{}"}:
                 continue
-            if not is_cut and text.strip() in _NO_ARGUMENTS:
+            if text.strip() in _NO_ARGUMENTS and not (is_cut and call is self._calls[-1]):
                 text = "{}"
             identity = uuid4().hex[:9] if not call.id or call.id in taken else call.id
             taken.add(identity)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Raw, Struct
 
-from vibe.core.llm.backend.assembly import AnswerBuilder, CallFragment
+from vibe.core.llm.backend.assembly import AnswerBuilder, CallFragment, finish_reason
 from vibe.core.llm.backend.reader import StreamReader, decoded
 from vibe.core.llm.error_table import ErrorMapper
+from vibe.core.llm.port import FinishReason
 from vibe.core.messages import Usage
 
 PAUSED: Final = "the provider paused its answer (pause_turn); it was taken as whole"
@@ -21,21 +22,28 @@ _NOTHING: Final = b"{}"
 class _Event(Struct):
     """An event as far as all have it; what is inside is read once its kind is known."""
 
-    type: str = ""
+    type: str | None = ""
     index: int | None = None
     message: Raw = Raw(_NOTHING)
     content_block: Raw = Raw(_NOTHING)
     delta: Raw = Raw(_NOTHING)
-    usage: dict[str, Any] | None = None
+    usage: Any = None
     error: Any = None
 
 
 class _Kind(Struct):
-    type: str = ""
+    type: str | None = ""
 
 
 class _Start(Struct):
-    usage: dict[str, Any] | None = None
+    usage: Any = None
+
+
+class _Whole(Struct):
+    """A message that was not streamed."""
+
+    content: list[Raw] = []
+    usage: Any = None
 
 
 class _Piece(Struct):
@@ -66,7 +74,8 @@ BLOCKS: Final = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
 DELTAS: Final = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_json_delta"})
 
 _event = msgspec.json.Decoder(_Event)
-_kind = msgspec.json.Decoder(_Kind)
+_kind = msgspec.json.Decoder(_Kind | None)
+_whole = msgspec.json.Decoder(_Whole)
 _start = msgspec.json.Decoder(_Start | None)
 _piece = msgspec.json.Decoder(_Piece)
 _end = msgspec.json.Decoder(_End | None)
@@ -101,6 +110,8 @@ class _MessageTaker:
         self._errors = errors
         self._open: dict[int, _OpenBlock] = {}
         self._last = -1
+        self._without_arguments: list[int] = []
+        """Calls that closed with none: they have none, unless the limit cut them there."""
         self._ids: set[str] = set()
         self._usage: dict[str, int] = {}
 
@@ -119,8 +130,12 @@ class _MessageTaker:
             case "message_delta":
                 self._count(event.usage)
                 self._finish(decoded(_end, event.delta) or _End())
+            case "message":
+                self._take_whole(data)
             case "message_stop":
                 self._close_all()
+                if not self._answer.finished:
+                    self._settle()
                 self._answer.end()
                 return True
             case _ if event.type == "error" or event.error is not None:
@@ -129,9 +144,18 @@ class _MessageTaker:
                 pass  # a ping, or what a later version of the API tells
         return False
 
+    def _take_whole(self, data: str) -> None:
+        whole = decoded(_whole, data)
+        for number, block in enumerate(whole.content):
+            self._begin(_Event(index=number, content_block=block))
+            self._close(number)
+        self._count(whole.usage)
+        self._finish(decoded(_end, data) or _End())
+
     def _begin(self, event: _Event) -> None:
+        self._settle()
         index = self._last + 1 if event.index is None else event.index
-        kind = decoded(_kind, event.content_block).type
+        kind = _kind_of(event.content_block)
         block = _OpenBlock(index=index, kind=kind if kind in BLOCKS else "")
         self._close(index)
         self._open[index], self._last = block, index
@@ -152,7 +176,7 @@ class _MessageTaker:
                 self._add(block, piece)
 
     def _grow(self, event: _Event) -> None:
-        if decoded(_kind, event.delta).type not in DELTAS:
+        if _kind_of(event.delta) not in DELTAS:
             return
         piece = decoded(_piece, event.delta)
         block = self._open.get(self._last if event.index is None else event.index)
@@ -177,10 +201,18 @@ class _MessageTaker:
         block = self._open.pop(index, None)
         if block is None:
             return
-        if block.kind == "tool_use" and not block.text:
+        if block.kind == "tool_use" and not (block.text or block.initial):
+            self._without_arguments.append(index)
+        elif block.kind == "tool_use" and not block.text:
             self._answer.add_call(CallFragment(index=index, arguments=block.initial))
         elif block.kind in {"thinking", "redacted_thinking"}:
             self._answer.add_thought("".join(block.text), signature="".join(block.signature), sealed=block.sealed)
+
+    def _settle(self) -> None:
+        """Give those calls that have no arguments an object without any."""
+        for index in self._without_arguments:
+            self._answer.add_call(CallFragment(index=index, arguments={}))
+        self._without_arguments.clear()
 
     def _close_all(self) -> None:
         for index in list(self._open):
@@ -192,15 +224,17 @@ class _MessageTaker:
         if end.stop_reason == "refusal":
             raise self._errors.request(f"refused to answer{_explained(end.stop_details)}")
         self._close_all()
+        if finish_reason(end.stop_reason, has_calls=False) is not FinishReason.LENGTH:
+            self._settle()
         self._answer.finish(end.stop_reason)
         if end.stop_reason == "pause_turn":
             self._answer.note(PAUSED)
 
-    def _count(self, told: dict[str, Any] | None) -> None:
+    def _count(self, told: object) -> None:
         """Take a count: they are of the whole answer so far, and a server may leave out or null what it told before."""
-        if not told:
+        if not isinstance(told, dict):
             return
-        for name, value in told.items():
+        for name, value in cast("dict[str, Any]", told).items():
             if isinstance(value, int):
                 self._usage[name] = max(value, self._usage.get(name, 0))
         count = self._usage.get
@@ -213,6 +247,11 @@ class _MessageTaker:
             cache_written_tokens=written,
         )
         self._answer.count(usage)
+
+
+def _kind_of(fields: Raw) -> str:
+    kind = decoded(_kind, fields)
+    return (kind.type or "") if kind else ""
 
 
 def _explained(details: _StopDetails | None) -> str:
