@@ -18,7 +18,8 @@ _GONE_BUT_COLOURS: Final = {code: None for code in _GONE if code != 27}
 
 def clean(text: str, cols: int = COLUMNS) -> str:
     """Text without escapes, controls and direction marks; of a line that was rewritten (CR), its last state."""
-    text = _ESCAPES.sub("", _rewritten(text)).translate(_GONE)
+    if not text.replace("\n", "").replace("\t", "").isprintable():  # seldom, and quickly told
+        text = _ESCAPES.sub("", _rewritten(text)).translate(_GONE)
     if len(text) <= cols:
         return text
     return "\n".join(line if len(line) <= cols else _cut(line, cols) for line in text.split("\n"))

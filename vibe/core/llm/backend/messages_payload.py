@@ -50,7 +50,7 @@ _NO_TEMPERATURE_SINCE: Final = (4, 7)
 _MARK: Final = b',"cache_control":{"type":"ephemeral"}}'
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _COMBINED: Final = frozenset({"oneOf", "anyOf", "allOf"})
-_CACHE_LIMIT: Final = 8192
+_CACHE_LIMIT: Final = 1024
 
 Block = dict[str, Any]
 
@@ -66,7 +66,7 @@ def generation(model: str) -> tuple[int, int] | None:
 class MessagesEncoder:
     """Encodes requests; every message once, since a conversation is sent again with each turn.
 
-    Remembers at most 8192 encoded messages and starts over when they are full.
+    Remembers at most 1024 encoded messages and starts over when they are full.
     """
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ MALFORMED_KEY: Final = "malformed_arguments"
 
 _TAKES_TEMPERATURE: Final = re.compile(r"(ft:)?(chatgpt-|gpt-3|gpt-4)")
 _MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
-_CACHE_LIMIT: Final = 8192
+_CACHE_LIMIT: Final = 1024
 
 
 def message_fields(message: Message, reasoning_field: str = "") -> dict[str, Any]:
@@ -93,7 +93,7 @@ def openai_body(body: dict[str, Any]) -> dict[str, Any]:
 class PayloadEncoder:
     """Encodes requests; every message once, since a conversation is sent again with each turn.
 
-    ``say`` words one message, ``options`` go into every body, ``adapt`` has the last word on it. Remembers at most 8192
+    ``say`` words one message, ``options`` go into every body, ``adapt`` has the last word on it. Remembers at most 1024
     encoded messages and starts over when they are full; those of the last request are remembered joined, too.
     """
 
