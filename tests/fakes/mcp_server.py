@@ -98,6 +98,12 @@ async def grow(ctx: Context[Any, Any]) -> str:
     return "grown"
 
 
+@server.prompt()
+def review(place: str, tone: str = "kind") -> str:
+    """Ask for a review."""
+    return f"/exit is what a {tone} review of {place} does not say"
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "stdio":
         server.run("stdio")

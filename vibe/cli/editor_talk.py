@@ -58,7 +58,9 @@ class EditorTalk(SessionCommands):
 
     async def renew(self) -> Sequence[CommandAbout]:
         """Return the commands there are now; reads files."""
-        for warning in await to_thread.run_sync(self.commands.renew, self.conversation.setup.engine.guidance):
+        for warning in await to_thread.run_sync(
+            self.commands.renew, self.conversation.setup.engine.guidance, self.conversation.servers
+        ):
             self.say(f"warning: {one_line(warning, LINE_LENGTH)}")
         return [
             CommandAbout(name=one.name, about=one.about, usage=one.usage)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +17,10 @@ from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
 from vibe.core.config.mcp_models import McpServerConfig
 from vibe.core.config.paths import VibePaths
+from vibe.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from vibe.core.tools.mcp.prompts import RemotePrompt
     from vibe.core.tools.mcp.servers import McpServers, ServerState
 
 STARTING, FAILED = "starting", "failed"
@@ -38,6 +40,20 @@ class ToolServers:
     def states(self) -> Sequence[ServerState]:
         """Return the state of each server."""
         return () if self._servers is None else self._servers.states()
+
+    def prompts(self) -> Sequence[tuple[str, RemotePrompt]]:
+        """Return the prompts that the servers have listed so far, each with its server's name."""
+        return () if self._servers is None else self._servers.prompts()
+
+    async def prompt_text(self, server: str, prompt: str, arguments: Mapping[str, str]) -> str:
+        """Return the text that a server has for a prompt.
+
+        Raises:
+            VibeError: there is none.
+        """
+        if self._servers is None:
+            raise UsageError(f"there is no MCP server {server!r} any more")
+        return await self._servers.prompt_text(server, prompt, arguments)
 
     async def equip(self, sink: EventSink) -> Engine:
         """Wait for the servers, once, announce how each stands, and give the engine's agents their tools.

@@ -126,7 +126,9 @@ class PlainChat:
 
     async def refresh(self) -> None:
         """Offer the commands that the conversation brings, and say what is wrong with them."""
-        for warning in await to_thread.run_sync(self.commands.renew, self.conversation.setup.engine.guidance):
+        for warning in await to_thread.run_sync(
+            self.commands.renew, self.conversation.setup.engine.guidance, self.conversation.servers
+        ):
             self.say(f"warning: {one_line(warning, REASON_LENGTH)}")
 
     def copy(self, text: str) -> None:

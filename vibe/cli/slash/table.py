@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vibe.cli.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
 
 if TYPE_CHECKING:
+    from vibe.app.engine.tool_servers import ToolServers
     from vibe.core.guidance import Guidance
 
 WORDS = MappingProxyType({
@@ -61,7 +62,8 @@ class SlashTable(Mapping[str, SlashCommand]):
 
     def __init__(self, extra: Mapping[str, SlashCommand] | None = None) -> None:
         self._own = {**{name: _command(name) for name in WORDS}, **(extra or {})}
-        self._commands: Mapping[str, SlashCommand] = self._own
+        self._filed: Mapping[str, SlashCommand] = self._own
+        self._servers: ToolServers | None = None
         self._said: set[str] = set()
 
     def __getitem__(self, name: str) -> SlashCommand:
@@ -73,18 +75,31 @@ class SlashTable(Mapping[str, SlashCommand]):
     def __len__(self) -> int:
         return len(self._commands)
 
+    @property
+    def _commands(self) -> Mapping[str, SlashCommand]:
+        """All there are: servers may still be starting, and add theirs once they are there."""
+        if self._servers is None or not self._servers.prompts():
+            return self._filed
+        from vibe.cli.slash.server_prompts import server_commands  # noqa: PLC0415  as in `renew`
+
+        return {**server_commands(self._servers), **self._filed}
+
     def called(self, line: str) -> tuple[SlashCommand, Typed] | None:
         """Return the command that a line calls; None: none of these."""
         word, *rest = line.split(maxsplit=1) or [""]
         command = self._commands.get(word[1:]) if word.startswith("/") else None
         return None if command is None else (command, Typed(name=command.name, rest="".join(rest).strip()))
 
-    def renew(self, guidance: Guidance) -> list[str]:
-        """Offer the commands of the user, the project and the skills; return what was not said yet. Reads files."""
+    def renew(self, guidance: Guidance, servers: ToolServers) -> list[str]:
+        """Offer the commands of the user, the project, the skills and the servers; return what was not said yet.
+
+        Reads files.
+        """
         from vibe.cli.slash.custom import custom_commands  # noqa: PLC0415  it needs what a first screen must not wait for
 
         warnings: list[str] = []
-        self._commands = {**self._own, **custom_commands(guidance, self._own, warnings)}
+        self._servers = servers
+        self._filed = {**self._own, **custom_commands(guidance, self._own, warnings)}
         unsaid = [warning for warning in dict.fromkeys(warnings) if warning not in self._said]
         self._said.update(unsaid)
         return unsaid

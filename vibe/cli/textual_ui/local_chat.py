@@ -88,7 +88,9 @@ class LocalTalk:
 
     async def refresh(self) -> None:
         """Offer the commands that the conversation brings as it is now, and say what is wrong with them."""
-        for warning in await to_thread.run_sync(self.commands.renew, self.conversation.setup.engine.guidance):
+        for warning in await to_thread.run_sync(
+            self.commands.renew, self.conversation.setup.engine.guidance, self.conversation.servers
+        ):
             self._stage.say(warning, "warning")
 
     def copy(self, text: str) -> None:

@@ -43,6 +43,7 @@ from vibe.core.tools.mcp.errors import (
     code_of,
     phrase,
 )
+from vibe.core.tools.mcp.prompts import RemotePrompt, list_prompts, text_of_prompt
 from vibe.core.tools.mcp.remote import RemoteTool, ToolChoice, list_tools
 from vibe.core.tools.mcp.server_log import ServerLog
 from vibe.core.tools.mcp.settings import endpoint_of, launch_of
@@ -62,6 +63,8 @@ A failed restart is tried again as often."""
 BACKOFF_SECONDS = 0.5
 RELIST_SECONDS = 2.0
 """The longest the answer to a call waits for the new list of tools that its server announced before."""
+PROMPTS_SECONDS = 3.0
+"""The longest a start waits for a list of prompts, which nothing but slash commands needs."""
 SESSION_UNKNOWN = 404
 UNAUTHORIZED = 401
 
@@ -104,6 +107,7 @@ class ServerConnection:
         self.status = ServerStatus.STARTING
         self.problem = ""
         self.tools: tuple[RemoteTool, ...] = ()
+        self.prompts: tuple[RemotePrompt, ...] = ()
         self.unusable: tuple[str, ...] = ()
         self.log = ServerLog(place.log_dir / f"{_file_name(config.name)}.log")
         self.on_change: Callable[[], Awaitable[None]] | None = None
@@ -212,6 +216,7 @@ class ServerConnection:
                 usable = sieved(transport, self._refused.append)
                 async with Client(usable, mode=mode, client_info=info, message_handler=self._hear) as client:
                     self.tools = await self._list_tools(client)
+                    self.prompts = await self._list_prompts(client)
                     patience.deadline, started = math.inf, True
                     self._client = client
                     self._settle(ServerStatus.READY)
@@ -258,6 +263,14 @@ class ServerConnection:
         tools = await list_tools(client, self._choice, self._refused)
         self.unusable = tuple(self._refused)
         return tools
+
+    async def _list_prompts(self, client: Client) -> tuple[RemotePrompt, ...]:
+        try:
+            with move_on_after(PROMPTS_SECONDS):
+                return await list_prompts(client)
+        except (ValueError, protocol_error()) as error:
+            logger.debug("MCP server %s lists no prompts", self.name, exc_info=error)
+        return ()  # its tools are there all the same
 
     async def _hear(self, message: IncomingMessage) -> None:
         if getattr(message, "method", "") == "notifications/tools/list_changed":
@@ -306,6 +319,31 @@ class ServerConnection:
             with move_on_after(RELIST_SECONDS):
                 await self._relisted.wait()
         return result
+
+    async def prompt_text(self, prompt: str, arguments: Mapping[str, str]) -> str:
+        """Return the text of a prompt, made for these arguments.
+
+        Raises:
+            ServerCallError: there is no session, or no answer; names the server.
+        """
+        await self.wait_ready()
+        client, limit = self._client, self.config.tool_timeout_sec
+        if client is None:
+            raise ServerCallError(self.name, f"{self.problem or 'has been closed'}; go on without it")
+        self._exchange.refused = None
+        try:
+            with fail_after(limit):
+                return text_of_prompt(await client.get_prompt(prompt, dict(arguments)))
+        except TimeoutError as error:
+            raise ServerCallError(
+                self.name, f"did not answer {prompt} within {limit:g} s (tool_timeout_sec)"
+            ) from error
+        except (ClosedResourceError, BrokenResourceError) as error:
+            raise self._lost_call(client, prompt) from error
+        except (ValueError, RuntimeError, OSError) as error:
+            raise ServerCallError(self.name, self._why(error)) from error
+        except protocol_error() as error:
+            raise self._refused_call(client, prompt, error) from error
 
     def _refused_call(self, client: Client, tool: str, error: MCPError) -> ServerCallError:
         if error.code == TIMEOUT_CODE:

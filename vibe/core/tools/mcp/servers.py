@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -12,7 +12,8 @@ from anyio.abc import TaskGroup
 from vibe.core.config.mcp_models import McpServerConfig
 from vibe.core.tools.loading import ToolClass
 from vibe.core.tools.mcp.connection import ServerConnection, ServerPlace, ServerStatus
-from vibe.core.tools.mcp.errors import RequiredServerError
+from vibe.core.tools.mcp.errors import RequiredServerError, ServerCallError
+from vibe.core.tools.mcp.prompts import RemotePrompt
 from vibe.core.tools.mcp.proxy import RunningCall, proxy_class
 from vibe.core.tools.mcp.remote import RemoteTool, proxy_names
 
@@ -95,6 +96,26 @@ class McpServers:
             )
             for connection in self._connections
         )
+
+    def prompts(self) -> tuple[tuple[str, RemotePrompt], ...]:
+        """Return the prompts of the servers that are there, each with its server's name."""
+        return tuple(
+            (connection.name, prompt)
+            for connection in self._connections
+            for prompt in connection.prompts
+            if connection.status is ServerStatus.READY
+        )
+
+    async def prompt_text(self, server: str, prompt: str, arguments: Mapping[str, str]) -> str:
+        """Return the text that a server has for a prompt.
+
+        Raises:
+            ServerCallError: there is none.
+        """
+        for connection in self._connections:
+            if connection.name == server:
+                return await connection.prompt_text(prompt, arguments)
+        raise ServerCallError(server, "is not there; go on without it")
 
     def tool_classes(self) -> tuple[ToolClass, ...]:
         """The tools of the servers that have listed some; the same class as long as a tool stays the same."""
