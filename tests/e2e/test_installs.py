@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.e2e.conftest import REPOSITORY, command_step
@@ -128,8 +129,15 @@ def test_the_lines_of_the_image_make_a_vibe_that_serves(tmp_path: Path) -> None:
     assert run(*inside, "python", "-m", "vibe", "--version", env=env, cwd=work).stdout == version
     shown = run(*inside, "vibe", "plan", "run", "--demo", "--approve", "edits", env=env, cwd=work)
     assert shown.returncode == 0, shown.stderr
-    from mcp import StdioServerParameters  # noqa: PLC0415  dear, and few tests need it
+    from acp import RequestError  # noqa: PLC0415  dear, and few tests need it
+    from mcp import StdioServerParameters  # noqa: PLC0415  as above
 
     words = [str(word) for word in (*inside, "vibe", "mcp", "serve")]
     with connected(StdioServerParameters(command=words[0], args=words[1:], env=env, cwd=str(work))) as served:
         assert "call_vibe" in served.tools()
+    from tests.fakes.acp_client import editing  # noqa: PLC0415  as above
+
+    with editing([*map(str, inside), "vibe-acp"], env, work) as edited:
+        assert edited.introduction.agent_info.version == version.split()[1]
+        with pytest.raises(RequestError, match="vibe setup"):  # it has loaded all, and lacks a key
+            edited.new(work)
