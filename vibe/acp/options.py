@@ -62,22 +62,13 @@ def change_of(conversation: Conversation, option: str, value: object) -> AgentCh
         raise UsageError(f"{option} can't be {str(value)[:80]!r}: it is one of {', '.join(values)}")
     match option:
         case "mode":
-            return AgentChange(agent=value, approvals=_approvals_with(conversation, value))
+            return AgentChange(agent=value)
         case "model":
             return AgentChange(model=value)
         case "thinking":
             return AgentChange(thinking=Thinking(value))
         case _:
             return AgentChange(approvals=ApprovalMode(value))
-
-
-def _approvals_with(conversation: Conversation, agent: str) -> ApprovalMode | None:
-    """Return the approvals that another agent brings; None: those in force stay."""
-    setup = conversation.setup
-    before, after = setup.profile.auto_approve, setup.engine.agents.profiles[agent].auto_approve
-    if before == after or setup.engine.config.auto_approve:
-        return None
-    return ApprovalMode.ALL if after else ApprovalMode.ASK
 
 
 def _profiles(conversation: Conversation) -> list[AgentProfile]:

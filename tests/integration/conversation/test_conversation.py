@@ -234,6 +234,27 @@ async def test_agent_model_and_approvals_change_in_mid_session_and_nothing_is_lo
     assert [event.changed for event in changes] == [("agent", "model"), ("agent", "model", "approvals")]
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, [ApprovalMode.EDITS, ApprovalMode.ALL, ApprovalMode.ASK]),
+        (ApprovalMode.EDITS, [ApprovalMode.EDITS] * 3),
+    ],
+)
+async def test_an_agent_brings_its_approvals_unless_a_person_gave_some_on_the_command_line(
+    rig: Rig, given: ApprovalMode | None, expected: list[ApprovalMode]
+) -> None:
+    async with Runtime(rig.host) as runtime:
+        conversation = await runtime.open_conversation(rig.opening(approvals=given), rig.seat)
+        await conversation.configure(AgentChange(approvals=ApprovalMode.EDITS))
+        modes: list[ApprovalMode] = []
+        for agent in ("plan", "auto-approve", "default"):
+            await conversation.configure(AgentChange(agent=agent))
+            modes.append(conversation.approvals.mode)
+
+    assert modes == expected
+
+
 async def test_a_change_that_cannot_be_changes_nothing(rig: Rig) -> None:
     rig.server.enqueue(Reply(text="hello"))
     async with Runtime(rig.host) as runtime:

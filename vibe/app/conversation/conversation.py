@@ -311,6 +311,8 @@ class Conversation:
     async def configure(self, change: AgentChange) -> None:
         """Change agent, model, thinking or approvals; all but the approvals count from the next prompt on.
 
+        An agent that is more or less trusted than the last brings its approvals, unless some were given on opening.
+
         Raises:
             UsageError: there is no such agent or model; nothing was changed.
             EnvironmentFailure: its key is missing.
@@ -322,11 +324,15 @@ class Conversation:
             if change.agent is not None and change.model is None:
                 opening = replace(opening, model=None)  # the agent may have one of its own
             attended = self._seat.user_input is not None
-            self._setup = await to_thread.run_sync(partial(set_up, self._parts.host, opening, attended=attended))
-            self._parts.catalogs.append(self._setup.engine.models)
-            await self.servers.move_to(self._setup.engine)
-            self._pool = SpawnPool(self._setup.engine.agents, self._setup.engine.config.subagents)
+            former = self._setup
+            made = self._setup = await to_thread.run_sync(partial(set_up, self._parts.host, opening, attended=attended))
+            self._parts.catalogs.append(made.engine.models)
+            await self.servers.move_to(made.engine)
+            self._pool = SpawnPool(made.engine.agents, made.engine.config.subagents)
             self._agent = None
+            is_other = made.profile.auto_approve != former.profile.auto_approve
+            if is_other and made.approval_mode is not former.approval_mode:
+                self.approvals.set_mode(made.approval_mode)
         if change.approvals is not None:
             self.approvals.set_mode(change.approvals)
         now = self._choices()
