@@ -5,11 +5,12 @@ from __future__ import annotations
 import hmac
 import json
 import socket
+from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from anyio import Event, create_task_group, sleep_forever
+from anyio import Event, create_task_group, current_time, sleep, sleep_forever
 
 from vibe.core.errors import EnvironmentFailure
 from vibe.mcp_server.greeting import DISCOVER
@@ -26,6 +27,10 @@ Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 PATH = "/mcp"
 LARGEST_BODY = 32 * 1024 * 1024
 LAST_SECONDS = 1
+IDLE_SECONDS = 1800.0
+"""After so long without a request the library ends a session, too."""
+LOOKS = 20
+"""In the time after which a session ends."""
 WAITING_CONNECTIONS = 64
 METHOD_HEADER = b"mcp-method"
 UNAUTHORIZED = "give the token of this server: Authorization: Bearer TOKEN"
@@ -66,12 +71,17 @@ def url_of(listener: socket.socket) -> str:
 class TokenGuard:
     """Lets only requests pass that carry the token, and tells calls when their client has hung up.
 
-    ``left`` is told of each session that its client has ended.
+    ``left`` is told of each session that its client has ended, or has asked nothing in for ``idle_seconds``.
     """
 
-    def __init__(self, application: Application, token: str, left: Callable[[str], object]) -> None:
+    def __init__(
+        self, application: Application, token: str, left: Callable[[str], object], idle_seconds: float = IDLE_SECONDS
+    ) -> None:
         self._application = application
         self._left = left
+        self._idle_seconds = idle_seconds
+        self._open: Counter[str] = Counter()
+        self._quiet_since: dict[str, float] = {}
         self._expected = f"Bearer {token}".encode()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -94,17 +104,44 @@ class TokenGuard:
                 gone.set()
             return message
 
-        await self._application(scope, heard, send)
+        session = headers.get(SESSION_HEADER.encode(), b"").decode("latin-1")
+        with self._asking(session):
+            await self._application(scope, heard, send)
         if scope["method"] == "DELETE":
-            self._left(headers.get(SESSION_HEADER.encode(), b"").decode("latin-1"))
+            self._leave(session)
+
+    async def watch(self) -> None:
+        """Leave the sessions whose clients have vanished, until this is cancelled."""
+        while True:
+            await sleep(self._idle_seconds / LOOKS)
+            latest = current_time() - self._idle_seconds
+            for session in [session for session, since in self._quiet_since.items() if since <= latest]:
+                self._leave(session)
+
+    @contextmanager
+    def _asking(self, session: str) -> Generator[None]:
+        self._open[session] += 1
+        self._quiet_since.pop(session, None)
+        try:
+            yield
+        finally:
+            self._open[session] -= 1
+            if not self._open[session]:
+                del self._open[session]
+                self._quiet_since[session] = current_time()
+
+    def _leave(self, session: str) -> None:
+        self._quiet_since.pop(session, None)
+        self._left(session)
 
 
 async def serve_http(server: Server[Any], listener: socket.socket, token: str, left: Callable[[str], object]) -> None:
     """Serve clients until this is cancelled; ``left`` as for ``TokenGuard``."""
     import uvicorn  # noqa: PLC0415  only for those who listen
 
+    guard = TokenGuard(_application(server, listener), token, left)
     config = uvicorn.Config(
-        TokenGuard(_application(server, listener), token, left),
+        guard,
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=LAST_SECONDS,
@@ -120,6 +157,7 @@ async def serve_http(server: Server[Any], listener: socket.socket, token: str, l
     serving = OwnSignals(config)
     async with create_task_group() as group:
         group.start_soon(serving.serve, [listener])
+        group.start_soon(guard.watch)
         try:
             await sleep_forever()
         finally:
