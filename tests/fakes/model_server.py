@@ -72,6 +72,8 @@ class ModelServer:
         """What ``GET .../models`` lists; None: there is no such page."""
         self.key = ""
         """The only key that is accepted; blank: every one."""
+        self.required: dict[str, str] = {}
+        """Headers, in lower case, without which nobody is admitted."""
         self.requests: list[Received] = []
         self.connections = 0
         self.asked = threading.Event()
@@ -133,7 +135,9 @@ class ModelServer:
             self._sockets.discard(connection)
 
     def admits(self, headers: Mapping[str, str]) -> bool:
-        """Whether the key is right and where it belongs."""
+        """Whether the key is right and where it belongs, and what is required is there."""
+        if any(headers.get(name) != value for name, value in self.required.items()):
+            return False
         name, scheme = ("x-api-key", "") if self.shape == "anthropic" else ("authorization", "Bearer ")
         return not self.key or headers.get(name) == f"{scheme}{self.key}"
 

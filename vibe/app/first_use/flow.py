@@ -78,11 +78,11 @@ class FirstUse:
 
     @property
     def is_due(self) -> bool:
-        """True if the model in use lacks its key, and no other provider has one."""
+        """True if the model in use lacks its key, and no other provider has one that is kept to talk to models."""
         config = self._config
         model = config.find_model(config.active_model)
         used = next((choice for choice in self.choices if model and choice.name == model.provider), None)
-        return used is not None and used.lacks_key and not any(choice.key_place for choice in self.choices)
+        return used is not None and used.lacks_key and not any(choice.has_own_key for choice in self.choices)
 
     def choice(self, name: str) -> ProviderChoice:
         """Return the provider of that name.

@@ -17,6 +17,9 @@ SHORTEST_SHOWN = 20
 SHORTEST_HIDDEN = 8
 """Shorter ones are no secrets, but what local servers are given; they would tear holes in every message."""
 
+ALSO_FOR_OTHERS = frozenset({"HF_TOKEN"})
+"""Variables that people have for other things, as to download: they say nothing of whom one would talk to."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderChoice:
@@ -41,6 +44,11 @@ class ProviderChoice:
     def lacks_key(self) -> bool:
         """True if it takes a key and none was found."""
         return bool(self.variable) and not self.key_place
+
+    @property
+    def has_own_key(self) -> bool:
+        """True if its key was found, and is there for it: one of a configured provider, or one with no other use."""
+        return bool(self.key_place) and (self.is_configured or self.variable not in ALSO_FOR_OTHERS)
 
     @property
     def about(self) -> str:

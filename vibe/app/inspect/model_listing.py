@@ -13,8 +13,9 @@ from vibe.app.engine.host import Host
 from vibe.core.config import presets
 from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
+from vibe.core.errors import EnvironmentFailure
 from vibe.core.llm.backend.local_server import problem_with
-from vibe.core.llm.backend.transport import import_httpx, system_tls
+from vibe.core.llm.backend.transport import USER_AGENT, filled_headers, import_httpx, system_tls
 
 PATIENCE_SECONDS = 15.0
 
@@ -127,6 +128,10 @@ def offer_of(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer
         return ModelOffer(provider=provider.name)
     key = environ.get(provider.api_key_env_var) if provider.api_key_env_var else None
     url, headers = _question(provider, key)
+    try:
+        headers |= {name.lower(): text for name, text in filled_headers(provider, environ).items()}
+    except EnvironmentFailure as error:
+        return ModelOffer(provider=provider.name, problem=str(error))
     httpx = import_httpx()
     try:
         with httpx.Client(verify=system_tls(), timeout=PATIENCE_SECONDS) as client:
@@ -146,11 +151,12 @@ def offer_of(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer
 
 def _question(provider: ProviderConfig, key: str | None) -> tuple[str, dict[str, str]]:
     """Return where to ask, and with which headers."""
+    own = {"user-agent": USER_AGENT}
     if not provider.speaks_messages:
-        return f"{provider.api_base.rstrip('/')}/models", {"Authorization": f"Bearer {key}"} if key else {}
+        return f"{provider.api_base.rstrip('/')}/models", own | ({"authorization": f"Bearer {key}"} if key else {})
     from vibe.core.llm.backend.anthropic import headers_for, versioned
 
-    return f"{versioned(provider.api_base)}/models?limit=1000", headers_for(key)
+    return f"{versioned(provider.api_base)}/models?limit=1000", own | headers_for(key)
 
 
 def _names(listed: Sequence[_Named]) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.errors import ConfigError, EnvironmentFailure, MissingKeyError, UsageError
+from vibe.core.llm.backend.transport import filled_headers
 from vibe.core.llm.limiter import CallLimiter, LimitedBackend, ProviderLimiter
 from vibe.core.llm.port import ModelBackend
 from vibe.core.llm.pricing import PricedBackend, rates
@@ -21,9 +21,6 @@ CONFIG_FILE = "config.toml"
 STYLES = ("openai", "anthropic")
 UNREACHED_BELOW_SECONDS = 30.0
 """For how long a provider is tried that was never reached, in a process of one step: others may have been answered."""
-
-
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class ModelCatalog:
@@ -184,7 +181,7 @@ class ModelCatalog:
                 f"providers.{provider.name}.api_base",
                 f"{provider.api_base!r} is no http:// or https:// address",
             )
-        provider = provider.model_copy(update={"extra_headers": self._headers(provider)})
+        provider = provider.model_copy(update={"extra_headers": filled_headers(provider, self._environ)})
         if provider.backend is BackendKind.MISTRAL:
             from vibe.core.llm.backend.mistral import MistralBackend
 
@@ -196,22 +193,6 @@ class ModelCatalog:
         from vibe.core.llm.backend.generic import GenericBackend
 
         return GenericBackend(provider, api_key=key)
-
-    def _headers(self, provider: ProviderConfig) -> dict[str, str]:
-        """Its headers, with variables in place of their names.
-
-        Raises:
-            EnvironmentFailure: a variable is not set.
-        """
-
-        def value(match: re.Match[str]) -> str:
-            if match[1] not in self._environ:
-                raise EnvironmentFailure(
-                    f"provider {provider.name!r} needs the environment variable {match[1]} for extra_headers: set it"
-                )
-            return self._environ[match[1]]
-
-        return {name: _REFERENCE.sub(value, text) for name, text in provider.extra_headers.items()}
 
     def _key(self, provider: ProviderConfig) -> str | None:
         variable = provider.api_key_env_var

@@ -102,6 +102,26 @@ def test_it_is_due_where_no_provider_has_a_key(setting: Setting) -> None:
     assert not setting.flow().is_due
 
 
+def test_a_token_that_is_there_for_other_things_chooses_nobody(setting: Setting) -> None:
+    setting.environ["HF_TOKEN"] = KEY
+    assert setting.flow().is_due
+    (setting.home / "config.toml").write_text('[[providers]]\npreset = "huggingface"\n')
+    assert not setting.flow().is_due
+
+
+def test_a_provider_is_asked_for_models_with_its_own_headers(setting: Setting, server: ModelServer) -> None:
+    text = setting.config + 'extra_headers = { X-Team = "${TEAM}" }\n'
+    (setting.home / "config.toml").write_text(text)
+    menu = setting.flow().models(setting.flow().choice("served"), KEY)
+    assert "needs the environment variable TEAM for extra_headers" in menu.problem
+    setting.environ["TEAM"] = "search"
+    server.required = {"x-team": "search"}
+    menu = setting.flow().models(setting.flow().choice("served"), KEY)
+    assert (menu.names, menu.problem) == (("large", "small"), "")
+    server.required = {"x-team": "other"}
+    assert "401" in setting.flow().models(setting.flow().choice("served"), KEY).problem
+
+
 def test_a_misspelled_provider_is_told(setting: Setting) -> None:
     with pytest.raises(UsageError, match="unknown provider 'mistrl': did you mean 'mistral'"):
         setting.flow().choice("mistrl")

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Final, cast
 
 from vibe import __version__
 from vibe.core.config.models import ProviderConfig
+from vibe.core.errors import EnvironmentFailure
 from vibe.core.llm.port import ModelRequest
 
 USER_AGENT: Final = f"vibe/{__version__}"
 CONNECT_SECONDS: Final = 30.0
 """The longest a connection may take, however patient the provider's ``timeout_seconds`` is."""
+
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def filled_headers(provider: ProviderConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return a provider's own headers, with variables in place of their names.
+
+    Raises:
+        EnvironmentFailure: a variable is not set.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in environ:
+            raise EnvironmentFailure(
+                f"provider {provider.name!r} needs the environment variable {match[1]} for extra_headers: set it"
+            )
+        return environ[match[1]]
+
+    return {name: _REFERENCE.sub(value, text) for name, text in provider.extra_headers.items()}
 
 
 def headers_of(provider: ProviderConfig, request: ModelRequest) -> dict[str, str]:
