@@ -174,6 +174,16 @@ async def test_arguments_may_come_as_an_object(server: ModelServer, connect: Con
     assert done.message.tool_calls[0].arguments == '{"path":"a"}'
 
 
+async def test_json_where_a_stream_was_asked_for_is_the_answer(server: ModelServer, connect: Connect) -> None:
+    if server.shape == "anthropic":
+        body = {"type": "message", "content": [{"type": "text", "text": "ok"}], "stop_reason": "end_turn"}
+    else:
+        body = {"choices": [{"message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}]}
+    server.enqueue(Reply(body=json.dumps(body)))
+    done = await connect(server.api_base).complete(request(), MemoryObserver())
+    assert (done.message.content, done.finish_reason) == ("ok", FinishReason.STOP)
+
+
 async def test_an_answer_whose_end_is_told_by_done_alone_is_whole_and_odd(
     server: ModelServer, connect: Connect
 ) -> None:
