@@ -74,7 +74,9 @@ class ScriptedTalk:
         await self.conversation.send(prompt)
 
     async def refresh(self) -> None:
-        self.said += await to_thread.run_sync(self.commands.renew, self.conversation.setup.engine.guidance)
+        self.said += await to_thread.run_sync(
+            self.commands.renew, self.conversation.setup.engine.guidance, self.conversation.servers
+        )
 
     def copy(self, text: str) -> None:
         self.clipboard = text
