@@ -82,7 +82,7 @@ class SetupScreen(Screen[bool]):
     SetupScreen.-low OptionList { max-height: 3; }
     SetupScreen.-low #words { max-height: 2; }
     """
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (7, "-high")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (7, "-high")]  # noqa: RUF012  not a class variable by Textual's types
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "skip", priority=True),
         Binding("enter", "go_on", "go on", priority=True),
