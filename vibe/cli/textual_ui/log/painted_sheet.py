@@ -167,6 +167,16 @@ class PaintedSheet(SheetView):
         """Paint it."""
         self.refresh()
 
+    def drop_before(self, index: int) -> bool:
+        """Drop the entries before one. False: the person looks further up, or has selected a text; none goes then."""
+        if not self._follow or self.text_selection is not None:
+            return False
+        self._sheet.cut_before(index)
+        if self._marked is not None and self._marked.index < 0:
+            self._marked = None
+        self.to_end()
+        return True
+
     def action_copy(self) -> None:
         """Copy what is selected."""
         text = self.screen.get_selected_text()

@@ -70,8 +70,23 @@ class Sheet:
             self._drop(first)
             taller = self.gap(first)
             first.height = height + taller
+        self._forget_rows()  # where they are selected is a part of them
         self._sum_up(0)
         return taller
+
+    def cut_before(self, index: int) -> None:
+        """Have no entry before that one."""
+        gone = self.entries[:index]
+        del self.entries[:index]
+        for entry in gone:
+            entry.index = -1
+            self._painter.forget(entry)
+        for number, entry in enumerate(self.entries):
+            entry.index = number
+        if self.entries and gone:
+            self._estimate(self.entries[0])
+        self._forget_rows()
+        self._sum_up(0)
 
     def cut(self, index: int) -> None:
         """Have no entry from that one on."""
@@ -107,8 +122,7 @@ class Sheet:
 
     def repaint(self) -> None:
         """Make all rows anew when they are wanted; their number is the same."""
-        self._cache.clear()
-        self._kept = 0
+        self._forget_rows()
         self._painter.forget()
 
     def rows(self, entry: LogEntry) -> list[Row]:
@@ -156,6 +170,10 @@ class Sheet:
 
     def _sum_up(self, low: int) -> None:
         self.tops[low:] = accumulate((entry.height for entry in self.entries[low:]), initial=self.tops[low])
+
+    def _forget_rows(self) -> None:
+        self._cache.clear()
+        self._kept = 0
 
     def _drop(self, entry: LogEntry) -> None:
         self._kept -= len(self._cache.pop(entry, ()))

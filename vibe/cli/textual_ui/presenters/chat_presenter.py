@@ -18,6 +18,8 @@ from vibe.core.messages import Message
 SHELL = "shell"
 """The tool that events name for the user's own command line."""
 TITLE_LENGTH = 400
+MOST_LOGGED = 1_000
+"""Entries of the log from which on the older ones are left to the journal."""
 NOTICE_LENGTH = 1_000
 """Characters of a notice of the host to the agent."""
 _NO_TALK: Final = SavedTalk(())
@@ -57,7 +59,7 @@ class ChatPresenter:
 
     def resume(self, messages: Sequence[Message]) -> None:
         """Show the newest of the messages that a conversation is taken up with; the others can be had as older ones."""
-        self._saved = SavedTalk(messages)
+        self._saved = SavedTalk(messages) if messages else _NO_TALK
         self._log.extend(self._saved.newest())
         self._log.prepend((), more=self._has_older)
 
@@ -134,6 +136,20 @@ class ChatPresenter:
             waiting.append(self._made(entry))
         if waiting:
             self._log.extend(waiting)
+            self._leave_older(agent)
+
+    def _leave_older(self, agent: AgentView) -> None:
+        """Take out of a long log what the view dropped: the journal has it, and a long run would fill the memory."""
+        entries, first = self._log.entries, next(iter(agent.entries.values()), None)
+        if len(entries) <= MOST_LOGGED or first is None or not agent.older:
+            return
+        if self._read is None or self._saved is not _NO_TALK:
+            return  # what was shown of a saved talk does not come again
+        key = "/".join(first.key)
+        index = next((index for index, entry in enumerate(entries) if entry.key == key), 0)
+        if index and self._log.drop_before(index):
+            self._dropped, self._unshown = _before(agent, [first]), None
+            self._log.prepend((), more=True)
 
     def _add_notices(self, view: View, agent: AgentView | None) -> None:
         """Say what is to be said once and is no note of the agent's own."""

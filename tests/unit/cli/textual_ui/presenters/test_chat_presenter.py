@@ -17,7 +17,7 @@ from tests.unit.cli.textual_ui.overview.views import HOSTILE, give
 from vibe.app.view.transcript import MOST_ENTRIES, TEXT_CHARACTERS, EntryView
 from vibe.app.view.view import View
 from vibe.cli.textual_ui.log.chat_log import ChatLog
-from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter
+from vibe.cli.textual_ui.presenters.chat_presenter import MOST_LOGGED, ChatPresenter
 from vibe.cli.textual_ui.presenters.older import CHUNK, JournalPart
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 
@@ -273,6 +273,45 @@ async def test_entries_that_the_view_dropped_before_they_were_shown_are_read_whe
         assert [text for _, text in chat.said] == [f"message {number}" for number in range(3 * MOST_ENTRIES)]
         first_shown = 2 * MOST_ENTRIES + 1
         assert asked == [("chat", (JournalPart("run", 1, first_shown - 1, first_shown),))]
+
+
+async def test_of_a_long_talk_the_log_keeps_the_end_and_the_rest_comes_when_asked_for() -> None:
+    count = 3 * MOST_LOGGED
+    events = [replace(told(f"message {number}"), seq=number + 1, source="run") for number in range(count)]
+
+    async def read(agent_id: str, parts: tuple[JournalPart, ...]) -> list[EntryView]:
+        view, found = View(), list[EntryView]()
+        for event in events[: parts[0].before - 1]:
+            give(view, event)
+            found.append(next(reversed(view.agents[agent_id].entries.values())))
+        return found
+
+    async with shown() as chat:
+        chat.presenter = ChatPresenter(chat.log, read=read)
+        chat.presenter.resume([])
+        for start in range(0, count, 50):
+            chat.see(*events[start : start + 50])
+            assert len(chat.log.entries) <= MOST_LOGGED + 50
+            assert chat.said[-1] == ("user", f"message {start + 49}")
+        assert len(chat.log.entries) < MOST_LOGGED
+        while chat.said[0] != ("user", "message 0"):
+            await chat.presenter.show_older()
+
+        assert [text for _, text in chat.said] == [f"message {number}" for number in range(count)]
+
+
+async def test_a_long_talk_is_left_whole_while_the_person_looks_at_its_beginning() -> None:
+    async def read(_: str, _parts: tuple[JournalPart, ...]) -> list[EntryView]:
+        return []
+
+    async with shown() as chat:
+        chat.presenter = ChatPresenter(chat.log, read=read)
+        chat.see(*(told(f"message {number}") for number in range(MOST_ENTRIES)))
+        chat.log.scroll_home(animate=False)
+        for start in range(MOST_ENTRIES, 2 * MOST_LOGGED, 50):
+            chat.see(*(told(f"message {number}") for number in range(start, start + 50)))
+        assert chat.said[0] == ("user", "message 0")
+        assert len(chat.log.entries) == 2 * MOST_LOGGED
 
 
 async def test_that_older_entries_can_not_be_read_is_a_line() -> None:
