@@ -73,7 +73,7 @@ class ModelServer:
         self.key = ""
         """The only key that is accepted; blank: every one."""
         self.required: dict[str, str] = {}
-        """Headers, in lower case, without which nobody is admitted."""
+        """Headers, in lower case, that each request must have."""
         self.requests: list[Received] = []
         self.connections = 0
         self.asked = threading.Event()

@@ -107,7 +107,7 @@ class TokenGuard:
         session = headers.get(SESSION_HEADER.encode(), b"").decode("latin-1")
         with self._asking(session):
             await self._application(scope, heard, send)
-        if scope["method"] == "DELETE":
+        if scope["method"] == "DELETE" and session:  # without one it would end what others began without one
             self._leave(session)
 
     async def watch(self) -> None:

@@ -8,6 +8,20 @@ from anyio.lowlevel import checkpoint
 from vibe.mcp_server.http import Message, Receive, Send, TokenGuard
 
 
+async def never() -> Message:
+    await Event().wait()
+    return {}
+
+
+async def send(_: Message) -> None:
+    await checkpoint()
+
+
+def asked(session: str, method: str = "POST") -> dict[str, Any]:
+    named = [(b"mcp-session-id", session.encode())] if session else []
+    return {"type": "http", "method": method, "headers": [(b"authorization", b"Bearer t"), *named]}
+
+
 async def test_a_session_whose_client_asks_nothing_for_long_is_left_and_one_that_waits_is_not() -> None:
     held, left = Event(), {"waits": Event(), "vanished": Event()}
 
@@ -15,17 +29,6 @@ async def test_a_session_whose_client_asks_nothing_for_long_is_left_and_one_that
         if (b"mcp-session-id", b"waits") in scope["headers"]:
             await held.wait()
         await checkpoint()
-
-    async def never() -> Message:
-        await Event().wait()
-        return {}
-
-    async def send(_: Message) -> None:
-        await checkpoint()
-
-    def asked(session: str) -> dict[str, Any]:
-        headers = [(b"authorization", b"Bearer t"), (b"mcp-session-id", session.encode())]
-        return {"type": "http", "method": "POST", "headers": headers}
 
     def leave(session: str) -> None:
         assert not left[session].is_set()
@@ -43,3 +46,16 @@ async def test_a_session_whose_client_asks_nothing_for_long_is_left_and_one_that
             held.set()
             await left["waits"].wait()
             group.cancel_scope.cancel()
+
+
+async def test_only_a_session_that_is_named_can_be_ended() -> None:
+    left: list[str] = []
+
+    async def application(scope: Message, receive: Receive, send: Send) -> None:  # noqa: ARG001  the interface
+        await checkpoint()
+
+    guard = TokenGuard(application, "t", left.append)
+    with fail_after(60):
+        await guard(asked("", "DELETE"), never, send)
+        await guard(asked("one", "DELETE"), never, send)
+    assert left == ["one"]

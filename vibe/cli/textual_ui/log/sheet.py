@@ -98,7 +98,7 @@ class Sheet:
         del self.tops[len(self.entries) + 1 :]
 
     def changed(self, entry: LogEntry) -> None:
-        """Make its rows anew; one that looks as before stays, with what was painted of it."""
+        """Make its rows again; one that looks as before stays, with what was painted of it."""
         before = self._cache.get(entry, ())
         self._drop(entry)
         entry.exact = False
@@ -121,7 +121,7 @@ class Sheet:
         self.estimate_all()
 
     def repaint(self) -> None:
-        """Make all rows anew when they are wanted; their number is the same."""
+        """Make all rows again when they are wanted; their number is the same."""
         self._forget_rows()
         self._painter.forget()
 

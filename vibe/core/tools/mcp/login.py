@@ -114,7 +114,7 @@ class _Flow:
         return OAuthClientProvider(self._endpoint.url, about_us, self, self._show, self._answer)
 
     async def get_tokens(self) -> OAuthToken | None:
-        """None: the user signs in anew."""
+        """None: the user signs in again."""
         return None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:

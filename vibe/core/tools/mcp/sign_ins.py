@@ -78,8 +78,8 @@ class SignInStore:
                 self._write(entries)
         return dropped is not None
 
-    def renewed(self, url: str, used: str, ask_anew: Callable[[SignIn], SignIn | None]) -> SignIn | None:
-        """Return a sign-in whose token is another than ``used``, by ``ask_anew`` unless it is there by now.
+    def renewed(self, url: str, used: str, ask: Callable[[SignIn], SignIn | None]) -> SignIn | None:
+        """Return a sign-in whose token is another than ``used``, by ``ask`` unless it is there by now.
 
         A token that renews others often works once: so one process at a time asks.
 
@@ -91,7 +91,7 @@ class SignInStore:
             found = entries.get(url)
             if found is None or found.access_token != used:
                 return found
-            renewed = ask_anew(found)
+            renewed = ask(found)
             if renewed is not None:
                 self._write({**entries, url: renewed})
             return renewed

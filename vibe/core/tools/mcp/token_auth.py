@@ -76,7 +76,7 @@ class TokenAuth(httpx2.Auth):
 
     def _renew(self, used: str) -> SignIn | None:
         try:
-            return self._store.renewed(self._key, used, _ask_anew)
+            return self._store.renewed(self._key, used, _asked_again)
         except VibeError as error:
             logger.warning("%s", error)
             return None
@@ -90,7 +90,7 @@ def _ends_soon(sign_in: SignIn) -> bool:
     return sign_in.expires_at is not None and time.time() > sign_in.expires_at - SPARE_SECONDS
 
 
-def _ask_anew(sign_in: SignIn) -> SignIn | None:
+def _asked_again(sign_in: SignIn) -> SignIn | None:
     """Have the tokens renewed; None if that is refused, or can't be done now. Blocks."""
     if sign_in.refresh_token is None:
         return None
