@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
-from vibe.mcp_server.engine_room import EngineRoom
+from vibe.mcp_server.lazy_runtime import LazyRuntime
 from vibe.mcp_server.tool import Caller, CallRefusedError, ServedTool, ToolAnswer
 
 DEFAULT_TIMEOUT_MS = 60_000
@@ -53,15 +53,15 @@ class CallVibe(ServedTool):
     )
     arguments = CallVibeArguments
 
-    def __init__(self, room: EngineRoom) -> None:
-        self._room = room
+    def __init__(self, runtime: LazyRuntime) -> None:
+        self._runtime = runtime
 
     async def call(self, given: Any, caller: Caller) -> ToolAnswer:
         """Have the prompt answered; see ``ServedTool.call``."""
         args: CallVibeArguments = given
         prompt = checked_text("prompt", args.prompt)
         workdir = await to_thread.run_sync(existing_workdir, args.cwd)
-        runtime = await self._room.runtime()
+        runtime = await self._runtime.loaded()
         from vibe.mcp_server.conversation_call import ConversationCall  # noqa: PLC0415  loaded with the runtime
 
         call = ConversationCall(
@@ -70,7 +70,7 @@ class CallVibe(ServedTool):
             agent=(args.agent or "").strip() or None,
             observe=args.mode == "observe",
             seconds=args.timeout_ms / 1000,
-            auto_approve=self._room.auto_approve,
+            auto_approve=self._runtime.auto_approve,
         )
         ended = await call.run(runtime, caller)
         response = cut(ended.response, args.max_response_chars)

@@ -17,8 +17,8 @@ from vibe.app.engine.result_record import RunRecord
 from vibe.core.outcome import Outcome
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.process.runner import OwnProcesses
-from vibe.mcp_server.client_person import ClientPerson
-from vibe.mcp_server.progress import CallProgress, told_meanwhile
+from vibe.mcp_server.client_prompter import ClientPrompter
+from vibe.mcp_server.progress import CallProgress, with_progress
 from vibe.mcp_server.tool import Caller
 
 PATIENCE_SECONDS = 0.3
@@ -58,13 +58,13 @@ class ConversationCall:
         asks = caller.can_be_asked and not self.auto_approve
         seat = Seat(
             listeners=[progress],
-            approver=ClientPerson(caller) if asks else None,
+            approver=ClientPrompter(caller) if asks else None,
             commands=OwnProcesses(patience=PATIENCE_SECONDS),
         )
         conversation = await runtime.open_conversation(self._opening(), seat)
         outcome, exit_code = Outcome.INTERRUPTED, 0
         try:
-            answer = await told_meanwhile(progress, caller, partial(self._answer, conversation))
+            answer = await with_progress(progress, caller, partial(self._answer, conversation))
             record = prompt_record(conversation, answer)
             outcome, exit_code = record.outcome, record.exit_code
         finally:

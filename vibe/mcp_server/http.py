@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from anyio import Event, create_task_group, current_time, sleep, sleep_forever
 
 from vibe.core.errors import EnvironmentFailure
-from vibe.mcp_server.greeting import DISCOVER
+from vibe.mcp_server.handshake import DISCOVER
 from vibe.mcp_server.protocol import GONE, SESSION_HEADER
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ LARGEST_BODY = 32 * 1024 * 1024
 LAST_SECONDS = 1
 IDLE_SECONDS = 1800.0
 """After so long without a request the library ends a session, too."""
-LOOKS = 20
-"""In the time after which a session ends."""
+CHECKS = 20
+"""So often in ``IDLE_SECONDS`` idle sessions are looked for."""
 WAITING_CONNECTIONS = 64
 METHOD_HEADER = b"mcp-method"
 UNAUTHORIZED = "give the token of this server: Authorization: Bearer TOKEN"
@@ -71,14 +71,18 @@ def url_of(listener: socket.socket) -> str:
 class TokenGuard:
     """Lets only requests pass that carry the token, and tells calls when their client has hung up.
 
-    ``left`` is told of each session that its client has ended, or has asked nothing in for ``idle_seconds``.
+    ``ended`` is told of each session that its client has ended, or has asked nothing in for ``idle_seconds``.
     """
 
     def __init__(
-        self, application: Application, token: str, left: Callable[[str], object], idle_seconds: float = IDLE_SECONDS
+        self,
+        application: Application,
+        token: str,
+        ended: Callable[[str], object],
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._application = application
-        self._left = left
+        self._ended = ended
         self._idle_seconds = idle_seconds
         self._open: Counter[str] = Counter()
         self._quiet_since: dict[str, float] = {}
@@ -108,15 +112,15 @@ class TokenGuard:
         with self._asking(session):
             await self._application(scope, heard, send)
         if scope["method"] == "DELETE" and session:  # without one it would end what others began without one
-            self._leave(session)
+            self._end(session)
 
     async def watch(self) -> None:
         """Leave the sessions whose clients have vanished, until this is cancelled."""
         while True:
-            await sleep(self._idle_seconds / LOOKS)
+            await sleep(self._idle_seconds / CHECKS)
             latest = current_time() - self._idle_seconds
             for session in [session for session, since in self._quiet_since.items() if since <= latest]:
-                self._leave(session)
+                self._end(session)
 
     @contextmanager
     def _asking(self, session: str) -> Generator[None]:
@@ -130,16 +134,16 @@ class TokenGuard:
                 del self._open[session]
                 self._quiet_since[session] = current_time()
 
-    def _leave(self, session: str) -> None:
+    def _end(self, session: str) -> None:
         self._quiet_since.pop(session, None)
-        self._left(session)
+        self._ended(session)
 
 
-async def serve_http(server: Server[Any], listener: socket.socket, token: str, left: Callable[[str], object]) -> None:
-    """Serve clients until this is cancelled; ``left`` as for ``TokenGuard``."""
+async def serve_http(server: Server[Any], listener: socket.socket, token: str, ended: Callable[[str], object]) -> None:
+    """Serve clients until this is cancelled; ``ended`` as for ``TokenGuard``."""
     import uvicorn  # noqa: PLC0415  only for those who listen
 
-    guard = TokenGuard(_application(server, listener), token, left)
+    guard = TokenGuard(_application(server, listener), token, ended)
     config = uvicorn.Config(
         guard,
         log_config=None,

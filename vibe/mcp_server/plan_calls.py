@@ -10,10 +10,10 @@ from ipc.commands import Approve
 from planner.store.folder import find_plan
 from vibe.app.plan import commands
 from vibe.app.plan.run import PlanRun
-from vibe.mcp_server.client_person import BY_CLIENT, SCOPES, answer_wish
+from vibe.mcp_server.client_prompter import BY_CLIENT, SCOPES, answer_command
 from vibe.mcp_server.plan_arguments import PlanDecideArguments, PlanRunArguments, PlanStatusArguments
 from vibe.mcp_server.plan_document import read_document
-from vibe.mcp_server.plan_standing import Standing, no_run_result, saved_result, saved_standing, served_standing
+from vibe.mcp_server.plan_status import StatusAnswer, no_run_result, saved_result, saved_status, served_status
 from vibe.mcp_server.served_plan import NoRun, PlanOrder, ServedPlan
 from vibe.mcp_server.served_plans import ServedPlans, attend
 from vibe.mcp_server.tool import Caller, CallRefusedError, ToolAnswer
@@ -35,7 +35,7 @@ async def run_plan(plans: ServedPlans, args: PlanRunArguments, workdir: Path | N
     except get_cancelled_exc_class():
         plan.pause()
         raise
-    return (await standing_of(plans, plan.plan_id)).answer()
+    return (await status_of(plans, plan.plan_id)).answer()
 
 
 async def plan_status(plans: ServedPlans, args: PlanStatusArguments, caller: Caller) -> ToolAnswer:
@@ -48,7 +48,7 @@ async def plan_status(plans: ServedPlans, args: PlanStatusArguments, caller: Cal
     plan = plans.get(args.plan_id)
     if plan is not None:
         await attend(plan, caller, args.wait_ms / 1000)
-    return (await standing_of(plans, args.plan_id)).answer()
+    return (await status_of(plans, args.plan_id)).answer()
 
 
 async def decide_for_plan(plans: ServedPlans, args: PlanDecideArguments) -> ToolAnswer:
@@ -65,11 +65,11 @@ async def decide_for_plan(plans: ServedPlans, args: PlanDecideArguments) -> Tool
         said = await _stop(plan, args.stop)
     else:
         said = await _answer(plan, args)
-    stands = (await standing_of(plans, args.plan_id)).answer()
+    stands = (await status_of(plans, args.plan_id)).answer()
     return ToolAnswer(text=f"{said}\n{stands.text}", data={**stands.data, "message": said})
 
 
-async def standing_of(plans: ServedPlans, plan_id: str) -> Standing:
+async def status_of(plans: ServedPlans, plan_id: str) -> StatusAnswer:
     """Return how a plan stands, of this server or of any other process.
 
     Raises:
@@ -78,8 +78,8 @@ async def standing_of(plans: ServedPlans, plan_id: str) -> Standing:
     """
     plan = plans.get(plan_id)
     if plan is not None and (not plan.over.is_set() or isinstance(plan.ended, NoRun)):
-        return served_standing(plan)
-    return await to_thread.run_sync(lambda: saved_standing(find_plan(plans.runtime.host.home, plan_id)))
+        return served_status(plan)
+    return await to_thread.run_sync(lambda: saved_status(find_plan(plans.runtime.host.home, plan_id)))
 
 
 async def result_of(plans: ServedPlans, plan_id: str, most_characters: int) -> ToolAnswer:
@@ -95,7 +95,7 @@ async def result_of(plans: ServedPlans, plan_id: str, most_characters: int) -> T
         return await to_thread.run_sync(saved_result, folder, most_characters)
     if isinstance(plan.ended, NoRun):
         return no_run_result(plan.plan_id, plan.ended)
-    return served_standing(plan).answer()
+    return served_status(plan).answer()
 
 
 def _order(args: PlanRunArguments, workdir: Path | None, connection: str, home: Path) -> PlanOrder:
@@ -122,10 +122,10 @@ async def _answer(plan: ServedPlan, args: PlanDecideArguments) -> str:
     request = next((each for each in plan.board.open if each.request_id == request_id), None)
     if request is None:  # the board says what became of it
         allow = args.answers[:1] in {(word,) for word in SCOPES}
-        wish = Approve(request_id=request_id, allow=allow, by=BY_CLIENT)
+        command = Approve(request_id=request_id, allow=allow, by=BY_CLIENT)
     else:
-        wish = answer_wish(request, args.answers, args.reason)
-    reply = await plan.answer(wish)
+        command = answer_command(request, args.answers, args.reason)
+    reply = await plan.answer(command)
     if not reply.ok:
         raise CallRefusedError(f"plan {plan.plan_id}: {reply.message}")
     return reply.message

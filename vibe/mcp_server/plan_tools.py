@@ -7,7 +7,7 @@ from typing import Any
 from anyio import to_thread
 
 from vibe.mcp_server.call_vibe import checked_text, existing_workdir
-from vibe.mcp_server.engine_room import EngineRoom
+from vibe.mcp_server.lazy_runtime import LazyRuntime
 from vibe.mcp_server.plan_arguments import (
     PlanDecideArguments,
     PlanResultArguments,
@@ -29,8 +29,8 @@ class PlanRunTool(ServedTool):
     )
     arguments = PlanRunArguments
 
-    def __init__(self, room: EngineRoom) -> None:
-        self._room = room
+    def __init__(self, runtime: LazyRuntime) -> None:
+        self._runtime = runtime
 
     async def call(self, given: Any, caller: Caller) -> ToolAnswer:
         """Begin it, wait for it if asked to, and say how it stands; see ``ServedTool.call``."""
@@ -38,14 +38,14 @@ class PlanRunTool(ServedTool):
         if args.goal is not None:
             checked_text("goal", args.goal)
         workdir = None if args.cwd is None else await to_thread.run_sync(existing_workdir, args.cwd)
-        plans = await self._room.plans()
+        plans = await self._runtime.plans()
         from vibe.mcp_server.plan_calls import run_plan  # noqa: PLC0415  loaded with the runtime
 
         return await run_plan(plans, args, workdir, caller)
 
 
 class PlanStatusTool(ServedTool):
-    """The standing of a plan."""
+    """The status of a plan."""
 
     name = "plan_status"
     title = "Status of a plan"
@@ -56,13 +56,13 @@ class PlanStatusTool(ServedTool):
     arguments = PlanStatusArguments
     only_reads = True
 
-    def __init__(self, room: EngineRoom) -> None:
-        self._room = room
+    def __init__(self, runtime: LazyRuntime) -> None:
+        self._runtime = runtime
 
     async def call(self, given: Any, caller: Caller) -> ToolAnswer:
         """Wait if asked to, and say it; see ``ServedTool.call``."""
         args: PlanStatusArguments = given
-        plans = await self._room.plans()
+        plans = await self._runtime.plans()
         from vibe.mcp_server.plan_calls import plan_status  # noqa: PLC0415  loaded with the runtime
 
         return await plan_status(plans, args, caller)
@@ -79,13 +79,13 @@ class PlanDecideTool(ServedTool):
     )
     arguments = PlanDecideArguments
 
-    def __init__(self, room: EngineRoom) -> None:
-        self._room = room
+    def __init__(self, runtime: LazyRuntime) -> None:
+        self._runtime = runtime
 
     async def call(self, given: Any, caller: Caller) -> ToolAnswer:  # noqa: ARG002  nobody else is asked
         """Give the answer, and say how the plan stands; see ``ServedTool.call``."""
         args: PlanDecideArguments = given
-        plans = await self._room.plans()
+        plans = await self._runtime.plans()
         from vibe.mcp_server.plan_calls import decide_for_plan  # noqa: PLC0415  loaded with the runtime
 
         return await decide_for_plan(plans, args)
@@ -103,13 +103,13 @@ class PlanResultTool(ServedTool):
     arguments = PlanResultArguments
     only_reads = True
 
-    def __init__(self, room: EngineRoom) -> None:
-        self._room = room
+    def __init__(self, runtime: LazyRuntime) -> None:
+        self._runtime = runtime
 
     async def call(self, given: Any, caller: Caller) -> ToolAnswer:  # noqa: ARG002  nobody is asked
         """Tell it; see ``ServedTool.call``."""
         args: PlanResultArguments = given
-        plans = await self._room.plans()
+        plans = await self._runtime.plans()
         from vibe.mcp_server.plan_calls import result_of  # noqa: PLC0415  loaded with the runtime
 
         return await result_of(plans, args.plan_id, args.max_response_chars)

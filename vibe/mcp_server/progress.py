@@ -49,7 +49,7 @@ class CallProgress:
             await sleep(BETWEEN_SECONDS)
 
 
-async def told_meanwhile(progress: CallProgress, caller: Caller, work: Callable[[], Awaitable[T]]) -> T:
+async def with_progress(progress: CallProgress, caller: Caller, work: Callable[[], Awaitable[T]]) -> T:
     """Do some work and tell the client how it goes; what it raises leaves as it is, in no group."""
     result: list[T] = []
     refused: Exception | None = None

@@ -30,14 +30,14 @@ from vibe.app.view.view import View, apply
 from vibe.core.errors import VibeError
 from vibe.core.outcome import Outcome
 from vibe.core.tools.ports import ApprovalRequest
-from vibe.mcp_server.client_person import AnswerWish
+from vibe.mcp_server.client_prompter import AnswerCommand
 from vibe.mcp_server.plan_document import bounded, left_of
 
 logger = logging.getLogger(__name__)
 
 WANTED_BY = "plan_run"
 ACCEPTANCE = "accept_plan"
-"""Stands where a request names the tool: the plan's commands wait for a yes."""
+"""Named as the tool of a request: the plan's commands wait for a yes."""
 SHOWN_COMMANDS = 40
 LONGEST_LINE = 400
 
@@ -97,7 +97,7 @@ class ServedPlan:
 
     @property
     def runs(self) -> bool:
-        """True once nothing stands in the way of that."""
+        """True once nothing prevents that."""
         return self._session is not None
 
     def publish(self, event: Happening) -> None:
@@ -117,7 +117,7 @@ class ServedPlan:
             self._listeners.remove(listener)
 
     async def work(self, *, task_status: TaskStatus[None]) -> None:
-        """Do all of it; what stands in the way before anything began is raised, later it is the plan's end.
+        """Do all of it; what prevents it before anything began is raised, later it is the plan's end.
 
         Raises:
             UsageError: the plan, the model or the configuration is wrong.
@@ -157,15 +157,15 @@ class ServedPlan:
         else:
             self._session.control.request_cancel("client")
 
-    async def answer(self, wish: AnswerWish) -> Reply:
+    async def answer(self, command: AnswerCommand) -> Reply:
         """Give an answer to something it waits for; the reply says what became of it."""
-        match wish:
+        match command:
             case Approve():
-                reply = await self.board.answer_approval(wish)
+                reply = await self.board.answer_approval(command)
             case AnswerQuestion():
-                reply = await self.board.answer_question(wish)
+                reply = await self.board.answer_question(command)
             case Decide() if self._session is not None:
-                reply = await plan_wishes(self._session.control, self.board)(wish)
+                reply = await plan_wishes(self._session.control, self.board)(command)
             case Decide():
                 reply = Reply(ok=False, message="its steps are not run yet", reason="refused")
         self._tell()

@@ -12,8 +12,8 @@ from anyio import CancelScope, create_task_group, move_on_after
 from planner.store.folder import new_plan_id, plans_folder
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.request_board import OpenRequest
-from vibe.mcp_server.client_person import AnswerWish, ClientPerson
-from vibe.mcp_server.progress import CallProgress, told_meanwhile
+from vibe.mcp_server.client_prompter import AnswerCommand, ClientPrompter
+from vibe.mcp_server.progress import CallProgress, with_progress
 from vibe.mcp_server.served_plan import PlanOrder, ServedPlan
 from vibe.mcp_server.tool import Caller, CallRefusedError
 
@@ -21,7 +21,7 @@ MOST_AT_WORK = 64
 MOST_KEPT = 1_000
 """So many are remembered; how an older one ended is in its folder."""
 SHORTEST = 4
-"""Characters of a plan's id that may stand for it."""
+"""The fewest characters of a plan's id that name it."""
 LAST_SECONDS = 5.0
 """The time that plans have to pause at the end of the server."""
 LOOK_SECONDS = 0.2
@@ -85,7 +85,7 @@ class ServedPlans:
         self._forget()
         return plan
 
-    def leave(self, connection: str) -> None:
+    def disconnected(self, connection: str) -> None:
         """Pause what was begun over a connection that has ended."""
         for plan in self._at_work:
             if plan.order.connection == connection:
@@ -115,21 +115,21 @@ async def attend(plan: ServedPlan, caller: Caller, seconds: float) -> None:
     """
     if seconds > 0:
         progress = CallProgress()
-        person = ClientPerson(caller) if caller.can_be_asked else None
+        prompter = ClientPrompter(caller) if caller.can_be_asked else None
         with plan.heard_by(progress):
-            await told_meanwhile(progress, caller, partial(_rest, plan, person, seconds))
+            await with_progress(progress, caller, partial(_rest, plan, prompter, seconds))
 
 
-async def _rest(plan: ServedPlan, person: ClientPerson | None, seconds: float) -> None:
+async def _rest(plan: ServedPlan, prompter: ClientPrompter | None, seconds: float) -> None:
     unanswered: set[str] = set()
     with move_on_after(seconds):
         while not plan.over.is_set():
             waiting = [request for request in plan.board.open if request.request_id not in unanswered]
             if not plan.board.open:
                 await _moment(plan)
-            elif not waiting or person is None:
+            elif not waiting or prompter is None:
                 return
-            elif not await _put(plan, person, waiting[0]):
+            elif not await _put(plan, prompter, waiting[0]):
                 unanswered.add(waiting[0].request_id)
 
 
@@ -140,17 +140,17 @@ async def _moment(plan: ServedPlan) -> None:
         await news.wait()
 
 
-async def _put(plan: ServedPlan, person: ClientPerson, request: OpenRequest) -> bool:
+async def _put(plan: ServedPlan, prompter: ClientPrompter, request: OpenRequest) -> bool:
     """Ask the client's person for an answer; False: there is none. What another answered is withdrawn."""
-    said: list[AnswerWish | None] = []
+    said: list[AnswerCommand | None] = []
     async with create_task_group() as group:
         group.start_soon(_cancel_once_settled, plan, request.request_id, group.cancel_scope)
-        said.append(await person.answer(request))
+        said.append(await prompter.answer(request))
         group.cancel_scope.cancel()
     if not said:
         return True
-    (wish,) = said
-    return wish is not None and (await plan.answer(wish)).ok
+    (command,) = said
+    return command is not None and (await plan.answer(command)).ok
 
 
 async def _cancel_once_settled(plan: ServedPlan, request_id: str, scope: CancelScope) -> None:

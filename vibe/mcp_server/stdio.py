@@ -18,7 +18,7 @@ from anyio import (
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from vibe.core.system.line_wire import LONGEST_MESSAGE, Wire
-from vibe.mcp_server.greeting import Greeting, declined
+from vibe.mcp_server.handshake import Handshake, declined
 
 if TYPE_CHECKING:
     from mcp.server import Server
@@ -37,32 +37,32 @@ class OversizedMessageError(ValueError):
         super().__init__(f"a message of more than {LONGEST_MESSAGE} bytes")
 
 
-async def serve_stdio(wire: Wire, greeting: Greeting, load: LoadServer) -> None:
+async def serve_stdio(wire: Wire, handshake: Handshake, load: LoadServer) -> None:
     """Serve the client at the other end until it is gone; its calls are cancelled then.
 
-    It is greeted while ``load`` makes the server, in a thread.
+    The handshake is answered while ``load`` makes the server, in a thread.
     """
     into, lines = create_memory_object_stream[bytes](0)
-    reception = Reception(wire, greeting, lines)
+    startup = Startup(wire, handshake, lines)
     async with create_task_group() as group:
         group.start_soon(wire.receive, into)
-        server = await reception.greet(load)
+        server = await startup.answer_while(load)
         if server is not None:
-            await _handed_over(server, reception)
+            await _handed_over(server, startup)
         group.cancel_scope.cancel()
 
 
-class Reception:
+class Startup:
     """The time before there is a server. ``held`` are the lines that it must hear of."""
 
-    def __init__(self, wire: Wire, greeting: Greeting, lines: MemoryObjectReceiveStream[bytes]) -> None:
+    def __init__(self, wire: Wire, handshake: Handshake, lines: MemoryObjectReceiveStream[bytes]) -> None:
         self.wire = wire
-        self.greeting = greeting
+        self.handshake = handshake
         self.lines = lines
         self.held: list[bytes] = []
         self._is_over = False
 
-    async def greet(self, load: LoadServer) -> Server[Any] | None:
+    async def answer_while(self, load: LoadServer) -> Server[Any] | None:
         """Answer what can be answered until there is a server, and return that; None: the client is gone before."""
         server: Server[Any] | None = None
         async with create_task_group() as group:
@@ -79,15 +79,15 @@ class Reception:
         waiting.cancel()
 
     async def _take(self, line: bytes) -> None:
-        said = self.greeting.answer(line)
+        said = self.handshake.answer(line)
         if said is None:
             self.held.append(line)
         else:
             await self.wire.send(said)
 
 
-async def _handed_over(server: Server[Any], before: Reception) -> None:
-    """Have the server go on where the greeting ended."""
+async def _handed_over(server: Server[Any], before: Startup) -> None:
+    """Have the server go on where the handshake ended."""
     to_server, inbox = create_memory_object_stream["Inbound"](0)
     outbox, from_server = create_memory_object_stream["SessionMessage"](0)
     async with create_task_group() as pumps:
@@ -97,9 +97,9 @@ async def _handed_over(server: Server[Any], before: Reception) -> None:
         pumps.cancel_scope.cancel()
 
 
-async def _deliver(before: Reception, into: MemoryObjectSendStream[Inbound]) -> None:
+async def _deliver(before: Startup, into: MemoryObjectSendStream[Inbound]) -> None:
     """Pass the lines on as messages: first the one that the client has its answer to, for the server to know it."""
-    told = () if before.greeting.initialize is None else (before.greeting.initialize,)
+    told = () if before.handshake.initialize is None else (before.handshake.initialize,)
     with into, suppress(ClosedResourceError, BrokenResourceError, OSError):
         for line in (*told, *before.held):
             await into.send(_message(line))
@@ -121,12 +121,12 @@ def _message(line: bytes) -> Inbound:
 
 
 async def _send_on(
-    before: Reception, messages: MemoryObjectReceiveStream[SessionMessage], reading: MemoryObjectSendStream[Inbound]
+    before: Startup, messages: MemoryObjectReceiveStream[SessionMessage], reading: MemoryObjectSendStream[Inbound]
 ) -> None:
     """Write what the server says. A client that takes nothing more is gone: nothing more is read from it either."""
     try:
         with messages:
-            if before.greeting.initialize is not None:
+            if before.handshake.initialize is not None:
                 await messages.receive()  # its answer to `initialize`, which the client has
             async for item in messages:
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)

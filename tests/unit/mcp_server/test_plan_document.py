@@ -1,4 +1,4 @@
-"""A client's plan counts as a model's, and the call's limits stand over its own."""
+"""A client's plan counts as a model's, and the call's limits replace its own."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ REQUEST_SECONDS = 30.0
 LONGEST = 300
 LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 REVISION = "2025-06-18"
-GREETING = {
+INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
@@ -153,11 +153,11 @@ async def _through_the_flow(server: str, endpoint: Endpoint, flow: _Flow) -> Sig
     provider = flow.provider()
     headers = {**endpoint.headers, "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": REVISION}
     async with httpx2.AsyncClient(auth=provider, timeout=REQUEST_SECONDS) as client:
-        async with client.stream("POST", endpoint.url, json=GREETING, headers=headers) as response:
+        async with client.stream("POST", endpoint.url, json=INITIALIZE, headers=headers) as response:
             status, session = response.status_code, response.headers.get("Mcp-Session-Id")
         sign_in = _sign_in_of(provider, endpoint.url)
         if sign_in is None:
-            raise SignInError(server, f"it does not ask for that ({_standing(status)}); `vibe mcp list` connects to it")
+            raise SignInError(server, f"it does not ask for that ({_answered(status)}); `vibe mcp list` connects to it")
         if status in REFUSALS:
             raise SignInError(server, f"it gave a token, and refuses it (HTTP {status}): see what your account may do")
         if session:
@@ -194,7 +194,7 @@ def _sign_in_of(provider: OAuthClientProvider, url: str) -> SignIn | None:
     )
 
 
-def _standing(status: int) -> str:
+def _answered(status: int) -> str:
     return "it answers without" if status < 400 else f"HTTP {status}"
 
 

@@ -1,4 +1,4 @@
-"""The standing and the result of a plan, in words for the model that asked and as data for programs."""
+"""The status and the result of a plan, in words for the model that asked and as data for programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vibe.app.plan.report import read_report
 from vibe.core.outcome import Outcome
 from vibe.core.plain_text import both_ends, plain, plain_line, shortened
 from vibe.mcp_server.call_vibe import cut
-from vibe.mcp_server.client_person import possible_answers
+from vibe.mcp_server.client_prompter import possible_answers
 from vibe.mcp_server.served_plan import NoRun, ServedPlan
 from vibe.mcp_server.tool import ToolAnswer
 
@@ -33,8 +33,8 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """The standing of a plan. ``pid`` is the process that runs it, ``doing`` what steps are at."""
+class StatusAnswer:
+    """The status of a plan. ``doing`` is what steps are at."""
 
     plan_id: str
     status: str
@@ -89,22 +89,22 @@ class Standing:
         }
 
 
-def served_standing(plan: ServedPlan) -> Standing:
+def served_status(plan: ServedPlan) -> StatusAnswer:
     """Return how a plan stands that is at work in this process, or never came to run."""
     view = plan.view.plans.get(plan.plan_id)
     state, requests = view.state if view else State(), plan.board.open
     if isinstance(plan.ended, NoRun):
-        return Standing(
+        return StatusAnswer(
             plan_id=plan.plan_id, status=plan.ended.outcome.value, is_running=False, detail=plan.ended.detail
         )
     if view is None or state.status is PlanStatus.IDLE:
         status = WAITING if requests else PLANNING
         detail = "" if requests else "its steps are about to be run" if plan.runs else "it is being written"
-        return Standing(
+        return StatusAnswer(
             plan_id=plan.plan_id, status=status, is_running=True, detail=detail, state=state, requests=requests
         )
     doing = {step.id: plain_line(step.doing()) for step in view.running.values()}
-    return Standing(
+    return StatusAnswer(
         plan_id=plan.plan_id,
         status=state.status.value,
         is_running=True,
@@ -114,7 +114,7 @@ def served_standing(plan: ServedPlan) -> Standing:
     )
 
 
-def saved_standing(folder: PlanFolder) -> Standing:
+def saved_status(folder: PlanFolder) -> StatusAnswer:
     """Return how a plan stands by what is in its folder; reads files.
 
     Raises:
@@ -133,7 +133,7 @@ def saved_standing(folder: PlanFolder) -> Standing:
         then = "plan_run with this plan_id goes on with it"
     else:
         then = "plan_result tells what it came to"
-    return Standing(
+    return StatusAnswer(
         plan_id=folder.plan_id,
         status=status,
         is_running=pid is not None,

@@ -1,4 +1,4 @@
-"""ClientPerson: whoever sits at the other end of a connection and is asked what agents and plans wait for."""
+"""ClientPrompter: puts what agents and plans wait for to the person at the client, by elicitation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe.core.plain_text import both_ends, plain
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
 from vibe.mcp_server.tool import Caller, CallRefusedError
 
-AnswerWish: TypeAlias = Approve | AnswerQuestion | Decide
+AnswerCommand: TypeAlias = Approve | AnswerQuestion | Decide
 
 BY_CLIENT = "client"
 DIFF_LENGTH = 4_000
@@ -27,7 +27,7 @@ SCOPES = MappingProxyType({"yes": ApprovalScope.ONCE, "session": ApprovalScope.S
 NOBODY = "nobody said yes"
 
 
-class ClientPerson:
+class ClientPrompter:
     """An ``Approver``, and the one who answers what a plan waits for."""
 
     def __init__(self, caller: Caller) -> None:
@@ -43,18 +43,18 @@ class ClientPerson:
             return ApprovalAnswer(allow=False, reason="" if chosen else NOBODY, by=BY_CLIENT)
         return ApprovalAnswer(allow=True, scope=scope, by=BY_CLIENT)
 
-    async def answer(self, request: OpenRequest) -> AnswerWish | None:
+    async def answer(self, request: OpenRequest) -> AnswerCommand | None:
         """Return the person's answer to something a plan waits for; None: they can't be asked that, or gave none."""
         details = request.details
         if request.kind == APPROVAL:
             offered = possible_answers(request)
             chosen = await self._caller.ask(_call_question(request.summary, details), offered)
-            return answer_wish(request, [chosen or "no"], "" if chosen else NOBODY)
+            return answer_command(request, [chosen or "no"], "" if chosen else NOBODY)
         asked = [details] if request.kind == DECISION else details["questions"]
         if len(asked) != 1 or asked[0]["multi_select"]:
             return None
         chosen = await self._caller.ask(plain(request.summary), possible_answers(request))
-        return None if chosen is None else answer_wish(request, [chosen])
+        return None if chosen is None else answer_command(request, [chosen])
 
 
 def possible_answers(request: OpenRequest) -> Mapping[str, str]:
@@ -68,8 +68,8 @@ def possible_answers(request: OpenRequest) -> Mapping[str, str]:
     return {label: label for label in labels}
 
 
-def answer_wish(request: OpenRequest, answers: Sequence[str], reason: str = "") -> AnswerWish:
-    """Return the wish that gives a client's answers to a request.
+def answer_command(request: OpenRequest, answers: Sequence[str], reason: str = "") -> AnswerCommand:
+    """Return the command that gives a client's answers to a request.
 
     Raises:
         CallRefusedError: they are none to a request of that kind.

@@ -9,7 +9,7 @@ import pytest
 
 from ipc.commands import AnswerQuestion, Approve, Decide
 from vibe.app.engine.request_board import APPROVAL, DECISION, QUESTION, OpenRequest, RequestOrigin
-from vibe.mcp_server.client_person import ClientPerson, answer_wish, possible_answers
+from vibe.mcp_server.client_prompter import ClientPrompter, answer_command, possible_answers
 from vibe.mcp_server.tool import Caller, CallRefusedError
 
 QUESTIONS = [{"question": "Which?", "options": [{"label": "A"}, {"label": "B"}], "multi_select": False}]
@@ -54,16 +54,16 @@ class Answering(Caller):
     [("yes", True, "once"), ("session", True, "session"), ("edits", True, "edits"), ("no", False, "once")],
 )
 def test_a_word_is_an_answer_to_an_approval(word: str, allow: bool, scope: str) -> None:  # noqa: FBT001
-    wish = answer_wish(asked(APPROVAL), [word], "because")
+    command = answer_command(asked(APPROVAL), [word], "because")
 
-    assert isinstance(wish, Approve)
-    assert (wish.request_id, wish.allow, wish.scope, wish.reason) == ("r1", allow, scope, "because")
+    assert isinstance(command, Approve)
+    assert (command.request_id, command.allow, command.scope, command.reason) == ("r1", allow, scope, "because")
 
 
 @pytest.mark.parametrize("given", [[], ["perhaps"], ["yes", "no"], ["always"]])
 def test_other_words_are_refused_with_those_there_are(given: list[str]) -> None:
     with pytest.raises(CallRefusedError, match="yes, session, edits, no"):
-        answer_wish(asked(APPROVAL), given)
+        answer_command(asked(APPROVAL), given)
 
 
 def test_what_would_not_last_is_not_offered() -> None:
@@ -71,25 +71,25 @@ def test_what_would_not_last_is_not_offered() -> None:
 
 
 def test_a_decision_takes_options_and_at_least_one() -> None:
-    assert answer_wish(asked(DECISION), ["l", "r"]) == Decide(decision_id="r1", selections=("l", "r"), by="client")
+    assert answer_command(asked(DECISION), ["l", "r"]) == Decide(decision_id="r1", selections=("l", "r"), by="client")
     with pytest.raises(CallRefusedError, match="one of l, r"):
-        answer_wish(asked(DECISION), [])
+        answer_command(asked(DECISION), [])
 
 
 def test_answers_to_questions_are_one_each_and_of_a_single_one_all_that_are_given() -> None:
     several = asked(QUESTION, questions=[*QUESTIONS, *QUESTIONS])
 
-    assert answer_wish(asked(QUESTION), ["A", "B"]) == AnswerQuestion(
+    assert answer_command(asked(QUESTION), ["A", "B"]) == AnswerQuestion(
         request_id="r1", answers=(("A", "B"),), by="client"
     )
-    assert answer_wish(several, ["A", "my own"]) == AnswerQuestion(
+    assert answer_command(several, ["A", "my own"]) == AnswerQuestion(
         request_id="r1", answers=(("A",), ("my own",)), by="client"
     )
-    assert answer_wish(asked(QUESTION), []) == AnswerQuestion(request_id="r1", answers=(), by="client")
+    assert answer_command(asked(QUESTION), []) == AnswerQuestion(request_id="r1", answers=(), by="client")
 
 
 async def test_a_person_who_says_nothing_to_a_call_says_no_and_leaves_the_rest_open() -> None:
-    silent = ClientPerson(Answering(None))
+    silent = ClientPrompter(Answering(None))
 
     denied = await silent.answer(asked(APPROVAL))
 
@@ -101,10 +101,10 @@ async def test_a_person_who_says_nothing_to_a_call_says_no_and_leaves_the_rest_o
 
 async def test_a_person_is_asked_with_the_options_and_not_what_takes_several() -> None:
     caller = Answering("r")
-    person = ClientPerson(caller)
+    prompter = ClientPrompter(caller)
 
-    assert await person.answer(asked(DECISION)) == Decide(decision_id="r1", selections=("r",), by="client")
+    assert await prompter.answer(asked(DECISION)) == Decide(decision_id="r1", selections=("r",), by="client")
     assert caller.asked == [("Sure?", {"l": "Left", "r": "Right"})]
-    assert await person.answer(asked(DECISION, multi_select=True)) is None
-    assert await person.answer(asked(QUESTION, questions=[*QUESTIONS, *QUESTIONS])) is None
+    assert await prompter.answer(asked(DECISION, multi_select=True)) is None
+    assert await prompter.answer(asked(QUESTION, questions=[*QUESTIONS, *QUESTIONS])) is None
     assert len(caller.asked) == 1

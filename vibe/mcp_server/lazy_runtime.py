@@ -1,4 +1,4 @@
-"""EngineRoom: the one runtime behind all calls, loaded while the client is still being greeted."""
+"""LazyRuntime: the one runtime behind all calls, loaded during the handshake."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEPTH_VARIABLE = "VIBE_MCP_DEPTH"
 DEEPEST = 2
 
 
-class EngineRoom:
+class LazyRuntime:
     """The runtime and how far its agents may go: ``auto_approve`` lets pass what a person would be asked about."""
 
     def __init__(self, host: Host, *, auto_approve: bool = False) -> None:
@@ -32,8 +32,8 @@ class EngineRoom:
         self._wanted, self._ready, self._closing = Event(), Event(), Event()
         self._plans: ServedPlans | None = None
 
-    async def keep(self) -> None:
-        """Hold the runtime, from the first wish for it on, until ``close``; then all its work ends.
+    async def run(self) -> None:
+        """Load the runtime once it is wanted, and hold it until ``close``; then all its work ends.
 
         Cancelling this ends it only while there is no runtime: plans are paused, and that takes its time.
         """
@@ -53,14 +53,14 @@ class EngineRoom:
         """Have the runtime made, before a call comes."""
         self._wanted.set()
 
-    async def runtime(self) -> Runtime:
+    async def loaded(self) -> Runtime:
         """Return the runtime, once it is there; raises as ``plans``."""
         return (await self.plans()).runtime
 
-    def leave(self, connection: str) -> None:
+    def disconnected(self, connection: str) -> None:
         """Hear that a connection has ended: what was begun over it is paused."""
         if self._plans is not None:
-            self._plans.leave(connection)
+            self._plans.disconnected(connection)
 
     async def plans(self) -> ServedPlans:
         """Return the plans of this server, once they can be run.
@@ -90,7 +90,7 @@ def _load() -> tuple[type[Runtime], type[ServedPlans]]:
     """Import what conversations and plans need; takes long."""
     importlib.import_module("vibe.mcp_server.conversation_call")
     importlib.import_module("vibe.mcp_server.plan_calls")
-    from vibe.app.conversation.runtime import Runtime  # noqa: PLC0415  a client is greeted without it
+    from vibe.app.conversation.runtime import Runtime  # noqa: PLC0415  the handshake does without it
     from vibe.mcp_server.served_plans import ServedPlans  # noqa: PLC0415  as the line above
 
     return Runtime, ServedPlans

@@ -1,4 +1,4 @@
-"""Greeting: answers the first requests of a client at once, while the library that speaks the protocol is loaded."""
+"""Handshake: answers the first requests of a client at once, while the library that speaks the protocol is loaded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DISCOVER = "server/discover"
 METHOD_NOT_FOUND = -32601
 
 
-class Greeting:
+class Handshake:
     """The answers to ``initialize``, ``ping`` and ``tools/list``, which are the same for every client.
 
     ``initialize`` is the request that was answered, for the library to hear of, and None before. ``listed`` is called

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipc.facts import StepOutline
 from planner.plan.status import StepStatus
 from planner.state.state import State, StepState, count_steps
-from vibe.mcp_server.plan_standing import LINE_LENGTH, MOST_STEPS, Standing
+from vibe.mcp_server.plan_status import LINE_LENGTH, MOST_STEPS, StatusAnswer
 
 
 def state_of(*statuses: StepStatus) -> State:
@@ -22,7 +22,9 @@ def test_of_a_long_plan_the_steps_that_say_most_are_listed_in_their_order() -> N
     done, runs, failed = StepStatus.COMPLETED, StepStatus.IN_PROGRESS, StepStatus.FAILED
     state = state_of(*[done] * 5_000, runs, *[done] * 4_000, failed)
 
-    told = Standing(plan_id="p", status="active", is_running=True, state=state, doing={"s5000": "bash: make"}).answer()
+    told = StatusAnswer(
+        plan_id="p", status="active", is_running=True, state=state, doing={"s5000": "bash: make"}
+    ).answer()
 
     listed = [step["id"] for step in told.data["steps"]]
     assert len(listed) == MOST_STEPS

@@ -1,4 +1,4 @@
-"""Toolbox: the tools of this server by name; every call ends here in an answer, good or bad."""
+"""ServedTools: the tools of this server by name; every call ends here in an answer, good or bad."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ logger = logging.getLogger(__name__)
 MOST_PROBLEMS = 10
 
 
-class Toolbox:
+class ServedTools:
     """The tools there are."""
 
     def __init__(self, tools: Sequence[ServedTool]) -> None:
-        self.tools = {tool.name: tool for tool in tools}
+        self.by_name = {tool.name: tool for tool in tools}
 
     async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> ToolAnswer:
         """Call a tool. What can't be done is an answer, too: a sentence that says why."""
-        from ipc.errors import IpcError  # noqa: PLC0415  a client is greeted without it
+        from ipc.errors import IpcError  # noqa: PLC0415  the handshake does without it
 
-        tool = self.tools.get(name)
+        tool = self.by_name.get(name)
         if tool is None:
-            hint = did_you_mean(closest(name, self.tools), f"there are: {', '.join(self.tools)}")
+            hint = did_you_mean(closest(name, self.by_name), f"there are: {', '.join(self.by_name)}")
             return _refusal(f"there is no tool {name[:80]!r}; {hint}")
         try:
             return await tool.call(tool.arguments.model_validate(dict(arguments)), caller)
