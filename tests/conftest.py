@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,9 @@ from vibe.core.config.models import LOCAL_ENGINE
 settings.register_profile("search", deadline=None)
 settings.register_profile("the-same", deadline=None, derandomize=True)
 settings.load_profile("the-same")
+
+# No test touches the keyring of whoever runs it.
+os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -150,7 +150,11 @@ class VibeCommand:
 
     def variables(self) -> dict[str, str]:
         """All that the command finds in its environment."""
-        inherited = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+        inherited = {
+            name: os.environ[name]
+            for name in ("PATH", "HOME", "TMPDIR", "PYTHON_KEYRING_BACKEND")
+            if name in os.environ
+        }
         path = f"{VIBE.parent}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', '')}"
         return {**inherited, "PATH": path, "VIBE_HOME": str(self.home), "LANG": "C.UTF-8", **self.environ}
 

@@ -6,7 +6,19 @@ import subprocess
 import sys
 
 HEAVY = (
-    *("pydantic", "httpx", "httpcore", "mistralai", "mcp", "jsonschema", "networkx", "pynng", "yaml", "tomlkit"),
+    *(
+        "pydantic",
+        "httpx",
+        "httpcore",
+        "mistralai",
+        "mcp",
+        "jsonschema",
+        "networkx",
+        "pynng",
+        "yaml",
+        "tomlkit",
+        "keyring",
+    ),
     *("pygments", "markdown_it", "prompt_toolkit", "vibe.app.conversation.runtime", "vibe.app.plan.run"),
     *("planner.plan.model", "vibe.core.config.models", "vibe.core.agent_loop", "vibe.core.tools.manager"),
 )

@@ -14,6 +14,7 @@ HEAVY = (
     "difflib",
     "httpx",
     "jsonschema",
+    "keyring",
     "mcp",
     "mistralai",
     "msgspec",

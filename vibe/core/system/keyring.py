@@ -1,0 +1,136 @@
+"""The user's keyring, as the desktop or the system keeps it: a secret by service and name.
+
+Whether there is one that works is known only from using it: its service may be missing, locked, or never answer. So
+each call has a time limit, after which its thread is left behind, to end with the process. All of them block.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from threading import Thread
+from typing import Protocol, TypeVar, cast
+
+from vibe.core.errors import EnvironmentFailure
+from vibe.core.plain_text import plain_line, shortened
+
+T = TypeVar("T")
+
+ANSWER_SECONDS = 20.0
+"""The longest wait for an answer; a person may have to unlock the keyring first."""
+TRIAL_SECONDS = 5.0
+TRIAL_SERVICE = "vibe-orchestrator trial"
+LONGEST_PROBLEM = 200
+_REFUSED = ("keyring.backends.fail", "keyring.backends.null", "keyrings.alt", "keyrings.cryptfile")
+"""Backends that keep nothing, keep it readable, or ask for a password at the terminal, where something else runs."""
+
+
+class _Backend(Protocol):
+    """The part of the library's backends that is used, with types."""
+
+    def get_password(self, service: str, username: str) -> str | None: ...
+
+    def set_password(self, service: str, username: str, password: str) -> None: ...
+
+    def delete_password(self, service: str, username: str) -> None: ...
+
+
+class KeyringError(EnvironmentFailure):
+    """The keyring can't serve."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the keyring can't be used: {problem}")
+
+
+def keyring_problem(*, seconds: float = TRIAL_SECONDS) -> str | None:
+    """Keep, read and remove a secret, and return what is wrong with the keyring; None: it works."""
+    secret = secrets.token_hex(8)
+    name = f"trial {secret}"
+
+    def kept_and_read(backend: _Backend) -> bool:
+        backend.set_password(TRIAL_SERVICE, name, secret)
+        try:
+            return backend.get_password(TRIAL_SERVICE, name) == secret
+        finally:
+            backend.delete_password(TRIAL_SERVICE, name)
+
+    try:
+        return None if _asked(kept_and_read, seconds) else "it returns another secret than it was given"
+    except KeyringError as error:
+        return str(error)
+
+
+def read_secret(service: str, name: str, *, seconds: float = ANSWER_SECONDS) -> str | None:
+    """Return a secret; None: there is none of that name.
+
+    Raises:
+        KeyringError: there is no keyring, or it gives no answer.
+    """
+    return _asked(lambda backend: backend.get_password(service, name), seconds)
+
+
+def write_secret(service: str, name: str, secret: str, *, seconds: float = ANSWER_SECONDS) -> None:
+    """Keep a secret, in place of the one of that name.
+
+    Raises:
+        KeyringError: as for ``read_secret``.
+    """
+    _asked(lambda backend: backend.set_password(service, name, secret), seconds)
+
+
+def delete_secret(service: str, name: str, *, seconds: float = ANSWER_SECONDS) -> bool:
+    """Remove a secret; False: there is none of that name.
+
+    Raises:
+        KeyringError: as for ``read_secret``.
+    """
+
+    def removed(backend: _Backend) -> bool:
+        if backend.get_password(service, name) is None:
+            return False
+        backend.delete_password(service, name)
+        return True
+
+    return _asked(removed, seconds)
+
+
+def _asked(ask: Callable[[_Backend], T], seconds: float) -> T:
+    """Ask the keyring in a thread of its own."""
+    answer: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(ask(_backend()))
+        except Exception as error:  # noqa: BLE001  backends are anybody's, and so are their errors
+            answer.set_exception(error)
+
+    Thread(target=work, name="keyring", daemon=True).start()
+    try:
+        return answer.result(timeout=seconds)
+    except TimeoutError as error:
+        if not answer.done():
+            raise KeyringError(f"it gave no answer within {seconds:g} s") from error
+        raise KeyringError(_problem(error)) from error
+    except KeyringError:
+        raise
+    except Exception as error:
+        raise KeyringError(_problem(error)) from error
+
+
+def _backend() -> _Backend:
+    """Return the backend that the keyring library chooses, or the best one that it asks one after the other."""
+    import keyring
+    from keyring.backends.chainer import ChainerBackend
+
+    chosen = keyring.get_keyring()
+    backends = chosen.backends if isinstance(chosen, ChainerBackend) else (chosen,)
+    for backend in cast("Iterable[_Backend]", backends):
+        if not type(backend).__module__.startswith(_REFUSED):
+            return backend
+    raise KeyringError("there is none on this machine, or its service does not run")
+
+
+def _problem(error: Exception) -> str:
+    """Return an error of a backend in a few words."""
+    return shortened(plain_line(f"{error}" or type(error).__name__), LONGEST_PROBLEM)
