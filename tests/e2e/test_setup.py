@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import termios
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import VIBE, Finished, VibeCommand, interrupt
+from tests.fakes.keyrings import FileKeyring, HangingKeyring, LockedKeyring, keyring_variables
 from tests.fakes.model_server import ModelServer, Reply
 from tests.fakes.terminal import Terminal
 from tests.fakes.tmux import Tmux
@@ -119,6 +121,72 @@ def test_what_is_missing_or_wrong_is_a_sentence(
     assert untouched(vibe)
 
 
+def test_a_key_in_the_keyring_serves_and_is_removed(vibe: VibeCommand, server: ModelServer, tmp_path: Path) -> None:
+    vibe.environ |= keyring_variables(FileKeyring, tmp_path / "keyring.json")
+    server.enqueue(Reply(text="ready"), Reply(text="It is a test."))
+
+    done = vibe.process(*BY_FLAGS, "--key-from", "-", "--key-store", "keyring", stdin=KEY)
+    answer = vibe.process("-p", "what is this?")
+    found = {row["subject"]: row["detail"] for row in vibe.process("doctor", "--output", "json").document["findings"]}
+    removed = vibe.process("setup", "--provider", "served", "--forget-key")
+    after = vibe.process("-p", "what is this?")
+
+    assert (done.code, done.err) == (0, "")
+    assert "the key ****WXYZ is kept in the keyring as SERVED_KEY" in done.out
+    assert (answer.code, answer.out.strip()) == (0, "It is a test.")
+    assert found["keys"] == "SERVED_KEY in the keyring"
+    assert (removed.code, removed.out) == (0, "SERVED_KEY is removed from the keyring\n")
+    assert (after.code, "no API key for provider 'served'" in after.err) == (3, True)
+    assert not (vibe.home / ".env").exists()
+    assert KEY not in (tmp_path / "keyring.json").read_text()
+
+
+def test_a_keyring_that_fails_is_told_with_what_to_do(vibe: VibeCommand, server: ModelServer, tmp_path: Path) -> None:
+    vibe.environ |= keyring_variables(LockedKeyring, tmp_path)
+    refused = vibe.process(*BY_FLAGS, "--key-from", "-", "--key-store", "keyring", "--no-test", stdin=KEY)
+    assert (refused.code, refused.out) == (3, "")
+    assert refused.err == (
+        "vibe: the keyring can't be used: Failed to unlock the collection!; keep the key in a file: --key-store file\n"
+    )
+    assert untouched(vibe)
+
+    vibe.configure((vibe.home / "config.toml").read_text() + '[[models]]\nname = "small"\nprovider = "served"\n')
+    vibe.configure(
+        'active_model = "small"\nkeys_in_keyring = ["SERVED_KEY"]\n' + (vibe.home / "config.toml").read_text()
+    )
+    answer = vibe.process("-p", "what is this?")
+    doctor = vibe.process("doctor")
+    assert (answer.code, answer.out, server.requests) == (3, "", [])
+    assert "the keyring does not give SERVED_KEY (`vibe doctor` says why): unlock it" in answer.err
+    assert doctor.code == 3
+    assert "FAIL keys     SERVED_KEY is not set: run `vibe setup`" in doctor.out
+    assert "Failed to unlock the collection!; unlock it, or set SERVED_KEY in the environment" in doctor.out
+
+    server.enqueue(Reply(text="It is a test."))
+    (vibe.home / ".env").write_text(f"SERVED_KEY={KEY}\n")
+    (vibe.home / ".env").chmod(0o600)
+    answer = vibe.run([sys.executable, "-X", "importtime", "-m", "vibe", "-p", "what is this?"])
+    assert answer.out.strip() == "It is a test."
+    assert "keyring" not in answer.err  # it is not even loaded where it is not needed
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--forget-key",), "--forget-key: --provider is missing"),
+        (("--forget-key", "--provider", "served"), "there is no key of 'served' in "),
+        (("--forget-key", "--provider", "served", "--model", "m"), "leave --model out"),
+        (("--key-store", "cloud"), "unknown --key-store 'cloud': choose from keyring, file"),
+    ],
+)
+def test_what_can_be_neither_kept_nor_removed_is_told(
+    vibe: VibeCommand, server: ModelServer, words: tuple[str, ...], said: str
+) -> None:
+    ended = vibe("setup", *words)
+    assert (ended.code, ended.out, server.requests) == (2, "", [])
+    assert said in ended.err
+
+
 def start(tmux: Tmux, vibe: VibeCommand) -> None:
     tmux.start([VIBE, "setup"], cwd=vibe.workdir, env=vibe.variables())
     tmux.wait_for("Who is to answer?")
@@ -149,6 +217,33 @@ def test_at_a_terminal_it_asks_for_all_and_shows_no_key(vibe: VibeCommand, serve
     assert "the key ****WXYZ is kept in" in screen
     assert "Ready. Try it: vibe -p" in screen
     assert vibe.process("-p", "what is this?").out.strip() == "It is a test."
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"), [(FileKeyring, "the keyring"), (HangingKeyring, "{home}/.env")], ids=["works", "hangs"]
+)
+def test_at_a_terminal_the_key_goes_into_a_keyring_that_works(
+    vibe: VibeCommand, server: ModelServer, tmux: Tmux, kind: type[FileKeyring], place: str
+) -> None:
+    server.enqueue(Reply(text="ready"))
+    vibe.environ |= keyring_variables(kind, vibe.workdir / "keyring.json")
+    start(tmux, vibe)
+    tmux.type("1")
+    tmux.wait_for("The key of served (SERVED_KEY)")
+    tmux.wait_for_last("]  > ")
+    tmux.type(KEY)
+    tmux.wait_for("2) small")
+    tmux.wait_for_last("]  > ")
+    tmux.type("2")
+    if kind is FileKeyring:
+        tmux.wait_for("Where is the key to be kept?")
+        tmux.wait_for_last("]  > ")
+        tmux.type("1")
+    tmux.wait_for("EXIT 0")
+    screen = "".join(tmux.screen())
+
+    assert f"the key ****WXYZ is kept in {place.format(home=vibe.home)} as SERVED_KEY" in screen
+    assert (vibe.home / ".env").exists() == (kind is HangingKeyring)
 
 
 @pytest.mark.parametrize(("key", "code"), [("Escape", 5), ("C-d", 5)])

@@ -59,12 +59,15 @@ class EnvironmentFailure(VibeError):
 
 
 class MissingKeyError(EnvironmentFailure):
-    """No API key for a provider."""
+    """No API key for a provider. ``in_keyring``: the keyring was to have it."""
 
-    def __init__(self, provider: str, variable: str) -> None:
+    def __init__(self, provider: str, variable: str, *, in_keyring: bool = False) -> None:
+        other = "run `vibe setup`, or choose another model with --model"
         super().__init__(
-            f"no API key for provider {provider!r}: set the environment variable {variable}, run `vibe setup`, "
-            "or choose another model with --model"
+            f"no API key for provider {provider!r}: the keyring does not give {variable} (`vibe doctor` says why): "
+            f"unlock it, set the environment variable, {other}"
+            if in_keyring
+            else f"no API key for provider {provider!r}: set the environment variable {variable}, {other}"
         )
         self.provider = provider
         self.variable = variable

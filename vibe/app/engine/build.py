@@ -13,6 +13,7 @@ from vibe.app.engine.host import Host
 from vibe.app.engine.settings import Settings
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.agents.profiles import AgentProfile
+from vibe.core.config.keys import with_keyring
 from vibe.core.config.loader import AgentSettings, ConfigRequest, LoadedConfig, load_config
 from vibe.core.config.models import BackendKind, ModelConfig, Network, ProviderConfig, VibeConfig
 from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, user_home_of
@@ -131,6 +132,8 @@ def build_engine(host: Host, request: EngineRequest) -> Engine:
         if profile.settings and profile.file is not None:
             loaded = load_config(replace(wanted, agent=AgentSettings(data=profile.settings, source=profile.file)))
             agents = load_agents(host.home, loaded, nested)
+    if request.replay is None:
+        loaded = with_keyring(loaded)
     config = loaded.config if request.replay is None else _with_replay(loaded.config, request.replay)
     sources = ToolSources(
         root=request.workdir,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from anyio import to_thread
+
 from vibe.app.engine.host import Host
 from vibe.app.engine.settings import Settings
+from vibe.app.first_use.key_keeper import KeyKeeper, KeyStore
 from vibe.app.first_use.provider_choice import (
-    ENVIRONMENT,
     ProviderChoice,
     checked_key,
     hidden,
@@ -16,9 +18,8 @@ from vibe.app.first_use.provider_choice import (
     provider_choices,
 )
 from vibe.app.inspect.trial import TRIAL_SECONDS, Trial, ask_once
-from vibe.core.config.env_writer import write_variable
+from vibe.core.config.keys import KEYRING, with_keyring
 from vibe.core.config.models import ModelConfig, VibeConfig
-from vibe.core.config.paths import VibePaths
 from vibe.core.errors import ConfigError, UsageError
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.suggestion import closest, did_you_mean
@@ -36,6 +37,7 @@ class SetupSelection:
     model: str
     """The alias or name of a configured model, else a name at the provider."""
     key: str = field(default="", repr=False)
+    store: KeyStore = KeyStore.FILE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +68,13 @@ class FirstUse:
     """The steps of one first use. They block, but for ``try_out``; nothing is changed before ``keep``."""
 
     def __init__(self, host: Host, workdir: Path) -> None:
-        self._given = host.environ
         self._settings = Settings(host, workdir)
-        loaded = self._settings.load()
-        self._config, self._known = loaded.config, loaded.environ
-        self._env_path = VibePaths(host.home).env_file
-        self.env_file = self._settings.label(self._env_path)
+        self._loaded = loaded = self._settings.load()
+        self._config = loaded.config
+        self._keys = KeyKeeper(self._settings, loaded, host)
+        self.env_file = self._keys.env_file
         """The file of keys, as it is shown."""
-        self.choices = tuple(provider_choices(self._config, self._given, self._known, self.env_file))
+        self.choices = tuple(provider_choices(loaded, host.environ, self.env_file))
         """The providers there are to choose from."""
 
     @property
@@ -111,15 +112,13 @@ class FirstUse:
     async def try_out(self, selection: SetupSelection, *, seconds: float = TRIAL_SECONDS) -> Trial:
         """Ask the model one short question, as it will be asked once the selection is kept."""
         key = selection.key and checked_key(selection.key)
+        environ = await to_thread.run_sync(self._environ, selection.choice, key)
         impatient = selection.choice.provider.model_copy(update={"retry_max_seconds": 0.0})
         config = self._config
         others = tuple(provider for provider in config.providers if provider.name != impatient.name)
-        catalog = ModelCatalog(
-            config.model_copy(update={"providers": (impatient, *others)}), self._environ(selection.choice, key)
-        )
+        catalog = ModelCatalog(config.model_copy(update={"providers": (impatient, *others)}), environ)
         model = _model_of(selection, config)
-        variable = selection.choice.variable
-        used = key or (self._known.get(variable, "").strip() if variable else "")
+        used = environ.get(selection.choice.variable, "").strip()
         trial = await ask_once(catalog, model, masked_key(used) if used else "", seconds=seconds)
         return replace(trial, sentence=hidden(trial.sentence, used))
 
@@ -137,23 +136,29 @@ class FirstUse:
         Raises:
             ConfigError: the settings would not do with it.
             BadKeyError: the key is none.
+            KeyringError: it was to be in the keyring, which can't be used; nothing was changed.
             ConfigWriteError, ConfigBusyError: a file can't be written.
         """
         key = selection.key and checked_key(selection.key)
         choice, config = selection.choice, self._config
         model = _model_of(selection, config)
+        told = self._keys.keep(choice.variable, key, selection.store) if key else ()
         if not choice.is_configured:
             self._add("providers", choice.provider.model_dump(mode="json", exclude_defaults=True))
         if model not in config.models:
             self._add("models", model.model_dump(mode="json", exclude_defaults=True))
         self._settings.writer(project=False, key=ACTIVE_MODEL).set(ACTIVE_MODEL, model.key)
-        told = [f"{ACTIVE_MODEL} is {model.key!r} in {self._label}"]
-        if key:
-            write_variable(self._env_path, self.env_file, choice.variable, key)
-            told.insert(0, f"the key {masked_key(key)} is kept in {self.env_file} as {choice.variable}")
-            if self._given.get(choice.variable, key) != key:
-                told.append(f"{choice.variable} has another value in {ENVIRONMENT}, which wins: unset it there")
-        return (*told, *self._overruled(ACTIVE_MODEL))
+        return (*told, f"{ACTIVE_MODEL} is {model.key!r} in {self._label}", *self._overruled(ACTIVE_MODEL))
+
+    def forget_key(self, choice: ProviderChoice) -> tuple[str, ...]:
+        """Remove the key of a provider from wherever it is kept, and return sentences about it.
+
+        Raises:
+            NoKeyError: it is kept nowhere.
+            KeyringError: the keyring can't be asked.
+            ConfigError, ConfigWriteError, ConfigBusyError: a file can't be changed.
+        """
+        return self._keys.forget(choice)
 
     @property
     def _label(self) -> str:
@@ -163,8 +168,10 @@ class FirstUse:
         self._settings.writer(project=False, key=group).add_entry(group, entry)
 
     def _environ(self, choice: ProviderChoice, key: str) -> dict[str, str]:
-        """The variables as they will be with another key."""
-        return {**self._known, **({choice.variable: key} if key and choice.variable else {})}
+        """The variables as they will be with another key; without one, with that of the keyring. Blocks."""
+        if not key and choice.key_place == KEYRING:
+            self._loaded = with_keyring(self._loaded)
+        return {**self._loaded.environ, **({choice.variable: key} if key and choice.variable else {})}
 
     def _overruled(self, key: str) -> tuple[str, ...]:
         """Return a sentence where something above the user's file sets the key, too."""

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from vibe.core.config.models import BackendKind, ProviderConfig, VibeConfig
+from vibe.core.config.keys import key_place
+from vibe.core.config.loader import LoadedConfig
+from vibe.core.config.models import BackendKind, ProviderConfig
 from vibe.core.config.presets import PRESETS
 from vibe.core.errors import UsageError
 
-ENVIRONMENT = "the environment"
 SHOWN_OF_KEY = 4
 SHORTEST_SHOWN = 20
 """Of a shorter key nothing is shown."""
@@ -61,19 +62,15 @@ class ProviderChoice:
         return f"{address}, {f'its key is in {self.key_place}' if self.key_place else 'needs a key'}"
 
 
-def provider_choices(
-    config: VibeConfig, given: Mapping[str, str], environ: Mapping[str, str], env_file: str
-) -> Iterator[ProviderChoice]:
-    """Yield the configured providers, then the presets that are not.
-
-    ``given`` is the environment, ``environ`` the same and what ``env_file`` (as it is shown) adds to it.
-    """
-    known = {provider.name for provider in config.providers}
-    for provider in (*config.providers, *(preset for preset in PRESETS.values() if preset.name not in known)):
+def provider_choices(loaded: LoadedConfig, given: Mapping[str, str], env_file: str) -> Iterator[ProviderChoice]:
+    """Yield the configured providers, then the presets that are not; the rest is as for ``key_place``."""
+    configured = loaded.config.providers
+    known = {provider.name for provider in configured}
+    for provider in (*configured, *(preset for preset in PRESETS.values() if preset.name not in known)):
         if provider.backend is BackendKind.SCRIPTED:
             continue
         variable = provider.api_key_env_var
-        place = "" if not environ.get(variable, "").strip() else ENVIRONMENT if given.get(variable) else env_file
+        place = key_place(variable, loaded, given, env_file) if variable else ""
         yield ProviderChoice(provider=provider, is_configured=provider.name in known, key_place=place)
 
 

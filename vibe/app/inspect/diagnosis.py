@@ -26,9 +26,10 @@ from ipc.sink import StampingSink
 from vibe import __version__
 from vibe.app.engine.host import Host
 from vibe.app.inspect.trial import ask_once
+from vibe.core.config.keys import key_place, with_keyring
 from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, SandboxMode, VibeConfig
-from vibe.core.config.paths import CONFIG_FILE, VibePaths, find_project_dir, user_home_of
+from vibe.core.config.paths import CONFIG_FILE, VibePaths, find_project_dir, shown, user_home_of
 from vibe.core.errors import VibeError
 from vibe.core.llm.backend.local_server import problem_with
 from vibe.core.llm.backend.transport import import_httpx, system_tls
@@ -70,7 +71,8 @@ def _findings(host: Host, workdir: Path, *, trust: bool, online: bool) -> Iterat
     yield _home(host.home)
     loaded: LoadedConfig | None = None
     try:
-        loaded = load_config(ConfigRequest(home=host.home, workdir=workdir, environ=host.environ, trust_workdir=trust))
+        request = ConfigRequest(home=host.home, workdir=workdir, environ=host.environ, trust_workdir=trust)
+        loaded = with_keyring(load_config(request))
     except VibeError as error:
         yield Finding(subject="config", state=CheckState.FAILED, detail=str(error))
     else:
@@ -79,7 +81,7 @@ def _findings(host: Host, workdir: Path, *, trust: bool, online: bool) -> Iterat
             yield Finding(subject="config", state=CheckState.WARNING, detail=redact(warning, loaded.environ))
         for note in loaded.foreign:
             yield _ok("config", redact(note, loaded.environ))
-        yield from _model(loaded.config, loaded.environ, online=online)
+        yield from _model(host, loaded, online=online)
     yield _sandbox(SandboxMode.AUTO if loaded is None else loaded.config.sandbox.mode)
     yield _ripgrep()
     yield _program("git", "runs leave no snapshots to go back to, and plans no worktrees")
@@ -112,7 +114,8 @@ def _config_files(host: Host, workdir: Path, loaded: LoadedConfig) -> str:
     return f"{', '.join(described)}; {changed} settings differ from the defaults"
 
 
-def _model(config: VibeConfig, environ: Mapping[str, str], *, online: bool) -> Iterator[Finding]:
+def _model(host: Host, loaded: LoadedConfig, *, online: bool) -> Iterator[Finding]:
+    config, environ = loaded.config, loaded.environ
     model = config.find_model(config.active_model)
     provider = config.find_provider(model.provider) if model else None
     if model is None or provider is None:
@@ -122,17 +125,23 @@ def _model(config: VibeConfig, environ: Mapping[str, str], *, online: bool) -> I
         return
     yield _ok("model", f"{model.key} at {provider.name} ({provider.backend.value})")
     wanted = provider.api_key_env_var
-    known = dict.fromkeys(entry.api_key_env_var for entry in config.providers if entry.api_key_env_var)
-    present = [name for name in known if environ.get(name)]
-    if wanted and wanted not in present:
-        detail = f"{wanted} is not set: set it, or choose another model"
+    if wanted and not environ.get(wanted, "").strip():
+        detail = f"{wanted} is not set: run `vibe setup`, set it, or choose another model"
         yield Finding(subject="keys", state=CheckState.FAILED, detail=detail)
     else:
-        yield _ok("keys", f"set: {', '.join(present)}" if present else "no API key needed")
+        yield _ok("keys", _keys(host, loaded) or "no API key needed")
         if provider.backend is BackendKind.LOCAL and (problem := problem_with(config.local)) is not None:
             yield Finding(subject="local model", state=CheckState.FAILED, detail=problem)
         elif online and provider.backend is not BackendKind.SCRIPTED:
             yield from _online(config, model, provider, environ)
+
+
+def _keys(host: Host, loaded: LoadedConfig) -> str:
+    """Return which keys of configured providers there are, and where each comes from."""
+    label = shown(VibePaths(host.home).env_file, user_home_of(host.environ))
+    names = dict.fromkeys(provider.api_key_env_var for provider in loaded.config.providers)
+    present = [name for name in names if loaded.environ.get(name, "").strip()]
+    return ", ".join(f"{name} in {key_place(name, loaded, host.environ, label)}" for name in present)
 
 
 def _online(

@@ -11,6 +11,7 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError, model_vali
 
 from vibe.app.engine.host import Host
 from vibe.core.config import presets
+from vibe.core.config.keys import with_keyring
 from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.errors import EnvironmentFailure
@@ -76,7 +77,8 @@ def list_models(host: Host, workdir: Path, *, trust: bool, online: bool, only: s
         ConfigError: the configuration is wrong.
         UsageError: there is no provider of that name.
     """
-    loaded = load_config(ConfigRequest(home=host.home, workdir=workdir, environ=host.environ, trust_workdir=trust))
+    request = ConfigRequest(home=host.home, workdir=workdir, environ=host.environ, trust_workdir=trust)
+    loaded = with_keyring(load_config(request))
     config, environ = loaded.config, loaded.environ
     active = config.find_model(config.active_model)
     configured = [

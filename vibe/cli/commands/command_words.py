@@ -52,6 +52,14 @@ def _setup(parser: ArgumentParser) -> None:
         help="keep the key that is in this variable; '-': on stdin; default: the one that was found",
     )
     parser.add_argument("--model", metavar="NAME", help="a configured model, or a name at the provider")
+    parser.add_argument(
+        "--key-store",
+        choices=("keyring", "file"),
+        help="keep the key in the keyring or in .env; default: a terminal is asked, a script has it in .env",
+    )
+    parser.add_argument(
+        "--forget-key", action="store_true", help="remove the key of --provider from the keyring and from .env"
+    )
     parser.add_argument("--no-test", action="store_true", help="don't ask the model a first question")
     add_common(parser, "output")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 import anyio
 
 from vibe.app.first_use.flow import FirstUse, SetupSelection
+from vibe.app.first_use.key_keeper import KeyStore
 from vibe.app.first_use.provider_choice import ProviderChoice
 from vibe.app.inspect.trial import Trial
 from vibe.cli.environment import CliEnvironment
@@ -14,6 +16,7 @@ from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.render.event_text import one_line
 from vibe.core.errors import EnvironmentFailure
+from vibe.core.system.keyring import KeyringError
 
 LONGEST = 600
 MOST_KEY = 16_384
@@ -32,25 +35,50 @@ def run(args: argparse.Namespace, env: CliEnvironment) -> int:
     """Set it up; exit code 3 if the model does not answer."""
     flow = FirstUse(env.host, env.cwd)
     choice = None if args.provider is None else flow.choice(args.provider)
+    if args.forget_key:
+        return _forget(flow, choice, args, env)
+    store = None if args.key_store is None else KeyStore(args.key_store)
     key = "" if args.key_from is None else _key(args.key_from, env)
     if args.output == "text" and env.stdin.isatty() and env.stdout.isatty():
         from vibe.cli.terminal.setup_talk import SetupTalk  # noqa: PLC0415  scripts do without
 
-        return SetupTalk(flow, env, tests=not args.no_test).hold(choice, key, args.model)
-    selection = _selection(flow, choice, key, args.model)
+        return SetupTalk(flow, env, tests=not args.no_test, store=store).hold(choice, key, args.model)
+    selection = replace(_selection(flow, choice, key, args.model), store=store or KeyStore.FILE)
     if key and not selection.choice.variable:
         raise CommandLineError(f"--key-from: provider {selection.choice.name!r} takes no key: leave it out")
     trial = None if args.no_test else anyio.run(flow.try_out, selection)
     if trial is not None and trial.fault is not None and args.output == "text":
         raise FailedTrialError(trial)
     failed = trial is not None and trial.fault is not None
-    told = () if failed else flow.keep(selection)
+    told = () if failed else _kept(flow, selection)
     if args.output == "json":
         env.write_json(_document(selection, trial, told))
     else:
         lines = (*((trial.sentence,) if trial else ()), *told)
         env.stdout.write("".join(f"{one_line(line, LONGEST)}\n" for line in lines))
     return ExitCode.ENVIRONMENT if failed else ExitCode.DONE
+
+
+def _kept(flow: FirstUse, selection: SetupSelection) -> tuple[str, ...]:
+    try:
+        return flow.keep(selection)
+    except KeyringError as error:
+        raise EnvironmentFailure(f"{error}; keep the key in a file: --key-store file") from error
+
+
+def _forget(flow: FirstUse, choice: ProviderChoice | None, args: argparse.Namespace, env: CliEnvironment) -> int:
+    """Remove a key, and nothing else."""
+    if choice is None:
+        raise CommandLineError("--forget-key: --provider is missing: name the provider whose key is to be removed")
+    for word, given in (("--key-from", args.key_from), ("--model", args.model), ("--key-store", args.key_store)):
+        if given is not None:
+            raise CommandLineError(f"--forget-key only removes a key: leave {word} out")
+    told = flow.forget_key(choice)
+    if args.output == "json":
+        env.write_json({"provider": choice.name, "key_variable": choice.variable or None, "removed": list(told)})
+    else:
+        env.stdout.write("".join(f"{one_line(line, LONGEST)}\n" for line in told))
+    return ExitCode.DONE
 
 
 def _key(place: str, env: CliEnvironment) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from signal import Signals
 
@@ -10,6 +11,7 @@ import anyio
 from anyio import to_thread
 
 from vibe.app.first_use.flow import FirstUse, ModelMenu, SetupSelection
+from vibe.app.first_use.key_keeper import KeyStore
 from vibe.app.first_use.provider_choice import BadKeyError, ProviderChoice, checked_key
 from vibe.app.inspect.trial import Trial, TrialFault
 from vibe.cli.environment import CliEnvironment
@@ -21,7 +23,9 @@ from vibe.cli.terminal.dialogue import Dialogue
 from vibe.cli.terminal.keyboard import ESCAPE, KeyboardGoneError, unseen
 from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.cli.terminal.questions import ask_choice
+from vibe.core.config.keys import KEYRING
 from vibe.core.errors import EnvironmentFailure
+from vibe.core.system.keyring import keyring_problem
 
 WELCOME = """
 This sets up vibe: who answers, with which key, by which model. Esc leaves it; until the end nothing is changed.
@@ -50,13 +54,17 @@ class _LeftError(Exception):
 
 
 class SetupTalk:
-    """Asks for what the flags leave open. ``tests``: the model is asked a first question."""
+    """Asks for what the flags leave open. ``tests``: the model is asked a first question.
 
-    def __init__(self, flow: FirstUse, env: CliEnvironment, *, tests: bool) -> None:
+    ``store`` None: asks where the key is to be kept, too.
+    """
+
+    def __init__(self, flow: FirstUse, env: CliEnvironment, *, tests: bool, store: KeyStore | None = None) -> None:
         self._flow = flow
         self._env = env
         self._terminal = env.stdin
         self._tests = tests
+        self._store = store
 
     def hold(self, choice: ProviderChoice | None, key: str, model: str | None) -> int:
         """Ask, and return the exit code."""
@@ -90,7 +98,7 @@ class SetupTalk:
         choice = choice or await self._provider(dialogue)
         if not key and choice.variable:
             key = await self._key(dialogue, choice)
-        selection = SetupSelection(choice=choice, key=key, model=model or "")
+        selection = SetupSelection(choice=choice, key=key, model=model or "", store=self._store or KeyStore.FILE)
         if not model:
             selection = await self._with_model(dialogue, selection)
         while self._tests:
@@ -101,6 +109,8 @@ class SetupTalk:
             if changed is None:
                 break
             selection = changed
+        if selection.key and self._store is None:
+            selection = replace(selection, store=await self._place(dialogue))
         for sentence in await to_thread.run_sync(self._flow.keep, selection):
             await _tell(dialogue, sentence)
         await dialogue.say('\n  Ready. Try it: vibe -p "what does this project do?"\n')
@@ -110,6 +120,15 @@ class SetupTalk:
         found = next((number for number, choice in enumerate(choices) if choice.key_place), 0)
         items = [MenuItem(label=choice.name, description=choice.about) for choice in choices]
         return choices[await _picked(dialogue, "Who is to answer?", items, default=found)]
+
+    async def _place(self, dialogue: Dialogue) -> KeyStore:
+        """Return where the key is to be kept; where no keyring works there is nothing to ask."""
+        if await to_thread.run_sync(keyring_problem, abandon_on_cancel=True) is not None:
+            return KeyStore.FILE
+        items = [MenuItem(label=KEYRING), MenuItem(label=self._flow.env_file)]
+        return (KeyStore.KEYRING, KeyStore.FILE)[
+            await _picked(dialogue, "Where is the key to be kept?", items, default=0)
+        ]
 
     async def _key(self, dialogue: Dialogue, choice: ProviderChoice) -> str:
         """Return the key that was typed; blank: the one that was found is to be used."""
@@ -144,8 +163,8 @@ class SetupTalk:
             if again == 1:
                 break
             key = await self._key(dialogue, selection.choice)
-            selection = SetupSelection(choice=selection.choice, key=key, model="")
-        return SetupSelection(choice=selection.choice, key=selection.key, model=await _model(dialogue, menu))
+            selection = replace(selection, key=key, model="")
+        return replace(selection, model=await _model(dialogue, menu))
 
     async def _try_out(self, dialogue: Dialogue, selection: SetupSelection) -> Trial:
         await dialogue.say(f"\n  asking {one_line(selection.model, LONGEST)} a first question ...\n")
@@ -163,7 +182,7 @@ class SetupTalk:
         word = words[await _picked(dialogue, "What now?", items, default=words.index(likely))]
         if word == "key":
             key = await self._key(dialogue, selection.choice)
-            return SetupSelection(choice=selection.choice, key=key, model=selection.model)
+            return replace(selection, key=key)
         if word == "model":
             return await self._with_model(dialogue, selection)
         return selection if word == "again" else None

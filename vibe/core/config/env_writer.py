@@ -1,4 +1,4 @@
-"""Changes one variable of the user's ``.env`` file; every other line and comment stays, and nobody else can read it."""
+"""Changes or removes one variable of the user's ``.env``; all else in it stays, and nobody else can read it."""
 
 from __future__ import annotations
 
@@ -26,24 +26,50 @@ def write_variable(path: Path, label: str, name: str, value: str) -> None:
     """
     target = Path(os.path.realpath(path))  # a link to a user's own folder of settings stays a link
     with changing_alone(target, label):
-        text = with_variable(read_text(target, label) or "", name, value)
-        try:
-            replace_file(target, text.encode(), sync=True)
-        except OSError as error:
-            raise ConfigWriteError(label, error) from error
+        _put(target, label, with_variable(read_text(target, label) or "", name, value))
+
+
+def remove_variable(path: Path, label: str, name: str) -> bool:
+    """Take ``name`` out of the file; False: it sets no such variable. Blocks.
+
+    Raises:
+        ConfigError, ConfigWriteError, ConfigBusyError: as ``write_variable``.
+    """
+    target = Path(os.path.realpath(path))
+    if not target.exists():
+        return False
+    with changing_alone(target, label):
+        lines = (read_text(target, label) or "").splitlines(keepends=True)
+        kept = [line for line in lines if not _sets(line, name)]
+        if len(kept) == len(lines):
+            return False
+        _put(target, label, "".join(kept))
+    return True
 
 
 def with_variable(text: str, name: str, value: str) -> str:
     """Return the text of a ``.env`` file with another value: in the line that counts, else in a new one at its end."""
     lines = text.splitlines(keepends=True)
     for number in reversed(range(len(lines))):
-        line = lines[number].strip()
-        pair = None if line.startswith("#") else parsed_line(line)
-        if pair is not None and pair[0] == name:
+        if _sets(lines[number], name):
             lines[number] = _changed(lines[number], value)
             return "".join(lines)
     begun = "" if not text or text.endswith("\n") else "\n"
     return f"{text}{begun}{name}={_quoted(value)}\n"
+
+
+def _sets(line: str, name: str) -> bool:
+    """Return whether a line sets the variable."""
+    bare = line.strip()
+    pair = None if bare.startswith("#") else parsed_line(bare)
+    return pair is not None and pair[0] == name
+
+
+def _put(target: Path, label: str, text: str) -> None:
+    try:
+        replace_file(target, text.encode(), sync=True)
+    except OSError as error:
+        raise ConfigWriteError(label, error) from error
 
 
 def _changed(line: str, value: str) -> str:

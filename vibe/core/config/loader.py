@@ -71,7 +71,8 @@ class LoadedConfig:
 
     ``foreign`` says of each setting of Mistral Vibe that it has no effect; one of the ``warnings`` counts them.
     ``origins`` maps each dotted key to ``file:line``, a variable, a flag, or ``default``. ``project_dir`` is the
-    trusted ``.vibe`` folder. ``environ`` is what was given, and what the user's ``.env`` adds to it.
+    trusted ``.vibe`` folder. ``environ`` is what was given, and what the user's ``.env`` adds to it; ``from_keyring``
+    names the keys in it that the keyring added.
     """
 
     config: VibeConfig
@@ -80,6 +81,7 @@ class LoadedConfig:
     foreign: tuple[str, ...]
     project_dir: Path | None
     environ: Mapping[str, str]
+    from_keyring: frozenset[str] = frozenset()
 
 
 def load_config(request: ConfigRequest) -> LoadedConfig:

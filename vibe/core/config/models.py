@@ -365,6 +365,8 @@ class VibeConfig(Section):
     """The models that can be chosen; yours come before the built-in ones."""
     providers: tuple[ProviderConfig, ...] = DEFAULT_PROVIDERS
     """The servers of models; yours come before the built-in ones."""
+    keys_in_keyring: tuple[str, ...] = ()
+    """Variables of keys that are in your keyring; written by `vibe setup`. The environment and `.env` win."""
     api_timeout: PositiveSeconds = API_TIMEOUT
     """The longest silence in a call of a provider that sets no `timeout_seconds`, in seconds."""
     tools: dict[str, dict[str, Any]] = Field(default_factory=dict)

@@ -200,7 +200,7 @@ class ModelCatalog:
             return None
         key = self._environ.get(variable, "").strip()
         if not key:
-            raise MissingKeyError(provider.name, variable)
+            raise MissingKeyError(provider.name, variable, in_keyring=variable in self._config.keys_in_keyring)
         if not (key.isascii() and key.isprintable()):
             raise EnvironmentFailure(
                 f"the API key in {variable} for provider {provider.name!r} contains characters that no key has: "

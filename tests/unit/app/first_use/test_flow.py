@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 
+from tests.fakes.keyrings import FileKeyring, LockedKeyring, keyring_of_this_process
 from tests.fakes.model_server import ModelServer, Reply
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse, SetupSelection
+from vibe.app.first_use.key_keeper import KeyStore, NoKeyError
 from vibe.app.first_use.provider_choice import BadKeyError, ProviderChoice
 from vibe.app.inspect.trial import Trial, TrialFault
 from vibe.core.config.dotenv import read_env_file
 from vibe.core.config.presets import PRESETS
 from vibe.core.errors import UsageError
+from vibe.core.system.keyring import KeyringError
 
 KEY = "sk-0123456789abcdefghijWXYZ"
 SERVED = """# my settings
@@ -197,7 +201,7 @@ def test_what_wins_over_the_files_is_told(setting: Setting) -> None:
 
     told = flow.keep(SetupSelection(choice=flow.choice("mistral"), model="devstral-2", key=KEY))
 
-    assert told[2:] == (
+    assert told[1::2] == (
         "MISTRAL_API_KEY has another value in the environment, which wins: unset it there",
         "VIBE_ACTIVE_MODEL sets active_model too, and wins here",
     )
@@ -322,3 +326,46 @@ def test_a_key_that_is_in_the_file_is_used(setting: Setting, server: ModelServer
 
     assert flow.models(flow.choice("served")).names == ("large", "small")
     assert read_env_file(setting.env_file, ".env").values == {"SERVED_KEY": KEY}
+
+
+def test_a_key_in_the_keyring_is_found_replaced_moved_and_removed(setting: Setting, server: ModelServer) -> None:
+    setting.env_file.write_text("SERVED_KEY=old\nOTHER=1\n")
+    backend = FileKeyring(setting.home / "keyring.json")
+    entry = "vibe-orchestrator/SERVED_KEY"
+    with keyring_of_this_process(backend):
+        for key in ("sk-first-first-first", KEY):
+            flow = setting.flow()
+            told = flow.keep(replace(selected(flow, key=key), store=KeyStore.KEYRING))
+        assert told[0] == "the key ****WXYZ is kept in the keyring as SERVED_KEY"
+        assert (backend.entries(), setting.env_file.read_text()) == ({entry: KEY}, "OTHER=1\n")
+        assert (KEY in setting.config, tomllib.loads(setting.config)["keys_in_keyring"]) == (False, ["SERVED_KEY"])
+
+        flow = setting.flow()
+        assert (flow.is_due, flow.choice("served").key_place) == (False, "the keyring")
+        assert flow.models(flow.choice("served")).names == ("small", "large")
+        server.enqueue(Reply(text="ready"))
+        assert tried(setting.flow(), selected(flow, key="")).fault is None
+
+        flow.keep(selected(flow))
+        assert (backend.entries(), setting.env_file.read_text()) == ({}, f"OTHER=1\nSERVED_KEY={KEY}\n")
+        assert setting.flow().choice("served").key_place == "~/home/.env"
+
+        flow = setting.flow()
+        flow.keep(replace(selected(flow), store=KeyStore.KEYRING))
+        flow = setting.flow()
+        assert flow.forget_key(flow.choice("served")) == ("SERVED_KEY is removed from the keyring",)
+        assert (backend.entries(), setting.flow().choice("served").key_place) == ({}, "")
+        flow = setting.flow()
+        with pytest.raises(NoKeyError, match=r"no key of 'served' in ~/home/\.env or the keyring"):
+            flow.forget_key(flow.choice("served"))
+
+
+def test_a_keyring_that_is_locked_keeps_nothing_and_changes_nothing(setting: Setting) -> None:
+    flow = setting.flow()
+    chosen = SetupSelection(choice=flow.choice("mistral"), model="devstral-2", key=KEY, store=KeyStore.KEYRING)
+    with (
+        keyring_of_this_process(LockedKeyring()),
+        pytest.raises(KeyringError, match="Failed to unlock the collection!"),
+    ):
+        flow.keep(chosen)
+    assert list(setting.home.iterdir()) == []

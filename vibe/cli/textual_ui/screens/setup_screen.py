@@ -28,8 +28,8 @@ LONGEST_ROW = 200
 LONGEST_SENTENCE = 600
 WELCOME = (
     "Welcome to vibe.\n\nA provider serves the model that works for you. Choose one, give its key and choose a model; "
-    "a first question tells whether they go together. The key stays in your vibe folder, where nobody else can read "
-    "it. Until the model has answered nothing is changed."
+    "a first question tells whether they go together. The key stays in your keyring, or in your vibe folder where "
+    "nobody else can read it. Until the model has answered nothing is changed."
 )
 ANOTHER_KEY, ANOTHER_MODEL, TRY_AGAIN, KEEP = "another key", "another model", "try again", "keep it as it is"
 
@@ -42,6 +42,7 @@ class SetupStep(Enum):
     KEY = auto()
     MODEL = auto()
     TRIAL = auto()
+    PLACE = auto()
     THEME = auto()
     DONE = auto()
 
@@ -52,6 +53,7 @@ KEYS = {
     SetupStep.KEY: "Enter go on · Esc skip",
     SetupStep.MODEL: "↑↓ Enter choose · type to find · Esc skip",
     SetupStep.TRIAL: "↑↓ Enter choose · Esc skip",
+    SetupStep.PLACE: "↑↓ Enter choose · Esc skip",
     SetupStep.THEME: "↑↓ look · Enter choose · Esc leave it as it was",
     SetupStep.DONE: "Enter or Esc close",
 }
@@ -150,6 +152,8 @@ class SetupScreen(Screen[bool]):
                 self._take_model()
             case SetupStep.TRIAL:
                 self._take_next()
+            case SetupStep.PLACE:
+                self._take_place()
             case SetupStep.THEME:
                 self._take_theme()
             case SetupStep.DONE:
@@ -264,7 +268,7 @@ class SetupScreen(Screen[bool]):
             return
         trial = await self._flow.try_out(selection)
         if trial.fault is None:
-            await self._keep(selection, trial.sentence)
+            await self._ask_place(selection, trial.sentence)
             return
         self._show(SetupStep.TRIAL, "What now?", trial.sentence)
         rows = [ANOTHER_MODEL, TRY_AGAIN, KEEP]
@@ -284,7 +288,30 @@ class SetupScreen(Screen[bool]):
             self._try_out(selection)
         else:
             self._show(SetupStep.TRIAL, "Keeping it as it is ...")
-            self.run_worker(self._keep(selection, ""), exclusive=True)
+            self.run_worker(self._ask_place(selection, ""), exclusive=True)
+
+    # --- the key's place
+
+    async def _ask_place(self, selection: SetupSelection, answered: str) -> None:
+        """Ask where the key is to be kept, if there is one and a keyring that works; else keep it all."""
+        from vibe.core.system.keyring import keyring_problem  # noqa: PLC0415  loaded where it is used
+
+        self._selection, self._told = selection, answered
+        problem = await to_thread.run_sync(keyring_problem, abandon_on_cancel=True) if selection.key else "no key"
+        if self._flow is None or problem is not None:
+            await self._keep(selection, answered)
+            return
+        self._show(SetupStep.PLACE, "Where is the key to be kept?")
+        self._list(["keyring", "file"], ["the keyring", self._flow.env_file])
+
+    def _take_place(self) -> None:
+        from vibe.app.first_use.key_keeper import KeyStore  # noqa: PLC0415  loaded with the flow
+
+        word, selection = self._marked(), self._selection
+        if word is None or selection is None:
+            return
+        self._show(SetupStep.TRIAL, "Keeping it ...")
+        self.run_worker(self._keep(replace(selection, store=KeyStore(word)), self._told), exclusive=True)
 
     async def _keep(self, selection: SetupSelection, answered: str) -> None:
         if self._flow is None:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import anyio
 import pytest
+from keyring.backends.fail import Keyring as NoKeyring
 from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
+from tests.fakes.keyrings import FileKeyring, keyring_of_this_process
 from tests.fakes.model_server import ModelServer, Reply
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse
@@ -173,16 +175,25 @@ async def test_a_key_that_is_there_is_taken_with_enter(home: Path, server: Model
 async def test_escape_leaves_at_every_step(home: Path, server: ModelServer, step: SetupStep) -> None:
     server.enqueue(Reply(status=404, body='{"message": "no"}') if step is SetupStep.TRIAL else Reply(text="ready"))
     app = SetupApp(home)
+    backend = FileKeyring(home / "keyring.json") if step is SetupStep.PLACE else NoKeyring()
+    with keyring_of_this_process(backend):
+        await leave_at(app, step)
+
+    assert app.results == [step in {SetupStep.THEME, SetupStep.DONE}]
+    assert kept(home) == (step in {SetupStep.THEME, SetupStep.DONE})
+
+
+async def leave_at(app: SetupApp, step: SetupStep) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: "Welcome to vibe." in app.text("#words"))
         if step is not SetupStep.WELCOME:
             await begin(pilot, app)
         if step not in {SetupStep.WELCOME, SetupStep.PROVIDER}:
             await pilot.press("enter")
-        if step in {SetupStep.MODEL, SetupStep.TRIAL, SetupStep.THEME, SetupStep.DONE}:
+        if step not in {SetupStep.WELCOME, SetupStep.PROVIDER, SetupStep.KEY}:
             await give_key(pilot, app, KEY)
             await until(pilot, lambda: app.rows() == ["large", "small"])
-        if step in {SetupStep.TRIAL, SetupStep.THEME, SetupStep.DONE}:
+        if step in {SetupStep.TRIAL, SetupStep.PLACE, SetupStep.THEME, SetupStep.DONE}:
             await pilot.press("enter")
         if step is SetupStep.DONE:
             await until(pilot, lambda: app.setup.step is SetupStep.THEME)
@@ -194,16 +205,40 @@ async def test_escape_leaves_at_every_step(home: Path, server: ModelServer, step
             await pilot.press("escape")
         await until(pilot, lambda: app.results != [])
 
-    assert app.results == [step in {SetupStep.THEME, SetupStep.DONE}]
-    assert kept(home) == (step in {SetupStep.THEME, SetupStep.DONE})
 
-
-async def at_themes(pilot: Pilot[None], app: SetupApp, server: ModelServer) -> None:
+@pytest.mark.parametrize("keys", [("enter",), ("down", "enter")])
+async def test_a_key_goes_where_it_is_wanted(home: Path, server: ModelServer, keys: tuple[str, ...]) -> None:
     server.enqueue(Reply(text="ready"))
+    app, backend = SetupApp(home), FileKeyring(home / "keyring.json")
+    with keyring_of_this_process(backend):
+        async with app.run_test(size=SIZE) as pilot:
+            await at_model(pilot, app)
+            await pilot.press("enter")
+            await until(pilot, lambda: app.rows() == ["the keyring", "~/home/.env"])
+            await pilot.press(*keys)
+            await until(pilot, lambda: app.setup.step is SetupStep.THEME)
+            await pilot.press("enter")
+            await until(pilot, lambda: app.setup.step is SetupStep.DONE)
+            words = app.text("#words")
+
+    in_keyring = keys == ("enter",)
+    place = "the keyring" if in_keyring else "~/home/.env"
+    assert f"the key ****WXYZ is kept in {place} as SERVED_KEY" in words
+    assert "large answered after" in words
+    assert backend.entries() == ({"vibe-orchestrator/SERVED_KEY": KEY} if in_keyring else {})
+    assert (home / ".env").exists() != in_keyring
+
+
+async def at_model(pilot: Pilot[None], app: SetupApp) -> None:
     await begin(pilot, app)
     await pilot.press("enter")
     await give_key(pilot, app, KEY)
     await until(pilot, lambda: app.rows() == ["large", "small"])
+
+
+async def at_themes(pilot: Pilot[None], app: SetupApp, server: ModelServer) -> None:
+    server.enqueue(Reply(text="ready"))
+    await at_model(pilot, app)
     await pilot.press("enter")
     await until(pilot, lambda: app.setup.step is SetupStep.THEME)
 
