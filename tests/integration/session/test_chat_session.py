@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.integration.session.repository import ENVIRON, repository, write
+from vibe.app.conversation.earlier import before_summary
 from vibe.app.conversation.session import ChatSession, SessionOpening
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import UserMessage
+from vibe.core.middleware.digest import stand_in
 from vibe.core.outcome import Outcome
-from vibe.core.session.errors import SessionLockedError, WorkspaceLockedError
+from vibe.core.session.errors import BrokenSessionError, SessionLockedError, WorkspaceLockedError
 from vibe.core.session.loader import SessionLoader
 from vibe.core.session.meta import read_meta
 from vibe.core.session.transcript import TranscriptError
@@ -45,6 +49,34 @@ def test_a_fork_leaves_both_sessions_whole_and_takes_the_lock_along(tmp_path: Pa
     assert again.session_id == session.session_id
     assert [message.content for message in again.transcript.messages] == ["summary", "more"]
     again.release()
+
+
+def test_what_was_said_before_summaries_is_found_in_the_sessions_that_have_it(tmp_path: Path, vibe_home: Path) -> None:
+    paths = VibePaths(vibe_home)
+    session = begun(vibe_home, tmp_path)
+    for text in ("one", "two"):
+        session.transcript.append(UserMessage(text))
+    first = session.session_id
+    for number in (1, 2):
+        summary = stand_in(f"summary {number}", "", ())
+        kept = session.transcript.messages[-1]
+        session.fork_now(partial(session.transcript.restart, [summary, kept]))
+        session.transcript.append(UserMessage(f"after {number}"))
+    session.rewind(2, {}, files=False)
+    session.transcript.append(UserMessage("another way"))
+
+    second = before_summary(paths, session.session_id)
+    assert second is not None
+    assert [message.content for message in second.messages[1:]] == ["two"]
+    earlier = before_summary(paths, second.session_id)
+    assert earlier is not None
+    assert (earlier.session_id, [message.content for message in earlier.messages]) == (first, ["go", "one"])
+    assert before_summary(paths, first) is None
+
+    shutil.rmtree(paths.sessions / first)
+    with pytest.raises(BrokenSessionError, match=first):
+        before_summary(paths, second.session_id)
+    session.release()
 
 
 def test_a_fork_that_cannot_be_written_leaves_the_session_as_it_is(tmp_path: Path, vibe_home: Path) -> None:

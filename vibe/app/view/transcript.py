@@ -38,6 +38,7 @@ class EntryView(Struct, kw_only=True, eq=False):
     ``kind``: ``user`` (told to the agent), ``answer``, ``reasoning``, ``call`` or ``note``. ``name`` is the origin of
     what it was told, or the code of a note; ``status`` is ``streaming``, ``done``, ``interrupted``, for a note
     ``note``, ``warning`` or ``error``, and for a call as ``CallView`` says. ``cut`` characters of it are not kept.
+    ``kept_from``, in the note on a summary, is the first message that was kept word for word, as counted before it.
     """
 
     number: int
@@ -55,6 +56,7 @@ class EntryView(Struct, kw_only=True, eq=False):
     attempt: int = 1
     message_index: int | None = None
     images: int = 0
+    kept_from: int = 0
     size: int = _OVERHEAD
 
 
@@ -89,6 +91,16 @@ class CallView(EntryView, kw_only=True, eq=False):
 
 
 _OPEN = frozenset({"writing", "queued", "running"})
+
+
+def index_after_summary(index: int | None, kept_from: int) -> int | None:
+    """Return the index of a message once a summary, at 0, stands in for those before ``kept_from`` (0: it is unknown).
+
+    None: the summary stands in for this one, too.
+    """
+    if not kept_from or index is None:
+        return index
+    return index - kept_from + 1 if index >= kept_from else None
 
 
 class TranscriptView:

@@ -20,7 +20,7 @@ from planner.state.state import State
 from vibe.app.view.agent_view import AgentView, RequestView, Totals
 from vibe.app.view.plan_view import PlanView, revision_text
 from vibe.app.view.step_view import RUNNING, StepView
-from vibe.app.view.transcript import EntryView, Key, TranscriptView
+from vibe.app.view.transcript import EntryView, Key, TranscriptView, index_after_summary
 
 MOST_NOTICES = 200
 MOST_CHARACTERS = 32 * 1024 * 1024
@@ -32,6 +32,8 @@ SUMMARISED: Final = frozenset({"start", "journal.torn"})
 """Codes of warnings that the summary at the end tells."""
 CLEARED, REWOUND = "conversation.cleared", "conversation.rewound"
 """Names of the notes that stand where a conversation began anew; their ``message_index`` is the first that is gone."""
+COMPACTED = "compact.end"
+"""Name of the note that stands where a conversation was summarised."""
 
 Changed: TypeAlias = tuple[Key, ...]
 _Piece: TypeAlias = e.AssistantDeltaEvent | e.ReasoningDeltaEvent
@@ -278,7 +280,14 @@ def _compaction(view: View, _: RunView, event: e.CompactStartEvent | e.CompactEn
     agent.does("waiting for the model")
     agent.context_tokens = event.tokens_after
     text = f"the history was summarised: {event.tokens_before:,} tokens to {event.tokens_after:,}"
-    return (*_seen(view, agent), *_note(view, agent, event, text))
+    kept_from = 0
+    if event.messages_before and event.messages_after:
+        kept_from = event.messages_before - event.messages_after + 1
+    for entry in agent.entries.values():
+        entry.message_index = index_after_summary(entry.message_index, kept_from)
+    keys = _note(view, agent, event, text, COMPACTED)
+    next(reversed(agent.entries.values())).kept_from = kept_from
+    return (*_seen(view, agent), *keys)
 
 
 def _model(view: View, _: RunView, event: e.ModelStartedEvent | e.ModelEndedEvent) -> Changed:

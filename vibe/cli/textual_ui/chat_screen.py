@@ -180,9 +180,9 @@ class ChatScreen(Screen[None]):
         about = chat.about
         self._presenter.show(self.store.view, about.session_id)
         self.ticker.agent_id = about.session_id
-        self._presenter.resume(about.messages)
+        self._presenter.resume(about.saved)
         self.run_worker(self.log_view.warm, thread=True, group="warm", exit_on_error=False)
-        if not about.messages and not prompt:
+        if not about.saved.messages and not prompt:
             self.say(GREETING)
         self.prompt.complete_with(
             commands=lambda: about.commands,
@@ -201,6 +201,7 @@ class ChatScreen(Screen[None]):
 
     def say(self, text: str, status: str = "note") -> None:
         """See ``Stage``; ``status`` is that of a note. Where another screen is over the chat, it is said there, too."""
+        self.store.flush()  # what it is about comes first
         self._presenter.say(text, status)
         if self._our_app.screen is not self:
             first, *_ = text.splitlines() or [""]

@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 
 from ipc.errors import IpcError
 from vibe.app.conversation.conversation import Conversation
+from vibe.app.conversation.earlier import before_summary, begins_with_summary
 from vibe.app.conversation.opening import AgentChange, Opening, PromptLimits, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
@@ -19,9 +20,11 @@ from vibe.app.first_use.flow import FirstUse
 from vibe.cli.slash.plan_talk import PlanTalk
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
 from vibe.cli.textual_ui.controllers.planner_controller import PlannerController
+from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.core.agents.profiles import AgentType
+from vibe.core.config.paths import VibePaths
 from vibe.core.errors import UsageError, VibeError
-from vibe.core.messages import Image
+from vibe.core.messages import Image, Message
 from vibe.core.outcome import Outcome
 from vibe.core.tools.files.images import as_image, image_type
 from vibe.core.tools.files.text_files import FileAccessError
@@ -138,7 +141,7 @@ class LocalChat:
         return ChatAbout(
             session_id=talk.conversation.session_id,
             folder=talk.opening.workdir,
-            messages=talk.conversation.messages,
+            saved=_saved(VibePaths(talk.runtime.host.home), talk.conversation.session_id, talk.conversation.messages),
             commands=[(one.name, one.usage, one.about) for one in talk.commands.values()],
         )
 
@@ -233,6 +236,16 @@ class LocalChat:
             await command.handler(self._talk, typed)
         except (VibeError, IpcError) as error:
             self._stage.give_back(line, f"{error}")
+
+
+def _saved(paths: VibePaths, session_id: str, messages: Sequence[Message]) -> SavedPart:
+    """The messages of a session as far as they are saved, and the way to those before a summary."""
+
+    async def read_earlier() -> SavedPart:
+        earlier = await to_thread.run_sync(before_summary, paths, session_id)
+        return SavedPart(()) if earlier is None else _saved(paths, earlier.session_id, earlier.messages)
+
+    return SavedPart(tuple(messages), read_earlier if begins_with_summary(messages) else None)
 
 
 def _images(files: tuple[Path, ...]) -> tuple[Image, ...]:

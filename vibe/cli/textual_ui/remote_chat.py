@@ -35,6 +35,7 @@ from vibe.app.view.agent_view import RequestView
 from vibe.app.view.view import lose
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
 from vibe.cli.textual_ui.panels.request_queue import ApprovalReply, OptionsReply, RequestReply
+from vibe.cli.textual_ui.presenters.older import SavedPart
 
 REPLY_SECONDS = 15.0
 """The time that a run has to answer."""
@@ -79,7 +80,7 @@ class RemoteChat:
     def about(self) -> ChatAbout:
         """The run; all that was said in it comes as events."""
         commands = [(name, *_split(usage)) for name, usage in USAGE.items()]
-        return ChatAbout(session_id="", folder=Path(self._entry.info.cwd), messages=(), commands=commands)
+        return ChatAbout(session_id="", folder=Path(self._entry.info.cwd), saved=SavedPart(()), commands=commands)
 
     async def arguments(self, command: str, text: str) -> Sequence[str]:  # noqa: ARG002  they all take a step
         """The steps of the run's plan, where a command takes one."""

@@ -21,6 +21,7 @@ _STAND_IN = (
     "the conversation was summarised to save context. What stands here takes the place of all that came before the "
     "messages below. Go on with the work; do not comment on the summary."
 )
+_SUMMARY = re.compile(r"<summary>\n(.*)\n</summary>", re.DOTALL)
 _REQUEST = re.compile(r"<request>\n(.*?)\n</request>", re.DOTALL)
 
 
@@ -67,6 +68,14 @@ def stand_in(summary: str, request: str, reminders: Sequence[str]) -> UserMessag
         state = "\n\n".join(reminders)
         parts.append(f"As it stands now, not from the summary:\n<state>\n{state}\n</state>")
     return UserMessage("\n\n".join(parts))
+
+
+def summary_in(message: Message) -> str:
+    """Return the summary in a message that takes the place of others; empty: it takes none."""
+    if not isinstance(message, UserMessage) or not message.content.startswith(f"{HOST_NOTICE}{_STAND_IN}"):
+        return ""
+    found = _SUMMARY.search(message.content)
+    return found.group(1) if found else ""
 
 
 def _as_text(message: Message) -> str:

@@ -163,6 +163,21 @@ def test_a_conversation_stays_one_under_other_session_ids_and_is_cleared_and_tak
     assert [entry.text for entry in seen.agents["one"].entries.values()] == ["the conversation was cleared", "d"]
 
 
+def test_what_a_summary_stands_in_for_is_not_taken_back_with_what_came_after_it() -> None:
+    told = [e.UserMessageEvent(text=str(index), message_index=index, session_id="one") for index in range(6)]
+    ended = e.CompactEndEvent(
+        tokens_before=9, tokens_after=2, messages_before=6, messages_after=3, conversation_id="talk", session_id="two"
+    )
+    after = e.UserMessageEvent(text="6", message_index=3, session_id="two")
+    back = e.ConversationRewoundEvent(message_index=2, conversation_id="talk", session_id="two")
+    started = e.PromptStartedEvent(prompt_id="p", conversation_id="talk", session_id="one")
+    entries = view_of(started, *told, ended, after, back).agents["one"].entries.values()
+    assert [(entry.text, entry.message_index) for entry in entries] == [
+        *(("0", None), ("1", None), ("2", None), ("3", None), ("4", 1)),
+        ("the conversation was taken back", 2),
+    ]
+
+
 def test_a_conversation_that_was_summarised_goes_on_under_its_new_session_id() -> None:
     started = e.PromptStartedEvent(prompt_id="p", conversation_id="talk", session_id="one")
     begun = e.CompactStartEvent(context_tokens=9, threshold=8, session_id="one")

@@ -28,6 +28,7 @@ from vibe.cli.textual_ui.app import VibeApp
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.input.candidate_list import CandidateList
 from vibe.cli.textual_ui.log.entry import LogEntry
+from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.cli.textual_ui.screens.session_picker import SessionPicker, SessionRow
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
 from vibe.core.tools.ports import ApprovalRequest, CallOutlook
@@ -118,7 +119,7 @@ def made_app(theme: str, folder: Path) -> VibeApp:
 @asynccontextmanager
 async def played(scene: Scene, app: VibeApp, folder: Path) -> AsyncGenerator[Stage]:
     """Run the app with a scene on it."""
-    about = ChatAbout(session_id=SESSION, folder=folder / "textkit", messages=(), commands=_commands(app))
+    about = ChatAbout(session_id=SESSION, folder=folder / "textkit", saved=SavedPart(()), commands=_commands(app))
     async with app.run_test(size=scene.size) as pilot, anyio.create_task_group() as group:
         app.chat_screen.opened(ScriptedChat(about=about), "")
         stage = Stage(app, pilot, group, folder)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from vibe.cli.textual_ui.panels.request_queue import RequestQueue
+from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.cli.textual_ui.state_store import QueuedLine, ScreenPhase, UIStateStore
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from ipc.events import PlanProposedEvent
     from vibe.app.first_use.flow import FirstUse
     from vibe.cli.slash.table import SlashTable
-    from vibe.core.messages import Message
 
 SHELL_MARK = "!"
 UNTOLD_SHELL_MARK = "!!"
@@ -26,13 +26,13 @@ COMMAND_MARK = "/"
 class ChatAbout:
     """A chat, for whoever shows it. ``session_id`` is to go on with another time (blank: it is not this screen's).
 
-    ``folder`` has the files that can be named with ``@``, ``messages`` are those it was taken up with, and ``commands``
-    its slash commands: name, usage and purpose.
+    ``folder`` has the files that can be named with ``@``, ``saved`` are the messages it was resumed with, and
+    ``commands`` its slash commands: name, usage and purpose.
     """
 
     session_id: str
     folder: Path
-    messages: Sequence[Message]
+    saved: SavedPart
     commands: Sequence[tuple[str, str, str]]
 
 

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from ipc.errors import IpcError
 from vibe.app.view.agent_view import AgentView
-from vibe.app.view.transcript import CallView, EntryView, Key
-from vibe.app.view.view import CLEARED, REWOUND, View
+from vibe.app.view.transcript import CallView, EntryView, Key, index_after_summary
+from vibe.app.view.view import CLEARED, COMPACTED, REWOUND, View
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.entry import LogEntry
-from vibe.cli.textual_ui.presenters.older import CHUNK, JournalPart, ReadJournals, SavedTalk
-from vibe.core.messages import Message
+from vibe.cli.textual_ui.presenters.older import (
+    CHUNK,
+    NOTICE_LENGTH,
+    JournalPart,
+    ReadJournals,
+    SavedPart,
+    SavedTalk,
+    before_message,
+)
+from vibe.core.errors import VibeError
 
 SHELL = "shell"
 """The tool that events name for the user's own command line."""
 TITLE_LENGTH = 400
 MOST_LOGGED = 1_000
 """Entries of the log from which on the older ones are left to the journal."""
-NOTICE_LENGTH = 1_000
-"""Characters of a notice of the host to the agent."""
-_NO_TALK: Final = SavedTalk(())
+_NO_TALK: Final = SavedPart(())
 
 
 class ChatPresenter:
@@ -37,7 +44,7 @@ class ChatPresenter:
         self.agent_id = agent_id
         self._log = log
         self._read = read
-        self._saved = _NO_TALK
+        self._saved = SavedTalk(_NO_TALK)
         self._dropped: tuple[JournalPart, ...] = ()
         """Parts of journals with entries from before the first of the log."""
         self._unshown: Sequence[EntryView] | None = None
@@ -57,9 +64,9 @@ class ChatPresenter:
         self._log.reset()
         self.present(view, frozenset())
 
-    def resume(self, messages: Sequence[Message]) -> None:
-        """Show the newest of the messages that a conversation is taken up with; the others can be had as older ones."""
-        self._saved = SavedTalk(messages) if messages else _NO_TALK
+    def resume(self, saved: SavedPart) -> None:
+        """Show the newest of the messages that a conversation is resumed with; the others come as older ones."""
+        self._saved = SavedTalk(saved)
         self._log.extend(self._saved.newest())
         self._log.prepend((), more=self._has_older)
 
@@ -70,7 +77,7 @@ class ChatPresenter:
     async def show_older(self) -> None:
         """Put some entries before the first of the log, or a line on why they can't be read."""
         if not self._dropped or self._read is None:
-            self._log.prepend(self._saved.newest(), more=self._has_older)
+            await self._show_saved()
             return
         parts, unshown, problem = self._dropped, self._unshown, ""
         if unshown is None:
@@ -85,6 +92,16 @@ class ChatPresenter:
         if not self._unshown:
             self._dropped = ()
         self._log.prepend([LogEntry("note", problem)] if problem else before, more=self._has_older)
+
+    async def _show_saved(self) -> None:
+        """Put some saved messages before the first of the log, those before a summary as well."""
+        saved = self._saved
+        try:
+            before = await saved.older()
+        except VibeError as error:
+            before = [LogEntry("note", f"what was before can't be shown: {error}")]
+        if self._saved is saved:
+            self._log.prepend(before, more=self._has_older)
 
     @property
     def _has_older(self) -> bool:
@@ -114,7 +131,7 @@ class ChatPresenter:
 
     def _forget(self) -> None:
         self._agent, self._seen = None, 0
-        self._saved, self._dropped, self._unshown = _NO_TALK, (), None
+        self._saved, self._dropped, self._unshown = SavedTalk(_NO_TALK), (), None
         self._live.clear()
         self._streamed.clear()
 
@@ -129,26 +146,28 @@ class ChatPresenter:
         waiting: list[LogEntry] = []
         for entry in new:
             self._seen = entry.number
-            if entry.kind == "note" and entry.name in {CLEARED, REWOUND}:
+            if entry.kind == "note" and entry.name in {CLEARED, REWOUND, COMPACTED}:
                 self._log.extend(waiting)
                 waiting = []
-                self._cut(entry)
+                if entry.name == COMPACTED:
+                    self._renumber(agent, entry)
+                else:
+                    self._cut(entry)
             waiting.append(self._made(entry))
         if waiting:
             self._log.extend(waiting)
             self._leave_older(agent)
 
     def _leave_older(self, agent: AgentView) -> None:
-        """Take out of a long log what the view dropped: the journal has it, and a long run would fill the memory."""
+        """Take out of a long log what the view dropped: it comes again, and a long run would fill the memory."""
         entries, first = self._log.entries, next(iter(agent.entries.values()), None)
-        if len(entries) <= MOST_LOGGED or first is None or not agent.older:
+        if len(entries) <= MOST_LOGGED or first is None or not agent.older or self._read is None:
             return
-        if self._read is None or self._saved is not _NO_TALK:
-            return  # what was shown of a saved talk does not come again
         key = "/".join(first.key)
         index = next((index for index, entry in enumerate(entries) if entry.key == key), 0)
         if index and self._log.drop_before(index):
             self._dropped, self._unshown = _before(agent, [first]), None
+            self._saved.take_back()
             self._log.prepend((), more=True)
 
     def _add_notices(self, view: View, agent: AgentView | None) -> None:
@@ -169,16 +188,32 @@ class ChatPresenter:
         self._live.clear()
         self._streamed.clear()
         if note.name == CLEARED:
-            self._saved, self._dropped, self._unshown = _NO_TALK, (), None
+            self._saved, self._dropped, self._unshown = SavedTalk(_NO_TALK), (), None
             self._log.reset()
             return
         first = note.message_index or 0
         self._saved.cut(first)
+        if self._unshown is not None:
+            self._unshown = before_message(self._unshown, first)
+        self._dropped = () if self._unshown == [] else tuple(_as_far_as(part, note) for part in self._dropped)
         entries = self._log.entries
         lost = (index for index, entry in enumerate(entries) if (entry.message_index or 0) >= first)
         behind = next((index for index in lost if entries[index].message_index is not None), None)
         if behind is not None:
             self._log.cut(behind)
+
+    def _renumber(self, agent: AgentView, note: EntryView) -> None:
+        """Number the messages as they are once a summary stands in for the first."""
+        known = {"/".join(entry.key): entry.message_index for entry in agent.entries.values() if entry.kind != "note"}
+        for shown in self._log.entries:
+            if shown.key in known:
+                shown.message_index = known[shown.key]
+            else:
+                shown.message_index = index_after_summary(shown.message_index, note.kept_from)
+        for entry in self._unshown or ():
+            entry.message_index = index_after_summary(entry.message_index, note.kept_from)
+        self._dropped = tuple(_as_far_as(part, note) for part in self._dropped)
+        self._saved.summarise(note.kept_from)
 
     def _made(self, entry: EntryView) -> LogEntry:
         """The log's entry for one of the view."""
@@ -249,6 +284,11 @@ def _before(agent: AgentView, new: list[EntryView]) -> tuple[JournalPart, ...]:
         JournalPart(source, since, last, first.first if first is not None and first.source == source else last + 1)
         for source, (since, last) in agent.older.items()
     )
+
+
+def _as_far_as(part: JournalPart, note: EntryView) -> JournalPart:
+    """The part, with an event that says what became of its entries."""
+    return replace(part, last=max(part.last, note.last)) if part.source == note.source else part
 
 
 def _where_older_is(agent: AgentView) -> str:

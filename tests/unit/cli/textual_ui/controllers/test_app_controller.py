@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vibe.cli.textual_ui.controllers.app_controller import AppController, ChatAbout
+from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.cli.textual_ui.state_store import QueuedLine, ScreenPhase, UIStateStore
 
 
@@ -16,7 +17,7 @@ class ScriptedChat:
     done: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     is_busy: bool = False
     about: ChatAbout = field(
-        default_factory=lambda: ChatAbout(session_id="0a1b2c3d", folder=Path("/"), messages=(), commands=())
+        default_factory=lambda: ChatAbout(session_id="0a1b2c3d", folder=Path("/"), saved=SavedPart(()), commands=())
     )
 
     async def arguments(self, command: str, text: str) -> tuple[str, ...]:

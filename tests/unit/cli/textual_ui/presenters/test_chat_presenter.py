@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from time import process_time
 from typing import Any
 
+import pytest
+from anyio import to_thread
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 
@@ -14,12 +17,15 @@ from ipc import events as e
 from ipc.errors import UnknownSourceError
 from ipc.events import Event
 from tests.unit.cli.textual_ui.overview.views import HOSTILE, give
+from tests.unit.cli.textual_ui.presenters.test_older import written
 from vibe.app.view.transcript import MOST_ENTRIES, TEXT_CHARACTERS, EntryView
 from vibe.app.view.view import View
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.presenters.chat_presenter import MOST_LOGGED, ChatPresenter
-from vibe.cli.textual_ui.presenters.older import CHUNK, JournalPart
+from vibe.cli.textual_ui.presenters.older import CHUNK, JournalPart, SavedPart, journals_of
+from vibe.core.errors import UsageError
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from vibe.core.middleware.digest import stand_in
 
 CHAT: dict[str, Any] = {"session_id": "chat"}
 OTHER: dict[str, Any] = {"session_id": "chat", "subagent_id": "helper"}
@@ -201,9 +207,26 @@ async def test_a_conversation_that_is_taken_back_loses_its_end() -> None:
 
 async def test_what_was_resumed_can_be_taken_back_too() -> None:
     async with shown() as chat:
-        chat.presenter.resume([UserMessage("old"), AssistantMessage("older"), UserMessage("x")])
+        chat.presenter.resume(SavedPart([UserMessage("old"), AssistantMessage("older"), UserMessage("x")]))
         chat.see(told("new", 3), e.ConversationRewoundEvent(message_index=1, **CHAT))
         assert [text for _, text in chat.said] == ["old", "the conversation was taken back"]
+
+
+SUMMARY = e.CompactEndEvent(tokens_before=9, tokens_after=2, messages_before=6, messages_after=3, **CHAT)
+"""Of messages 0 to 5, the last two are 1 and 2 now."""
+
+
+async def test_what_is_taken_back_after_a_summary_is_what_the_conversation_lost() -> None:
+    async with shown() as chat:
+        chat.presenter.resume(SavedPart([UserMessage("old"), AssistantMessage("older")]))
+        chat.see(told("2", 2), told("3", 3), told("4", 4), told("5", 5), SUMMARY)
+        chat.see(told("6", 3), told("7", 4), e.ConversationRewoundEvent(message_index=3, **CHAT))
+        note = "the history was summarised: 9 tokens to 2"
+        kept = ["old", "older", "2", "3", "4"]
+        assert [text for _, text in chat.said] == [*kept, "5", note, "the conversation was taken back"]
+
+        chat.see(e.ConversationRewoundEvent(message_index=2, **CHAT))
+        assert [text for _, text in chat.said] == [*kept, "the conversation was taken back"]
 
 
 async def test_a_conversation_that_is_cleared_begins_anew() -> None:
@@ -224,7 +247,7 @@ async def test_what_comes_from_outside_moves_no_cursor() -> None:
 async def test_of_a_resumed_conversation_the_newest_are_shown_and_older_ones_come_when_asked_for() -> None:
     messages = [UserMessage(f"message {number}") for number in range(2 * CHUNK + 1)]
     async with shown() as chat:
-        chat.presenter.resume(messages)
+        chat.presenter.resume(SavedPart(messages))
         assert [text for _, text in chat.said] == [f"message {number}" for number in range(CHUNK + 1, 2 * CHUNK + 1)]
         await chat.presenter.show_older()
         assert chat.said[0] == ("user", "message 1")
@@ -235,9 +258,84 @@ async def test_of_a_resumed_conversation_the_newest_are_shown_and_older_ones_com
         assert [entry.message_index for entry in chat.log.entries] == list(range(2 * CHUNK + 1))
 
 
+async def test_what_was_said_before_a_summary_comes_above_it() -> None:
+    async def read() -> SavedPart:
+        return SavedPart([UserMessage("first"), AssistantMessage("second")], gone)
+
+    async def gone() -> SavedPart:
+        raise UsageError("the session is gone")
+
+    async with shown() as chat:
+        messages = [stand_in("In short.", "", ()), UserMessage("third")]
+        chat.presenter.resume(SavedPart(messages, read))
+        assert chat.said == [("reasoning", "the history was summarised here"), ("user", "third")]
+        for _ in range(3):
+            await chat.presenter.show_older()
+
+        assert [text for _, text in chat.said] == [
+            "what was before can't be shown: the session is gone",
+            *("first", "second", "the history was summarised here", "third"),
+        ]
+        assert [entry.message_index for entry in chat.log.entries] == [None, None, None, 0, 1]
+        assert (chat.log.entries[3].folded, chat.log.entries[3].text) == (True, "In short.")
+
+
+async def test_of_a_long_talk_that_was_resumed_the_log_keeps_the_end_too(vibe_home: Path) -> None:
+    saved = [UserMessage(f"message {number}") for number in range(2 * CHUNK)]
+    count = 2 * MOST_LOGGED
+    told_since = [told(f"message {number}", number) for number in range(len(saved), count)]
+    events = await to_thread.run_sync(written, vibe_home, *told_since)
+
+    async with shown() as chat:
+        chat.presenter = ChatPresenter(chat.log, read=journals_of(vibe_home, None))
+        chat.presenter.resume(SavedPart(saved))
+        await chat.presenter.show_older()
+        for start in range(0, len(events), 50):
+            chat.see(*events[start : start + 50])
+            assert len(chat.log.entries) <= MOST_LOGGED + 50
+        assert len(chat.log.entries) < MOST_LOGGED
+        while chat.said[0] != ("user", "message 0"):
+            await chat.presenter.show_older()
+
+        assert [text for _, text in chat.said] == [f"message {number}" for number in range(count)]
+
+
+@pytest.mark.parametrize("index", [0, 150, 390, 450, 700], ids=lambda index: f"to message {index}")
+@pytest.mark.parametrize("looked", [0, 2], ids=["", "after a look at some"])
+async def test_what_was_taken_back_to_before_the_first_that_the_log_has_does_not_come_again(
+    index: int, looked: int, vibe_home: Path
+) -> None:
+    saved = [UserMessage(f"message {number}") for number in range(CHUNK)]
+    before = [told(f"message {number}", number) for number in range(CHUNK, 2 * MOST_LOGGED)]
+    after = [told(f"other {number}", number) for number in range(index, index + 9)]
+    rewound = e.ConversationRewoundEvent(message_index=index, **CHAT)
+    events = await to_thread.run_sync(written, vibe_home, *before, rewound, *after)
+    back = len(before)
+
+    async with shown() as chat:
+        chat.presenter = ChatPresenter(chat.log, read=journals_of(vibe_home, None))
+        chat.presenter.resume(SavedPart(saved))
+        for start in range(0, back, 50):
+            chat.see(*events[start : start + 50])
+        assert chat.said[0] != ("user", "message 0")
+        for _ in range(looked):
+            await chat.presenter.show_older()
+        chat.see(*events[back:])
+        for _ in range(20):
+            await chat.presenter.show_older()
+        left = [f"message {number}" for number in range(index)]
+        since = ["the conversation was taken back", *(event.text for event in after)]
+        assert [text for _, text in chat.said] == [*left, *since]
+
+        chat.presenter.show(chat.view, "chat")
+        for _ in range(20):
+            await chat.presenter.show_older()
+        assert [text for _, text in chat.said] == [*left[CHUNK:], *since]
+
+
 async def test_what_was_taken_back_does_not_come_again_as_something_older() -> None:
     async with shown() as chat:
-        chat.presenter.resume([UserMessage(f"message {number}") for number in range(2 * CHUNK)])
+        chat.presenter.resume(SavedPart([UserMessage(f"message {number}") for number in range(2 * CHUNK)]))
         chat.see(e.ConversationRewoundEvent(message_index=3, **CHAT))
         await chat.presenter.show_older()
 
@@ -288,7 +386,7 @@ async def test_of_a_long_talk_the_log_keeps_the_end_and_the_rest_comes_when_aske
 
     async with shown() as chat:
         chat.presenter = ChatPresenter(chat.log, read=read)
-        chat.presenter.resume([])
+        chat.presenter.resume(SavedPart([]))
         for start in range(0, count, 50):
             chat.see(*events[start : start + 50])
             assert len(chat.log.entries) <= MOST_LOGGED + 50
@@ -341,6 +439,6 @@ async def test_ten_thousand_messages_open_within_a_second() -> None:
         ]
     async with shown() as chat:
         begun = process_time()
-        chat.presenter.resume(messages)
+        chat.presenter.resume(SavedPart(messages))
         assert process_time() - begun < 2
         assert 0 < len(chat.log.entries) <= CHUNK + 1

@@ -15,6 +15,7 @@ from vibe.app.view.transcript import MOST_ENTRIES, CallView, EntryView
 from vibe.cli.textual_ui.presenters.older import (
     CHUNK,
     JournalPart,
+    SavedPart,
     SavedTalk,
     history_entries,
     journals_of,
@@ -53,7 +54,7 @@ def test_a_resumed_conversation_is_shown_from_its_messages() -> None:
 def test_a_call_comes_with_its_result_wherever_the_messages_are_parted() -> None:
     call = AssistantMessage("", tool_calls=(ToolCall("1", "bash", "{}"),))
     messages = [UserMessage("go"), call, ToolMessage("out", "1", "bash"), *[UserMessage("x")] * (CHUNK - 1)]
-    talk = SavedTalk(messages)
+    talk = SavedTalk(SavedPart(messages))
 
     entries = talk.newest()
     assert (entries[0].kind, entries[0].text, entries[0].message_index) == ("call", "out", 1)
@@ -112,6 +113,27 @@ def test_what_was_taken_back_or_cleared_is_not_among_them(vibe_home: Path) -> No
         *("the conversation was cleared", "message 0", "message 1"),
         *("the conversation was taken back", "again"),
     ]
+
+
+def test_a_conversation_that_was_taken_back_to_its_beginning_has_nothing_older(vibe_home: Path) -> None:
+    told = [e.UserMessageEvent(text=f"message {n}", message_index=n, session_id="chat") for n in range(4)]
+    back = e.ConversationRewoundEvent(message_index=0, session_id="chat")
+    events = written(vibe_home, *told, back)
+
+    assert read(vibe_home, 1, len(events), before=len(events)) == []
+
+
+def test_what_a_summary_stands_in_for_is_counted_as_it_is_since(vibe_home: Path) -> None:
+    told = [e.UserMessageEvent(text=f"{n}", message_index=n, session_id="chat") for n in range(2 * MOST_ENTRIES)]
+    kept = MOST_ENTRIES // 2
+    summary = e.CompactEndEvent(
+        tokens_before=9, tokens_after=2, messages_before=len(told), messages_after=kept + 1, session_id="chat"
+    )
+    events = written(vibe_home, *told, summary)
+
+    entries = read(vibe_home, 1, len(events), before=len(events))
+
+    assert [entry.message_index for entry in entries] == [*[None] * (len(told) - kept), *range(1, kept + 1)]
 
 
 async def test_a_run_that_is_unknown_by_now_is_an_error_in_words(vibe_home: Path) -> None:
