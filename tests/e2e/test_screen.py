@@ -175,12 +175,21 @@ def test_what_is_wrong_with_the_start_is_a_sentence_on_the_restored_terminal(vib
     assert any(line.startswith("vibe: ") for line in tmux.screen())
 
 
-def test_who_has_no_key_yet_is_asked_to_set_up_and_may_skip_it(vibe: VibeCommand, tmux: Tmux) -> None:
-    start(tmux, vibe, "hi")
+def test_without_a_key_setting_up_may_be_skipped_and_a_prompt_is_given_back(vibe: VibeCommand, tmux: Tmux) -> None:
+    start(tmux, vibe)
     tmux.wait_for("Welcome to vibe.")
     tmux.press("Escape")
-    tmux.wait_for("MISTRAL_API_KEY")
-    tmux.wait_for("EXIT 3")
+    tmux.wait_for("no API key for provider 'mistral'")
+    tmux.type("are you there?")
+    tmux.wait_for("✗ no API key")
+    tmux.wait_for("> are you there?")
+    tmux.press("C-u")
+    tmux.type("/setup")
+    tmux.wait_for("Welcome to vibe.")
+    tmux.press("Escape")
+    until(lambda: any(line.startswith(">") for line in tmux.screen()))
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
 
 
 def test_setting_up_is_had_again_before_a_conversation_and_within_one(vibe: VibeCommand, tmux: Tmux) -> None:

@@ -189,9 +189,12 @@ class Conversation:
 
         Raises:
             BusyError: another prompt is being answered.
+            MissingKeyError: the model still has no key; nothing was said.
             UsageError: there is nothing to go on from, or no such slash command; nothing was said.
         """
         self._check_idle()
+        if self._setup.missing_key is not None:
+            raise self._setup.missing_key
         self._pool.renew()
         asked = Prompt(text=prompt, images=images, limits=limits, stop=stop)
         self._answering = Answering(asked, self.session.transcript, self._prompt_account)
@@ -320,7 +323,7 @@ class Conversation:
         before = self._choices()
         given = {name: getattr(change, name) for name in ("agent", "model", "thinking") if getattr(change, name)}
         if given:
-            opening = replace(self._setup.opening, **given, prompt="")
+            opening = replace(self._setup.opening, **given, prompt="", key_may_come_later=False)
             if change.agent is not None and change.model is None:
                 opening = replace(opening, model=None)  # the agent may have one of its own
             attended = self._seat.user_input is not None

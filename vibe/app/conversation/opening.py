@@ -40,6 +40,8 @@ class Opening:
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Values of the command line by dotted configuration key."""
     trust: bool = False
+    key_may_come_later: bool = False
+    """It opens without the key of its model; a prompt is refused until there is one."""
     wait_for_servers: bool = False
     """The first prompt waits for the MCP servers, and fails without one that is required."""
     servers: tuple[McpServerConfig, ...] = ()

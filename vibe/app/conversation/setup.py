@@ -12,6 +12,8 @@ from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.host import Host
 from vibe.core.agents.profiles import AgentProfile, AgentSafety
 from vibe.core.config.models import ModelConfig
+from vibe.core.errors import MissingKeyError
+from vibe.core.llm.factory import ModelCatalog
 from vibe.core.middleware.file_history import FileHistory
 from vibe.core.middleware.guard import ReadOnly
 from vibe.core.middleware.port import Middleware
@@ -34,6 +36,8 @@ class Setup:
     tools: ToolManager
     writes: bool
     """Its tools can change something."""
+    missing_key: MissingKeyError | None = None
+    """The model has no key yet, which the opening allows."""
 
     @property
     def approval_mode(self) -> ApprovalMode:
@@ -81,7 +85,9 @@ def set_up(host: Host, opening: Opening, *, attended: bool) -> Setup:
     model = models.resolve_priced(alias) if opening.priced else models.resolve(alias)
     if opening.thinking is not None:
         model = model.model_copy(update={"thinking": opening.thinking})
-    models.backend(model)
+    missing_key = _missing_key(models, model)
+    if missing_key is not None and not opening.key_may_come_later:
+        raise missing_key
     engine.guidance.started(opening.prompt)  # a command or a prompt that is missing is told now
     engine.guidance.base_prompt(profile.system_prompt_id, engine.base_prompt)
     tools = profile_view(engine.tools, profile, may_widen=True)
@@ -90,4 +96,20 @@ def set_up(host: Host, opening: Opening, *, attended: bool) -> Setup:
     if opening.observe:
         tools = observing(tools)
     writes = not opening.observe and not all(tool.read_only for tool in tools.available.values())
-    return Setup(opening=opening, engine=engine, profile=profile, model=model, tools=tools, writes=writes)
+    return Setup(
+        opening=opening,
+        engine=engine,
+        profile=profile,
+        model=model,
+        tools=tools,
+        writes=writes,
+        missing_key=missing_key,
+    )
+
+
+def _missing_key(models: ModelCatalog, model: ModelConfig) -> MissingKeyError | None:
+    try:
+        models.backend(model)
+    except MissingKeyError as error:
+        return error
+    return None

@@ -66,6 +66,8 @@ class LocalTalk:
         was_at_work = False
         async with create_task_group() as self._tasks:
             self._stage.opened(LocalChat(self, self._stage, self._limits), self.opening.prompt)
+            if self.conversation.setup.missing_key is not None:
+                self._stage.say(f"{self.conversation.setup.missing_key}; /setup does it here", "warning")
             self.begin(self.refresh)
             await self._leaving.wait()
             await self.plans.stop()
@@ -281,7 +283,7 @@ async def hold_chat(host: Host, talk: tuple[Opening, PromptLimits], stage: Stage
     if sets_up or (opening.model is None and await to_thread.run_sync(_is_due, open_flow)):
         await stage.set_up(open_flow)
     async with Runtime(host) as runtime:
-        await LocalTalk(runtime, opening, limits, stage).hold()
+        await LocalTalk(runtime, replace(opening, key_may_come_later=True), limits, stage).hold()
 
 
 def _is_due(open_flow: Callable[[], FirstUse]) -> bool:

@@ -21,6 +21,9 @@ from vibe.cli.textual_ui.log.rows import GUTTER
 from vibe.cli.textual_ui.log.sheet_view import SheetView
 
 MORE_BELOW: Final = " ↓ more below, End "
+STYLES_KEPT_FOR: Final = 500
+"""Painted rows after which Textual's cache of rendered styles is cleared: as each row's styles hold its place, it would
+fill with 16 384 styles (8 MB) that never come again."""
 
 
 class PaintedSheet(SheetView):
@@ -47,6 +50,7 @@ class PaintedSheet(SheetView):
         self.auto_links = False
         self._marked: LogEntry | None = None
         self._pressed: Offset | None = None
+        self._painted = 0
 
     def on_mount(self) -> None:
         """Take other colours with another theme."""
@@ -93,6 +97,9 @@ class PaintedSheet(SheetView):
         return self._extended(strip, y, width)
 
     def _extended(self, strip: Strip, y: int, width: int) -> Strip:
+        self._painted += 1
+        if self._painted % STYLES_KEPT_FOR == 0:
+            Strip.render_ansi.cache_clear()
         if strip.cell_length > width:
             strip = strip.crop(0, width)
         return strip.extend_cell_length(width, self.rich_style).apply_offsets(0, y)
