@@ -69,6 +69,12 @@ def _handler_of(server: WebServer) -> Callable[..., BaseHTTPRequestHandler]:
             except OSError:
                 self.close_connection = True
 
+        def do_HEAD(self) -> None:
+            page = server.pages.get(self.path)
+            self.send_response(404 if page is None else page.status)
+            self.send_header("Content-Length", str(0 if page is None else len(page.body)))
+            self.end_headers()
+
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the library's name
             """Say nothing."""
 

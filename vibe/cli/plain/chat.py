@@ -14,6 +14,7 @@ from ipc.errors import IpcError
 from vibe.app.conversation.conversation import BusyError, Conversation
 from vibe.app.conversation.opening import NO_LIMITS, Opening, PromptLimits, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime
+from vibe.app.inspect.updates import look_for_update
 from vibe.cli.plain.line_desk import LineDesk
 from vibe.cli.plain.line_input import LineInput
 from vibe.cli.plain.plan_lines import PlanLines
@@ -76,6 +77,7 @@ class PlainChat:
         await self.refresh()
         was_at_work = False
         async with create_task_group() as self._tasks:
+            self.begin(look_for_update, self.runtime.host, self.conversation.setup.engine.config.updates, self.say)
             if self.opening.prompt:
                 self.begin(self._send, self.opening.prompt)
             with self._reading:

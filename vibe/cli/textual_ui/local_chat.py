@@ -17,6 +17,7 @@ from vibe.app.conversation.opening import AgentChange, Opening, PromptLimits, Se
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse
+from vibe.app.inspect.updates import look_for_update
 from vibe.cli.slash.plan_talk import PlanTalk
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
 from vibe.cli.textual_ui.controllers.planner_controller import PlannerController
@@ -69,6 +70,7 @@ class LocalTalk:
             if self.conversation.setup.missing_key is not None:
                 self._stage.say(f"{self.conversation.setup.missing_key}; /setup does it here", "warning")
             self.begin(self.refresh)
+            self.begin(look_for_update, self.runtime.host, self.conversation.setup.engine.config.updates, self.say)
             await self._leaving.wait()
             await self.plans.stop()
             was_at_work = self.conversation.interrupt()

@@ -353,6 +353,14 @@ class UiConfig(Section):
     """A shell command whose first line of output stands in the bottom line; only the one in your own file is run."""
 
 
+class UpdatesConfig(Section):
+    """Looking for a newer version of vibe."""
+
+    check: bool = True
+    """Once a day, behind a conversation at a terminal, ask the program that installed vibe from an index whether there
+    is a newer version; the next conversation says so. `VIBE_UPDATES__CHECK=false` turns it off, too."""
+
+
 class VibeConfig(Section):
     """Everything that can be set, after the layers were merged.
 
@@ -438,6 +446,8 @@ class VibeConfig(Section):
     """Settings for keeping conversations."""
     ui: UiConfig = UiConfig()
     """The screen."""
+    updates: UpdatesConfig = UpdatesConfig()
+    """Looking for a newer version."""
     local: LocalConfig = LocalConfig()
     """A model on this machine."""
 

@@ -85,6 +85,11 @@ class VibePaths:
         return self.home / "mcp_sign_ins.json"
 
     @property
+    def update_check(self) -> Path:
+        """The result of the last look for a newer version."""
+        return self.home / "update_check.json"
+
+    @property
     def env_file(self) -> Path:
         """The user's variables, keys above all."""
         return self.home / ".env"
