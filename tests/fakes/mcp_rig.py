@@ -15,9 +15,11 @@ from tests.fakes.tools import ExecutorRig, call
 from vibe.core.config.mcp_models import McpServerConfig
 from vibe.core.messages import ToolMessage
 from vibe.core.tools.approvals import Approvals
+from vibe.core.tools.executor import Callbacks
 from vibe.core.tools.mcp.connection import ServerPlace
 from vibe.core.tools.mcp.servers import McpServers, ServerState
 from vibe.core.tools.permissions import ApprovalMode
+from vibe.core.tools.questions import UserInput
 
 
 class McpRig:
@@ -28,6 +30,7 @@ class McpRig:
     def __init__(self, servers: McpServers, root: Path) -> None:
         self.servers = servers
         self.root = root
+        self.user_input: UserInput | None = None
 
     async def hire(
         self, tables: Mapping[str, dict[str, Any]] | None = None, mode: ApprovalMode = ApprovalMode.ALL
@@ -36,8 +39,9 @@ class McpRig:
         self.rig = await to_thread.run_sync(self._agent, tables, Approvals(mode=mode))
 
     def _agent(self, tables: Mapping[str, dict[str, Any]] | None, approvals: Approvals) -> ExecutorRig:
-        classes = self.servers.tool_classes()
-        return ExecutorRig(self.root, *classes, approvals=approvals, output_dir=self.root / "outputs", tables=tables)
+        classes, more = self.servers.tool_classes(), Callbacks(user_input=self.user_input)
+        folder = self.root / "outputs"
+        return ExecutorRig(self.root, *classes, approvals=approvals, tables=tables, output_dir=folder, callbacks=more)
 
     def state(self, name: str) -> ServerState:
         """How a server stands."""
@@ -65,14 +69,21 @@ async def running(
     *configs: McpServerConfig,
     environ: Mapping[str, str] | None = None,
     on_change: Callable[[], Awaitable[None]] | None = None,
+    user_input: UserInput | None = None,
 ) -> AsyncGenerator[McpRig]:
     """Servers that have started, or failed to."""
     place = ServerPlace(
-        environ=environ or os.environ, cwd=root, log_dir=root / "logs", sign_ins=root / "sign_ins.json", version="0"
+        environ=environ or os.environ,
+        cwd=root,
+        log_dir=root / "logs",
+        sign_ins=root / "sign_ins.json",
+        version="0",
+        is_attended=user_input is not None,
     )
     servers = McpServers(configs, place)
     async with servers.running(on_change):
         await servers.wait_ready()
         rig = McpRig(servers, root)
+        rig.user_input = user_input
         await rig.hire()
         yield rig

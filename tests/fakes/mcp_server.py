@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
+from mcp import MCPError
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel
@@ -74,6 +76,24 @@ async def slow(steps: int, ctx: Context[Any, Any], log: str = "") -> str:
 
 
 @server.tool()
+async def ask(schema: str, ctx: Context[Any, Any], url: str = "", log: str = "") -> str:
+    """Ask the user with a form of that schema, or to open an address."""
+    session, call = ctx.session, ctx.request_id
+    try:
+        if url:
+            answer = await session.elicit_url("Sign the contract.", url, "e1", call)
+        else:
+            answer = await session.elicit_form("About your order", json.loads(schema), call)
+    except MCPError as error:
+        return f"error: {error.message}"
+    except BaseException:
+        if log:
+            Path(log).write_text("withdrawn")  # noqa: ASYNC240  it is on its way out
+        raise
+    return json.dumps({"action": answer.action, "content": answer.content})
+
+
+@server.tool()
 def environment() -> str:
     """Name the variables it was given."""
     return "\n".join(sorted(os.environ))
@@ -96,6 +116,24 @@ async def grow(ctx: Context[Any, Any]) -> str:
     server.add_tool(grown)
     await ctx.session.send_tool_list_changed()
     return "grown"
+
+
+@server.resource("shelf://index", description="What there is to read.", mime_type="text/plain")
+def index() -> str:
+    """Text."""
+    return "one page"
+
+
+@server.resource("shelf://picture", mime_type="image/png")
+def cover() -> bytes:
+    """Data."""
+    return PIXEL
+
+
+@server.resource("shelf://{room}/pages", mime_type="text/plain")
+def pages(room: str) -> str:
+    """At length."""
+    return "\n".join(f"{room} {number}" for number in range(20_000))
 
 
 @server.prompt()

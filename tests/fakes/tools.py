@@ -163,7 +163,7 @@ class ScriptedApprover:
 
 
 class ExecutorRig:
-    """An executor over given tools, with everything it says in reach."""
+    """An executor over given tools, with everything it says in reach; ``more`` is what else it takes."""
 
     def __init__(
         self,
@@ -171,9 +171,8 @@ class ExecutorRig:
         *classes: ToolClass,
         approvals: Approvals | None = None,
         tables: Mapping[str, dict[str, Any]] | None = None,
-        output_dir: Path | None = None,
         writes: tuple[str, ...] | None = None,
-        environ: Mapping[str, str] | None = None,
+        **more: Any,
     ) -> None:
         self.sink = MemorySink()
         self.recorded: list[ToolMessage] = []
@@ -182,8 +181,7 @@ class ExecutorRig:
             workspace=Workspace(root=root, writes=writes),
             approvals=approvals or Approvals(),
             sink=self.sink,
-            output_dir=output_dir,
-            environ=environ,
+            **more,
         )
 
     @property

@@ -34,7 +34,8 @@ async def everything(transport: str, root: Path) -> AsyncGenerator[McpRig]:
 @pytest.mark.usefixtures("peers")
 async def test_every_call_of_the_reference_server_comes_back_as_it_should(transport: str, tmp_path: Path) -> None:
     async with everything(transport, tmp_path) as rig:
-        assert len(rig.state("everything").tools) == 13
+        state = rig.state("everything")
+        assert (len(state.tools), state.resources) == (13 + 1, 9)
 
         echo = await rig.call("everything_echo", message="hi")
         assert (echo.status, echo.content) == ("ok", "Echo: hi")
@@ -63,6 +64,9 @@ async def test_every_call_of_the_reference_server_comes_back_as_it_should(transp
         resource = await rig.call("everything_get-resource-reference", resourceType="Text", resourceId=1)
         assert "[resource " in resource.content
 
+        read = await rig.call("everything_read_resource", uri="demo://resource/dynamic/text/1")
+        assert read.content.startswith("Resource 1: This is a plaintext resource")
+
         unknown = await rig.call("everything_no-such")
         assert unknown.status == "error"
         assert "everything_echo" in unknown.content
@@ -75,7 +79,7 @@ async def test_progress_is_shown_while_the_call_runs(transport: str, tmp_path: P
         long = await rig.call("everything_trigger-long-running-operation", duration=1, steps=4)
 
         assert long.content == "Long running operation completed. Duration: 1 seconds, Steps: 4."
-        assert rig.progress == ["1/4", "2/4", "3/4", "4/4"]
+        assert (rig.progress[0], rig.progress[-1]) == ("1/4", "4/4")
 
 
 @pytest.mark.usefixtures("peers")

@@ -44,8 +44,10 @@ async def test_all_kinds_of_answers(transport: str, tmp_path: Path) -> None:
         assert "image/png" in (await rig.call("pen_picture")).content
         failed = await rig.call("pen_fail", why="no ink")
         assert failed.status == "error"
-        assert (await rig.call("pen_slow", steps=3)).content == "done"
-        assert rig.progress == ["1/3 step 1", "2/3 step 2", "3/3 step 3"]
+        began = anyio.current_time()
+        assert (await rig.call("pen_slow", steps=60)).content == "done"
+        assert (rig.progress[0], rig.progress[-1]) == ("1/60 step 1", "60/60 step 60")
+        assert len(rig.progress) <= 2 + 4 * (anyio.current_time() - began)
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])

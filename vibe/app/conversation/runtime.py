@@ -125,7 +125,8 @@ class Runtime:
         seat, control = _asking(seat)
         catalogs = [setup.engine.models]
         stack.push_async_callback(_close_all, catalogs)
-        started = tool_servers(setup.engine, self.host, opening.workdir, opening.servers)
+        attended = seat.user_input is not None
+        started = tool_servers(setup.engine, self.host, opening.workdir, opening.servers, attended=attended)
         # Who only looks has no server: it is a program that does as it likes.
         servers = ToolServers(setup.engine) if opening.observe else await stack.enter_async_context(started)
         opened = await stack.enter_async_context(

@@ -123,11 +123,12 @@ class ToolServers:
 
 @asynccontextmanager
 async def tool_servers(
-    engine: Engine, host: Host, workdir: Path, brought: Sequence[McpServerConfig] = ()
+    engine: Engine, host: Host, workdir: Path, brought: Sequence[McpServerConfig] = (), *, attended: bool = False
 ) -> AsyncGenerator[ToolServers]:
     """Start the configured servers, without waiting for them; they are gone when the block ends.
 
-    Those that are ``brought`` by a front end never take the place of a configured one.
+    Those that are ``brought`` by a front end never replace a configured one. ``attended``: what servers ask can be put
+    to a person.
     """
     taken = {config.name for config in engine.config.mcp_servers}
     passed_over = [config.name for config in brought if config.name in taken]
@@ -146,6 +147,7 @@ async def tool_servers(
         log_dir=paths.logs / "mcp",
         sign_ins=paths.sign_ins,
         version=__version__,
+        is_attended=attended,
     )
     servers = McpServers(configs, place, taken=engine.tools.known())
     of_run = ToolServers(engine, servers, passed_over)

@@ -154,7 +154,9 @@ async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: Beg
     place = document.place
     async with AsyncExitStack() as stack:
         stack.push_async_callback(engine.models.aclose)
-        servers = await stack.enter_async_context(tool_servers(engine, _host(document), Path(place.workspace)))
+        servers = await stack.enter_async_context(
+            tool_servers(engine, _host(document), Path(place.workspace), attended=link.can(QUESTIONS))
+        )
         engine = await servers.equip(_QuietServers(link))
         approvals = engine.approvals(document.approvals, LinkedApprover(link) if link.can(APPROVALS) else None)
         ask_in_turn(link, approvals)

@@ -108,7 +108,9 @@ class PlanSession:
             hold = await anyio.to_thread.run_sync(host.workspaces.note, workspace, f"plan {store.plan_id}")
             stack.callback(hold.release)
             hold.writing = True
-            servers = await stack.enter_async_context(tool_servers(run.engine, host, workspace))
+            servers = await stack.enter_async_context(
+                tool_servers(run.engine, host, workspace, attended=audience.user_input is not None)
+            )
             channel = await opened.about(workspace, run.loaded.plan.goal, plan_id=store.plan_id)
             for warning in run.engine.warnings:
                 channel.sink.publish(WarningEvent(code="start", message=warning))

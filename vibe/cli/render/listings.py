@@ -49,6 +49,7 @@ def tool_lines(tools: ToolManager) -> list[str]:
 def server_lines(server: ServerState) -> list[str]:
     """Return an MCP server's state, with its tools."""
     count = f", {len(server.tools)} tools" if server.status == "ready" else ""
+    count += f", {server.resources} resources" if server.resources else ""
     lines = [one_line(f"{server.name} {server.transport} {server.status}{count}")]
     if server.problem:
         lines.append(f"  {one_line(server.problem, PROBLEM_LENGTH)}")

@@ -35,6 +35,8 @@ class Choosing:
     """Positions that Enter takes."""
     own_words: bool = False
     """Other text is an answer, too."""
+    typed: bool = False
+    """Other text is what is wanted: the options have no numbers, and are typed as they are called."""
     declines: str = "rather not say"
     """The meaning of Esc and, without a default, Enter."""
 
@@ -93,6 +95,8 @@ def time_left(decision: PlanDecisionEvent, now: float) -> str:
 
 def options_text(choosing: Choosing) -> str:
     """The numbered answers, a line each; safe to print."""
+    if choosing.typed:
+        return f"   or type: {' | '.join(visible(option.label) for option in choosing.options)}\n"
     lines: list[str] = []
     for position, option in enumerate(choosing.options):
         mark = "*" if position in choosing.default else " "
@@ -106,7 +110,9 @@ def options_text(choosing: Choosing) -> str:
 def prompt_text(choosing: Choosing) -> str:
     """The line the person answers on."""
     what = "numbers, e.g. 1,2" if choosing.several else "a number"
-    if choosing.own_words:
+    if choosing.typed:
+        what = "your answer"
+    elif choosing.own_words:
         what += " or your own words"
     taken = ", ".join(str(position + 1) for position in choosing.default)
     enter = f"Enter takes {taken}, Esc: " if choosing.default else "Enter or Esc: "
@@ -120,6 +126,8 @@ def read_choice(line: str, choosing: Choosing) -> Reading:
         return Declined()
     if not text:
         return Picked(positions=choosing.default) if choosing.default else Declined()
+    if choosing.typed:
+        return Picked(words=text)
     if not _NUMBERS.fullmatch(text):
         return Picked(words=text) if choosing.own_words else Unclear(_wanted(choosing))
     numbers = [int(digits) for digits in re.findall(r"\d{1,6}", text)]

@@ -83,6 +83,7 @@ async def _ask(conversation: Dialogue, question: Question, position: str) -> Ans
         options=tuple(MenuItem(label=one.label, description=one.description) for one in question.options),
         several=question.multi_select,
         own_words=True,
+        typed=question.typed,
     )
     header = f"[{visible(question.header)}] " if question.header else ""
     lines = question.question.split("\n")

@@ -8,6 +8,7 @@ from typing import Annotated, Protocol
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from ipc.events import AnswerEvent, QuestionEvent, RequestWithdrawnEvent
 from ipc.sink import EventSink
@@ -33,6 +34,8 @@ class Question(BaseModel):
     header: Annotated[str, Field(max_length=HEADER_LENGTH)] = ""
     options: Annotated[list[Choice], Field(min_length=2, max_length=4)]
     multi_select: bool = False
+    typed: SkipJsonSchema[bool] = False
+    """An answer in the person's own words is wanted, so that a number is no option's; no model asks so."""
 
 
 class Answer(BaseModel):

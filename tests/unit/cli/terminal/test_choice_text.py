@@ -20,6 +20,7 @@ ONE = Choosing(options=OPTIONS)
 SEVERAL = Choosing(options=OPTIONS, several=True)
 WITH_DEFAULT = Choosing(options=OPTIONS, default=(1,), declines="not now")
 FREE = Choosing(options=OPTIONS, own_words=True)
+TYPED = Choosing(options=OPTIONS, own_words=True, typed=True)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,8 @@ FREE = Choosing(options=OPTIONS, own_words=True)
         (FREE, "4", OwnWords()),
         (FREE, "neither, use Redis", Picked(words="neither, use Redis")),
         (FREE, "5", Unclear("Please answer with a number from 1 to 3.")),
+        (TYPED, "1", Picked(words="1")),
+        (TYPED, "", Declined()),
     ],
 )
 def test_what_was_typed_is_understood(choosing: Choosing, line: str, reading: Reading) -> None:
@@ -60,6 +63,7 @@ def test_the_answers_are_numbered_and_what_enter_takes_is_marked() -> None:
 def test_own_words_are_one_more_answer_only_where_they_are_wanted() -> None:
     assert "   4) other: in your own words" in options_text(FREE)
     assert "other" not in options_text(ONE)
+    assert options_text(TYPED) == "   or type: PostgreSQL | SQLite | Files\n"
 
 
 def test_nothing_a_model_wrote_reaches_the_terminal_as_it_is() -> None:

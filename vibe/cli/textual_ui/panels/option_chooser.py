@@ -11,6 +11,7 @@ from vibe.cli.terminal.choice_text import Choosing
 from vibe.cli.textual_ui.panels.line_view import Line
 
 OTHER: Final = "other: in your own words"
+TYPED: Final = "type an answer"
 
 
 class OptionChooser:
@@ -18,7 +19,7 @@ class OptionChooser:
 
     def __init__(self, choosing: Choosing) -> None:
         self.choosing = choosing
-        self.cursor = choosing.default[0] if choosing.default else 0
+        self.cursor = len(choosing.options) if choosing.typed else choosing.default[0] if choosing.default else 0
         self.picked = set(choosing.default) if choosing.several else set[int]()
 
     @property
@@ -53,7 +54,7 @@ class OptionChooser:
     def go_to(self, digit: str) -> bool:
         """Put the cursor on the option of a number; False: there is none."""
         number = int(digit) if digit.isascii() and digit.isdecimal() else 0
-        if not 1 <= number <= self.count:
+        if self.choosing.typed or not 1 <= number <= self.count:
             return False
         self.cursor = number - 1
         return True
@@ -70,7 +71,7 @@ class OptionChooser:
             mark = "*" if position in self.choosing.default and not self.choosing.several else ""
             lines.append(self._line(position, f"{visible(option.label)}{mark}", about))
         if self.choosing.own_words:
-            lines.append(self._line(len(self.choosing.options), OTHER, ""))
+            lines.append(self._line(len(self.choosing.options), TYPED if self.choosing.typed else OTHER, ""))
         return lines
 
     def _line(self, position: int, label: str, about: str) -> Line:
@@ -78,7 +79,7 @@ class OptionChooser:
         is_option = position < len(self.choosing.options)
         box = ("[x] " if position in self.picked else "[ ] ") if self.choosing.several and is_option else ""
         text = Content.assemble(
-            (f"{'▸' if is_here else ' '} {position + 1} ", "bold $text-accent"),
+            (f"{'▸' if is_here else ' '} {' ' if self.choosing.typed else position + 1} ", "bold $text-accent"),
             box,
             (label, "bold $text-accent" if is_here else "bold"),
             (about, "$foreground-muted"),

@@ -49,8 +49,9 @@ class QuestionPanel(PanelFrame):
         chooser = self._chooser
         several = chooser.choosing.several
         back = [("←", "back")] if self._at else []
+        numbers = (f"1-{chooser.count}", "pick" if several else "answer")
         return [
-            (f"1-{chooser.count}", "pick" if several else "answer"),
+            *([] if chooser.choosing.typed else [numbers]),
             ("Enter", "done" if several else "takes the marked one"),
             *back,
             ("Esc", "rather not say"),
@@ -123,4 +124,9 @@ class QuestionPanel(PanelFrame):
 def _choosing(question: dict[str, Any]) -> Choosing:
     """Return a question as it was announced, with its answers."""
     options = tuple(MenuItem(label=one["label"], description=one.get("description", "")) for one in question["options"])
-    return Choosing(options=options, several=bool(question.get("multi_select")), own_words=True)
+    return Choosing(
+        options=options,
+        several=bool(question.get("multi_select")),
+        own_words=True,
+        typed=bool(question.get("typed")),
+    )

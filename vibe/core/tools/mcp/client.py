@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 CONNECT_SECONDS = 10.0
-READ_SECONDS = 300.0
-"""Between two pieces of an answer; how long a call may take in all is the caller's to say."""
+READ_SECONDS = 3_900.0
+"""Between two pieces of an answer, in which a person may be asked; how long a call may take is the caller's to say."""
 
 
 @dataclass(slots=True)

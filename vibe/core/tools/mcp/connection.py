@@ -8,8 +8,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from anyio import (
     BrokenResourceError,
@@ -33,11 +34,11 @@ from vibe.core.tools.mcp.client import (
     protocol_error,
     shown_url,
 )
+from vibe.core.tools.mcp.elicitation import CallUnderWay
 from vibe.core.tools.mcp.errors import (
     CLOSED_CODE,
     MODERN_ONLY_CODES,
     STATUS_MESSAGES,
-    TIMEOUT_CODE,
     ServerCallError,
     ServerSettingError,
     code_of,
@@ -45,17 +46,20 @@ from vibe.core.tools.mcp.errors import (
 )
 from vibe.core.tools.mcp.prompts import RemotePrompt, list_prompts, text_of_prompt
 from vibe.core.tools.mcp.remote import RemoteTool, ToolChoice, list_tools
+from vibe.core.tools.mcp.resources import READ_RESOURCE, RemoteResource, list_resources, resource_tool
 from vibe.core.tools.mcp.server_log import ServerLog
 from vibe.core.tools.mcp.settings import endpoint_of, launch_of
 from vibe.core.tools.mcp.sieve import sieved
 from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.core.tools.mcp.stdio import ServerProcess, server_process
+from vibe.core.tools.questions import UserInput
 
 if TYPE_CHECKING:
     from mcp import Client, MCPError
-    from mcp.client.session import IncomingMessage
-    from mcp.types import CallToolResult
+    from mcp.client.session import ClientRequestContext, IncomingMessage
+    from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, ErrorData, ReadResourceResult
 
+T = TypeVar("T")
 RESTARTS = 1
 """The most times in a row, with no answered call between, that a lost session is restarted.
 
@@ -63,8 +67,9 @@ A failed restart is tried again as often."""
 BACKOFF_SECONDS = 0.5
 RELIST_SECONDS = 2.0
 """The longest the answer to a call waits for the new list of tools that its server announced before."""
-PROMPTS_SECONDS = 3.0
-"""The longest a start waits for a list of prompts, which nothing but slash commands needs."""
+EXTRAS_SECONDS = 3.0
+"""The longest a start waits for a list of prompts or of resources, without which its tools can be called."""
+CHANGED = frozenset({"notifications/tools/list_changed", "notifications/resources/list_changed"})
 SESSION_UNKNOWN = 404
 UNAUTHORIZED = 401
 
@@ -82,13 +87,17 @@ class ServerStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPlace:
-    """The setting a server is started in: the user's variables and sign-ins, workspace, log folder, our version."""
+    """The setting a server is started in: the user's variables and sign-ins, workspace, log folder, our version.
+
+    ``is_attended``: agents have a person to put a server's questions to.
+    """
 
     environ: Mapping[str, str]
     cwd: Path
     log_dir: Path
     sign_ins: Path
     version: str
+    is_attended: bool = False
 
 
 class OnProgress(Protocol):
@@ -108,6 +117,7 @@ class ServerConnection:
         self.problem = ""
         self.tools: tuple[RemoteTool, ...] = ()
         self.prompts: tuple[RemotePrompt, ...] = ()
+        self.resources = 0
         self.unusable: tuple[str, ...] = ()
         self.log = ServerLog(place.log_dir / f"{_file_name(config.name)}.log")
         self.on_change: Callable[[], Awaitable[None]] | None = None
@@ -126,6 +136,7 @@ class ServerConnection:
         self._exchange = Exchange()
         self._wants_sign_in = False
         self._patience = CancelScope()
+        self._calls: list[CallUnderWay] = []
         self._process: ServerProcess | None = None
 
     @property
@@ -214,9 +225,12 @@ class ServerConnection:
                 info = Implementation(name="vibe", version=self._place.version)
                 # No limit of the library's on what is asked before the first call: the start as a whole has one.
                 usable = sieved(transport, self._refused.append)
-                async with Client(usable, mode=mode, client_info=info, message_handler=self._hear) as client:
-                    self.tools = await self._list_tools(client)
-                    self.prompts = await self._list_prompts(client)
+                asked = self._elicit if self._place.is_attended else None
+                async with Client(
+                    usable, mode=mode, client_info=info, message_handler=self._hear, elicitation_callback=asked
+                ) as client:
+                    self.tools, self.resources = await self._offers(client)
+                    self.prompts = await self._listed("prompts", list_prompts, client, ())
                     patience.deadline, started = math.inf, True
                     self._client = client
                     self._settle(ServerStatus.READY)
@@ -250,33 +264,41 @@ class ServerConnection:
             while self._stale and self._client is not None and not self._closing:
                 self._stale = False
                 with fail_after(self.config.startup_timeout_sec):
-                    tools = await self._list_tools(self._client)
-                if tools != self.tools:
-                    self.tools = tools
+                    tools, resources = await self._offers(self._client)
+                if (tools, resources) != (self.tools, self.resources):
+                    self.tools, self.resources = tools, resources
                     await self._tell_change()
             if self._relisted is not None:
                 self._relisted.set()
                 self._relisted = None
 
-    async def _list_tools(self, client: Client) -> tuple[RemoteTool, ...]:
+    async def _offers(self, client: Client) -> tuple[tuple[RemoteTool, ...], int]:
+        """Return the tools to offer, and how many resources there are, which are read by one more tool."""
         self._refused.clear()
         tools = await list_tools(client, self._choice, self._refused)
         self.unusable = tuple(self._refused)
-        return tools
+        resources = len(await self._listed("resources", list_resources, client, ()))
+        reads = resources and self._choice.allows(READ_RESOURCE) and READ_RESOURCE not in {tool.name for tool in tools}
+        return (*tools, *([resource_tool(self.name)] if reads else [])), resources
 
-    async def _list_prompts(self, client: Client) -> tuple[RemotePrompt, ...]:
+    async def _listed(self, what: str, ask: Callable[[Client], Awaitable[T]], client: Client, none: T) -> T:
         try:
-            with move_on_after(PROMPTS_SECONDS):
-                return await list_prompts(client)
+            with move_on_after(EXTRAS_SECONDS):
+                return await ask(client)
         except (ValueError, protocol_error()) as error:
-            logger.debug("MCP server %s lists no prompts", self.name, exc_info=error)
-        return ()  # its tools are there all the same
+            logger.debug("MCP server %s lists no %s", self.name, what, exc_info=error)
+        return none  # its tools are there all the same
 
     async def _hear(self, message: IncomingMessage) -> None:
-        if getattr(message, "method", "") == "notifications/tools/list_changed":
+        if getattr(message, "method", "") in CHANGED:
             self._stale = True
             self._relisted = self._relisted or Event()
             self._news.set()
+
+    async def _elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:  # noqa: ARG002  the library's interface
+        """Answer a question. It does not say for which call: the latest whose agent has a person puts it."""
+        asking = next((call for call in reversed(self._calls) if call.ask is not None), CallUnderWay(0.0))
+        return await asking.elicit(self.name, params)
 
     async def _tell_change(self) -> None:
         if self.on_change is not None:
@@ -284,34 +306,30 @@ class ServerConnection:
 
     # --- calls ---
 
-    async def call(self, tool: RemoteTool, arguments: dict[str, Any], on_progress: OnProgress) -> CallToolResult:
+    async def call(
+        self, tool: RemoteTool, arguments: dict[str, Any], on_progress: OnProgress, ask: UserInput | None = None
+    ) -> CallToolResult:
         """Call a tool; one whose server says that it can be repeated is called again if the session is lost.
+
+        What the server asks meanwhile is put by ``ask`` (None: declined).
 
         Raises:
             ServerCallError: there is no session, or no answer; names the server.
         """
+        call = partial(self._call, tool.name, arguments, on_progress, ask)
         try:
-            return await self._call(tool.name, arguments, on_progress)
+            return await call()
         except ServerCallError as error:
             if not (error.lost and tool.repeatable):
                 raise
-        return await self._call(tool.name, arguments, on_progress)
+        return await call()
 
-    async def _call(self, tool: str, arguments: dict[str, Any], on_progress: OnProgress) -> CallToolResult:
-        await self.wait_ready()
-        client = self._client
-        if client is None:
-            raise ServerCallError(self.name, f"{self.problem or 'has been closed'}; go on without it")
-        self._exchange.refused = None
-        try:
-            limit = self.config.tool_timeout_sec
-            result = await client.call_tool(tool, arguments, limit, progress_callback=on_progress)
-        except (ClosedResourceError, BrokenResourceError) as error:
-            raise self._lost_call(client, tool) from error
-        except (ValueError, RuntimeError, OSError) as error:
-            raise ServerCallError(self.name, self._why(error)) from error
-        except protocol_error() as error:
-            raise self._refused_call(client, tool, error) from error
+    async def _call(
+        self, tool: str, arguments: dict[str, Any], on_progress: OnProgress, ask: UserInput | None
+    ) -> CallToolResult:
+        result = await self._request(
+            tool, lambda client: client.call_tool(tool, arguments, progress_callback=on_progress), ask
+        )
         self._unanswered_losses = 0
         await let_handlers_run()
         if self._relisted is not None:
@@ -326,29 +344,44 @@ class ServerConnection:
         Raises:
             ServerCallError: there is no session, or no answer; names the server.
         """
+        return text_of_prompt(await self._request(prompt, lambda client: client.get_prompt(prompt, dict(arguments))))
+
+    async def list_resources(self) -> tuple[RemoteResource, ...]:
+        """Return the resources of the server; raises as ``prompt_text``."""
+        return await self._request("resources/list", list_resources)
+
+    async def read_resource(self, uri: str, ask: UserInput | None = None) -> ReadResourceResult:
+        """Return a resource; ``ask`` as for ``call``, and raises as ``prompt_text``."""
+        return await self._request(uri, lambda client: client.read_resource(uri), ask)
+
+    async def _request(self, what: str, send: Callable[[Client], Awaitable[T]], ask: UserInput | None = None) -> T:
+        """Return the answer to a request; the server's questions meanwhile go to ``ask``.
+
+        Raises:
+            ServerCallError: there is no session, or no answer; names the server.
+        """
         await self.wait_ready()
         client, limit = self._client, self.config.tool_timeout_sec
         if client is None:
             raise ServerCallError(self.name, f"{self.problem or 'has been closed'}; go on without it")
         self._exchange.refused = None
+        call = CallUnderWay(limit, ask)
+        self._calls.append(call)
         try:
-            with fail_after(limit):
-                return text_of_prompt(await client.get_prompt(prompt, dict(arguments)))
-        except TimeoutError as error:
-            raise ServerCallError(
-                self.name, f"did not answer {prompt} within {limit:g} s (tool_timeout_sec)"
-            ) from error
+            with call.patience:
+                return await send(client)
         except (ClosedResourceError, BrokenResourceError) as error:
-            raise self._lost_call(client, prompt) from error
+            raise self._lost_call(client, what) from error
         except (ValueError, RuntimeError, OSError) as error:
             raise ServerCallError(self.name, self._why(error)) from error
         except protocol_error() as error:
-            raise self._refused_call(client, prompt, error) from error
+            raise self._refused_call(client, what, error) from error
+        finally:
+            self._calls.remove(call)
+            call.end()
+        raise ServerCallError(self.name, f"did not answer {what} within {limit:g} s (tool_timeout_sec)")
 
     def _refused_call(self, client: Client, tool: str, error: MCPError) -> ServerCallError:
-        if error.code == TIMEOUT_CODE:
-            limit = self.config.tool_timeout_sec
-            return ServerCallError(self.name, f"did not answer {tool} within {limit:g} s (tool_timeout_sec)")
         # An HTTP server that was restarted knows our session no more, and says so with 404.
         if error.code == CLOSED_CODE or self._exchange.refused == SESSION_UNKNOWN:
             return self._lost_call(client, tool)

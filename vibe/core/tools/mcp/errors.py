@@ -45,7 +45,6 @@ class RequiredServerError(EnvironmentFailure):
         self.problem = problem
 
 
-TIMEOUT_CODE = -32001
 CLOSED_CODE = -32000
 MODERN_ONLY_CODES = frozenset({-32022, -32601})
 """Codes with which a server refuses ``initialize`` that only speaks revisions of the protocol without it."""

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
-from anyio import CancelScope, ClosedResourceError, Event, WouldBlock, create_memory_object_stream, move_on_after
+from anyio import (
+    CancelScope,
+    ClosedResourceError,
+    Event,
+    WouldBlock,
+    create_memory_object_stream,
+    current_time,
+    move_on_after,
+)
 from anyio.streams.memory import MemoryObjectReceiveStream
 from pydantic import RootModel
 
-from vibe.core.plain_text import shortened
+from vibe.core.plain_text import plain_line, shortened
 from vibe.core.tools.base import SUMMARY_LENGTH, BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolStreamLine
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.loading import ToolClass
-from vibe.core.tools.mcp.connection import ServerConnection
+from vibe.core.tools.mcp.connection import OnProgress, ServerConnection
 from vibe.core.tools.mcp.remote import RemoteTool
 from vibe.core.tools.mcp.results import MCPToolResult, ResultReader
 from vibe.core.tools.permissions import Assessment, listed
@@ -24,6 +34,9 @@ from vibe.core.tools.workspace import Workspace
 PROGRESS_WAITING = 64
 """Progress notes that wait to be shown; what comes when that many wait is dropped."""
 MOST_PROGRESS = 1_000
+PROGRESS_LENGTH = 200
+BETWEEN_SECONDS = 0.25
+"""What comes sooner after a note that was shown is dropped, but for the last of all."""
 CANCEL_SECONDS = 1.0
 """The time a cancelled call may take to tell its server so."""
 
@@ -43,16 +56,13 @@ class CallTasks(Protocol):
 class RunningCall:
     """A call under way: progress to read from ``notes`` until it ends, then ``result``."""
 
-    def __init__(
-        self, server: ServerConnection, remote: RemoteTool, arguments: dict[str, Any], reader: ResultReader
-    ) -> None:
-        self._server = server
-        self._remote = remote
-        self._arguments = arguments
-        self._reader = reader
+    def __init__(self, name: str, work: Callable[[OnProgress], Awaitable[MCPToolResult]]) -> None:
+        self._name = name
+        self._work = work
         self._scope = CancelScope()
         self._done = Event()
         self._shown = 0
+        self._shown_at = -math.inf
         self._result: MCPToolResult | None = None
         self._error: Exception | None = None
         self._to_notes, notes = create_memory_object_stream[str](PROGRESS_WAITING)
@@ -62,8 +72,7 @@ class RunningCall:
         """Do it; nothing is raised but a cancellation."""
         try:
             with self._to_notes, self._scope:
-                answer = await self._server.call(self._remote, self._arguments, self._progress)
-                self._result = await self._reader.read(answer)
+                self._result = await self._work(self._progress)
         except Exception as error:  # noqa: BLE001  handed on to the door of the tool call, which waits for it
             self._error = error
         finally:
@@ -86,16 +95,18 @@ class RunningCall:
         if self._error is not None:
             raise self._error
         if self._result is None:
-            raise ToolError(f"{self._remote.name} was stopped: the servers are being closed")
+            raise ToolError(f"{self._name} was stopped: the servers are being closed")
         return self._result
 
     async def _progress(self, progress: float, total: float | None, message: str | None) -> None:
-        if self._shown >= MOST_PROGRESS:
+        now, is_last = current_time(), total is not None and progress >= total
+        if self._shown >= MOST_PROGRESS or (now < self._shown_at + BETWEEN_SECONDS and not is_last):
             return
-        self._shown += 1
+        self._shown, self._shown_at = self._shown + 1, now
         share = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+        note = plain_line(message or "")
         try:
-            self._to_notes.send_nowait(f"{share} {message}" if message else share)
+            self._to_notes.send_nowait(shortened(f"{share} {note}".rstrip(), PROGRESS_LENGTH))
         except (WouldBlock, ClosedResourceError):
             return  # the reader does not keep up, or is gone
 
@@ -117,8 +128,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
             ToolError: the server says that it failed, or there is no answer.
         """
         name = self.get_name()
-        reader = ResultReader(self.server.name, self.remote.name, ctx.tool_call_id, ctx.output_dir)
-        call = RunningCall(self.server, self.remote, args.root, reader)
+        call = RunningCall(name, partial(self._answer, args, ctx))
         self.background.start_call(call)
         try:
             async for note in call.notes:
@@ -129,6 +139,11 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
         if not result.ok:
             raise ToolError(result.text or f"{name} failed, and its server does not say why")
         yield result
+
+    async def _answer(self, args: McpArguments, ctx: InvokeContext, on_progress: OnProgress) -> MCPToolResult:
+        """Return the answer to a call."""
+        reader = ResultReader(self.server.name, self.remote.name, ctx.tool_call_id, ctx.output_dir)
+        return await reader.read(await self.server.call(self.remote, args.root, on_progress, ctx.user_input_callback))
 
     # --- what it is ---
 
@@ -191,11 +206,31 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
         return f"Waiting for MCP server {cls.server.name}"
 
 
+class McpResourceTool(McpTool):
+    """The base of the tools that read the resources of a server; it has the same permissions as the server's tools."""
+
+    async def _answer(self, args: McpArguments, ctx: InvokeContext, on_progress: OnProgress) -> MCPToolResult:  # noqa: ARG002
+        """Return a resource, or the list of them.
+
+        Raises:
+            ToolError: ``uri`` is no text, or the server has no such resource.
+        """
+        server, uri = self.server, args.root.get("uri")
+        if uri is not None and not isinstance(uri, str):
+            raise ToolError("uri must be the address of a resource, as text")
+        if uri:
+            reader = ResultReader(server.name, self.remote.name, ctx.tool_call_id, ctx.output_dir)
+            return await reader.read_resource(await server.read_resource(uri, ctx.user_input_callback))
+        lines = [resource.line() for resource in await server.list_resources()]
+        text = "\n".join(lines) or "there are no resources"
+        return MCPToolResult(ok=True, server=server.name, tool=self.remote.name, text=text)
+
+
 def proxy_class(name: str, remote: RemoteTool, server: ServerConnection, background: CallTasks) -> ToolClass:
     """The tool called ``name`` that stands for ``remote``."""
     return type(
         name,
-        (McpTool,),
+        (McpResourceTool,) if remote.reads_resources else (McpTool,),
         {
             "__doc__": remote.description,
             "__module__": __name__,

@@ -40,6 +40,8 @@ class RemoteTool:
     schema: str
     read_only: bool = False
     repeatable: bool = False
+    reads_resources: bool = False
+    """It is ours, in place of the protocol's requests for resources."""
 
 
 class UnusableToolError(ValueError):

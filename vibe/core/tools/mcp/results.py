@@ -14,7 +14,13 @@ from pydantic import BaseModel
 from vibe.core.tools.outputs import keep_file
 
 if TYPE_CHECKING:
-    from mcp.types import CallToolResult, ContentBlock
+    from mcp.types import (
+        BlobResourceContents,
+        CallToolResult,
+        ContentBlock,
+        ReadResourceResult,
+        TextResourceContents,
+    )
 
 
 class MCPToolResult(BaseModel):
@@ -47,6 +53,12 @@ class ResultReader:
             ok=not answer.is_error, server=self._server, tool=self._tool, text=text, structured=structured
         )
 
+    async def read_resource(self, answer: ReadResourceResult) -> MCPToolResult:
+        """The contents of a resource; of one that is not text, where they are kept."""
+        several = len(answer.contents) > 1
+        parts = [await self._resource(contents, named=several) for contents in answer.contents]
+        return MCPToolResult(ok=True, server=self._server, tool=self._tool, text="\n".join(parts))
+
     async def _part(self, block: ContentBlock) -> str:
         match block.type:
             case "text":
@@ -57,12 +69,14 @@ class ResultReader:
                 about = "; ".join(filter(None, (block.title or block.name, block.mime_type, block.description)))
                 return f"[link to {block.uri}: {about}]"
             case "resource":
-                resource = block.resource
-                text = getattr(resource, "text", None)
-                if isinstance(text, str):
-                    return f"[resource {resource.uri}]\n{text}"
-                blob = str(getattr(resource, "blob", ""))
-                return await self._data(f"resource {resource.uri}", blob, resource.mime_type or "unknown type")
+                return await self._resource(block.resource, named=True)
+
+    async def _resource(self, resource: TextResourceContents | BlobResourceContents, *, named: bool) -> str:
+        text = getattr(resource, "text", None)
+        if isinstance(text, str):
+            return f"[resource {resource.uri}]\n{text}" if named else text
+        blob = str(getattr(resource, "blob", ""))
+        return await self._data(f"resource {resource.uri}", blob, resource.mime_type or "unknown type")
 
     async def _data(self, what: str, encoded: str, mime_type: str) -> str:
         try:

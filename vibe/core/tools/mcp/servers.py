@@ -23,7 +23,7 @@ CLOSE_SECONDS = 6.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
-    """The state of one server. ``tools`` are the names its tools are offered under; ``problem`` says why it failed.
+    """The state of one server. ``tools`` are the names its tools are offered under, ``problem`` says why it failed.
 
     ``unusable`` are tools it lists that can't be offered, each with the reason; ``origin`` says where it is configured,
     if that was asked.
@@ -33,6 +33,7 @@ class ServerState:
     transport: str
     status: ServerStatus
     tools: tuple[str, ...] = ()
+    resources: int = 0
     problem: str = ""
     unusable: tuple[str, ...] = ()
     required: bool = False
@@ -90,6 +91,7 @@ class McpServers:
                 transport=connection.config.transport.value,
                 status=connection.status,
                 tools=tuple(names[connection.name, tool.name] for tool in connection.tools),
+                resources=connection.resources,
                 problem=connection.problem,
                 unusable=connection.unusable,
                 required=connection.config.required,
