@@ -110,18 +110,27 @@ def test_one_provider_is_asked_by_its_name(vibe: VibeCommand, backend: str) -> N
         )
         server.pages[path] = Page(b'{"data": [{"type": "model", "id": "b"}, {"id": "a"}], "has_more": false}')
         listed = vibe("models", "--provider", "claude")
+        server.pages[path] = Page(b'{"data": [{"id": "a"}], "has_more": true, "last_id": "a/1"}')
+        server.pages[f"{path}{'&' if '?' in path else '?'}after_id=a%2F1"] = Page(
+            b'{"data": [{"id": "z"}, 5, "y", {}]}'
+        )
+        paged = vibe("models", "--provider", "claude")
         server.pages[path] = Page(b'[{"name": "c"}]')
         bare = vibe("models", "--provider", "claude")
         server.pages[path] = Page(b'{"object": "list", "data": null}')
         empty = vibe("models", "--provider", "claude")
         server.pages[path] = Page(b"", 302, {"Location": f"http://127.0.0.1:{thief.port}/"})
         moved = vibe("models", "--provider", "claude")
+        server.pages[path] = Page(f'{{"error": {{"message": "no such key {key}"}}}}'.encode(), 401)
+        refused = vibe("models", "--provider", "claude")
 
     assert (listed.code, listed.out) == (0, "claude offers:\n  a\n  b\n")
+    assert paged.out == "claude offers:\n  a\n  y\n  z\n"
     assert (bare.out, empty.out) == ("claude offers:\n  c\n", "claude offers no model\n")
     assert (moved.code, thief.hosts) == (3, [])
     assert "answered 302" in moved.out
-    assert key not in moved.out + moved.err
+    assert "answered 401: no such key ***" in refused.out
+    assert key not in moved.out + moved.err + refused.out + refused.err
 
 
 def test_a_provider_that_cannot_be_asked_is_told_with_the_reason(vibe: VibeCommand) -> None:

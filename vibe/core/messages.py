@@ -76,7 +76,8 @@ class Usage(Struct, frozen=True, gc=False):
 class Thought(Struct, frozen=True, omit_defaults=True):
     """A model's thought, for the provider that wants it back unchanged: its text and signature, or ``sealed`` data.
 
-    ``record`` is the JSON of a provider that has a form of its own for it.
+    ``record`` is the JSON of a provider that has a form of its own for it; ``extra`` that of fields which go back
+    beside the call they came with (the last of ``after_calls``), or beside the text where that is 0.
     ``source`` is the provider and the model it came from; to no other does it ever go. It stood behind
     ``after_characters`` of the content and behind ``after_calls`` tool calls.
     """
@@ -86,6 +87,7 @@ class Thought(Struct, frozen=True, omit_defaults=True):
     signature: str = ""
     sealed: str = ""
     record: str = ""
+    extra: str = ""
     after_characters: int = 0
     after_calls: int = 0
 

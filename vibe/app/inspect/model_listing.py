@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import AliasChoices, BaseModel, Field, ValidationError, model_validator
 
@@ -16,9 +16,15 @@ from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.errors import EnvironmentFailure
 from vibe.core.llm.backend.local_server import problem_with
-from vibe.core.llm.backend.transport import USER_AGENT, filled_headers, import_httpx, system_tls
+from vibe.core.llm.backend.transport import USER_AGENT, filled_headers, import_httpx, key_of, system_tls
+from vibe.core.llm.error_table import ErrorMapper, error_words
+
+if TYPE_CHECKING:
+    import httpx
 
 PATIENCE_SECONDS = 15.0
+MOST_PAGES = 20
+"""More of one list are not asked for: a server that never ends it is not waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,19 +59,28 @@ class ModelListing:
     warnings: tuple[str, ...]
 
 
-class _Named(BaseModel):
-    id: str = Field(validation_alias=AliasChoices("id", "name"))
-
-
 class _Models(BaseModel):
     """The answer to ``GET /models``, as far as it is looked at; some send the list alone, or null for none."""
 
-    data: list[_Named] | None = Field(validation_alias=AliasChoices("data", "models"))
+    data: list[Any] | None = Field(validation_alias=AliasChoices("data", "models"))
+    has_more: bool | None = None
+    last_id: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The names by which the models are asked; an entry without one is left out."""
+        return [name for entry in self.data or () if (name := _name_of(entry))]
 
     @model_validator(mode="before")
     @classmethod
     def _named(cls, answer: Any) -> Any:
         return {"data": cast("list[Any]", answer)} if isinstance(answer, list) else answer
+
+
+def _name_of(entry: object) -> str:
+    fields = cast("dict[str, object]", entry) if isinstance(entry, dict) else {"id": entry}
+    name = fields.get("id") or fields.get("name")
+    return name if isinstance(name, str) else ""
 
 
 def list_models(host: Host, workdir: Path, *, trust: bool, online: bool, only: str = "") -> ModelListing:
@@ -128,25 +143,28 @@ def offer_of(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer
     """Ask a provider for its models; one that is no server offers none. Blocks, for some seconds at most."""
     if not provider.is_server:
         return ModelOffer(provider=provider.name)
-    key = environ.get(provider.api_key_env_var) if provider.api_key_env_var else None
-    url, headers = _question(provider, key)
     try:
+        key = key_of(provider, environ)
+        url, headers = _question(provider, key)
         headers |= {name.lower(): text for name, text in filled_headers(provider, environ).items()}
     except EnvironmentFailure as error:
         return ModelOffer(provider=provider.name, problem=str(error))
-    httpx = import_httpx()
+    httpx, errors = import_httpx(), ErrorMapper(provider=provider, api_key=key)
     try:
         with httpx.Client(verify=system_tls(), timeout=PATIENCE_SECONDS) as client:
             # A redirect is not followed: the key is for this server alone.
-            response = client.get(url, headers=headers)
-            response.raise_for_status()
-            listed = _Models.model_validate_json(response.content).data or ()
-            return ModelOffer(provider=provider.name, models=_names(listed))
+            names = set(_all_pages(client, httpx.URL(url), headers))
+        return ModelOffer(provider=provider.name, models=tuple(sorted(names)))
     except httpx.HTTPStatusError as error:
         status = error.response.status_code
-        return ModelOffer(provider=provider.name, problem=f"{error.request.url} answered {status}", status=status)
+        words = errors.quoted(error_words(error.response.text))
+        problem = f"{error.request.url} answered {status}{': ' + words if words else ''}"
+        return ModelOffer(provider=provider.name, problem=problem, status=status)
+    except httpx.LocalProtocolError:  # quotes the header it refuses, which may be a secret
+        return ModelOffer(provider=provider.name, problem="a header of its extra_headers can't be sent")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return ModelOffer(provider=provider.name, problem=f"{provider.api_base} can't be reached: {error}")
+        problem = f"{provider.api_base} can't be reached: {errors.quoted(str(error))}"
+        return ModelOffer(provider=provider.name, problem=problem)
     except ValidationError:
         return ModelOffer(provider=provider.name, problem=f"{provider.api_base}/models is not a list of models")
 
@@ -161,5 +179,14 @@ def _question(provider: ProviderConfig, key: str | None) -> tuple[str, dict[str,
     return f"{versioned(provider.api_base)}/models?limit=1000", own | headers_for(key)
 
 
-def _names(listed: Sequence[_Named]) -> tuple[str, ...]:
-    return tuple(sorted({model.id for model in listed}))
+def _all_pages(client: httpx.Client, url: httpx.URL, headers: Mapping[str, str]) -> Iterator[str]:
+    """Yield what all pages list; most providers have one, without a word about others."""
+    page_url = url
+    for _ in range(MOST_PAGES):
+        response = client.get(page_url, headers=headers)
+        response.raise_for_status()
+        page = _Models.model_validate_json(response.content)
+        yield from page.names
+        if not (page.has_more and page.names):
+            return
+        page_url = url.copy_set_param("after_id", page.last_id or page.names[-1])

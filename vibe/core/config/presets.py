@@ -41,6 +41,11 @@ _LISTED: Final = (
         name="zai", api_base="https://api.z.ai/api/paas/v4", api_key_env_var="ZAI_API_KEY", returns_reasoning=True
     ),
     ProviderConfig(name="huggingface", api_base="https://router.huggingface.co/v1", api_key_env_var="HF_TOKEN"),
+    ProviderConfig(
+        name="gemini",
+        api_base="https://generativelanguage.googleapis.com/v1beta/openai",
+        api_key_env_var="GEMINI_API_KEY",
+    ),
     ProviderConfig(name="ollama", api_base="http://localhost:11434/v1", reasoning_field_name="reasoning"),
     ProviderConfig(name="vllm", api_base="http://localhost:8000/v1"),
     ProviderConfig(name="lmstudio", api_base="http://localhost:1234/v1"),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from html import unescape
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,
     ModelError,
+    ModelKeyError,
     ModelOverloadedError,
     ModelProtocolError,
     ModelRequestError,
@@ -143,6 +145,7 @@ CHUNK_ERRORS: Final[Mapping[str, int]] = {
 ADVICE: Final[Mapping[type[ModelError], str]] = {
     ModelOverloadedError: "wait, or choose another model with --model",
     ModelAccessError: "check {key} and the account's credit",
+    ModelKeyError: "check {key}",
     ContextTooLongError: "shorten the conversation, or choose a model with a larger context",
     ModelRequestError: "check the model name and the settings of the provider",
     ModelTransportError: "check the network and api_base ({endpoint})",
@@ -155,23 +158,35 @@ SHORTEST_KEY = 8
 _EXHAUSTED = re.compile(
     r"insufficient[_ ](quota|credit|balance|fund)|exceeded your current quota|out of credits?|credit balance"
     r"|余额不足|欠费|quota\b.{0,40}\b(exhausted|exceeded|used up)|(exhausted|used up)\b.{0,40}\b(quota|credits?)"
+    r"|used all available credits|(spend|spending|usage)[_ ](limit|threshold)[_ ]?(is )?reached|usage threshold"
     r"|billing",
     re.IGNORECASE | re.DOTALL,
 )
 _NO_CREDIT = re.compile(r"credit balance is too low|reached your specified (\w+ )?usage limits", re.IGNORECASE)
 """Anthropic's words for it, with the status 400."""
+_WRONG_KEY = re.compile(r"api[_ ]key (not valid|provided)|(invalid|incorrect|expired) api[_ ]key", re.IGNORECASE)
+"""Words of Gemini and xAI for a key they don't know, with the status 400."""
 _TOO_LONG = re.compile(
     r"context[_ ]length|context[_ ](window|size)|maximum context|prompt (is |was )?too long|too many (input )?tokens"
     r"|too large for model|exceeds? .{0,30}context|input is too long|max_prompt_tokens|maximum (prompt|model) length"
     r"|prompt (token count|exceeds)|input (token count|tokens exceed)|exceeded model token limit|max_model_len"
-    r"|range of input length|`?inputs`? (tokens|must have less than)|\b1261\b",
+    r"|range of input length|`?inputs`? (tokens|must have less than)|\b1261\b|contextwindowexceeded|request_too_large"
+    r"|reduce the length of the|current length is \d+ while|(maximum|max) (sequence|input) length"
+    r"|(input|conversation) too (long|large)"
+    r"|(prompt|input|messages|requests?|tokens?)\b(?!.{0,40}max_).{0,40}\bexceeds? the (max\w*|model|limit|allowed)\b"
+    r"|超长|长度超过|超过.{0,10}最大长度",
     re.IGNORECASE | re.DOTALL,
 )
 _TOO_LARGE_FOR_RATE = re.compile(r"request too large.*(must be reduced|reduce your)", re.IGNORECASE | re.DOTALL)
 """A request that is larger than a whole minute's tokens: no waiting helps."""
 _BADLY_WORDED = re.compile(r"\btool_use_failed\b")
 """Groq's model, not the request, made a call that is none."""
-_WAIT = re.compile(r"try again in (?:(\d{1,4})h)?(?:(\d{1,4})m(?!s))?(?:(\d{1,6}(?:\.\d{1,9})?)(ms|s))?", re.IGNORECASE)
+_WAIT = re.compile(
+    r"(?:try again|retry) in (?:(\d{1,4})h)?(?:(\d{1,4})m(?!s))?(?:(\d{1,6}(?:\.\d{1,9})?)(ms|s))?", re.IGNORECASE
+)
+_PAGE = re.compile(r"\s*<(!doctype|html|head|body)\b", re.IGNORECASE)
+_TITLE = re.compile(r"<title[^>]*>([^<]{1,300})</title>", re.IGNORECASE)
+_MARKUP = re.compile(r"<(style|script)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 _TOO_LONG_STATUSES = frozenset({400, 413, 422, 500})
 
 
@@ -212,6 +227,8 @@ def error_class(status: int, words: str, *, told_to_wait: bool) -> type[ModelErr
         return ModelAccessError
     if status == 400 and _NO_CREDIT.search(words):
         return ModelAccessError
+    if status == 400 and _WRONG_KEY.search(words):
+        return ModelKeyError
     if status in _TOO_LONG_STATUSES and _TOO_LONG.search(words):
         return ContextTooLongError
     if status in STATUS_ERRORS:
@@ -295,13 +312,14 @@ class ErrorMapper:
         retry_after: float | None = None,
     ) -> ModelError:
         code = f" (HTTP {status})" if status is not None else ""
-        said = self._quote(words)
+        said = self.quoted(words)
         variable = self.provider.api_key_env_var
         advice = ADVICE[kind].format(endpoint=self.endpoint, key=variable or "the key")
         message = f"provider {self.provider.name!r} {problem}{code}{': ' + said if said else ''}; {advice}"
         return kind(message, provider=self.provider.name, status=status, retry_after=retry_after)
 
-    def _quote(self, words: str) -> str:
+    def quoted(self, words: str) -> str:
+        """Return words of the provider as they can be shown: on one line, not too long, without the key."""
         if self.api_key and len(self.api_key) >= SHORTEST_KEY:
             words = words.replace(self.api_key, "***")
         clean = " ".join("".join(char if char.isprintable() else " " for char in words).split()).rstrip(".;")
@@ -326,12 +344,12 @@ def _wait_of(headers: Mapping[str, str]) -> float | None:
 def error_words(body: str) -> str:
     """Return what an error body says: its message where it is JSON of a known shape, else the body itself.
 
-    A router says what the provider behind it said, too.
+    A router says what the provider behind it said, too. Of a page for people that is the title.
     """
     try:
         node: object = msgspec.json.decode(body)
     except INVALID_JSON:
-        return body
+        return _words_of_page(body) if _PAGE.match(body) else body
     behind = ""
     for _ in range(4):
         if isinstance(node, list) and node:
@@ -340,6 +358,9 @@ def error_words(body: str) -> str:
             break
         fields = cast("dict[str, object]", node)
         behind = behind or _words_behind(fields.get("metadata"))
+        if isinstance(fields.get("loc"), list) and isinstance(fields.get("msg"), str):
+            node = f"{_place_of(cast('list[object]', fields['loc']))}{fields['msg']}"
+            break
         inner = next((fields[key] for key in ("error", "message", "detail", "msg", "errors") if fields.get(key)), None)
         if inner is None:
             break
@@ -347,6 +368,18 @@ def error_words(body: str) -> str:
     if not isinstance(node, str):
         return body
     return f"{node}: {behind}" if behind else node
+
+
+def _words_of_page(page: str) -> str:
+    title = _TITLE.search(page)
+    words = title[1] if title else _MARKUP.sub(" ", page)
+    return unescape(" ".join(words.split()))
+
+
+def _place_of(location: list[object]) -> str:
+    """Return the field that a validator names, as the beginning of a sentence."""
+    names = [str(name) for name in location if name != "body"]
+    return f"{'.'.join(names)}: " if names else ""
 
 
 def _words_behind(metadata: object) -> str:

@@ -63,3 +63,12 @@ class ContextTooLongError(ModelError):
 
 class ModelAccessError(ModelError):
     """Key, credit or quota."""
+
+
+class ModelKeyError(ModelAccessError):
+    """The key is wrong, whatever the status."""
+
+    @property
+    def is_spent(self) -> bool:
+        """False: it is not the credit."""
+        return False

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
-from vibe.core.errors import ConfigError, EnvironmentFailure, MissingKeyError, UsageError
-from vibe.core.llm.backend.transport import filled_headers
+from vibe.core.errors import ConfigError, UsageError
+from vibe.core.llm.backend.transport import filled_headers, key_of
 from vibe.core.llm.limiter import CallLimiter, LimitedBackend, ProviderLimiter
 from vibe.core.llm.port import ModelBackend
 from vibe.core.llm.pricing import PricedBackend, rates
@@ -168,7 +168,7 @@ class ModelCatalog:
             from vibe.core.llm.backend.local import LocalBackend
 
             return LocalBackend(provider, self._config.local)
-        key = self._key(provider)
+        key = key_of(provider, self._environ, self._config.keys_in_keyring)
         if provider.api_style not in STYLES:
             raise ConfigError(
                 CONFIG_FILE,
@@ -193,20 +193,6 @@ class ModelCatalog:
         from vibe.core.llm.backend.generic import GenericBackend
 
         return GenericBackend(provider, api_key=key)
-
-    def _key(self, provider: ProviderConfig) -> str | None:
-        variable = provider.api_key_env_var
-        if not variable:
-            return None
-        key = self._environ.get(variable, "").strip()
-        if not key:
-            raise MissingKeyError(provider.name, variable, in_keyring=variable in self._config.keys_in_keyring)
-        if not (key.isascii() and key.isprintable()):
-            raise EnvironmentFailure(
-                f"the API key in {variable} for provider {provider.name!r} contains characters that no key has: "
-                "set it again"
-            )
-        return key
 
 
 def _patient(provider: ProviderConfig, seconds: float) -> ProviderConfig:

@@ -216,7 +216,7 @@ def test_a_refused_key_is_a_sentence_without_it(setting: Setting, server: ModelS
     trial = tried(flow, selected(flow, key=wrong))
 
     assert menu.key_is_refused
-    assert menu.problem.endswith("/v1/models answered 401")
+    assert menu.problem.endswith("/v1/models answered 401: Unauthorized")
     assert (trial.fault, trial.sentence) == (
         TrialFault.KEY,
         "'served' refused the key ****1234 (HTTP 401): check that all of it was copied and that it is still valid",

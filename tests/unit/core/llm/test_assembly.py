@@ -76,6 +76,11 @@ CASES = [
         [F(index=0, id="a", name="read", arguments="{"), F(index=0, id="a", name="read", arguments="}")],
         [("read", "{}")],
     ),
+    Case(
+        "an object in quotes is the object, torn quotes are not",
+        [F(index=0, id="a", name="r", arguments='"{\\"x\\":1}"'), F(index=1, id="b", name="r", arguments='"{\\"x')],
+        [("r", '{"x":1}'), ("r", '"{\\"x')],
+    ),
     Case("malformed arguments stay as worded", [F(index=0, id="a", name="r", arguments="{oops")], [("r", "{oops")]),
 ]
 
@@ -136,6 +141,7 @@ def test_an_empty_answer_passes_with_estimated_usage() -> None:
         ({"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": None}, Usage(9, 2, 0, 1)),
         ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 99}, Usage(9, 0, 9, 1)),
         ({"prompt_tokens": 9, "num_cached_tokens": 3}, Usage(9, 0, 3, 1)),
+        ({"prompt_tokens": 35, "completion_tokens": 12, "total_tokens": 126}, Usage(35, 91, 0, 1)),
         ({"prompt_tokens": "many", "completion_tokens": -3}, Usage(0, 0, 0, 1)),
     ],
 )
@@ -150,8 +156,8 @@ def test_text_and_reasoning_are_shown_as_they_come() -> None:
     answer.add_text("a")
     answer.add_text("")
     answer.add_text("b")
-    answer.add_usage({"prompt_tokens": 3, "completion_tokens": 1})
-    answer.add_usage({"prompt_tokens": 0, "completion_tokens": 0})
+    answer.count(Usage(3, 1))
+    answer.count(Usage(0, 0))
     answer.finish("stop")
     done = answer.build(request(), ERRORS)
     assert (done.message.content, done.message.reasoning) == ("ab", "hm")

@@ -6,11 +6,16 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.fakes.llm_ports import request
+from tests.fakes.llm_ports import MemoryObserver, request
 from tests.unit.core.llm.test_quirks import DONE, END, Chunk, delta, read, wire
+from tests.unit.core.llm.test_reader import ERRORS, CutBody
 from vibe.core.config.models import ModelConfig
+from vibe.core.llm.backend.assembly import AnswerBuilder
+from vibe.core.llm.backend.chat_reader import ChatStreamReader
+from vibe.core.llm.backend.messages_payload import MessagesEncoder
 from vibe.core.llm.backend.payload import PayloadEncoder
 from vibe.core.llm.errors import (
     ContextTooLongError,
@@ -20,8 +25,8 @@ from vibe.core.llm.errors import (
     ModelProtocolError,
     ModelRequestError,
 )
-from vibe.core.llm.port import FinishReason
-from vibe.core.messages import Usage, UserMessage
+from vibe.core.llm.port import Completion, FinishReason
+from vibe.core.messages import AssistantMessage, Usage, UserMessage, encode_message
 
 Calls = list[tuple[str, str]]
 
@@ -309,6 +314,29 @@ async def test_a_failure_is_told(data: bytes, expected: type[ModelError], words:
     assert type(caught.value) is expected
 
 
+async def test_what_fails_after_the_finish_reason_harms_nothing() -> None:
+    failed: Chunk = {"error": {"code": 400, "message": "Token limit reached"}, "choices": [{"delta": {"content": ""}}]}
+    for more in (wire(failed), b"data: {oops\n\n"):
+        done = await read(wire(delta({"content": "half"}), delta({}, "length")) + more + DONE)
+        assert (done.message.content, done.finish_reason) == ("half", FinishReason.LENGTH)
+
+
+@pytest.mark.parametrize("kind", ["text/plain; charset=utf-8", "application/octet-stream"])
+async def test_events_under_another_type_are_read_and_other_words_are_told(kind: str) -> None:
+    async def answered(data: bytes) -> Completion:
+        answer, response = AnswerBuilder(MemoryObserver()), CutBody([data])
+        response.headers = {"content-type": kind}
+        reader = ChatStreamReader(ERRORS)
+        await reader.check(response)
+        await reader.read(response, answer)
+        return answer.build(request(), ERRORS)
+
+    assert (await answered(wire(delta({"content": "ok"}), END))).message.content == "ok"
+    for words in (b"Internal Server Error", b""):
+        with pytest.raises(ModelProtocolError, match=f"answered with '{kind}' instead of"):
+            await answered(words)
+
+
 @pytest.mark.parametrize("body", [b"{}", b'{"id": "x"}', b'{"choices": []}', b"{oops", b'{"choices": [{"message"'])
 async def test_json_that_is_no_answer_is_told(body: bytes) -> None:
     with pytest.raises(ModelProtocolError, match="instead of an event stream"):
@@ -352,3 +380,28 @@ async def test_what_openrouter_tells_of_thinking_goes_back_as_it_came() -> None:
         {"type": "reasoning.encrypted", "data": "BBB", "id": "rs_2", "index": 0},
     ]
     assert "reasoning_details" not in other
+
+
+SIGNED: Chunk = {"google": {"thought_signature": "EjQKMg=="}}
+
+
+def gemini_call(identity: str, arguments: str, extra: Chunk | None) -> Chunk:
+    call: Chunk = {"function": {"name": "read", "arguments": arguments}, "id": identity, "type": "function", "index": 0}
+    return delta({"role": "assistant", "tool_calls": [call | ({"extra_content": extra} if extra else {})]})
+
+
+async def test_what_gemini_signs_goes_back_beside_the_call_to_the_same_model_alone() -> None:
+    chunks = (gemini_call("a", '{"x":1}', SIGNED), gemini_call("b", '{"x":2}', None))
+    text: Chunk = {"google": {"thought_signature": "of the text"}}
+    answer = await read(wire(delta({"content": "hm", "extra_content": text}), *chunks, delta({}, "tool_calls")))
+    again = msgspec.json.decode(encode_message(answer.message), type=AssistantMessage)
+    encoder = PayloadEncoder()
+    own, other = (
+        json.loads(encoder.encode(request(UserMessage("hi"), again, model=ModelConfig(name=name, provider="p"))))
+        for name in ("m", "n")
+    )
+    said = own["messages"][1]
+    assert [(call["id"], call.get("extra_content")) for call in said["tool_calls"]] == [("a", SIGNED), ("b", None)]
+    assert said["extra_content"] == text
+    assert "extra_content" not in json.dumps(other)
+    assert "EjQKMg" not in MessagesEncoder().encode(request(UserMessage("hi"), again)).decode()

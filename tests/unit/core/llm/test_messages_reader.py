@@ -162,7 +162,7 @@ async def test_a_stream_that_ends_early_is_no_answer_unless_it_said_why(cut: int
         ("stop_sequence", FinishReason.STOP, ""),
         ("max_tokens", FinishReason.LENGTH, ""),
         ("model_context_window_exceeded", FinishReason.LENGTH, ""),
-        ("pause_turn", FinishReason.STOP, PAUSED),
+        ("pause_turn", FinishReason.LENGTH, PAUSED),
         ("something_new", FinishReason.STOP, ""),
         (None, FinishReason.STOP, "finish_reason"),
     ],
@@ -233,6 +233,39 @@ async def test_arguments_that_stream_replace_those_the_call_opened_with() -> Non
         *block(0, opened, {"type": "input_json_delta", "partial_json": '{"a":1}'}), reason="tool_use"
     )
     assert done.message.tool_calls == (ToolCall("t", "read", '{"a":1}'),)
+
+
+@pytest.mark.parametrize(
+    ("opened", "arguments"), [('{"x":1}', '{"x":1}'), ("{oops", "{oops"), ("", "{}"), (None, "{}"), ([1], "[1]")]
+)
+async def test_arguments_a_call_opens_with_are_kept_whatever_they_are(opened: object, arguments: str) -> None:
+    block_opened: Event = {"type": "tool_use", "id": "a", "name": "read", "input": opened}
+    done = await answer_of(*block(0, block_opened), reason="tool_use")
+    assert [call.arguments for call in done.message.tool_calls] == [arguments]
+
+
+async def test_what_a_message_begins_with_counts_and_so_does_its_reason_once_it_ended() -> None:
+    said: list[Event] = [
+        {"type": "text", "text": "so"},
+        {"type": "tool_use", "id": "a", "name": "r", "input": {"x": 1}},
+    ]
+    start = {"type": "message_start", "message": {"content": said, "stop_reason": "tool_use"}}
+    done = await read(wire([start, STOPPED]))
+    assert (done.message.content, done.message.tool_calls) == ("so", (ToolCall("a", "r", '{"x":1}'),))
+    assert (done.finish_reason, done.oddity) == (FinishReason.TOOL_CALLS, "")
+    with pytest.raises(ModelProtocolError, match="without a finish_reason"):
+        await read(wire([start]))
+
+
+async def test_a_pause_with_a_call_of_ours_is_a_turn_with_calls() -> None:
+    done = await answer_of(*text(0, "so far"), *call(1, "read", "{}"), reason="pause_turn")
+    assert (done.finish_reason, done.oddity) == (FinishReason.TOOL_CALLS, "")
+
+
+async def test_an_error_after_the_stop_reason_harms_nothing() -> None:
+    failed: Event = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    done = await read(wire([STARTED, *text(0, "whole"), ended("end_turn"), failed]))
+    assert (done.message.content, done.finish_reason) == ("whole", FinishReason.STOP)
 
 
 async def test_calls_that_stream_at_the_same_time_keep_apart() -> None:
@@ -324,7 +357,7 @@ async def test_an_error_in_the_stream_is_the_one_it_names(
     [
         b'data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": 5}}\n\n',
         b'data: {"type": "content_block_delta", "index": "0"}\n\n',
-        b'data: {"type": "content_block_start", "content_block": {"type": "tool_use", "input": "x"}}\n\n',
+        b'data: {"type": "content_block_start", "content_block": {"type": "tool_use", "id": 5}}\n\n',
         b'data: {"type": "message_de\n\n',
         b"data: []\n\n",
     ],

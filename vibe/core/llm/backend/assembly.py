@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Final, cast
 from uuid import uuid4
 
 import msgspec
 
 from ipc.errors import INVALID_JSON
+from vibe.core.llm.backend.tagged_reasoning import TaggedReasoning
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import CallDelta, Completion, Delta, FinishReason, ModelObserver, ModelRequest
 from vibe.core.llm.tokens import estimate_answer, estimate_prompt
@@ -26,7 +27,20 @@ _LENGTH_REASONS: Final = frozenset({
     "max_length",
     "model_context_window_exceeded",
 })
-_FILTER_REASONS: Final = frozenset({"content_filter", "sensitive", "safety", "prohibited_content", "recitation"})
+_FILTER_REASONS: Final = frozenset({
+    "content_filter",
+    "content_filtered",
+    "guardrail_intervened",
+    "sensitive",
+    "safety",
+    "prohibited_content",
+    "recitation",
+    "blocklist",
+    "spii",
+    "refusal",
+})
+PAUSE: Final = "pause_turn"
+"""The provider's own tools take long: it goes on once it is asked to."""
 FAILURE_REASONS: Final = frozenset({
     "error",
     "network_error",
@@ -36,6 +50,13 @@ FAILURE_REASONS: Final = frozenset({
     "insufficient_system_resource",
     "malformed_function_call",
     "timeout",
+    "failed",
+    "internal_error",
+    "server_error",
+    "engine_error",
+    "unexpected_tool_call",
+    "too_many_tool_calls",
+    "missing_thought_signature",
 })
 """Words in which a provider says that it failed. Worth another try."""
 _BAD_REASONS: Final = _LENGTH_REASONS | _FILTER_REASONS | FAILURE_REASONS
@@ -45,12 +66,16 @@ NO_REASON: Final = "the provider ended its answer without a finish_reason; it wa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFragment:
-    """A piece of a tool call. ``index`` is None where the provider gave none; ``id`` empty likewise."""
+    """A piece of a tool call. ``index`` is None where the provider gave none; ``id`` empty likewise.
+
+    ``extra`` is what stands beside it and has to go back with it.
+    """
 
     index: int | None = None
     id: str = ""
     name: str = ""
     arguments: str | dict[str, Any] = ""
+    extra: Mapping[str, Any] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,67 +84,11 @@ class _OpenCall:
     id: str
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
+    extra: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def text(self) -> str:
         return "".join(self.arguments)
-
-
-class _Tagged(Enum):
-    """Parts of an answer with a tag, by what came of it so far."""
-
-    BEFORE = "before"
-    INSIDE = "inside"
-    BEHIND = "behind"
-
-
-class TaggedReasoning:
-    """Parts reasoning from an answer that begins with ``<tag>``, however the pieces are cut.
-
-    What may still turn out to be a tag is held back; ``rest`` gives it out in the end.
-    """
-
-    def __init__(self, tag: str) -> None:
-        self._opening, self._closing = f"<{tag}>", f"</{tag}>"
-        self._held = ""
-        self._state = _Tagged.BEFORE
-        self._at_tag = False  # nothing came behind the last tag yet: line ends there are its own
-
-    def take(self, text: str) -> tuple[str, str]:
-        """Take a piece: the reasoning and the text that are certain now."""
-        self._held += text
-        if self._state is _Tagged.BEFORE:
-            start = self._held.lstrip()
-            if start.startswith(self._opening):
-                self._held, self._state, self._at_tag = start.removeprefix(self._opening), _Tagged.INSIDE, True
-            elif not self._opening.startswith(start):
-                self._state = _Tagged.BEHIND
-        if self._at_tag:
-            self._held = self._held.lstrip("\n")
-            self._at_tag = not self._held
-        if self._state is _Tagged.INSIDE:
-            return self._inside()
-        if self._state is _Tagged.BEHIND:
-            held, self._held = self._held, ""
-            return "", held
-        return "", ""
-
-    def rest(self) -> tuple[str, str]:
-        """Return what was held back."""
-        held, self._held = self._held, ""
-        return (held, "") if self._state is _Tagged.INSIDE else ("", held)
-
-    def _inside(self) -> tuple[str, str]:
-        thought, closing, text = self._held.partition(self._closing)
-        if closing:
-            text = text.lstrip("\n")
-            self._held, self._state, self._at_tag = "", _Tagged.BEHIND, not text
-            return thought, text
-        sizes = range(len(self._closing) - 1, 0, -1)
-        kept = next((size for size in sizes if thought.endswith(self._closing[:size])), 0)
-        border = len(thought) - kept
-        self._held = thought[border:]
-        return thought[:border], ""
 
 
 class AnswerBuilder:
@@ -136,6 +105,7 @@ class AnswerBuilder:
         self._calls: list[_OpenCall] = []
         self._thoughts: list[Thought] = []
         self._records: list[dict[str, Any]] = []
+        self._extra: dict[str, Any] = {}
         self._finish = ""
         self._done = False
         self._usage: Usage | None = None
@@ -145,6 +115,11 @@ class AnswerBuilder:
     def finished(self) -> bool:
         """True once the provider has said why it stopped, or that it did."""
         return bool(self._finish) or self._done
+
+    @property
+    def finished_well(self) -> bool:
+        """True once the provider has said why it stopped, and that was no failure."""
+        return bool(self._finish) and self._finish.lower() not in FAILURE_REASONS
 
     @property
     def says_anything(self) -> bool:
@@ -182,6 +157,10 @@ class AnswerBuilder:
             )
         )
 
+    def add_extra(self, extra: Mapping[str, Any]) -> None:
+        """Take what stands beside the text and has to go back with it."""
+        self._extra |= extra
+
     def add_record(self, record: Mapping[str, Any]) -> None:
         """Take a piece of a record that has to go back as it came; a piece of the last one is put to it."""
         if not (self._records and _continues(self._records[-1], record)):
@@ -208,6 +187,7 @@ class AnswerBuilder:
         elif identity and fragment.name and call.text == text and is_json_object(text):
             return  # the whole of it once more
         call.id = call.id or identity
+        call.extra |= fragment.extra or {}
         call.name = _longer_name(call, fragment.name)
         if isinstance(fragment.arguments, dict):
             call.arguments = [text]
@@ -238,12 +218,8 @@ class AnswerBuilder:
             return None
         return last
 
-    def add_usage(self, fields: Mapping[str, Any]) -> None:
-        """Take the provider's own count; the last one given wins, a count of nothing is none."""
-        self.count(read_usage(fields))
-
     def count(self, usage: Usage) -> None:
-        """Take the provider's own count as it was read."""
+        """Take the provider's own count; the last one given wins, a count of nothing is none."""
         if usage.total_tokens:
             self._usage = usage
 
@@ -278,12 +254,18 @@ class AnswerBuilder:
         if _filters(self._finish):
             raise errors.request("stopped the answer with its content filter")
         source = source_of(request)
-        records = (Thought(source=source, record=msgspec.json.encode(one).decode()) for one in self._records)
+        kept = [msgspec.structs.replace(one, source=source) for one in self._thoughts]
+        kept += [Thought(source=source, record=msgspec.json.encode(one).decode()) for one in self._records]
+        kept += [
+            Thought(source=source, extra=msgspec.json.encode(extra).decode(), after_calls=number)
+            for number, extra in enumerate([self._extra, *(call.extra for call in self._calls if call.name)])
+            if extra
+        ]
         message = AssistantMessage(
             content="".join(self._text),
             reasoning="".join(self._reasoning),
             tool_calls=tuple(self._called(is_cut=self._finish.lower() in _LENGTH_REASONS)),
-            thoughts=(*(msgspec.structs.replace(one, source=source) for one in self._thoughts), *records),
+            thoughts=tuple(kept),
         )
         usage, estimated = self._usage, self._usage is None
         if usage is None:
@@ -305,6 +287,7 @@ class AnswerBuilder:
                 continue
             if text.strip() in _NO_ARGUMENTS and not (is_cut and call is self._calls[-1]):
                 text = "{}"
+            text = _unquoted(text)
             identity = uuid4().hex[:9] if not call.id or call.id in taken else call.id
             taken.add(identity)
             yield ToolCall(identity, call.name, text)
@@ -362,7 +345,7 @@ def source_of(request: ModelRequest) -> str:
 
 def finish_reason(reason: str, *, has_calls: bool) -> FinishReason:
     """Our word for a provider's: some say ``stop`` although they call tools."""
-    if reason.lower() in _LENGTH_REASONS:
+    if reason.lower() in _LENGTH_REASONS or (reason == PAUSE and not has_calls):
         return FinishReason.LENGTH
     return FinishReason.TOOL_CALLS if has_calls else FinishReason.STOP
 
@@ -375,13 +358,14 @@ def estimate_usage(request: ModelRequest, message: AssistantMessage) -> Usage:
 def read_usage(fields: Mapping[str, Any]) -> Usage:
     """Usage of one call from a provider's table; cached tokens are told in many places by different providers.
 
-    Thinking is part of the completion; where a provider counts it beside, as its total shows, it is added.
+    Thinking is part of the completion; where a provider counts it beside, as its total shows, it is added, also where
+    the total alone tells of it.
     """
     details, thinking = _inner(fields, "prompt_tokens_details"), _inner(fields, "completion_tokens_details")
     places = ("prompt_cache_hit_tokens", "num_cached_tokens", "cached_tokens", "cache_read_input_tokens")
     prompt, completion = _count(fields.get("prompt_tokens")), _count(fields.get("completion_tokens"))
-    beside = _count(thinking.get("reasoning_tokens"))
-    if beside and _count(fields.get("total_tokens")) == prompt + completion + beside:
+    beside = _count(fields.get("total_tokens")) - prompt - completion
+    if beside > 0 and _count(thinking.get("reasoning_tokens")) in {0, beside}:
         completion += beside
     cached = min(prompt, max(_count(place) for place in (details.get("cached_tokens"), *map(fields.get, places))))
     written = _count(details.get("cache_write_tokens") or fields.get("cache_creation_input_tokens"))
@@ -397,6 +381,15 @@ def read_usage(fields: Mapping[str, Any]) -> Usage:
 def _inner(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
     details: object = fields.get(name)
     return cast("dict[str, Any]", details) if isinstance(details, dict) else {}
+
+
+def _unquoted(arguments: str) -> str:
+    """Return arguments without the quotes that some models put around the whole object."""
+    if arguments.lstrip().startswith('"'):
+        with suppress(*INVALID_JSON):
+            inner = msgspec.json.decode(arguments, type=str)
+            return inner if is_json_object(inner) else arguments
+    return arguments
 
 
 def is_json_object(text: str) -> bool:

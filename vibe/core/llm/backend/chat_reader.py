@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final, cast
 
 import msgspec
 
-from vibe.core.llm.backend.assembly import FAILURE_REASONS, AnswerBuilder, CallFragment
+from vibe.core.llm.backend.assembly import FAILURE_REASONS, AnswerBuilder, CallFragment, read_usage
 from vibe.core.llm.backend.reader import StreamReader, decoded
 from vibe.core.llm.error_table import ErrorMapper
 
+EXTRA: Final = "extra_content"
+"""The field in which Gemini puts the signature of a thought, beside the call that it led to."""
 _NO_REASONS: Final = frozenset({"", "null", "none"})
 _THOUGHT_PARTS: Final = frozenset({"thinking", "reasoning"})
 _chunk = msgspec.json.Decoder(dict[str, Any])
@@ -48,7 +51,7 @@ class _ChunkTaker:
         choices = [choice for choice in _tables(chunk.get("choices")) if not _whole_number(choice.get("index"))]
         for told in (chunk, _table(chunk.get("x_groq")), *choices):
             if usage := _table(told.get("usage")):
-                self._answer.add_usage(usage)
+                self._answer.count(read_usage(usage))
                 break
         for choice in choices:
             self._choose(choice)
@@ -82,11 +85,15 @@ class _ChunkTaker:
         return self._call(delta, is_whole=is_whole) or said or bool(refusal)
 
     def _call(self, delta: Table, *, is_whole: bool) -> bool:
+        if extra := _table(delta.get(EXTRA)):
+            self._answer.add_extra({EXTRA: extra})
         calls = list(_tables(delta.get("tool_calls")))
         for number, call in enumerate(calls):
             index = _whole_number(call.get("index"))
             position = number if is_whole and index is None else index
-            self._answer.add_call(_fragment(_table(call.get("function")), position, call.get("id")))
+            extra = _table(call.get(EXTRA))
+            fragment = _fragment(_table(call.get("function")), position, call.get("id"))
+            self._answer.add_call(replace(fragment, extra={EXTRA: extra}) if extra else fragment)
         legacy = _table(delta.get("function_call"))
         if legacy and not calls:
             self._answer.add_call(_fragment(legacy, 0, None))

@@ -196,7 +196,7 @@ def _said(message: AssistantMessage, source: str, ids: Sequence[str]) -> Iterato
     """Yield what a model said in the order in which it did: thoughts, text and calls."""
     calls = [_call(call, name) for call, name in zip(message.tool_calls, ids, strict=True)]
     characters = done = 0
-    for thought in (one for one in message.thoughts if one.source == source and not one.record):
+    for thought in (one for one in message.thoughts if one.source == source and not (one.record or one.extra)):
         if message.cut and not (thought.signature or thought.sealed):
             continue  # torn: no provider takes it back
         yield from _pieces(message.content[characters : thought.after_characters])

@@ -9,13 +9,13 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Raw, Struct
 
-from vibe.core.llm.backend.assembly import AnswerBuilder, CallFragment, finish_reason
+from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, finish_reason
 from vibe.core.llm.backend.reader import StreamReader, decoded
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import FinishReason
 from vibe.core.messages import Usage
 
-PAUSED: Final = "the provider paused its answer (pause_turn); it was taken as whole"
+PAUSED: Final = "the provider paused its answer (pause_turn); it is asked to go on"
 _NOTHING: Final = b"{}"
 
 
@@ -36,6 +36,10 @@ class _Kind(Struct):
 
 
 class _Start(Struct):
+    """A message as it begins; what it says already is rarely anything."""
+
+    content: list[Raw] | None = None
+    stop_reason: str | None = None
     usage: Any = None
 
 
@@ -55,18 +59,13 @@ class _Piece(Struct):
     data: str | None = None
     id: str | None = None
     name: str | None = None
-    input: dict[str, Any] | None = None
+    input: Any = None
     partial_json: str | None = None
-
-
-class _StopDetails(Struct):
-    explanation: str | None = None
-    category: str | None = None
 
 
 class _End(Struct):
     stop_reason: str | None = None
-    stop_details: _StopDetails | None = None
+    stop_details: Any = None
 
 
 BLOCKS: Final = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
@@ -90,7 +89,7 @@ class _OpenBlock:
     text: list[str] = field(default_factory=list[str])
     signature: list[str] = field(default_factory=list[str])
     sealed: str = ""
-    initial: dict[str, Any] = field(default_factory=dict[str, Any])
+    initial: str | dict[str, Any] = ""
     """A call's arguments, where they came with its opening."""
 
 
@@ -114,6 +113,8 @@ class _MessageTaker:
         """Calls that closed with none: they have none, unless the limit cut them there."""
         self._ids: set[str] = set()
         self._usage: dict[str, int] = {}
+        self._early_reason: str | None = None
+        """The reason to stop that the message began with; it counts once the message has ended."""
 
     def take(self, data: str) -> bool:
         event = decoded(_event, data)
@@ -125,18 +126,14 @@ class _MessageTaker:
             case "content_block_stop":
                 self._close(self._last if event.index is None else event.index)
             case "message_start":
-                start = decoded(_start, event.message)
-                self._count(start.usage if start else None)
+                self._start(decoded(_start, event.message) or _Start())
             case "message_delta":
                 self._count(event.usage)
                 self._finish(decoded(_end, event.delta) or _End())
             case "message":
                 self._take_whole(data)
             case "message_stop":
-                self._close_all()
-                if not self._answer.finished:
-                    self._settle()
-                self._answer.end()
+                self._stop()
                 return True
             case _ if event.type == "error" or event.error is not None:
                 raise self._errors.from_chunk(event.error)
@@ -144,11 +141,26 @@ class _MessageTaker:
                 pass  # a ping, or what a later version of the API tells
         return False
 
-    def _take_whole(self, data: str) -> None:
-        whole = decoded(_whole, data)
-        for number, block in enumerate(whole.content):
+    def _start(self, start: _Start) -> None:
+        self._take_blocks(start.content or [])
+        self._early_reason = start.stop_reason
+        self._count(start.usage)
+
+    def _stop(self) -> None:
+        self._close_all()
+        if not self._answer.finished:
+            self._settle()
+            self._finish(_End(stop_reason=self._early_reason))
+        self._answer.end()
+
+    def _take_blocks(self, blocks: list[Raw]) -> None:
+        for number, block in enumerate(blocks):
             self._begin(_Event(index=number, content_block=block))
             self._close(number)
+
+    def _take_whole(self, data: str) -> None:
+        whole = decoded(_whole, data)
+        self._take_blocks(whole.content)
         self._count(whole.usage)
         self._finish(decoded(_end, data) or _End())
 
@@ -168,7 +180,7 @@ class _MessageTaker:
                 if identity in self._ids:
                     identity = ""  # given twice in one answer: it gets one of ours
                 self._ids.add(identity)
-                block.initial = piece.input or {}
+                block.initial = _arguments(piece.input)
                 self._answer.add_call(CallFragment(index=index, id=identity, name=piece.name or ""))
             case "redacted_thinking":
                 block.sealed = piece.data or ""
@@ -193,7 +205,7 @@ class _MessageTaker:
         if piece.signature:
             block.signature.append(piece.signature)
         if piece.partial_json and block.kind == "tool_use":
-            block.initial = {}
+            block.initial = ""
             block.text.append(piece.partial_json)
             self._answer.add_call(CallFragment(index=block.index, arguments=piece.partial_json))
 
@@ -227,7 +239,7 @@ class _MessageTaker:
         if finish_reason(end.stop_reason, has_calls=False) is not FinishReason.LENGTH:
             self._settle()
         self._answer.finish(end.stop_reason)
-        if end.stop_reason == "pause_turn":
+        if end.stop_reason == PAUSE and not self._ids:
             self._answer.note(PAUSED)
 
     def _count(self, told: object) -> None:
@@ -254,6 +266,17 @@ def _kind_of(fields: Raw) -> str:
     return (kind.type or "") if kind else ""
 
 
-def _explained(details: _StopDetails | None) -> str:
-    said = (details.explanation or details.category) if details else None
+def _explained(details: object) -> str:
+    fields = _table(details)
+    said = fields.get("explanation") or fields.get("category")
     return f" ({said})" if said else ""
+
+
+def _arguments(value: object) -> str | dict[str, Any]:
+    if isinstance(value, str | dict):
+        return cast("str | dict[str, Any]", value)
+    return "" if value is None else msgspec.json.encode(value).decode()
+
+
+def _table(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -151,14 +151,20 @@ class PayloadEncoder:
             return known[1]
         if len(self._known) >= _CACHE_LIMIT:
             self._known.clear()
-        encoded = self._encoder.encode(self._say(message) | self._records(message))
+        encoded = self._encoder.encode(self._with_thoughts(message))
         self._known[id(message)] = message, encoded  # kept alive here, so that no other message gets its identity
         return encoded
 
-    def _records(self, message: Message) -> dict[str, Any]:
-        """Return the thoughts that the model wants back as it told them, unless they are torn."""
-        if not isinstance(message, AssistantMessage) or message.cut or message.interrupted:
-            return {}
-        own = (one for one in message.thoughts if one.record and one.source == self._source)
-        records = [msgspec.Raw(one.record.encode()) for one in own]
-        return {"reasoning_details": records} if records else {}
+    def _with_thoughts(self, message: Message) -> dict[str, Any]:
+        """Word a message, with the thoughts that the model wants back as it told them, unless they are torn."""
+        fields = self._say(message)
+        if not isinstance(message, AssistantMessage):
+            return fields
+        own = [one for one in message.thoughts if one.source == self._source]
+        records = [msgspec.Raw(one.record.encode()) for one in own if one.record]
+        if records and not (message.cut or message.interrupted):
+            fields["reasoning_details"] = records
+        for thought in (one for one in own if one.extra):
+            beside = fields["tool_calls"][thought.after_calls - 1] if thought.after_calls else fields
+            beside |= msgspec.json.decode(thought.extra, type=dict[str, msgspec.Raw])
+        return fields

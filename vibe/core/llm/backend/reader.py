@@ -16,7 +16,7 @@ from ipc.errors import INVALID_JSON
 from vibe.core.llm.backend.assembly import AnswerBuilder
 from vibe.core.llm.backend.sse import EventTooLongError, SseParser
 from vibe.core.llm.error_table import ErrorMapper
-from vibe.core.llm.errors import ModelProtocolError
+from vibe.core.llm.errors import ModelError, ModelProtocolError
 
 MAX_STREAM_BYTES: Final = 64 * 1024 * 1024
 MAX_ERROR_BYTES: Final = 64 * 1024
@@ -52,6 +52,8 @@ class ByteResponse(Protocol):
 
 _Event = TypeVar("_Event")
 JSON: Final = "application/json"
+_TYPES: Final = ("event-stream", "json", "text/plain", "octet-stream")
+"""The types of content that are read: some servers name no better one for their events."""
 DONE: Final = "[DONE]"
 """The last event of chat completions."""
 
@@ -72,8 +74,8 @@ class StreamReader(ABC):
         Raises:
             ModelError: the answer is something else, as its status and body say.
         """
-        kind = response.headers.get("content-type", "text/event-stream")
-        if response.is_success and ("event-stream" in kind.lower() or "json" in kind.lower()):
+        kind = _type_of(response)
+        if response.is_success and any(known in kind.lower() for known in _TYPES):
             return
         if not response.is_success:
             body = await self._error_body(response)
@@ -116,6 +118,8 @@ class StreamReader(ABC):
                 self._take_plain(rest, taker, answer, response)
             elif not done:
                 any(map(take, rest))
+        if "event-stream" not in _type_of(response).lower() and not (answer.finished or answer.says_anything):
+            raise self._no_stream(_type_of(response), response)
 
     def _take_plain(
         self, bodies: list[str], take: Callable[[str], bool], answer: AnswerBuilder, response: ByteResponse
@@ -137,7 +141,10 @@ class StreamReader(ABC):
             raise self.errors.protocol(f"sent {error}") from error
 
     def _forgiving(self, take: Callable[[str], bool], answer: AnswerBuilder) -> Callable[[str], bool]:
-        """Return ``take`` for any event: an empty one, ``[DONE]``, and one that can't be read."""
+        """Return ``take`` for any event: an empty one, ``[DONE]``, and one that can't be read.
+
+        Whatever goes wrong after the finish reason harms nothing: the answer is whole.
+        """
 
         def take_one(data: str) -> bool:
             if data.strip().upper() == DONE:
@@ -145,13 +152,21 @@ class StreamReader(ABC):
                 return True
             try:
                 return bool(data.strip()) and take(data)
-            except INVALID_JSON as error:
+            except (ModelError, *INVALID_JSON) as error:
+                if answer.finished_well:
+                    return False
+                if isinstance(error, ModelError):
+                    raise
                 raise self.errors.protocol(f"sent an event that is no completion chunk ({error})") from error
 
         def take_any(data: str) -> bool:
             return any(map(take_one, _events(data)))
 
         return take_any
+
+
+def _type_of(response: ByteResponse) -> str:
+    return response.headers.get("content-type", "text/event-stream")
 
 
 def decoded(decoder: msgspec.json.Decoder[_Event], data: str | msgspec.Raw) -> _Event:

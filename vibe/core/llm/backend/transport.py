@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from types import ModuleType
 from typing import Any, Final, cast
 
 from vibe import __version__
 from vibe.core.config.models import ProviderConfig
-from vibe.core.errors import EnvironmentFailure
+from vibe.core.errors import EnvironmentFailure, MissingKeyError
 from vibe.core.llm.port import ModelRequest
 
 USER_AGENT: Final = f"vibe/{__version__}"
@@ -35,6 +35,26 @@ def filled_headers(provider: ProviderConfig, environ: Mapping[str, str]) -> dict
         return environ[match[1]]
 
     return {name: _REFERENCE.sub(value, text) for name, text in provider.extra_headers.items()}
+
+
+def key_of(provider: ProviderConfig, environ: Mapping[str, str], keys_in_keyring: Container[str] = ()) -> str | None:
+    """Return a provider's key; None: it takes none. ``keys_in_keyring`` are variables whose keys are kept there.
+
+    Raises:
+        EnvironmentFailure: it is not set, or what is set can't be a key; it is not repeated.
+    """
+    variable = provider.api_key_env_var
+    if not variable:
+        return None
+    key = environ.get(variable, "").strip()
+    if not key:
+        raise MissingKeyError(provider.name, variable, in_keyring=variable in keys_in_keyring)
+    if not (key.isascii() and key.isprintable()):
+        raise EnvironmentFailure(
+            f"the API key in {variable} for provider {provider.name!r} contains characters that no key has: "
+            "set it again"
+        )
+    return key
 
 
 def headers_of(provider: ProviderConfig, request: ModelRequest) -> dict[str, str]:
