@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -68,20 +68,31 @@ class PathDoubt(NamedTuple):
 def resolved_doubt(path: NamedPath, workspace: Workspace, folders: Sequence[Path]) -> PathDoubt | None:
     """Return why a word names something it should not, seen from each of ``folders``; or nothing.
 
-    Reads the file system.
+    A doubt that is harmless counts only if there is no other, whatever the order of a folder's entries. Reads the file
+    system.
     """
-    words = ((part, folder) for part in path_parts(path.text) for folder in folders)
-    for part, folder in words:
+    harmless = None
+    for part, folder in product(path_parts(path.text), folders):
         for candidate in candidates(part, folder, pattern=path.pattern):
-            if candidate is None:
-                return PathDoubt(f"{path.text!r} stands for files that are only known by running it", harmless=True)
-            if path.pattern and not part.startswith("-") and os.path.relpath(candidate, folder).startswith("-"):
-                name = os.path.basename(candidate)  # noqa: PTH119
-                return PathDoubt(f"{path.text!r} may become an option: {name!r}", harmless=True)
-            doubt = _doubt(candidate, path, workspace)
-            if doubt is not None:
+            doubt = _doubt_about(candidate, part, folder, path, workspace)
+            if doubt is not None and not doubt.harmless:
                 return doubt
-    return None
+            harmless = harmless or doubt
+    return harmless
+
+
+def _doubt_about(
+    candidate: str | None, part: str, folder: Path, path: NamedPath, workspace: Workspace
+) -> PathDoubt | None:
+    if candidate is None:
+        return PathDoubt(f"{path.text!r} stands for files that are only known by running it", harmless=True)
+    doubt = _doubt(candidate, path, workspace)
+    if doubt is not None and not doubt.harmless:
+        return doubt
+    if path.pattern and not part.startswith("-") and os.path.relpath(candidate, folder).startswith("-"):
+        name = os.path.basename(candidate)  # noqa: PTH119
+        return PathDoubt(f"{path.text!r} may become an option: {name!r}", harmless=True)
+    return doubt
 
 
 def path_parts(text: str) -> list[str]:

@@ -157,6 +157,11 @@ def test_a_pattern_for_plain_paths_is_judged_by_what_it_stands_for(template: She
         assert judge(line, lab).permission is ToolPermission.ALWAYS
     (folder / "-onew.txt").touch()
     assert all(judge(line, lab).permission is None for line in lines)
+    assert all(judge(line, lab, ConfinedReading.READERS).read_only for line in lines[:3])
+    for name in ("a-link", "z-link", "-link"):  # wherever the folder lists it, it leads out
+        (folder / name).symlink_to("../../outside/secret.txt")
+        assert not any(judge(line, lab, ConfinedReading.READERS).read_only for line in lines[:3])
+        (folder / name).unlink()
     (folder / "-onew.txt").unlink()
     for line in ("cd plain && git show *", "cd plain && seq *", "cd plain && uniq *", "cd plain && strings *"):
         assert judge(line, lab).permission is None
@@ -202,7 +207,7 @@ def test_a_pattern_stands_for_all_that_bash_finds(
 
 
 CONFINED = (
-    "cargo --version", "rustc -vV", "go version", "go env GOPATH", "uv tree", "uv pip list", "make -n all", "ruff check .", "sort *", "grep one *",
+    "cargo --version", "rustc -vV", "go version", "go env GOPATH", "uv tree", "uv pip list", "make -n all", "ruff check .",
     "wc -l $(git ls-files)", "find . -name '*.py' | xargs wc -l", "find . -name '*.py' -print0 | xargs -0 grep -n def", "find src -name '*.py' -exec wc -l {} +", "grep -rl def .", "awk '{print $1}' a.txt",
     "awk -F: '{s+=$1} END {print s}' a.txt", "sed 's/a/b/' a.txt", "tar -tf x.tar", "zcat x.gz", "unzip -l x.zip", "fd py", "bat a.txt", "egrep 'a|b' a.txt", "cat <<< x", "cat <<EOF\nx\nEOF", "for f in $(git ls-files); do wc -l $f; done",
     "git ls-files | while read -r f; do wc -l \"$f\"; done", "basename `pwd`", "head -1 \"$(ls | head -1)\"", "git cherry", "git name-rev HEAD", "ls src | xargs -n 1 basename", "timeout 5 grep -c one a.txt", "env ls", "time -p ls",
