@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
+from threading import Thread
 
 from anyio import (
     BrokenResourceError,
@@ -79,22 +81,35 @@ class LineSplitter:
 
 @contextmanager
 def claimed_wire() -> Generator[Wire]:
-    """Keep standard input and output for the protocol: whatever else reads or prints meanwhile meets nothing or stderr.
+    """Keep standard input and output for the protocol: whatever else reads finds nothing, and whatever prints, stderr.
 
-    It changes the process's own descriptors, so only the command that owns the process may use it.
+    It changes the process's own descriptors, so only the command that owns the process may use it. Standard output
+    is not given back: at the very end libraries print what they still hold in buffers.
     """
-    wire = Wire(os.dup(0), os.dup(1))
+    wire, stderr = Wire(os.dup(0), os.dup(1)), os.dup(2)
     nothing = os.open(os.devnull, os.O_RDONLY)
+    printed, printing = os.pipe()
     os.dup2(nothing, 0)
-    os.dup2(2, 1)
+    os.dup2(printing, 1)
+    os.dup2(printing, 2)
     os.close(nothing)
+    os.close(printing)
+    Thread(target=_pass_on, args=(printed, os.dup(stderr)), daemon=True).start()
     try:
         yield wire
     finally:
-        os.dup2(wire.reading, 0)
-        os.dup2(wire.writing, 1)
+        os.dup2(stderr, 2)
+        os.close(stderr)
         os.close(wire.reading)
         os.close(wire.writing)
+
+
+def _pass_on(printed: int, stderr: int) -> None:
+    """Pass on what is printed as long as the client reads it; what it does not take is dropped, and holds nobody up."""
+    with suppress(OSError):
+        while chunk := os.read(printed, AT_ONCE_BYTES):
+            if select.select([], [stderr], [], 0)[1]:
+                os.write(stderr, chunk)
 
 
 async def _read(source: int) -> bytes:
