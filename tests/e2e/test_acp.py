@@ -390,6 +390,20 @@ def test_a_session_that_is_closed_ends_its_turn(scene: Scene, workdir: Path) -> 
     assert turn.result(90).stop_reason == "cancelled"
 
 
+def test_a_session_that_is_loaded_twice_at_once_is_open_once(scene: Scene, workdir: Path) -> None:
+    scene.script({"text": "one"}, {"text": "two"})
+    conn = scene.editing.conn
+    session = scene.editing.new(workdir)
+    scene.editing.ask(session, "first")
+    scene.editing.do(conn.close_session, session_id=session)
+    place: dict[str, Any] = {"session_id": session, "cwd": str(workdir), "mcp_servers": []}
+
+    loading = [scene.editing.begin(conn.load_session, **place) for _ in range(2)]
+    assert [one.result(60).modes.current_mode_id for one in loading] == ["default"] * 2
+
+    assert scene.editing.ask(session, "second").stop_reason == "end_turn"
+
+
 def test_a_session_that_was_cleared_keeps_its_id(scene: Scene, workdir: Path) -> None:
     scene.script({"text": "one"}, {"text": "two"})
     conn = scene.editing.conn
@@ -504,17 +518,46 @@ def test_what_is_typed_while_the_agent_edits_is_not_lost(scene: Scene, workdir: 
     assert next(call["status"] for call in scene.editor.calls(session).values()) == "completed"
 
 
-def test_what_an_editor_has_no_text_of_is_left_to_the_disk(scene: Scene, workdir: Path) -> None:
-    (workdir / "old.txt").write_bytes("Gr\xfc\xdfe\nan alle\n".encode("latin-1"))
-    scene.script(tool("read_file", path="old.txt"), edit("an alle", "an dich", "old.txt"), {"text": "done"})
-    scene.editor.answers.append("allow_once")
+def test_a_file_in_another_encoding_is_left_to_the_disk_unless_it_has_changes_that_are_not_saved(
+    scene: Scene, workdir: Path
+) -> None:
+    old = workdir / "old.txt"
+    old.write_bytes("Gr\xfc\xdfe\nan alle\n".encode("latin-1"))
+    scene.editor.buffers[str(old)] = "Gr\xfc\xdfe\nan alle\n"
+
+    def type_more() -> str:
+        scene.editor.buffers[str(old)] = "Gr\xfc\xdfe\nan dich\nmy own\n"
+        return "allow_once"
+
+    read = tool("read_file", path="old.txt")
+    scene.script(
+        read, edit("an alle", "an dich", "old.txt"), read, edit("an dich", "an uns", "old.txt"), {"text": "done"}
+    )
+    scene.editor.answers.extend(["allow_once", type_more])
     asked = len(scene.editor.files_asked)
     session = scene.editing.new(workdir)
 
     scene.editing.ask(session, "go")
 
-    assert (workdir / "old.txt").read_bytes() == "Gr\xfc\xdfe\nan dich\n".encode("latin-1")
-    assert not [one for one in scene.editor.files_asked[asked:] if "old.txt" in one]
+    calls = list(scene.editor.calls(session).values())
+    assert [call["status"] for call in calls] == ["completed", "completed", "completed", "failed"]
+    assert "not saved" in calls[-1]["content"][0]["content"]["text"]
+    assert old.read_bytes() == "Gr\xfc\xdfe\nan dich\n".encode("latin-1")
+    assert not [one for one in scene.editor.files_asked[asked:] if one.startswith("write")]
+
+
+@pytest.mark.parametrize("ends", ["\r\n", "\n"], ids=["as saved", "as editors work with them"])
+def test_the_ends_of_lines_and_of_the_file_stay_as_they_are(scene: Scene, workdir: Path, ends: str) -> None:
+    notes = workdir / "notes.txt"
+    notes.write_bytes(b"first\r\nsecond")
+    scene.editor.buffers[str(notes)] = f"first{ends}second{ends}typed"
+    scene.script(tool("read_file", path="notes.txt"), edit("second\ntyped", "2\n3"), {"text": "done"})
+    scene.editor.answers.append("allow_once")
+    session = scene.editing.new(workdir)
+
+    scene.editing.ask(session, "go")
+
+    assert scene.editor.buffers[str(notes)] == f"first{ends}2{ends}3"
 
 
 def test_a_new_file_is_saved_and_known_to_the_editor(scene: Scene, workdir: Path) -> None:
@@ -715,7 +758,9 @@ def test_slash_commands_are_offered_and_carried_out(scene: Scene, workdir: Path)
 NOISY = """
 from vibe.core.tools.base import BaseTool, BaseToolConfig
 from typing import ClassVar
-import os, sys
+import atexit, ctypes, os, subprocess, sys, warnings
+
+print("noise as it is loaded", end="")
 
 class Noisy(BaseTool[BaseToolConfig]):
     "Prints."
@@ -724,7 +769,12 @@ class Noisy(BaseTool[BaseToolConfig]):
     async def run(self, count: int) -> str:
         print("noise on standard output")
         sys.__stdout__.write("more noise" * count)
+        sys.stderr.write("more than a pipe holds" * count)
         os.write(1, b"and more")
+        subprocess.run(["echo", "noise of a child"])
+        ctypes.CDLL(None).printf(b"what a library prints at the very end")
+        atexit.register(print, "last words", flush=True)
+        warnings.warn("a warning")
         return "printed"
 """
 
@@ -733,13 +783,15 @@ def test_nothing_but_the_protocol_is_on_standard_output(vibe: VibeCommand) -> No
     tools = vibe.home / "tools"
     tools.mkdir(parents=True)
     (tools / "noisy.py").write_text(NOISY)
-    vibe.replay({"agents": {"main": {"turns": [tool("noisy", count=1000), {"text": "done"}]}}})
+    vibe.replay({"agents": {"main": {"turns": [tool("noisy", count=10_000), {"text": "done"}]}}})
     vibe.configure("auto_approve = true\n" + (vibe.home / "config.toml").read_text())
+    pipe = subprocess.PIPE  # that of standard error is not read
     process = subprocess.Popen(
-        [str(VIBE_ACP)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=vibe.variables(), cwd=vibe.workdir
+        [str(VIBE_ACP)], stdin=pipe, stdout=pipe, stderr=pipe, env=vibe.variables(), cwd=vibe.workdir
     )
     assert process.stdin is not None
     assert process.stdout is not None
+    assert process.stderr is not None
     answers: dict[int, Any] = {}
     heard: list[Any] = []
 
@@ -761,6 +813,7 @@ def test_nothing_but_the_protocol_is_on_standard_output(vibe: VibeCommand) -> No
     rest = process.stdout.read()
     process.wait(30)
     process.stdout.close()
+    process.stderr.close()
 
     results = [one["params"]["update"] for one in heard if one.get("method") == "session/update"]
     assert ended["stopReason"] == "end_turn"

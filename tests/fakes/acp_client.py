@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -19,42 +20,30 @@ from acp.client.connection import ClientSideConnection
 from acp.connection import StreamDirection, StreamEvent
 from anyio import Event, fail_after
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
+from tests.fakes.npm_peers import PACKAGES, install_peers
+
 SECONDS = 90.0
-ANSWERS: Mapping[str, type[BaseModel]] = {
-    "initialize": s.InitializeResponse,
-    "authenticate": s.AuthenticateResponse,
-    "session/new": s.NewSessionResponse,
-    "session/load": s.LoadSessionResponse,
-    "session/list": s.ListSessionsResponse,
-    "session/resume": s.ResumeSessionResponse,
-    "session/fork": s.ForkSessionResponse,
-    "session/close": s.CloseSessionResponse,
-    "session/prompt": s.PromptResponse,
-    "session/set_mode": s.SetSessionModeResponse,
-    "session/set_config_option": s.SetSessionConfigOptionResponse,
-}
-ASKED: Mapping[str, type[BaseModel]] = {
-    "session/update": s.SessionNotification,
-    "session/request_permission": s.RequestPermissionRequest,
-    "fs/read_text_file": s.ReadTextFileRequest,
-    "fs/write_text_file": s.WriteTextFileRequest,
-    "terminal/create": s.CreateTerminalRequest,
-    "terminal/output": s.TerminalOutputRequest,
-    "terminal/wait_for_exit": s.WaitForTerminalExitRequest,
-    "terminal/kill": s.KillTerminalRequest,
-    "terminal/release": s.ReleaseTerminalRequest,
-}
+SCHEMA = PACKAGES / "@agentclientprotocol" / "sdk" / "schema" / "schema.json"
+"""The protocol's own, as its authors publish it."""
 
 
 class SchemaWatch:
-    """Looks at every message as it goes over the wire. ``faults`` are those that the schema does not know."""
+    """Looks at every message as it goes over the wire. ``faults`` are those that do not fit the protocol's schema."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
         self.seen: list[str] = []
         self._calls: dict[Any, str] = {}
+        self._parts: dict[str, Any] = json.loads(SCHEMA.read_bytes())["$defs"]
+        self._names = {
+            (part["x-method"], kind): name
+            for name, part in self._parts.items()
+            for kind in ("Request", "Response", "Notification")
+            if "x-method" in part and name.endswith(kind)
+        }
 
     def __call__(self, event: StreamEvent) -> None:
         """Look at one message; what we say ourselves is the library's."""
@@ -74,18 +63,20 @@ class SchemaWatch:
         method = message.get("method")
         if method is not None:
             self.seen.append(method)
-            self._hold(method, ASKED[method], message["params"])
+            self._hold(self._names[method, "Request" if "id" in message else "Notification"], message["params"])
         elif "result" in message:
-            method = self._calls.pop(message["id"])
-            self._hold(f"answer to {method}", ANSWERS[method], message["result"])
+            self._hold(self._names[self._calls.pop(message["id"]), "Response"], message["result"])
         else:
-            s.Error.model_validate(message["error"])
+            self._hold("Error", message["error"])
 
-    def _hold(self, what: str, model: type[BaseModel], given: Any) -> None:
-        """What the model makes of it must say the same again: a field it does not know would be gone."""
+    def _hold(self, name: str, given: Any) -> None:
+        """Hold a message against the schema, which allows what it does not know; the library's model would lose that."""
+        wanted: Any = Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": self._parts})
+        self.faults += [f"{name}: {error.message}: {given}" for error in wanted.iter_errors(given)]
+        model: type[BaseModel] = getattr(s, name)
         again = model.model_validate(given, strict=True).model_dump(mode="json", by_alias=True, exclude_unset=True)
         if again != given:
-            self.faults.append(f"{what}: {given} is read as {again}")
+            self.faults.append(f"{name}: {given} is read as {again}")
 
 
 class EditorTerminal:
@@ -354,6 +345,7 @@ def editing(
     terminal: bool = True,
 ) -> Generator[Editing]:
     """Start an agent and introduce an editor of these capabilities to it."""
+    install_peers()
     editor = ScriptedEditor()
     can = s.ClientCapabilities(
         fs=s.FileSystemCapabilities(read_text_file=files, write_text_file=files), terminal=terminal

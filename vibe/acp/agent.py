@@ -24,17 +24,17 @@ from acp.schema import (
     SetSessionConfigOptionResponse,
     SetSessionModeResponse,
 )
-from anyio import CancelScope, create_task_group, to_thread
+from anyio import CancelScope, Lock, create_task_group, to_thread
 from anyio.abc import TaskGroup
 from pydantic import ValidationError
 
 from ipc.errors import IpcError
 from vibe.acp.content import ContentBlock, GivenServer, folder_of, server_of
-from vibe.acp.greeting import SETUP_METHOD, introduction
-from vibe.acp.line_transport import LineTransport
+from vibe.acp.handshake import SETUP_METHOD, initialize_result
+from vibe.acp.history import NoSavedSessionError, SavedSessions
 from vibe.acp.options import MODE, change_of, modes_of, options_of
-from vibe.acp.saved import NoSavedSessionError, SavedSessions
 from vibe.acp.session import EditorSession, EditorSide, SlashPort
+from vibe.acp.transport import LineTransport
 from vibe.app.conversation.opening import Opening
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
@@ -65,6 +65,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         self._tasks, self._commands = tasks, commands
         self._capabilities = _understood(capabilities)
         self._sessions: dict[str, EditorSession] = {}
+        self._reopening = Lock()
         self._client: Client
 
     def on_connect(self, conn: Client) -> None:
@@ -78,10 +79,10 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         client_info: Implementation | None = None,  # noqa: ARG002  nothing depends on it
         **_: Any,
     ) -> InitializeResponse:
-        """Say what we can do, to an editor that was not greeted before."""
+        """Say what we can do, to an editor whose first request was another, or that asks again."""
         self._capabilities = client_capabilities or ClientCapabilities()
         given = self._capabilities.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return InitializeResponse.model_validate(introduction(given))
+        return InitializeResponse.model_validate(initialize_result(given))
 
     async def new_session(
         self,
@@ -97,7 +98,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
             held = session.conversation
             session.begin()
             return NewSessionResponse(
-                session_id=session.line.session_id,
+                session_id=session.channel.session_id,
                 modes=modes_of(held),
                 config_options=[*options_of(held)],
             )
@@ -133,7 +134,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
             held = session.conversation
             session.begin()
             session.replay()
-            await session.line.flush()
+            await session.channel.flush()
             return LoadSessionResponse(modes=modes_of(held), config_options=[*options_of(held)])
 
     async def resume_session(
@@ -167,7 +168,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
             held = session.conversation
             session.begin()
             return ForkSessionResponse(
-                session_id=session.line.session_id,
+                session_id=session.channel.session_id,
                 modes=modes_of(held),
                 config_options=[*options_of(held)],
             )
@@ -231,20 +232,20 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         side = EditorSide(client=self._client, can=self._capabilities, commands=self._commands, tasks=self._tasks)
         session = EditorSession(self._runtime, opening, side)
         await session.open(session_id)
-        self._sessions[session.line.session_id] = session
+        self._sessions[session.channel.session_id] = session
         return session
 
     async def _reopened(self, session_id: str, opening: Opening) -> EditorSession:
-        """Open a saved session under the id it is known by; one that is open rests first."""
-        saved = await self._saved()
-        latest = saved.latest(session_id)
-        present = self._sessions.get(session_id)
-        if present is not None:
-            present.check_idle()
-            del self._sessions[session_id]
-            await present.close()
+        """Open a saved session under the id it is known by; one that is open is saved and closed first."""
+        async with self._reopening:
             latest = (await self._saved()).latest(session_id)
-        return await self._opened(replace(opening, resume=latest.folder.path.name), session_id)
+            present = self._sessions.get(session_id)
+            if present is not None:
+                present.check_idle()
+                del self._sessions[session_id]
+                await present.close()
+                latest = (await self._saved()).latest(session_id)
+            return await self._opened(replace(opening, resume=latest.folder.path.name), session_id)
 
     async def _saved(self) -> SavedSessions:
         return await to_thread.run_sync(SavedSessions, VibePaths(self._host.home).sessions)

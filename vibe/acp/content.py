@@ -118,10 +118,13 @@ def server_of(given: GivenServer) -> McpServerConfig:
 
 def _path_of(uri: str, root: Path) -> str:
     """Return the file that an address names, as from ``root``; blank: it names none."""
-    parts = urlsplit(uri)
-    if parts.scheme != "file" or "\0" in unquote(parts.path):
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # no address at all
         return ""
     path = Path(unquote(parts.path))
+    if parts.scheme != "file" or "\0" in str(path):
+        return ""
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 

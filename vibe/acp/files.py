@@ -13,9 +13,9 @@ from acp import RequestError
 from anyio import from_thread
 from pydantic import ValidationError
 
-from vibe.acp.line import EditorLine
+from vibe.acp.channel import SessionChannel
 from vibe.core.tools.errors import ToolError
-from vibe.core.tools.files.text_files import DISK, LARGEST_WHOLE_BYTES, SNIFF_BYTES, FileAccessError, sniff
+from vibe.core.tools.files.text_files import DISK, LARGEST_WHOLE_BYTES, BinaryFileError, FileAccessError, decode
 
 T = TypeVar("T")
 TEXT = "utf-8"
@@ -40,8 +40,8 @@ class UnsavedTextError(FileAccessError):
 class EditorFiles:
     """The ``Files`` of one session; called in worker threads, and cancelled with whoever calls."""
 
-    def __init__(self, line: EditorLine, can: EditorAbilities) -> None:
-        self._client, self._session = line.client, line
+    def __init__(self, channel: SessionChannel, can: EditorAbilities) -> None:
+        self._client, self._channel = channel.client, channel
         self._can = can
 
     def exists(self, path: Path) -> bool:
@@ -99,6 +99,8 @@ class EditorFiles:
 
     def _replace_saved(self, path: Path, name: str, data: bytes, previous: bytes) -> None:
         """Replace a file of which the editor told no text; one that only takes text is given it."""
+        if self._is_unsaved(path):
+            raise UnsavedTextError(name)
         text = _as_text(data)
         if self._can.reads or not self._can.writes or text is None or not _is_text(path):
             DISK.replace(path, name, data, previous=previous)
@@ -115,6 +117,17 @@ class EditorFiles:
         if not DISK.exists(path):  # it has the text, but commands would not find it
             DISK.create(path, name, text.encode(TEXT))
 
+    def _is_unsaved(self, path: Path) -> bool:
+        """Return whether the editor has changes to a file in another encoding, which is the disk's to read."""
+        saved = None if _is_text(path) else _saved(path)
+        text = None if saved is None else self._text(path)
+        if saved is None or text is None:
+            return False
+        try:
+            return _ascii_of(text) != _ascii_of(decode(saved, path.name).text)
+        except BinaryFileError:
+            return False
+
     def _bytes(self, path: Path) -> bytes | None:
         """Return the text of a file that the editor may have open; None: the disk is to be asked."""
         if not _is_text(path):
@@ -125,7 +138,7 @@ class EditorFiles:
     def _text(self, path: Path) -> str | None:
         if not self._can.reads:
             return None
-        session_id = self._session.session_id
+        session_id = self._channel.session_id
         try:
             read = self._asked(lambda: self._client.read_text_file(session_id, str(path)))
         except (RequestError, ValidationError):
@@ -133,7 +146,7 @@ class EditorFiles:
         return read.content
 
     async def _write(self, path: Path, text: str) -> None:
-        await self._client.write_text_file(self._session.session_id, str(path), text)
+        await self._client.write_text_file(self._channel.session_id, str(path), text)
 
     def _asked(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Ask the editor and wait for its answer.
@@ -152,10 +165,9 @@ def _is_text(path: Path) -> bool:
     """Return whether an editor may have the text of what is saved at a path; what is not there may be typed."""
     try:
         with DISK.read(path, path.name) as file:
-            head = file.read(SNIFF_BYTES)
-            size = path.stat().st_size
-        return size <= LARGEST_WHOLE_BYTES and sniff(head, path.name, size) == TEXT
-    except (ToolError, OSError):
+            data = file.read(LARGEST_WHOLE_BYTES + 1)
+        return len(data) <= LARGEST_WHOLE_BYTES and decode(data, path.name).encoding == TEXT
+    except ToolError:
         return not DISK.exists(path)
 
 
@@ -177,6 +189,11 @@ def _as_text(data: bytes) -> str | None:
 def _ended_as(saved: bytes, data: bytes) -> bytes:
     """Return a text with the line ends of what is saved."""
     return _lines(data).replace(b"\n", b"\r\n") if b"\r\n" in saved else data
+
+
+def _ascii_of(text: str) -> str:
+    """Return what two readers of a text agree on, whatever encodings they took it to be in."""
+    return "".join(one for one in text if one.isascii() and one != "\r")
 
 
 def _lines(data: bytes) -> bytes:

@@ -9,7 +9,7 @@ from typing import Literal
 from acp import RequestError
 from acp.schema import AllowedOutcome, PermissionOption, ToolCallUpdate
 
-from vibe.acp.line import EditorLine
+from vibe.acp.channel import SessionChannel
 from vibe.acp.tool_calls import changes_of, kind_of, locations_of, text_of, title_of
 from vibe.core.plain_text import plain_line, shortened, some_of
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
@@ -26,19 +26,19 @@ LABEL_LENGTH = 100
 
 
 class EditorPerson:
-    """Asks by the line of a session. ``approved`` is called with each call whose command line they said yes to."""
+    """Asks by the channel of a session. ``approved`` is called with each call whose command line they said yes to."""
 
-    def __init__(self, line: EditorLine, approved: Callable[[str, str], object]) -> None:
-        self._line = line
+    def __init__(self, channel: SessionChannel, approved: Callable[[str, str], object]) -> None:
+        self._channel = channel
         self._approved = approved
 
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Return the person's answer; none is a no."""
         event = request.as_event()
-        root = self._line.root
+        root = self._channel.root
         why = request.reason or request.rule
         call = ToolCallUpdate(
-            tool_call_id=self._line.call_id(request.tool_call_id),
+            tool_call_id=self._channel.call_id(request.tool_call_id),
             title=title_of(event),
             kind=kind_of(request.tool),
             status="pending",
@@ -84,14 +84,14 @@ class EditorPerson:
 
     async def _put(self, call: ToolCallUpdate, options: list[PermissionOption]) -> tuple[str, str]:
         """Return the id of the option that was chosen, or nothing and the reason why none was."""
-        line = self._line
-        await line.flush()
+        channel = self._channel
+        await channel.flush()
         try:
-            said = await line.client.request_permission(line.session_id, call, options)
+            said = await channel.client.request_permission(channel.session_id, call, options)
         except (RequestError, ConnectionError, ValueError) as error:
             return "", f"the editor could not ask: {error}"
         if not isinstance(said.outcome, AllowedOutcome):
-            line.stop()
+            channel.stop()
             return "", "the work was stopped"
         chosen = said.outcome.option_id
         return (chosen, "") if chosen in {option.option_id for option in options} else ("", "no option was chosen")

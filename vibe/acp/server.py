@@ -1,4 +1,4 @@
-"""The server: an editor is greeted at once; then library and engine are loaded, and serve it until it is gone."""
+"""The server: answers `initialize` at once, then loads library and engine, and serves the editor until it is gone."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from anyio import create_task_group, to_thread
 
-from vibe.acp.greeting import capabilities_in, greeted
-from vibe.acp.line_transport import LineTransport
+from vibe.acp.handshake import answer_to_initialize, capabilities_in
+from vibe.acp.transport import LineTransport
 from vibe.app.engine.host import Host
 from vibe.core.system.line_wire import Wire
 
@@ -32,7 +32,7 @@ async def serve_editor(wire: Wire, host: Host, load: LoadCommands, on_gone: Call
         reading.start_soon(_call_when_gone, transport, on_gone)
         first = await transport.receive()
         if first is not None:
-            answer = greeted(first)
+            answer = answer_to_initialize(first)
             if answer is None:
                 transport.hold(first)
             else:

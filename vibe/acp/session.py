@@ -26,12 +26,12 @@ from anyio import CancelScope, to_thread
 from anyio.abc import TaskGroup
 
 from ipc.events import ConversationConfiguredEvent, Event
+from vibe.acp.channel import SessionChannel
 from vibe.acp.content import ContentBlock, prompt_of
 from vibe.acp.files import EditorAbilities, EditorFiles
-from vibe.acp.line import EditorLine
+from vibe.acp.history import replayed
 from vibe.acp.options import options_of
 from vibe.acp.permissions import EditorPerson
-from vibe.acp.saved import replayed
 from vibe.acp.terminals import EditorTerminals
 from vibe.acp.tool_calls import as_code
 from vibe.acp.updates import said
@@ -101,7 +101,7 @@ class EditorSide:
 
 
 class EditorSession:
-    """A session as an editor knows it by the id of its ``line``, which stays as it is; ``open`` makes it.
+    """A session as an editor knows it by the id of its ``channel``, which stays as it is; ``open`` makes it.
 
     ``runtime``, ``opening`` and ``seat`` are those its conversation was opened with, ``person`` is at the editor.
     """
@@ -109,16 +109,16 @@ class EditorSession:
     def __init__(self, runtime: Runtime, opening: Opening, side: EditorSide) -> None:
         self.runtime = runtime
         self.opening = opening
-        self.line = EditorLine(side.client, opening.workdir, self.cancel)
+        self.channel = SessionChannel(side.client, opening.workdir, self.cancel)
         files = side.can.fs or FileSystemCapabilities()
         can = EditorAbilities(reads=bool(files.read_text_file), writes=bool(files.write_text_file))
-        terminals = EditorTerminals(self.line)
-        self.person = EditorPerson(self.line, terminals.approve)
+        terminals = EditorTerminals(self.channel)
+        self.person = EditorPerson(self.channel, terminals.approve)
         self.seat = Seat(
-            listeners=[self.line, self],
+            listeners=[self.channel, self],
             approver=self.person,
             user_input=self.person,
-            files=EditorFiles(self.line, can) if can.reads or can.writes else None,
+            files=EditorFiles(self.channel, can) if can.reads or can.writes else None,
             commands=terminals if side.can.terminal else None,
         )
         self.conversation: Conversation
@@ -135,7 +135,7 @@ class EditorSession:
             UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``Runtime.open_conversation``.
         """
         self.conversation = await self.runtime.open_conversation(self.opening, self.seat)
-        self.line.session_id = session_id or self.conversation.conversation_id
+        self.channel.session_id = session_id or self.conversation.conversation_id
 
     def begin(self) -> None:
         """Tell the editor what happens from now on; an answer that is on its way comes first."""
@@ -152,7 +152,7 @@ class EditorSession:
             )
             for one in await self._commands.renew()
         ]
-        self.line.put(update_available_commands(offered))
+        self.channel.put(update_available_commands(offered))
 
     async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptResponse:
         """Have a prompt answered.
@@ -171,7 +171,7 @@ class EditorSession:
                     await self.answer(given.text, given.images)
         finally:
             self._turn = None
-        await self.line.flush()
+        await self.channel.flush()
         return _response(turn)
 
     async def answer(self, prompt: str, images: tuple[Image, ...] = ()) -> None:
@@ -205,14 +205,14 @@ class EditorSession:
     def replay(self) -> None:
         """Tell all that was said in the conversation."""
         for update in replayed(self.conversation.messages, self.opening.workdir):
-            self.line.put(update)
+            self.channel.put(update)
 
     def publish(self, event: Event) -> None:
         """Tell the editor of settings that have changed, whoever changed them."""
         if isinstance(event, ConversationConfiguredEvent):
-            self.line.put(update_current_mode(event.agent))
+            self.channel.put(update_current_mode(event.agent))
             options: list[SessionConfigOptionSelect | SessionConfigOptionBoolean] = [*options_of(self.conversation)]
-            self.line.put(ConfigOptionUpdate(session_update="config_option_update", config_options=options))
+            self.channel.put(ConfigOptionUpdate(session_update="config_option_update", config_options=options))
 
     async def close(self) -> None:
         """End it: what is at work is interrupted, and the conversation saved."""
@@ -222,11 +222,11 @@ class EditorSession:
 
     def say(self, text: str) -> None:
         """Tell the person something of our own."""
-        self.line.put(said(f"{text}\n"))
+        self.channel.put(said(f"{text}\n"))
 
     def say_exactly(self, text: str) -> None:
         """Tell the person something of our own, in the letters and lines it came in."""
-        self.line.put(said(f"{as_code(text)}\n"))
+        self.channel.put(said(f"{as_code(text)}\n"))
 
     async def _end(self, turn: EditorTurn) -> None:
         await self._commands.stop()
@@ -236,11 +236,11 @@ class EditorSession:
         title = self.conversation.session.title
         if title != self._title:
             self._title = title
-            self.line.put(SessionInfoUpdate(session_update="session_info_update", title=title))
+            self.channel.put(SessionInfoUpdate(session_update="session_info_update", title=title))
 
     async def _send_updates(self) -> None:
         with self._sending:
-            await self.line.run()
+            await self.channel.run()
 
 
 SlashPort: TypeAlias = Callable[[EditorSession], SessionCommands]

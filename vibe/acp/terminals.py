@@ -13,7 +13,7 @@ from anyio import CancelScope, move_on_after, sleep, to_thread
 from anyio.lowlevel import checkpoint
 from pydantic import ValidationError
 
-from vibe.acp.line import EditorLine
+from vibe.acp.channel import SessionChannel
 from vibe.core.tools.process.capture import Capture, OutputPiece
 from vibe.core.tools.process.port import CommandOrder, CommandResult, Commands, CommandStartError, StartedCommand
 from vibe.core.tools.process.runner import PROCESSES
@@ -39,8 +39,8 @@ PROGRAM = "env"
 class EditorTerminals:
     """The ``Commands`` of one session; whatever nobody was asked about runs in processes of our own."""
 
-    def __init__(self, line: EditorLine, others: Commands = PROCESSES) -> None:
-        self._line = line
+    def __init__(self, channel: SessionChannel, others: Commands = PROCESSES) -> None:
+        self._channel = channel
         self._others = others
         self._approved = deque[tuple[str, str]](maxlen=MOST_APPROVED)
 
@@ -58,14 +58,14 @@ class EditorTerminals:
         if call is None:
             return await self._others.start(order)
         self._approved.remove(call)
-        line = self._line
+        channel = self._channel
         words = [f"{name}={value}" for name, value in order.environ.items()]
         made: CreateTerminalResponse | None = None
         try:
             # Shielded: a terminal whose id nobody has heard could not be stopped.
             with move_on_after(OPENING_SECONDS, shield=True):
-                made = await line.client.create_terminal(
-                    line.session_id,
+                made = await channel.client.create_terminal(
+                    channel.session_id,
                     PROGRAM,
                     args=["-i", *words, *order.argv],
                     env=list[EnvVariable](),
@@ -76,8 +76,8 @@ class EditorTerminals:
             raise CommandStartError(order.cwd, f"the editor opens no terminal ({error})", "go on without it") from error
         if made is None:
             raise CommandStartError(order.cwd, "the editor did not open a terminal in time", "go on without it")
-        line.show_terminal(call[0], made.terminal_id)
-        terminal = EditorTerminal(line, made.terminal_id, order)
+        channel.show_terminal(call[0], made.terminal_id)
+        terminal = EditorTerminal(channel, made.terminal_id, order)
         try:
             await checkpoint()
         except BaseException:
@@ -89,8 +89,8 @@ class EditorTerminals:
 class EditorTerminal:
     """A command in a terminal."""
 
-    def __init__(self, line: EditorLine, terminal_id: str, order: CommandOrder) -> None:
-        self._client, self._session_id = line.client, line.session_id
+    def __init__(self, channel: SessionChannel, terminal_id: str, order: CommandOrder) -> None:
+        self._client, self._session_id = channel.client, channel.session_id
         self._id = terminal_id
         self._output = Capture("output", order.limit)
         self._started = time.monotonic()

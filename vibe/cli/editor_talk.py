@@ -167,7 +167,7 @@ class EditorTalk(SessionCommands):
         """Return the person as the audience of one run of a plan."""
         decider = DecisionPrompter(self._decide)
         person = self._person
-        return Audience(listeners=[self._session.line, decider], approver=person, user_input=person, decider=decider)
+        return Audience(listeners=[self._session.channel, decider], approver=person, user_input=person, decider=decider)
 
     async def _decide(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
         """Return the option that the person picks; None: not now."""

@@ -139,6 +139,7 @@ async def test_each_message_is_recorded_before_the_next_writer_starts(tmp_path: 
         ('{"name": "\\ud800"}', ("surrogate",)),
         ('{"name": ' + "1" * 5000 + "}", ("not valid JSON",)),
         ("[" * 100_000, ("not valid JSON",)),
+        ('{"name": ' + "[" * 101 + "]" * 101 + "}", ("nested more than 100 levels deep",)),
         ("", ("arguments.name: field required",)),
         ("{}", ("arguments.name: field required",)),
         ('{"name": "a", "held": "perhaps"}', ("arguments.held: input should be a valid boolean",)),

@@ -1,4 +1,4 @@
-"""The answer to an editor's first request, given before the library that speaks the protocol is loaded."""
+"""The handshake: the answer to `initialize`, given before the library that speaks the protocol is loaded."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ CAPABILITIES: Mapping[str, Any] = {
 }
 
 
-def greeted(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the answer to a message that begins a connection as it should; None: the library is to see it."""
+def answer_to_initialize(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the answer to a valid `initialize`; None: the message is for the library."""
     version = _part(message.get("params"), "protocolVersion")
     if message.get("method") != "initialize" or "id" not in message or type(version) is not int:
         return None
-    return {"jsonrpc": "2.0", "id": message["id"], "result": introduction(capabilities_in(message))}
+    return {"jsonrpc": "2.0", "id": message["id"], "result": initialize_result(capabilities_in(message))}
 
 
 def capabilities_in(message: Mapping[str, Any]) -> Any:
-    """Return what an editor says that it can do, in the message that begins a connection."""
+    """Return the capabilities of the editor, as its `initialize` has them."""
     return _part(message.get("params"), "clientCapabilities")
 
 
-def introduction(capabilities: Any) -> dict[str, Any]:
-    """Return what we say of ourselves to an editor of these capabilities."""
+def initialize_result(capabilities: Any) -> dict[str, Any]:
+    """Return the result of `initialize` for an editor of these capabilities."""
     return {
         "protocolVersion": PROTOCOL_VERSION,
         "agentCapabilities": dict(CAPABILITIES),

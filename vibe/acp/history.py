@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
 
 from acp.helpers import image_block, text_block
 from acp.schema import AgentMessageChunk, AgentThoughtChunk, ListSessionsResponse, SessionInfo, UserMessageChunk
@@ -18,6 +16,8 @@ from vibe.core.errors import UsageError
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.core.plain_text import plain
 from vibe.core.session.loader import SavedSession, SessionLoader
+from vibe.core.tools.arguments import parse_arguments
+from vibe.core.tools.errors import ToolArgumentsError
 
 WENT_ON = frozenset({COMPACTED, CLEARED, REWOUND})
 PAGE = 50
@@ -125,13 +125,10 @@ def _answer(message: AssistantMessage, message_id: str) -> Iterator[SessionUpdat
 
 def _call(call: ToolCall) -> ToolCallEvent:
     try:
-        parsed = json.loads(call.arguments)
-    except ValueError:
-        parsed = None
-    arguments = cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
-    about = next(
-        (arguments[name] for name in ("command", "path", "file_path", "pattern", "url") if name in arguments), ""
-    )
+        arguments = parse_arguments(call.name, call.arguments, {})
+    except ToolArgumentsError:
+        arguments = {}
+    about = next((arguments[name] for name in TELLING if name in arguments), "")
     return ToolCallEvent(
         tool_call_id=call.id, tool=call.name, arguments=arguments, summary=f"{call.name} {about}".rstrip()
     )

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from anyio import create_task_group, fail_after
 
-from vibe.acp.greeting import greeted
-from vibe.acp.line_transport import LineTransport
+from vibe.acp.handshake import answer_to_initialize
+from vibe.acp.transport import LineTransport, NotSentError
 from vibe.core.system.line_wire import Wire
 
 
@@ -63,6 +63,9 @@ BAD: dict[str, tuple[bytes, int]] = {
     "number": (b"7\n", -32600),
     "odd method": (b'{"id": 1, "method": ["a"]}\n', -32600),
     "odd id": (b'{"id": [1], "method": "a"}\n', -32600),
+    "id that is no number": (b'{"id": true, "method": "a"}\n', -32600),
+    "no number of JSON": (b'{"id": 1, "method": "a", "params": {"b": NaN}}\n', -32700),
+    "parameters by position": (b'{"id": 1, "method": "a", "params": [1]}\n', -32602),
     "empty": (b'{"id": 1}\n', -32600),
 }
 
@@ -71,9 +74,58 @@ BAD: dict[str, tuple[bytes, int]] = {
 async def test_what_is_no_message_is_answered_and_the_next_one_received(ends: Ends, line: bytes, code: int) -> None:
     heard = await ends.heard(line + b'\n{"jsonrpc": "2.0", "method": "next"}\n')
 
-    assert heard == [{"jsonrpc": "2.0", "method": "next"}]
+    assert heard == [{"jsonrpc": "2.0", "method": "next", "params": {}}]
     assert [one["error"]["code"] for one in ends.said()] == [code]
     assert ends.transport.gone.is_set()
+
+
+ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "a result": ('"result": {"a": 1}', {"result": {"a": 1}}),
+    "no result": ('"more": 1', {"result": None}),
+    "both": ('"result": null, "error": {"code": 1, "message": "no"}', {"error": {"code": 1, "message": "no"}}),
+    "no error": ('"error": null', {"result": None}),
+    "an error in words": ('"error": "broken"', {"error": {"code": -32603, "message": "broken"}}),
+    "an error in a list": ('"error": [1]', {"error": {"code": -32603, "message": "[1]"}}),
+}
+
+
+@pytest.mark.parametrize(("given", "taken"), ANSWERS.values(), ids=ANSWERS)
+async def test_answers_come_in_many_forms(ends: Ends, given: str, taken: dict[str, Any]) -> None:
+    await ends.transport.send({"jsonrpc": "2.0", "id": 7, "method": "fs/write_text_file", "params": {}})
+
+    assert await ends.heard(f'{{"jsonrpc": "2.0", "id": 7, {given}}}\n'.encode()) == [
+        {"jsonrpc": "2.0", "id": 7, **taken}
+    ]
+
+
+async def test_what_is_not_for_us_is_taken_out_of_a_request(ends: Ends) -> None:
+    params = {"cwd": "/a", "_meta": {"cwd": "/b", "self": 1}, "field_meta": {}}
+
+    (heard,) = await ends.heard(json.dumps({"id": 1, "method": "session/new", "params": params}).encode() + b"\n")
+
+    assert heard["params"] == {"cwd": "/a"}
+
+
+async def test_wrong_parameters_are_named_in_a_sentence_and_not_repeated(ends: Ends) -> None:
+    problems = [{"loc": ("prompt", 0), "msg": "Field required", "input": "x" * 1000}]
+    error = {"code": -32602, "message": "Invalid params", "data": {"errors": problems}}
+
+    await ends.transport.send({"jsonrpc": "2.0", "id": 1, "error": error})
+    await ends.transport.close()
+
+    assert [one["error"] for one in ends.said()] == [
+        {"code": -32602, "message": "invalid params: prompt.0: Field required"}
+    ]
+
+
+async def test_an_answer_that_json_has_no_form_for_is_an_error(ends: Ends) -> None:
+    await ends.transport.send({"jsonrpc": "2.0", "id": 1, "result": float("nan")})
+    with pytest.raises(NotSentError, match="session/update can't be sent"):
+        await ends.transport.send({"jsonrpc": "2.0", "method": "session/update", "params": {"a": float("inf")}})
+    await ends.transport.close()
+
+    (said,) = ends.said()
+    assert (said["id"], said["error"]["code"]) == (1, -32603)
 
 
 async def test_a_side_that_is_gone_is_told_nothing_more(ends: Ends) -> None:
@@ -98,13 +150,13 @@ async def test_a_side_that_is_gone_is_told_nothing_more(ends: Ends) -> None:
     ],
 )
 def test_only_a_proper_beginning_is_answered_at_once(message: dict[str, Any]) -> None:
-    assert greeted(message) is None
+    assert answer_to_initialize(message) is None
 
 
 def test_an_editor_with_terminals_is_told_how_a_person_authenticates_in_one() -> None:
     params = {"protocolVersion": 99, "clientCapabilities": {"auth": {"terminal": True}}}
 
-    answer = greeted({"id": 0, "method": "initialize", "params": params})
+    answer = answer_to_initialize({"id": 0, "method": "initialize", "params": params})
 
     assert answer is not None
     assert answer["result"]["protocolVersion"] == 1

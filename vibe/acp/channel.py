@@ -1,7 +1,8 @@
-"""EditorLine: what an editor is told of one session, in order, as fast as it takes it."""
+"""SessionChannel: what an editor is told of one session, in order, as fast as it takes it."""
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -20,9 +21,11 @@ from anyio import Event
 from ipc.events import Event as VibeEvent
 from vibe.acp.updates import SessionUpdate, SessionUpdates
 
+logger = logging.getLogger(__name__)
 
-class EditorLine:
-    """The line to the editor for one session, which works in ``root``; an ``EventSink``.
+
+class SessionChannel:
+    """The way to the editor for one session, which works in ``root``; an ``EventSink``.
 
     Updates are sent once ``run`` is running. What the editor is too slow for is put together: text, output, states.
     ``stop`` is called when the person stops the work instead of answering a question.
@@ -70,13 +73,13 @@ class EditorLine:
         await self._rest.wait()
 
     async def run(self) -> None:
-        """Send until this is cancelled."""
+        """Send until this is cancelled; an update that can't be sent is logged, and the next one sent."""
         try:
             while True:
                 await self._news.wait()
                 self._news = Event()
                 while self._waiting:
-                    await self.client.session_update(self.session_id, self._waiting.popleft())
+                    await self._send(self._waiting.popleft())
                 self._rest.set()
         except ConnectionError:
             return  # whoever serves the editor hears of it, too
@@ -84,6 +87,12 @@ class EditorLine:
             self._is_over = True
             self._waiting.clear()
             self._rest.set()
+
+    async def _send(self, update: SessionUpdate) -> None:
+        try:
+            await self.client.session_update(self.session_id, update)
+        except ValueError:
+            logger.exception("an update can't be sent: %s", update.session_update)
 
 
 def _merged(last: SessionUpdate, update: SessionUpdate) -> SessionUpdate | None:

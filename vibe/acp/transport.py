@@ -1,0 +1,183 @@
+"""LineTransport: JSON-RPC messages as lines, in both directions; what is no message is answered here."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NoReturn, cast
+
+from anyio import Event, create_memory_object_stream
+
+from vibe.core.plain_text import shortened
+from vibe.core.system.line_wire import LONGEST_MESSAGE, Wire
+
+logger = logging.getLogger(__name__)
+
+PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32602, -32603
+LINES_AHEAD = 16
+"""Lines that are read before they are asked for; whoever sends more has to wait."""
+META = ("_meta", "field_meta")
+"""Parameters that are not for us. The library would pass what is in them on as parameters of the same names."""
+MOST_PROBLEMS = 3
+PROBLEM_LENGTH = 200
+
+
+class NotSentError(ValueError):
+    """A message that JSON has no form for."""
+
+    def __init__(self, method: str, problem: Exception) -> None:
+        super().__init__(f"{method or 'an answer'} can't be sent as JSON: {problem}")
+
+
+class LineTransport:
+    """Messages over a wire, as the protocol's library takes its transports."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.gone = Event()
+        """Set when nothing more comes from the other side, or it takes nothing more."""
+        self._wire = wire
+        self._into, self._lines = create_memory_object_stream[bytes](LINES_AHEAD)
+        self._held = deque[dict[str, Any]]()
+        self._asked = set[int]()
+
+    async def read(self) -> None:
+        """Read until the other side is gone; ``receive`` has nothing without it."""
+        try:
+            await self._wire.receive(self._into)
+        finally:
+            self.gone.set()
+
+    def hold(self, message: dict[str, Any]) -> None:
+        """Have a message received again."""
+        self._held.append(message)
+
+    async def receive(self) -> dict[str, Any] | None:
+        """Return the next message, None at the end. What is no message is answered with what is wrong with it."""
+        if self._held:
+            return self._held.popleft()
+        async for line in self._lines:
+            try:
+                message = _parsed(line)
+                return _request(message) if "method" in message else self._response(message)
+            except _Refused as problem:
+                await self.send(problem.answer)
+        return None
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message; one to a side that is gone is dropped.
+
+        Raises:
+            NotSentError: JSON has no form for it. Where it is an answer, an error is sent in its place.
+        """
+        call_id, method = message.get("id"), message.get("method")
+        try:
+            data = _encoded(_explained(message))
+        except (ValueError, RecursionError) as error:
+            if method is not None:
+                raise NotSentError(str(method), error) from error
+            logger.exception("an answer can't be sent as JSON")
+            data = _encoded(_error(INTERNAL_ERROR, str(NotSentError("", error)), call_id))
+        if method is not None and isinstance(call_id, int):
+            self._asked.add(call_id)
+        try:
+            await self._wire.send(data + b"\n")
+        except OSError:
+            self.gone.set()
+            self._into.close()
+
+    async def close(self) -> None:
+        """Take nothing more; harmless twice."""
+        self._into.close()
+        self._lines.close()
+
+    def _response(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return an answer in a form the library takes; one without a result has none to give, as after a write.
+
+        Raises:
+            _Refused: it answers nothing.
+        """
+        call_id = message.get("id")
+        is_ours = call_id in self._asked
+        if not (is_ours or {"result", "error"} & message.keys()):
+            raise _Refused(INVALID_REQUEST, "a message needs `method`, `result` or `error`", call_id)
+        self._asked.discard(cast("int", call_id))
+        error = message.get("error")
+        if error is None or message.get("result") is not None:
+            return {"jsonrpc": "2.0", "id": call_id, "result": message.get("result")}
+        if not isinstance(error, dict):
+            error = {"code": INTERNAL_ERROR, "message": shortened(str(error), PROBLEM_LENGTH)}
+        return {"jsonrpc": "2.0", "id": call_id, "error": error}
+
+
+class _Refused(Exception):
+    """A line that is no message, with the ``answer`` to it."""
+
+    def __init__(self, code: int, message: str, call_id: object = None) -> None:
+        super().__init__(message)
+        self.answer = _error(code, message, call_id)
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    """Return the object of a line, if it can be a message.
+
+    Raises:
+        _Refused: it can't.
+    """
+    if not line:
+        raise _Refused(INVALID_REQUEST, f"a message of more than {LONGEST_MESSAGE} bytes is not read")
+    try:
+        parsed = json.loads(line, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise _Refused(PARSE_ERROR, f"a line that is no JSON: {error}") from error
+    if not isinstance(parsed, dict):
+        raise _Refused(INVALID_REQUEST, "a line must be one JSON object, a message of JSON-RPC 2.0")
+    message = cast("dict[str, Any]", parsed)
+    call_id = message.get("id")
+    if not isinstance(call_id, str | int | None) or isinstance(call_id, bool):
+        raise _Refused(INVALID_REQUEST, "`id` must be a string or a whole number")
+    if not isinstance(message.get("method", ""), str):
+        raise _Refused(INVALID_REQUEST, "`method` must be a string", call_id)
+    return message
+
+
+def _request(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a request or a notification in a form the library takes.
+
+    Raises:
+        _Refused: its parameters are no object.
+    """
+    given = message.get("params")
+    if given is not None and not isinstance(given, dict):
+        raise _Refused(INVALID_PARAMS, "`params` must be an object", message.get("id"))
+    params = cast("dict[str, Any]", given or {})
+    return {**message, "params": {name: value for name, value in params.items() if name not in META}}
+
+
+def _explained(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an error that says which parameters are wrong; the library says it in its data, and repeats them."""
+    match message:
+        case {"error": {"code": int(code), "data": {"errors": [*problems]}}}:
+            said = "; ".join(map(_problem, cast("list[Mapping[str, Any]]", problems)[:MOST_PROBLEMS]))
+            return _error(code, f"invalid params: {said}", message.get("id"))
+        case _:
+            return message
+
+
+def _problem(problem: Mapping[str, Any]) -> str:
+    place = ".".join(map(str, problem.get("loc", ()))) or "params"
+    return shortened(f"{place}: {problem.get('msg', 'not valid')}", PROBLEM_LENGTH)
+
+
+def _encoded(message: Mapping[str, Any]) -> bytes:
+    text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
+    return text.encode("utf-8", "replace")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _error(code: int, message: str, call_id: object) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": call_id, "error": {"code": code, "message": message}}
