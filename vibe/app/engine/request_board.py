@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
 import anyio
-from anyio import CancelScope
+from anyio import CancelScope, move_on_after
 
 from ipc.commands import AnswerQuestion, Approve, Decide, Reply, Requests, tag_of
 from ipc.control import refusal
@@ -33,6 +33,8 @@ BY_NOBODY = "nobody"
 BY_TIMEOUT = "timeout"
 SECONDS_WITHOUT_PERSON = 3_600.0
 """A request waits that long if there is no person at the terminal."""
+ANNOUNCED_SECONDS = 2.0
+"""A request is asked within that time after it was announced: an agent in another process sends one after the other."""
 MOST_REMEMBERED = 1_000
 """Answers that are remembered, to tell the second who answers what the first said."""
 SHORTEST = 4
@@ -138,6 +140,7 @@ class RequestBoard:
         self._questions: dict[str, _Asked[_Replies]] = {}
         self._decisions: dict[tuple[str | None, str], OpenRequest] = {}
         self._answered: dict[str, _Said] = {}
+        self._changed = anyio.Event()
 
     @classmethod
     def before(cls, approver: Approver | None, user_input: UserInput | None) -> RequestBoard:
@@ -157,6 +160,7 @@ class RequestBoard:
                 self._origins[event.request_id] = _origin(event)
             case ApprovalDecisionEvent() | AnswerEvent() | RequestWithdrawnEvent():
                 self._origins.pop(event.request_id, None)
+                self._tell_changed()
             case PlanDecisionEvent(selections=(), by=""):
                 self._decisions[event.plan_id, event.decision_id] = decision_request(event)
             case PlanDecisionEvent():
@@ -209,6 +213,7 @@ class RequestBoard:
     ) -> A | None:
         """Wait for the first answer, from here or from a wish; ``late`` is that of nobody. Cancelling withdraws it."""
         among[asked.about.request_id] = asked
+        self._tell_changed()
         try:
             with asked.scope:
                 if person is None:
@@ -216,6 +221,7 @@ class RequestBoard:
                 self._settle(asked, late if person is None else await person())
         finally:
             del among[asked.about.request_id]
+            self._origins.pop(asked.about.request_id, None)
         return asked.answer
 
     def _settle(self, asked: _Asked[A], answer: A) -> None:
@@ -229,6 +235,16 @@ class RequestBoard:
         while len(self._answered) > MOST_REMEMBERED:
             del self._answered[next(iter(self._answered))]
 
+    def _tell_changed(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def _announced_are_asked(self) -> None:
+        """Wait until every request that was announced can be listed and answered."""
+        with move_on_after(ANNOUNCED_SECONDS):
+            while self._origins.keys() - self._approvals.keys() - self._questions.keys() - self._answered.keys():
+                await self._changed.wait()
+
     @property
     def _patience(self) -> str:
         return f"{self._patience_s / 60:g} minutes"
@@ -237,6 +253,7 @@ class RequestBoard:
 
     async def list_open(self, _: Requests) -> Reply:
         """Tell what is open."""
+        await self._announced_are_asked()
         requests = [request.document for request in self.open]
         count = {0: "no request is open", 1: "1 request is open"}.get(
             len(requests), f"{len(requests)} requests are open"
@@ -245,6 +262,7 @@ class RequestBoard:
 
     async def answer_approval(self, wish: Approve) -> Reply:
         """Take an answer about a call, or say why not."""
+        await self._announced_are_asked()
         key = self._meant(wish.request_id, APPROVAL)
         if isinstance(key, Reply):
             return key
@@ -255,6 +273,7 @@ class RequestBoard:
 
     async def answer_question(self, wish: AnswerQuestion) -> Reply:
         """Take the answers to an agent's questions, or say why not."""
+        await self._announced_are_asked()
         key = self._meant(wish.request_id, QUESTION)
         if isinstance(key, Reply):
             return key

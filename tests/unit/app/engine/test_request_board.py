@@ -284,6 +284,31 @@ QUESTIONED = QuestionEvent(request_id="question1", questions=(), session_id="s")
 OPENED = PlanDecisionEvent(decision_id="db", question="Which database?", options=("pg", "files"), plan_id="p", ts=7.0)
 
 
+async def test_a_request_that_is_announced_and_about_to_be_asked_is_listed_and_answered() -> None:
+    board = RequestBoard()
+    board.publish(
+        QuestionEvent(
+            session_id="s", request_id="abcdef12", tool_call_id="c", questions=(AUTH.model_dump(mode="json"),)
+        )
+    )
+    replies: list[Reply] = []
+
+    async def list_and_answer() -> None:
+        replies.append(await board.list_open(Requests()))
+        replies.append(await board.answer_question(AnswerQuestion(request_id="abcd", answers=(("JWT",),))))
+
+    answered: Sequence[Answer] | None = None
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(list_and_answer)
+            await anyio.wait_all_tasks_blocked()
+            assert replies == []
+            answered = await board.ask([AUTH], "abcdef12")
+
+    assert [reply.message for reply in replies] == ["1 request is open", "answered (JWT)"]
+    assert answered == [Answer(question="Which one?", answer="JWT", by="control")]
+
+
 async def test_everything_open_is_listed_with_what_an_answer_needs() -> None:
     board = RequestBoard()
     hear(board, ASKED, QUESTIONED, OPENED)
