@@ -195,11 +195,11 @@ def command_step(step_id: str, command: str, **fields: Any) -> dict[str, Any]:
     return {"id": step_id, "title": f"Step {step_id}", "mode": "run", "command": command, **fields}
 
 
-def interrupt(process: subprocess.Popen[bytes]) -> None:
-    """Send one Ctrl-C and return once the process has it: two that are pending at once are one."""
-    process.send_signal(signal.SIGINT)
+def interrupt(process: subprocess.Popen[bytes], which: signal.Signals = signal.SIGINT) -> None:
+    """Send one signal and return once the process has it: two that are pending at once are one."""
+    process.send_signal(which)
     deadline = time.monotonic() + 120
-    while process.poll() is None and _is_pending(process.pid, signal.SIGINT):
+    while process.poll() is None and _is_pending(process.pid, which):
         assert time.monotonic() < deadline, "it never took the signal"
         time.sleep(0.01)
 

@@ -76,7 +76,7 @@ REFUSED = f"provider '{PROVIDER}' answered with an error"
 CUT = (
     f"provider '{PROVIDER}' cut the connection in the middle of an answer: …; check the network and api_base ({SERVER})"
 )
-SILENT = f"provider '{PROVIDER}' sent nothing for 4 s (timeout_seconds); check the network and api_base ({SERVER})"
+SILENT = f"provider '{PROVIDER}' sent nothing for 2 s (timeout_seconds); check the network and api_base ({SERVER})"
 NO_CHUNK = (
     f"provider '{PROVIDER}' sent an event that is no completion chunk (…); try again, or check api_base ({SERVER})"
 )
@@ -165,10 +165,10 @@ FAULTS = (
     ),
     Fault(
         name="silent",
-        title="stream that goes silent once, `timeout_seconds = 4`",
+        title="stream that goes silent once, `timeout_seconds = 2`",
         says=SILENT,
         retries=1,
-        timeout_seconds=4,
+        timeout_seconds=2,
         llmock=[_stream("stall", 2)],
         aimock=[{**FINE, "latency": 20_000}, FINE],
     ),

