@@ -190,7 +190,7 @@ class _ControlServer:
         except Exception as error:  # the door of a front end's request: the run goes on, the asker is told
             _logger.exception("a wish could not be served")
             what = type(error).__name__
-            return refusal("defect", f"the run could not serve this ({what}): this is a defect of vibe, report it")
+            return refusal("defect", f"the run could not serve this ({what}): this is a bug in vibe, please report it")
 
     def _answer(self, request: ReceivedRequest, reply: Reply) -> None:
         request.answer(encode_reply(reply))

@@ -148,7 +148,7 @@ class PlanState:
                 case c.WaitForRetry(step_id=step_id):
                     self._take(c.RetryDue(step_id))
                 case c.AskReviser(step_id=step_id):
-                    self._take(c.RevisionRefused(step_id, "nobody is there to revise the plan"))
+                    self._take(c.RevisionRefused(step_id, "no planner to revise the plan"))
                 case _:
                     continue
         if self._state.status is PlanStatus.ACTIVE and schedule_of(self._state).unsorted:

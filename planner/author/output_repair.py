@@ -135,7 +135,7 @@ class _Repair:
 
     def _is_no_edge(self, step: Raw, name: str, target: str | None, seen: set[str]) -> bool:
         if target is None:
-            self.told.append(f"step {step.get('id')!r} depended on {quoted(name)}, which is no step: dropped")
+            self.told.append(f"step {step.get('id')!r} depended on {quoted(name)}, which is not a step: dropped")
         elif target == step.get("id"):
             self.told.append(f"step {target!r} depended on itself: dropped")
         return target is None or target == step.get("id") or target in seen
@@ -157,7 +157,7 @@ class _Repair:
                 needs[dependant].remove(needed)
                 entries = _list(by_id[dependant]["depends_on"])
                 by_id[dependant]["depends_on"] = [entry for entry in entries if _edge_name(entry) != needed]
-                self.told.append(f"step {dependant!r} depended on {needed!r} in a circle: dropped")
+                self.told.append(f"step {dependant!r} depended on {needed!r}, a cycle: dropped")
 
 
 def _free(base: str, taken: set[str]) -> str:

@@ -67,7 +67,7 @@ class PlanTooLongError(UsageError):
 
     def __init__(self, characters: int) -> None:
         super().__init__(
-            f"the plan has {characters:,} characters, and a planner is told at most {MAX_PLAN:,}: change it by hand"
+            f"the plan has {characters:,} characters; the planner reads at most {MAX_PLAN:,}: edit it by hand"
         )
 
 
@@ -243,7 +243,7 @@ class PlannerAgent:
             self._mended[failed.id] += 1
             return Proposal(operations=offer.operations, reason=offer.reason)
         why = offer.reason or acted.detail or acted.reason or "the planner gave no reason"
-        sink.publish(WarningEvent(code="plan.not_revised", message=f"no better plan is known: {why}"))
+        sink.publish(WarningEvent(code="plan.not_revised", message=f"no better plan found: {why}"))
         return None
 
     def _checked(
@@ -300,7 +300,7 @@ def _schema_for(reader: ReadOnlyAgent) -> dict[str, Any] | None:
 
 def _wished(sentence: str) -> str:
     if not sentence.strip():
-        raise UsageError("nothing is wished: say in a sentence what is to change")
+        raise UsageError("no change requested: say in a sentence what to change")
     return sentence.strip()
 
 

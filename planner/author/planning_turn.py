@@ -38,7 +38,7 @@ async def planned(
     if offer.accepted:  # what it was not allowed to read on the way is listed, and no reason to throw the work away
         return replace(acted, outcome=Outcome.COMPLETED, reason=None, detail="")
     if offer.given_up:
-        detail = f"nothing usable was handed in, {offer.refusals} times; the last time: {offer.last_problem}"
+        detail = f"no usable plan after {offer.refusals} attempts; last problem: {offer.last_problem}"
         return replace(acted, outcome=Outcome.FAILED, reason="output", detail=detail)
     if acted.reason == "output" and acted.text.strip():  # a refusal, most likely: whoever asked should read why
         return replace(acted, detail=f"{acted.detail}; it said: {acted.text.strip()[:SHOWN_CHARACTERS]}")

@@ -39,12 +39,12 @@ class Dag:
         """
         dependencies = {step.id: tuple(dict.fromkeys(d.step for d in step.dependencies)) for step in steps}
         if len(dependencies) != len(steps):
-            raise GraphError("two steps have the same id: give every step an id of its own")
+            raise GraphError("two steps have the same id: give each step a unique id")
         dependants: dict[str, list[str]] = {step_id: [] for step_id in dependencies}
         for step_id, needed in dependencies.items():
             for dependency in needed:
                 if dependency not in dependants:
-                    raise GraphError(f"step {step_id!r} depends on {dependency!r}, which is no step of the plan")
+                    raise GraphError(f"step {step_id!r} depends on {dependency!r}, which is not a step of the plan")
                 dependants[dependency].append(step_id)
         order = topological_order(dependencies)
         depth: dict[str, int] = {}
@@ -93,7 +93,7 @@ def topological_order(dependencies: Mapping[str, Sequence[str]]) -> tuple[str, .
         return tuple(graphlib.TopologicalSorter(dependencies).static_order())
     except graphlib.CycleError:
         cycle = find_cycles(dependencies)[0]
-        raise GraphError(f"steps depend on one another in a circle: {shown_cycle(cycle)}") from None
+        raise GraphError(f"the steps form a cycle: {shown_cycle(cycle)}") from None
 
 
 def find_cycles(dependencies: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:

@@ -99,7 +99,7 @@ class UnknownTagError(UsageError):
 
     def __init__(self, tag: str, known: Iterable[str]) -> None:
         known = sorted(known)
-        otherwise = f"its steps have the tags {listed(known)}" if known else "its steps have no tags at all"
+        otherwise = f"its steps have the tags {listed(known)}" if known else "its steps have no tags"
         super().__init__(f"no step of the plan has the tag {quoted(tag)}; {Suggester().fix(tag, known, otherwise)}")
 
 
@@ -116,7 +116,7 @@ class TooLargeToDrawError(UsageError):
 
     def __init__(self, steps: int, most: int) -> None:
         super().__init__(
-            f"the plan has {steps:,} steps and a drawing shows at most {most:,}: use the format tree, dot or mermaid"
+            f"the plan has {steps:,} steps; a drawing shows at most {most:,}: use format tree, dot or mermaid"
         )
 
 
@@ -124,7 +124,9 @@ class IllegalTransitionError(VibeError):
     """Something asked for a change of status that does not exist."""
 
     def __init__(self, subject: str, previous: str, status: str) -> None:
-        super().__init__(f"{subject} cannot go from {previous!r} to {status!r}: this is a defect of vibe, report it")
+        super().__init__(
+            f"{subject} cannot go from {previous!r} to {status!r}: this is a bug in vibe, please report it"
+        )
         self.subject = subject
         self.previous = previous
         self.status = status

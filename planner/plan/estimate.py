@@ -20,8 +20,8 @@ CHAIN_SHARE = 0.8
 """From this share of steps on the critical path on, a plan is a chain for all that parallel work could save."""
 
 SEQUENTIAL_FIGURES = (
-    "published figures for several agents beside one: +81 % on work that falls into independent parts, "
-    "39 to 70 % worse on work whose steps build on one another"
+    "published figures, several agents against one: 81 % better on independent work, "
+    "39 to 70 % worse on sequential work"
 )
 OVERLAP_ADVICE = "split them or order them"
 
@@ -103,27 +103,26 @@ def notes(found: Estimate) -> tuple[str, ...]:
     if found.model_steps:
         price = "no price limit" if found.max_price is None else f"${found.max_price:,.2f}"
         said.append(
-            f"at the very most {found.max_tokens:,} tokens and {found.max_turns:,} model calls in {found.model_steps} "
-            f"model-driven steps ({found.critical_turns:,} calls one after another); {price}"
+            f"at most {found.max_tokens:,} tokens and {found.max_turns:,} model calls in {found.model_steps} "
+            f"model-driven steps ({found.critical_turns:,} calls on the critical path); {price}"
         )
     if found.is_chain and found.model_steps:
-        said.append(f"the plan is a chain: {path} of {total} steps follow one another; {SEQUENTIAL_FIGURES}")
+        said.append(f"the plan is a chain: {path} of {total} steps run one after another; {SEQUENTIAL_FIGURES}")
     if len(found.writes_unknown) > 1:
         said.append(
-            f"{len(found.writes_unknown)} steps do not say what they write ({listed(found.writes_unknown, 6)}), so "
-            f"each "
-            "works while no other step that writes does: name their files in `writes`"
+            f"{len(found.writes_unknown)} steps do not declare what they write ({listed(found.writes_unknown, 6)}), so "
+            "no other writing step runs beside them: list their files in `writes`"
         )
     said += [_overlap_note(overlap) for overlap in found.overlaps]
     if found.overlaps_cut:
-        said.append("there may be more steps that write the same files")
+        said.append("more steps may write the same files")
     return tuple(said)
 
 
 def _speed_up(found: Estimate) -> str:
     if found.speed_up <= 1:
         return "no parallel speed-up: the steps run one after another"
-    return f"at most {found.speed_up:.1f} times as fast as one after another, if all steps take equally long"
+    return f"at most {found.speed_up:.1f} times as fast as sequential, if all steps take equally long"
 
 
 def _overlap_note(overlap: Overlap) -> str:

@@ -89,7 +89,7 @@ def read_plan_file(path: Path) -> LoadedPlan:
     """Read and check a plan file: YAML where its name says so, else JSON.
 
     Raises:
-        PlanInvalidError: there is no such file, it can't be read, or it is no valid plan.
+        PlanInvalidError: no such file, it can't be read, or it is no valid plan.
     """
     form = YAML if path.suffix.lower() in YAML_SUFFIXES else JSON
     return load_plan(_read(path), where=in_utf8(path), form=form)
@@ -119,12 +119,12 @@ def plan_json_schema() -> dict[str, Any]:
 def _object(document: object) -> dict[str, object]:
     if not isinstance(document, dict):
         given = "a list" if isinstance(document, list) else "null" if document is None else quoted(document)
-        message = f"a plan is an object of fields, not {given}"
+        message = f"a plan must be an object, not {given}"
         raise JsonRefused(Problem(path="", message=message))
     fields = cast("dict[str, object]", document)
     version = fields.get("version", FORMAT_VERSION)  # a missing one is a problem like any other
     if type(version) is not int or version != FORMAT_VERSION:
-        message = f"{quoted(version)} is not a format this vibe reads"
+        message = f"{quoted(version)} is not a plan format this vibe reads"
         raise JsonRefused(Problem(path="version", message=message, fix=f"use {FORMAT_VERSION}"))
     return fields
 
@@ -142,7 +142,7 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise refused("there is no such file", "check the path") from None
+        raise refused("no such file", "check the path") from None
     except (OSError, ValueError) as error:
         text = getattr(error, "strerror", None) or str(error)
         raise refused(f"can't be read: {text}") from None

@@ -157,12 +157,12 @@ def operation_text(operation: Operation) -> str:
             return f"change step {operation.id}: {changes}"
         case AddEdge(depends_on=edge):
             on = "" if edge.on == "completed" else f" ({edge.on})"
-            return f"let {operation.step} wait for {edge.step}{on}"
+            return f"make {operation.step} depend on {edge.step}{on}"
         case RemoveEdge():
-            return f"let {operation.step} not wait for {operation.depends_on}"
+            return f"{operation.step} no longer depends on {operation.depends_on}"
         case SetBudget(budget=None):
-            return "no limits of the whole plan"
+            return "no limits for the whole plan"
         case SetBudget(budget=budget):
             limits = budget.model_dump(exclude_none=True) if budget else {}
             said = ", ".join(f"{name} = {value}" for name, value in limits.items())
-            return f"limits of the whole plan: {said or 'none'}"
+            return f"limits for the whole plan: {said or 'none'}"

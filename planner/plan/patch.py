@@ -80,7 +80,7 @@ class Reviser(Protocol):
     """Knows a better plan when a step failed. It pays from the plan's account."""
 
     async def revise(self, request: RevisionRequest) -> Proposal | None:
-        """Return what to carry out; None: no better plan is known.
+        """Return what to carry out; None: no better plan found.
 
         Raises:
             ProviderRefused: the provider says the key, quota or credit is the matter.
@@ -169,10 +169,10 @@ class _Draft:
         """A step that may be changed; None, with the problem noted, if it may not."""
         if step_id not in self.steps:
             known = f"the plan's steps: {listed(self.steps)}"
-            self.problems.append(Problem(path=path, message=f"there is no step {quoted(step_id)}", fix=known))
+            self.problems.append(Problem(path=path, message=f"unknown step {quoted(step_id)}", fix=known))
             return None
         if step_id in self.fixed:
-            message = f"step {step_id!r} runs or is completed, so it can't be changed"
+            message = f"step {step_id!r} is running or completed and can't be changed"
             self.problems.append(Problem(path=path, message=message, fix="add a step after it instead"))
             return None
         return self.steps[step_id]
@@ -180,8 +180,8 @@ class _Draft:
     def _add_step(self, path: str, operation: AddStep) -> None:
         step = operation.step
         if step.id in self.steps:
-            message = f"{quoted(step.id)} is the id of a step already"
-            fix = "change that one with update_step, or give the new step an id of its own"
+            message = f"step {quoted(step.id)} already exists"
+            fix = "change that one with update_step, or give the new step a unique id"
             self.problems.append(Problem(path=f"{path}.step.id", message=message, fix=fix))
             return
         raw = step.model_dump(mode="json", exclude_unset=True)
@@ -219,7 +219,7 @@ class _Draft:
             return
         needed = operation.depends_on.step
         if any(edge["step"] == needed for edge in step["depends_on"]):
-            message = f"step {operation.step!r} depends on {needed!r} already"
+            message = f"step {operation.step!r} already depends on {needed!r}"
             fix = "to change `on`, remove that edge as well"
             self.problems.append(Problem(path=path, message=message, fix=fix))
             return
@@ -249,10 +249,10 @@ def already_tried(
     """Return what speaks against a revision that brings nothing new."""
     fix = "hand in another, or no operations and why"
     if revised == plan:
-        return Problem(path="operations", message="change nothing about the plan", fix=fix)
+        return Problem(path="operations", message="change nothing in the plan", fix=fix)
     plain = _in_order(plain_operations(operations))
     if any(_in_order(each) == plain for each in earlier):
-        message = "are those of a revision that was carried out before, and the step failed again"
+        message = "repeat an earlier revision, after which the step failed again"
         return Problem(path="operations", message=message, fix=fix)
     return None
 

@@ -44,7 +44,7 @@ STEP_TRANSITIONS: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType(
         StepStatus.BLOCKED,
         StepStatus.NEEDS_DECISION,
         StepStatus.IN_PROGRESS,
-        StepStatus.FAILED,  # no better plan was found, or an answer given before a sudden end says so
+        StepStatus.FAILED,  # no better plan found, or an answer given before a sudden end says so
         StepStatus.SKIPPED,
         StepStatus.CANCELLED,
     }),

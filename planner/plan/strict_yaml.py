@@ -136,12 +136,12 @@ class _Builder:
         if self._expects_key():
             raise self._refused(event, f"has the alias *{name[:60]} as a key", "write the key itself")
         if target is None:
-            raise self._refused(event, f"*{name[:60]} stands for nothing that is complete before it")
+            raise self._refused(event, f"*{name[:60]} refers to no anchor before it")
         if len(self._open) + target.height > MAX_DEPTH:
             raise self._too_deep(event)
         self._aliased += target.weight
         if self._aliased > MAX_ALIASED:
-            raise self._refused(event, "has aliases that stand for too much text", "write it out, or split the plan")
+            raise self._refused(event, "has aliases that expand to too much text", "write it out, or split the plan")
         self._add(target)
 
     def _end(self, node: _Node) -> None:

@@ -84,8 +84,8 @@ def _check_step_ids(document: _Document) -> Iterator[Problem]:
             continue
         first = document.positions.setdefault(step_id, index)
         if first != index:
-            message = f"{quoted(step_id)} is the id of steps[{first}] already"
-            yield Problem(path=f"steps[{index}].id", message=message, fix="give every step an id of its own")
+            message = f"{quoted(step_id)} is already the id of steps[{first}]"
+            yield Problem(path=f"steps[{index}].id", message=message, fix="give each step a unique id")
 
 
 def _check_decisions(document: _Document) -> Iterator[Problem]:
@@ -94,12 +94,12 @@ def _check_decisions(document: _Document) -> Iterator[Problem]:
         known = Counter(_texts([option.get("id") for _, option in _objects(decision.get("options"))]))
         for name in [name for name, times in known.items() if times > 1]:
             message = f"two options have the id {quoted(name)}"
-            yield Problem(path=f"{path}.options", message=message, fix="give every option an id of its own")
+            yield Problem(path=f"{path}.options", message=message, fix="give each option a unique id")
         yield from _check_default(path, decision, known)
         decision_id = decision.get("id")
         if isinstance(decision_id, str):
             if decision_id in document.options:
-                yield Problem(path=f"{path}.id", message=f"{quoted(decision_id)} is the id of another decision already")
+                yield Problem(path=f"{path}.id", message=f"{quoted(decision_id)} is already the id of another decision")
             document.options.setdefault(decision_id, known)
 
 
@@ -115,7 +115,7 @@ def _check_default(path: str, decision: Raw, known: Counter[str]) -> Iterator[Pr
         fix = "name at least one option, or leave the field out"
         yield Problem(path=f"{path}.default", message="names no option", fix=fix)
     elif isinstance(default, list) and len(chosen) != 1 and decision.get("multi_select") is not True:
-        message = f"{len(chosen)} options are chosen where exactly one must be"
+        message = f"{len(chosen)} options are chosen, but exactly one is allowed"
         yield Problem(path=f"{path}.default", message=message, fix='name one, or set "multi_select": true')
 
 
@@ -135,9 +135,9 @@ def _check_edges(document: _Document) -> Iterator[Problem]:
                 yield Problem(path=path, message="a step can't depend on itself", fix="remove this entry")
             elif name not in document.positions:
                 fix = document.suggester.fix(name, document.positions, "name the id of a step in this plan")
-                yield Problem(path=path, message=f"there is no step {quoted(name)}", fix=fix)
+                yield Problem(path=path, message=f"unknown step {quoted(name)}", fix=fix)
             elif name in seen:
-                message = f"{quoted(name)} is listed before"
+                message = f"{quoted(name)} is listed twice"
                 yield Problem(path=path, message=message, fix="list each dependency once")
             seen.add(name)
 
@@ -151,7 +151,7 @@ def _check_cycles(document: _Document) -> Iterator[Problem]:
     for cycle in find_cycles(needs):
         yield Problem(
             path=f"steps[{document.positions[cycle[0]]}].depends_on",
-            message=f"steps depend on one another in a circle: {shown_cycle(cycle)}",
+            message=f"the steps form a cycle: {shown_cycle(cycle)}",
             fix="remove one of these dependencies",
         )
 
@@ -176,7 +176,7 @@ def _check_schema(path: JsonPath, schema: object, known: dict[str, tuple[SchemaP
     if key not in known:
         known[key] = schema_problems(cast("Raw", schema))
     for problem in known[key]:
-        message = f"is no JSON Schema: {problem.message}"
+        message = f"is not a valid JSON Schema: {problem.message}"
         yield Problem(path=shown_path((*path, *problem.path)), message=message)
 
 
@@ -210,7 +210,7 @@ def _check_decision_known(document: _Document, path: JsonPath, name: str) -> Ite
     if name not in document.options:
         otherwise = f"the plan's decisions: {listed(document.options)}"
         fix = document.suggester.fix(name, document.options, otherwise)
-        yield Problem(path=shown_path(path), message=f"there is no decision {quoted(name)}", fix=fix)
+        yield Problem(path=shown_path(path), message=f"unknown decision {quoted(name)}", fix=fix)
 
 
 def _check_commands(document: _Document) -> Iterator[Problem]:
@@ -227,10 +227,10 @@ def _check_commands(document: _Document) -> Iterator[Problem]:
             fix = 'use mode "run" or "test"' if own else 'use mode "run" or "test", or set "command": null here'
             yield Problem(path=path, message=message, fix=fix)
         if step.get("prompt") is not None:
-            message = f"{source} runs without a model, so nobody would read this step's prompt"
+            message = f"{source} runs without a model, so this step's prompt is never read"
             yield Problem(path=f"steps[{index}].prompt", message=message, fix="keep `command` or `prompt`, not both")
         if step.get("output_schema") is not None:
-            message = f"{source} runs without a model, so nobody would hand in a value"
+            message = f"{source} runs without a model, so it can't return a value"
             yield Problem(path=f"steps[{index}].output_schema", message=message, fix="leave it out, or use a `prompt`")
 
 
@@ -242,10 +242,10 @@ def _check_side_effects(document: _Document) -> Iterator[Problem]:
             continue
         path, retries = f"steps[{index}]", settings.get("retries")
         if isinstance(retries, int) and retries > 0:
-            message = "a step with side effects is never run again by itself"
+            message = "a step with side effects is never retried automatically"
             yield Problem(path=f"{path}.retries", message=message, fix='use 0, and "on_failure": "ask" to be asked')
         if settings.get("on_failure") == "replan":
-            message = "a step with side effects is never run again by itself, so no revision can mend it"
+            message = "a step with side effects is never retried automatically, so no revision can fix it"
             yield Problem(path=f"{path}.on_failure", message=message, fix='use "ask"')
 
 
@@ -257,7 +257,7 @@ def _check_sample(sample: Raw) -> Iterator[Problem]:
         windows = PureWindowsPath(text.strip())
         is_outside = windows.drive or windows.root or ".." in windows.parts or text.strip().startswith("~")
         if is_outside or PurePosixPath(text.strip()).is_absolute():
-            message = f"{quoted(text)} leads out of the plan's folder"
+            message = f"{quoted(text)} is outside the plan's folder"
             yield Problem(path=f"sample.{name}", message=message, fix="use a relative path below it")
 
 

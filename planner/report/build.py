@@ -32,7 +32,7 @@ from subagents.step_result import StepResult
 from vibe.core.outcome import Outcome
 
 INTERRUPTED = "interrupted"
-CUT_OFF = "its process ended while it ran; a resume continues it"
+CUT_OFF = "its process died while it was running; resume to continue"
 OPEN = "open"
 NOTHING_SPENT = ReportedUsage()
 

@@ -39,7 +39,7 @@ def money(cost_usd: float | None) -> str:
 
 
 def spending(spent: ReportedUsage) -> str:
-    """Tokens, calls and price; blank where no model was called."""
+    """Tokens, calls and price; blank where no model calls."""
     if not spent.calls:
         return ""
     cached = f", {spent.cached_tokens:,} of them cached" if spent.cached_tokens else ""
@@ -58,21 +58,21 @@ def amount(limit: LimitReport, value: float | None) -> str:
 def ending(report: PlanReport) -> str:
     """Return how the plan stands, as a sentence without its end."""
     if report.pid is not None:
-        return f"running in process {report.pid}; this is how it stood at its last record"
+        return f"running in process {report.pid}; status as of its last record"
     if report.status == "interrupted":
-        return f"interrupted: its process ended without ending it; continue with `vibe plan resume {report.plan_id}`"
+        return f"interrupted: its process died; continue with `vibe plan resume {report.plan_id}`"
     because = f" ({report.reason})" if report.reason else ""
     if report.status == "paused":
         return f"{paused_text(report.reason)}; continue with `vibe plan resume {report.plan_id}`"
     if report.status == "idle":
-        return "it has not begun"
+        return "not started"
     return f"{report.status}{because}"
 
 
 def counted(report: PlanReport) -> str:
     """Return how many steps have which status."""
     reused = sum(step.reused_from is not None for step in report.steps)
-    taken = {"completed": f" ({reused} taken over)"} if reused else {}
+    taken = {"completed": f" ({reused} reused)"} if reused else {}
     said = (f"{count} {status.replace('_', ' ')}{taken.get(status, '')}" for status, count in report.counts.items())
     return ", ".join(said)
 
@@ -82,15 +82,15 @@ def facts(report: PlanReport) -> Iterator[tuple[str, str]]:
     rows = [
         ("Plan", report.plan_id),
         ("Steps", f"{len(report.steps)}: {counted(report)}"),
-        ("Time at work", took(report.active_seconds) if report.updated > report.created else ""),
-        ("Spent", spending(report.spent) or "no model was called"),
+        ("Active time", took(report.active_seconds) if report.updated > report.created else ""),
+        ("Spent", spending(report.spent) or "no model calls"),
         ("Started", when(report.created)),
         ("Last record", when(report.updated)),
         ("Workspace", report.workspace),
         ("Plan file", report.origin),
         ("Model", report.model or ""),
-        ("Side by side", f"at most {report.max_parallel}"),
-        ("Results taken over from", report.reused_from or ""),
+        ("Parallel", f"up to {report.max_parallel}"),
+        ("Results reused from", report.reused_from or ""),
         ("Base commit", report.base_commit or ""),
     ]
     return ((name, value) for name, value in rows if value)
@@ -102,7 +102,7 @@ def other_spending(report: PlanReport) -> Iterator[tuple[str, str]]:
         times = f"{each.attempts} time{'s' if each.attempts > 1 else ''}"
         what = "begun" if each.what == "removed" else "failed, replanned"
         removed = ", then removed by a revision" if each.what == "removed" else ""
-        yield f"{each.step_id}: {what} {times}{removed}", spending(each.spent) or "no model was called"
+        yield f"{each.step_id}: {what} {times}{removed}", spending(each.spent) or "no model calls"
 
 
 def call_text(denied: DeniedReport) -> str:
@@ -131,7 +131,7 @@ def step_facts(step: StepReportLine) -> Iterator[tuple[str, str]]:
         ("After", ", ".join(step.depends_on)),
         ("Command", step.command or ""),
         ("Why", ": ".join(filter(None, (step.reason, step.detail)))),
-        ("Taken over from", f"plan {step.reused_from}" if step.reused_from else ""),
+        ("Reused from", f"plan {step.reused_from}" if step.reused_from else ""),
         ("Ran for", took(step.duration_s)),
         ("Attempts", str(again) if again > 1 else ""),
         ("Spent", spending(step.spent)),

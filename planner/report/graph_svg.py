@@ -31,7 +31,7 @@ CELL = 8.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """Statuses of the steps (missing: pending), and which of them were taken over from another plan."""
+    """Statuses of the steps (missing: pending), and which of them were reused from another plan."""
 
     statuses: Mapping[str, StepStatus]
     reused: Collection[str] = frozenset()
@@ -118,7 +118,7 @@ class _Drawing:
             f"{MARKS[status.value]} {counts[status.value]} {_words(status)}" for status in StepStatus if counts[status]
         ]
         reused = len(self._shown.reused)
-        return "   ".join([*said, *([f"{REUSED_MARK} {reused} of them taken over"] if reused else [])])
+        return "   ".join([*said, *([f"{REUSED_MARK} {reused} of them reused"] if reused else [])])
 
     def _status(self, step: Step) -> StepStatus:
         return StepStatus.PENDING if self._shown is None else self._shown.statuses.get(step.id, StepStatus.PENDING)
@@ -145,7 +145,7 @@ class _Drawing:
         middle, top = self._point(*self._layout.centres[step.id])
         words = f"{step.id}: {step.title} [{step.mode.value}]"
         if self._shown is not None:
-            words += f" {_words(status)}{', taken over' if reused else ''}"
+            words += f" {_words(status)}{', reused' if reused else ''}"
         mark = "" if self._shown is None else REUSED_MARK if reused else MARKS[status.value]
         return (
             f'<svg class="is-{status.value}{" is-reused" if reused else ""}" x="{middle - BOX_WIDTH / 2:g}" y="{top}" '

@@ -153,7 +153,7 @@ def _decisions(report: PlanReport) -> Iterator[str]:
     yield "<section><h2>Decisions</h2><ul>"
     for each in report.decisions:
         answer = ", ".join(each.selections)
-        taken = f"<strong>{escaped_line(answer)}</strong>" if answer else '<span class="note">not taken</span>'
+        taken = f"<strong>{escaped_line(answer)}</strong>" if answer else '<span class="note">undecided</span>'
         by = f" by {escaped_line(each.by)}" if each.by else ""
         at = f", {escaped(when(each.at))}" if each.at else ""
         offered = f' <span class="note">({escaped_line(" / ".join(each.options))})</span>' if each.options else ""
@@ -180,7 +180,7 @@ def _removed_steps(report: PlanReport) -> Iterator[str]:
 
 def _other_spending(report: PlanReport) -> Iterator[str]:
     if report.other_spending:
-        yield f"<section><h2>Spent besides</h2>{_definitions(other_spending(report))}</section>"
+        yield f"<section><h2>Other spending</h2>{_definitions(other_spending(report))}</section>"
 
 
 def _denied(report: PlanReport) -> Iterator[str]:
@@ -235,7 +235,7 @@ def _step(step: StepReportLine) -> Iterator[str]:
     if step.files_changed:
         files = "".join(f"<li><code>{escaped_line(file)}</code></li>" for file in step.files_changed)
         yield f"<h3>Files changed</h3><ul>{files}</ul>"
-    yield from _text("What failed printed", step.printed)
+    yield from _text("Output of what failed", step.printed)
     yield from _text("Printed" if step.command else "Summary", cut(step.summary))
     yield from _text("Output", output_text(step.output))
     yield "</details>"

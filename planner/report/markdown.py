@@ -82,7 +82,7 @@ def _decisions(report: PlanReport) -> Iterator[str]:
     if report.decisions:
         yield "\n## Decisions\n"
         rows = (
-            (each.question, ", ".join(each.selections) or "not taken", each.by, when(each.at))
+            (each.question, ", ".join(each.selections) or "undecided", each.by, when(each.at))
             for each in report.decisions
         )
         yield from _table(("question", "answer", "by", "when"), rows)
@@ -106,7 +106,7 @@ def _removed_steps(report: PlanReport) -> Iterator[str]:
 
 def _other_spending(report: PlanReport) -> Iterator[str]:
     if report.other_spending:
-        yield "\n## Spent besides\n"
+        yield "\n## Other spending\n"
         yield from _table(("on", "took"), other_spending(report))
 
 
@@ -121,14 +121,14 @@ def _step(step: StepReportLine) -> Iterator[str]:
             (str(each.number), each.outcome or "cut off", each.detail or each.reason or "", took(each.duration_s))
             for each in step.attempts
         )
-        yield from _table(("attempt", "came to", "why", "time"), rows)
+        yield from _table(("attempt", "outcome", "why", "time"), rows)
     if step.checks:
         yield ""
         yield from (f"- check {each.result}: {markdown_line(each.command)}" for each in step.checks)
     if step.files_changed:
         yield f"\nChanged: {', '.join(map(markdown_line, step.files_changed))}"
     if step.printed:
-        yield "\nWhat failed printed:"
+        yield "\nOutput of what failed:"
         yield from _block(step.printed)
     yield from _block("" if step.printed and step.command is not None else cut(step.summary))
     yield from _block(output_text(step.output))

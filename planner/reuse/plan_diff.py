@@ -32,10 +32,10 @@ class StepChange:
         if self.fields:
             said.append(f"{', '.join(self.fields)} {'differ' if len(self.fields) > 1 else 'differs'}")
         if self.dependencies:
-            said.append(f"comes after {', '.join(self.dependencies)}, changed")
-        said += [f"another choice for decision {name}" for name in self.decisions]
+            said.append(f"depends on {', '.join(self.dependencies)}, changed")
+        said += [f"different choice for decision {name}" for name in self.decisions]
         if self.base:
-            said.append("another base commit")
+            said.append("different base commit")
         return "; ".join(said)
 
 

@@ -109,7 +109,7 @@ def reuse(earlier: Earlier, new: KeyedPlan, selection: Selection, only: Collecti
     for step_id in new.dag.order:
         why[step_id] = _why_not(step_id, earlier, new, settled)
         if step_id in again:
-            why[step_id] = "" if step_id in only else "comes after what was asked for"
+            why[step_id] = "" if step_id in only else "depends on a step you asked for"
         elif not why[step_id]:
             settled.add(step_id)
             was = earlier.state.steps[step_id]
@@ -137,9 +137,9 @@ def note_of(selection: Selection, earlier: Earlier | None, *, head: str | None) 
     if earlier is not None and not selection.taken:
         said.append(_nothing_taken(selection, earlier, head))
     elif earlier is not None:
-        said.append(f"{len(selection.taken)} of {total} steps are taken over from plan {earlier.plan_id}")
+        said.append(f"{len(selection.taken)} of {total} steps reused from plan {earlier.plan_id}")
         if not selection.runs:
-            said.append("nothing is left to run")
+            said.append("nothing left to run")
     if selection.runs and (selection.taken or selection.left_out):
         named = [f"{step_id} ({why})" if why else step_id for step_id, why in selection.runs.items()]
         said.append(f"to run: {some_of(named, SHOWN)}")
@@ -152,13 +152,13 @@ def _nothing_taken(selection: Selection, earlier: Earlier, head: str | None) -> 
     began, left = earlier.keyed.base_commit, earlier.state.left_at
     if not same_base(earlier, head):
         where = f"at commit {head[:SHORT_COMMIT]}" if head else "without a commit"
-        then = f"began at {began[:SHORT_COMMIT]}" if began else "began without one"
+        then = f"started at {began[:SHORT_COMMIT]}" if began else "started without one"
         end = f" and left it at {left[:SHORT_COMMIT]}" if left and left != began else ""
-        refused = f"nothing is taken over from plan {earlier.plan_id}"
+        refused = f"nothing reused from plan {earlier.plan_id}"
         return f"{refused}: the repository is {where} now, and that plan {then}{end}"
     reasons = [f"{step_id} ({why})" for step_id, why in selection.runs.items() if why]
-    why = some_of(reasons, SHOWN) or "what it did is to be done again"
-    return f"nothing is taken over from plan {earlier.plan_id}: {why}"
+    why = some_of(reasons, SHOWN) or "its steps must run again"
+    return f"nothing reused from plan {earlier.plan_id}: {why}"
 
 
 def _why_not(step_id: str, earlier: Earlier, new: KeyedPlan, settled: Collection[str]) -> str:
@@ -179,7 +179,7 @@ def _why_not(step_id: str, earlier: Earlier, new: KeyedPlan, settled: Collection
         return "its result is lost"
     again = [above for above in new.dag.dependencies[step_id] if above not in settled]
     if again and not (was.status is StepStatus.SKIPPED and _is_ruled_out(step_id, new)):
-        return f"comes after {some_of(again, SHOWN)}, which {'run' if len(again) > 1 else 'runs'}"
+        return f"depends on {some_of(again, SHOWN)}, which {'run' if len(again) > 1 else 'runs'}"
     return ""
 
 

@@ -120,9 +120,7 @@ class Dispatcher:
     async def _finish(self, started: float) -> RunResult:
         state = self._state
         if state.status is PlanStatus.ACTIVE:
-            raise RuntimeError(
-                "nothing happens any more and the plan has not ended: this is a defect of vibe, report it"
-            )
+            raise RuntimeError("the plan is stuck: this is a bug in vibe, please report it")
         await self._store.sync()
         await to_thread.run_sync(self._store.write_snapshot, state)
         self._recorder.announce_end()
@@ -239,7 +237,7 @@ class Dispatcher:
         if left > 0:
             self._watch(run, activity, left)
         else:
-            run.cancel(Outcome.FAILED, "idle", f"the step gave no sign of life for {limit:g} seconds")
+            run.cancel(Outcome.FAILED, "idle", f"the step was silent for {limit:g} seconds")
 
     # --- commands from outside --------------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ class Revising:
         """
         reviser = self._policy.reviser
         if reviser is None:
-            self._take(RevisionRefused(step_id, "nothing here revises plans"))
+            self._take(RevisionRefused(step_id, "no planner to revise the plan"))
             return
         with anyio.CancelScope() as scope:
             self._scopes[scope] = step_id
@@ -111,13 +111,13 @@ class Revising:
         return TOO_LATE
 
     async def _ask(self, reviser: Reviser, step_id: str) -> str | None:
-        """Return why no better plan was found; None: there is one now, or the step is no longer the plan's matter."""
+        """Return why no better plan found; None: there is one now, or the step is no longer the plan's matter."""
         most, step = self._policy.max_replans, self._state.steps.get(step_id)
         if step is None or step.left is not Left.REVISING or step.result is None:
             return None
         if len(self._replans()) >= most:
             times = "time" if most == 1 else "times"
-            return f"replanned {most} {times} already, which is the limit (planner.max_replans)"
+            return f"replanned {most} {times}, the limit (planner.max_replans)"
         result, problems = step.result, tuple[str, ...]()
         for _ in range(_CHANCES):
             request = RevisionRequest(
@@ -130,7 +130,7 @@ class Revising:
             )
             proposal = await _asked(reviser, request)
             if proposal is None or not proposal.operations:
-                return "no better plan was found"
+                return "no better plan found"
             why = proposal.reason or _reason(result)
             wish = Revise(operations=plain_operations(proposal.operations), reason=why, by=REPLAN)
             try:
@@ -139,7 +139,7 @@ class Revising:
                 problems = tuple(str(problem) for problem in error.problems)
             else:
                 return None
-        return f"the better plan cannot be carried out: {'; '.join(problems[:3])}"
+        return f"the new plan can't be applied: {'; '.join(problems[:3])}"
 
     def _replans(self) -> list[PlanRevisedEvent]:
         return [revision for revision in self._state.revisions if revision.by == REPLAN]

@@ -124,7 +124,7 @@ def _ended(run: StepRun, result: StepResult) -> EndedAttempt:
     try:
         return EndedAttempt(run, result, _as_json(result), is_cut)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        logger.exception("step %s handed in what is no JSON value", run.step.id)
+        logger.exception("step %s handed in a value that is not JSON", run.step.id)
         failure = _internal_failure(f"the step's result cannot be written as JSON: {error}")
         return EndedAttempt(run, failure, _as_json(failure), is_cut)
 

@@ -57,7 +57,7 @@ def _open_decision(state: State, decision_id: str) -> e.PlanDecisionEvent:
     decision = state.open.get(decision_id) or own.get(decision_id)
     if decision_id in state.decisions:
         taken = state.decisions[decision_id]
-        raise DecisionInvalidError(decision_id, f"it was taken already: {listed(taken.selections)}, by {taken.by}")
+        raise DecisionInvalidError(decision_id, f"already decided: {listed(taken.selections)}, by {taken.by}")
     if decision is None:
         waiting = [name for name in dict.fromkeys((*state.open, *own)) if name not in state.decisions]
         raise DecisionInvalidError(decision_id, f"it is not open; open decisions: {listed(waiting)}")

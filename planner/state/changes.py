@@ -37,7 +37,7 @@ class StepsWentOnError(VibeError):
     """Steps that a revision is about have begun, or ended, since it was looked at."""
 
     def __init__(self, step_ids: Iterable[str]) -> None:
-        super().__init__(f"steps have gone on meanwhile: {listed(step_ids)}")
+        super().__init__(f"steps have changed meanwhile: {listed(step_ids)}")
 
 
 TOO_LATE = "the run is over: nothing was changed"
@@ -158,7 +158,7 @@ def _given_more(state: State, command: c.Revised, at: float) -> Iterator[e.Fact]
 
 
 def revision_refused(state: State, command: c.RevisionRefused, at: float) -> Decided:
-    """Let a step fail for which no better plan was found."""
+    """Let a step fail for which no better plan found."""
     step = state.steps.get(command.step_id)
     if is_over(state) or step is None or step.left is not Left.REVISING or step.is_over:
         return Decided()
@@ -176,9 +176,9 @@ def reviser_refused(state: State, command: c.ReviserRefused, at: float) -> Decid
 def do_again(state: State, command: c.Retry, at: float) -> Decided | Refusal:
     """Have steps done again, with whatever depends on them; the plan can be resumed."""
     if state.is_run:
-        return Refusal(UsageError("a plan that is run can't take steps back: pause it first"))
+        return Refusal(UsageError("pause the plan before retrying its steps"))
     if state.status is PlanStatus.CANCELLED:
-        what = "a cancelled plan is not changed; run the plan file again"
+        what = "a cancelled plan can't be changed; run the plan file again"
         return Refusal(PlanEndedError(state.status.value, what))
     loaded = schedule_of(state).loaded
     for step_id in command.step_ids:

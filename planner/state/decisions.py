@@ -95,7 +95,7 @@ def check_selections(decision: PlanDecisionEvent, selections: tuple[str, ...]) -
     name, options = decision.decision_id, decision.options
     for selection in selections:
         if selection not in options:
-            problem = f"there is no option {quoted(selection)}; choose from: {listed(options)}"
+            problem = f"unknown option {quoted(selection)}; choose from: {listed(options)}"
             raise DecisionInvalidError(name, problem)
     if len(set(selections)) != 1 and not decision.multi_select:
         problem = f"exactly one option must be chosen, not {len(selections)}; choose from: {listed(options)}"
@@ -105,8 +105,8 @@ def check_selections(decision: PlanDecisionEvent, selections: tuple[str, ...]) -
 
 
 _LABELS = {
-    StepChoice.RETRY: "Retry it from its beginning",
-    StepChoice.AGAIN: "Continue: what was cut off may be done a second time",
+    StepChoice.RETRY: "Retry it from the start",
+    StepChoice.AGAIN: "Continue: interrupted work may be repeated",
     StepChoice.SKIP: "Skip it: its dependents run without it",
     StepChoice.STOP: "Mark it failed and skip its dependents",
 }

@@ -49,7 +49,7 @@ class FactInvalidError(VibeError):
     """A fact holds what this version does not know; nothing of it was taken in but its time."""
 
     def __init__(self, fact: e.Fact, problem: str) -> None:
-        super().__init__(f"a fact {fact.__struct_config__.tag!r} can't be taken in: {problem}")
+        super().__init__(f"a fact {fact.__struct_config__.tag!r} can't be applied: {problem}")
         self.fact = fact
 
 
@@ -95,7 +95,7 @@ def fold(facts: Iterable[e.Fact], plan_id: str = "") -> State:
 def _take_up(state: State, fact: e.PlanStartedEvent | e.PlanResumedEvent) -> None:
     unknown = next((outline.status for outline in fact.steps if outline.status not in _STATUS), None)
     if unknown is not None:
-        raise FactInvalidError(fact, f"{unknown!r} is no status of a step")
+        raise FactInvalidError(fact, f"{unknown!r} is not a step status")
     if state.attached:
         state.breaks.append(state.active_seconds)
     state.attached += 1
@@ -178,7 +178,7 @@ def _set_status(state: State, step: StepState, status: StepStatus) -> None:
 def _move(state: State, fact: e.PlanStepUpdateEvent) -> None:
     step_id, status = fact.step_id, _STATUS.get(fact.status)
     if status is None:
-        raise FactInvalidError(fact, f"{fact.status!r} is no status of a step")
+        raise FactInvalidError(fact, f"{fact.status!r} is not a step status")
     step = state.steps.get(step_id) or _step_of(state, step_id, fact.title)
     previous = step.status
     _set_status(state, step, status)

@@ -98,7 +98,7 @@ class Readiness:
 
     def why_skipped(self, step_id: str) -> str:
         """Return why the verdict on a step is to skip it, for people."""
-        return self._gates[step_id].never or "all it depends on was skipped"
+        return self._gates[step_id].never or "everything it depends on was skipped"
 
     def is_stranded(self, step_id: str) -> bool:
         """Return whether a dependency ended in a way that keeps the step waiting for good."""

@@ -176,7 +176,7 @@ class Schedule:
 def schedule_of(state: State) -> Schedule:
     """The schedule that follows a state."""
     if not isinstance(state.schedule, Schedule):
-        raise TypeError("the plan's state has no schedule: this is a defect of vibe, report it")
+        raise TypeError("the plan's state has no schedule: this is a bug in vibe, please report it")
     return state.schedule
 
 

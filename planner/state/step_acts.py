@@ -39,7 +39,7 @@ class StepActError(UsageError):
     """A step can't be cancelled, skipped or done again as it stands; the sentence says why and what can be done."""
 
     def __init__(self, step_id: str, action: StepAction, problem: str) -> None:
-        super().__init__(f"step {step_id!r}: {problem}: there is nothing to {action.value}")
+        super().__init__(f"can't {action.value} step {step_id!r}: {problem}")
         self.step_id = step_id
         self.action = action
 
@@ -49,7 +49,7 @@ def act_on_step(state: State, command: Act, at: float) -> Decided | Refusal:
     if is_over(state):
         return Refusal(TooLateError())
     if state.status is PlanStatus.CANCELLED or _is_given_up(state):
-        return Refusal(PlanEndedError("cancelled", "a cancelled plan is not changed; run the plan file again"))
+        return Refusal(PlanEndedError("cancelled", "a cancelled plan can't be changed; run the plan file again"))
     step = state.steps.get(command.step_id)
     if step is None:
         return Refusal(UnknownStepError(command.step_id, state.steps))
@@ -90,7 +90,7 @@ def _ended(step: StepState, status: StepStatus) -> str:
     if step.status is StepStatus.COMPLETED or is_done:
         return "it is completed"
     if status is StepStatus.CANCELLED and step.status.is_final:
-        return f"it is {step.status.value} already"
+        return f"it is already {step.status.value}"
     return ""
 
 
@@ -122,7 +122,7 @@ def _again(state: State, step: StepState, command: Act, at: float) -> Decided | 
         return Refusal(StepActError(command.step_id, command.action, problem))
     after = [s for s in with_dependants(schedule_of(state).loaded, state, [command.step_id]) if s != command.step_id]
     if begun := [step_id for step_id in after if _has_run(state.steps[step_id])]:
-        problem = f"{listed(begun)} came after it and did run; pause the plan, then `vibe plan retry` does all again"
+        problem = f"its dependents {listed(begun)} have run; pause the plan, then use `vibe plan retry`"
         return Refusal(StepActError(command.step_id, command.action, problem))
     return _reset(state, (command.step_id, *(s for s in after if _is_skipped_by_plan(state.steps[s]))), at)
 
@@ -131,15 +131,15 @@ def _why_not_again(step: StepState) -> str:
     """Return why a step of a running plan is not done again; blank: it can be."""
     match step.status:
         case StepStatus.IN_PROGRESS:
-            return "it runs"
+            return "it is running"
         case StepStatus.COMPLETED:
-            return "it is completed; pause the plan, then `vibe plan retry` does it again, and what depends on it"
+            return "it is completed; pause the plan, then `vibe plan retry` redoes it and its dependents"
         case StepStatus.SKIPPED if _is_skipped_by_plan(step):
             return f"it was skipped by the plan ({step.detail or step.reason or 'its dependencies'})"
         case StepStatus.FAILED | StepStatus.CANCELLED | StepStatus.SKIPPED:
             return ""
         case _ if step.left is Left.REVISING:
-            return "a better plan is looked for, since it failed"
+            return "it failed and is being replanned"
         case _:
             return "it has not run yet"
 

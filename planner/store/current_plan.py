@@ -33,7 +33,7 @@ def effective_plan(folder: PlanFolder, state: State | None = None, *, where: str
     except PlanInvalidError as error:
         others = len(error.problems) - 1
         more = f" (and {others} more)" if others else ""
-        raise BrokenPlanError(source, f"is no valid plan any more: {error.problems[0]}{more}") from error
+        raise BrokenPlanError(source, f"is no longer a valid plan: {error.problems[0]}{more}") from error
     for number, revision in enumerate(state.revisions, 1):
         try:
             loaded = revise(loaded.plan, read_operations(list(revision.operations)), where=where)

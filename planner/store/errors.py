@@ -51,10 +51,8 @@ class EarlierJournalError(BrokenPlanError):
 
     def __init__(self, where: str, version: str) -> None:
         by = f"vibe {version}" if version else "an earlier vibe"
-        problem = f"was written by {by} in a form that this version does not read"
-        StoreError.__init__(
-            self, f"{where}: {problem}; end the plan with the vibe that began it, or run its plan file again"
-        )
+        problem = f"was written by {by} in a format this version can't read"
+        StoreError.__init__(self, f"{where}: {problem}; finish the plan with that version, or run its plan file again")
         self.where = where
         self.problem = problem
         self.version = version
@@ -64,7 +62,7 @@ class PlanExistsError(StoreError):
     """A plan of that id is there already."""
 
     def __init__(self, plan_id: str, folder: Path) -> None:
-        super().__init__(f"plan {plan_id!r} exists already in {folder}: resume it, or choose another id")
+        super().__init__(f"plan {plan_id!r} already exists in {folder}: resume it, or choose another id")
         self.plan_id = plan_id
         self.folder = folder
 
@@ -84,9 +82,9 @@ class UnknownPlanError(UsageError):
 
     def __init__(self, reference: str, folder: Path, *, any_known: bool) -> None:
         super().__init__(
-            f"no plan {reference!r} in {folder}: `vibe plan list` shows those that are there"
+            f"no plan {reference!r} in {folder}: see `vibe plan list`"
             if any_known
-            else f"no plan has been run yet in {folder.parent}: `vibe plan run FILE` runs one"
+            else f"no plan has run yet in {folder.parent}: start one with `vibe plan run FILE`"
         )
         self.reference = reference
 
@@ -96,6 +94,6 @@ class AmbiguousPlanError(UsageError):
 
     def __init__(self, reference: str, candidates: Sequence[str]) -> None:
         shown = ", ".join(candidates[:5]) + (" ..." if len(candidates) > 5 else "")
-        super().__init__(f"{reference!r} could be {len(candidates)} plans ({shown}): give more of the id")
+        super().__init__(f"{reference!r} matches {len(candidates)} plans ({shown}): give more of the id")
         self.reference = reference
         self.candidates = tuple(candidates)

@@ -103,7 +103,7 @@ class PlanFolder:
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False, include_input=False)
             if any(problem["loc"] == ("version",) for problem in problems):
-                raise BrokenPlanError(str(path), "is not of the version this vibe reads") from error
+                raise BrokenPlanError(str(path), "has a version this vibe can't read") from error
             first = problems[0]
             where = ".".join(str(part) for part in first["loc"])
             raise BrokenPlanError(str(path), f"{where}: {first['msg']}" if where else first["msg"]) from error
@@ -141,7 +141,7 @@ class PlanFolder:
             BrokenPlanError: that is no id of a step, as a journal that was tampered with may hold it.
         """
         if not _STEP_ID.fullmatch(step_id):
-            raise BrokenPlanError(str(self.path / JOURNAL_FILE), f"names {step_id[:80]!r}, which is no id of a step")
+            raise BrokenPlanError(str(self.path / JOURNAL_FILE), f"names {step_id[:80]!r}, which is not a step id")
         return self.path / STEPS_FOLDER / step_id
 
     def result_file(self, step_id: str) -> Path:

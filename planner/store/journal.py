@@ -77,7 +77,7 @@ def read_journal(path: Path) -> JournalContent:
             facts.append(_decoder.decode(line))
         except msgspec.ValidationError as error:
             _refuse_earlier(path, lines)
-            raise BrokenPlanError(f"{path}:{number + 1}", f"is no fact this version knows ({error})") from error
+            raise BrokenPlanError(f"{path}:{number + 1}", f"is not a fact this version knows ({error})") from error
         except INVALID_JSON as error:
             if number < last:
                 raise BrokenPlanError(f"{path}:{number + 1}", f"is not a JSON line ({error})") from error

@@ -295,13 +295,13 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
             if lost:
                 self._refuse_side_effects(lost)
                 journal = self.folder.path / JOURNAL_FILE
-                said = f"{journal} was cut: it does not tell of {listed(lost)}, whose results are there"
-                self.dropped = (*self.dropped, f"{said}; what of it the plan still has is done again")
+                said = f"{journal} was truncated: no record of {listed(lost)}, which ran"
+                self.dropped = (*self.dropped, f"{said}; the steps still in the plan run again")
 
     def _refuse_side_effects(self, lost: Sequence[str]) -> None:
         acting = [step.id for step in self.effective().plan.steps if step.id in lost and step.side_effects]
         if acting:
-            problem = f"does not tell of {listed(acting)}, which acted outside the workspace"
+            problem = f"is missing {listed(acting)}, which acted outside the workspace"
             raise BrokenPlanError(str(self.folder.path / JOURNAL_FILE), problem)
 
     def _mend_results(self) -> None:

@@ -115,7 +115,7 @@ class StepLink:
         """Say what the attempt came to; the last thing that is said.
 
         Raises:
-            TypeError, ValueError, OverflowError, RecursionError: the result holds what is no JSON value.
+            TypeError, ValueError, OverflowError, RecursionError: the result holds a value that is not JSON.
         """
         self._send(ended)
 

@@ -274,7 +274,7 @@ def encode(message: FromStep | ToStep) -> bytes:
     """One line, with its end.
 
     Raises:
-        TypeError, ValueError, OverflowError, RecursionError: it holds what is no JSON value.
+        TypeError, ValueError, OverflowError, RecursionError: it holds a value that is not JSON.
     """
     return _encoder.encode(message) + b"\n"
 

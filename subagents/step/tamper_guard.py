@@ -219,7 +219,7 @@ def _text(name: str) -> str:
 
 
 def _digest(path: Path) -> str | None:
-    """None: there is no such file, or none that can be read."""
+    """None: no such file, or none that can be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

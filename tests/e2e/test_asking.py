@@ -142,7 +142,7 @@ def test_what_becomes_of_a_failed_step_is_asked_in_the_same_way(vibe: VibeComman
     )
     with Terminal(100, 40) as terminal, vibe.on(terminal, "plan", "run", plan) as process:
         terminal.wait_for("? failed:flaky:1:")
-        terminal.wait_for("1) Retry it from its beginning")
+        terminal.wait_for("1) Retry it from the start")
         terminal.wait_for(PROMPT)
         terminal.type("1\n")
         assert process.wait(timeout=120) == 0

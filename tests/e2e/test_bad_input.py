@@ -47,7 +47,7 @@ CASES = {
         stdin='{"goal": "g", "version": 1,\n"steps": 1}',
         says="standard input:2:1: steps: must be a list, not 1",
     ),
-    "missing YAML file": Case(words=("plan", "show", "nowhere.yaml"), says="nowhere.yaml: there is no such file"),
+    "missing YAML file": Case(words=("plan", "show", "nowhere.yaml"), says="nowhere.yaml: no such file"),
     "unknown dependency": Case(
         words=RUN, plan=plan_of({**GOOD, "depends_on": ["b"]}, command_step("bb", "true")), says="'bb'"
     ),
@@ -56,11 +56,11 @@ CASES = {
         plan=plan_of(*(command_step(s, "true", depends_on=[d]) for s, d in ("ab", "bc", "ca"))),
         says="a -> ",
     ),
-    "another version": Case(words=RUN, plan={**plan_of(GOOD), "version": 2}, says="2 is not a format"),
+    "another version": Case(words=RUN, plan={**plan_of(GOOD), "version": 2}, says="2 is not a plan format"),
     "a worktree without a repository": Case(
         words=RUN, plan=plan_of({**GOOD, "workspace": "worktree"}), says="it is no git repository"
     ),
-    "unknown plan id": Case(words=("plan", "status", "20200101-000000"), says="no plan has been run yet"),
+    "unknown plan id": Case(words=("plan", "status", "20200101-000000"), says="no plan has run yet"),
     "no subcommand": Case(words=("agents",), says="a command is missing: choose from list; see `vibe agents --help`"),
     "no key": Case(words=("config", "get"), says="KEY is missing: add it; see `vibe config get --help`"),
     "unknown subcommand": Case(words=("plan", "rnu", "x"), says="did you mean 'run'"),

@@ -17,7 +17,7 @@ from tests.e2e.conftest import VibeCommand
 
 EARLIER = Path(__file__).parents[1] / "integration" / "planner" / "earlier_plans"
 NAMES = ("ended", "killed", "paused", "revised")
-SAYS = "was written by vibe 0.1.0 in a form that this version does not read; end the plan with the vibe that began it"
+SAYS = "was written by vibe 0.1.0 in a format this version can't read; finish the plan with that version"
 
 
 @pytest.fixture

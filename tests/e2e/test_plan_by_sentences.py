@@ -95,7 +95,7 @@ async def draft_versions(
         spent = run.context.account.usage.total_tokens
         second = await draft.revise("Check it, too")
         assert second is not None
-        with pytest.raises(UsageError, match="nothing is wished"):
+        with pytest.raises(UsageError, match="no change requested"):
             await draft.revise("  ")
         with pytest.raises(PlanInvalidError):
             await draft.replace('{"version": 1}')

@@ -52,5 +52,5 @@ def test_a_plan_that_ran_out_of_its_budget_is_given_more_and_goes_on(vibe: VibeC
     resumed = vibe("plan", "resume", "latest")
 
     assert edited.code == 0
-    assert "limits of the whole plan: max_seconds = 600.0" in edited.out
+    assert "limits for the whole plan: max_seconds = 600.0" in edited.out
     assert resumed.code == 0

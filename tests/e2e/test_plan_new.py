@@ -56,7 +56,7 @@ def test_a_good_plan_is_written_and_explained_and_nothing_is_run(vibe: VibeComma
     assert "  show: cat a.txt" in ended.out
     assert "vibe plan run" in ended.out
     assert "note: the plan is a chain: 2 of 2 steps" in ended.err
-    assert "note: at the very most 1,000,000 tokens" in ended.err
+    assert "note: at most 1,000,000 tokens" in ended.err
     assert "planning took " in ended.err.splitlines()[-1]
 
 
@@ -100,9 +100,9 @@ def test_three_hopeless_plans_end_in_one_sentence(vibe: VibeCommand) -> None:
     assert (ended.code, ended.out) == (1, "")
     *sent_back, sentence, spent = ended.err.splitlines()
     assert sent_back, "why the first tries were sent back"
-    assert all("there is no decision 'who'" in line for line in sent_back)
-    assert sentence.startswith("vibe: no plan: nothing usable was handed in, 3 times; the last time: ")
-    assert "there is no decision 'who'" in sentence
+    assert all("unknown decision 'who'" in line for line in sent_back)
+    assert sentence.startswith("vibe: no plan: no usable plan after 3 attempts; last problem: ")
+    assert "unknown decision 'who'" in sentence
     assert spent.startswith("planning took ")
     assert not (vibe.workdir / "plan.json").exists()
 
@@ -333,4 +333,4 @@ def test_a_step_that_nobody_can_mend_has_failed(vibe: VibeCommand) -> None:
     )
     ended = vibe("plan", "run", "plan.json", "--output", "json")
     assert ended.code == 1
-    assert "no better plan is known: the check can't pass" in ended.err
+    assert "no better plan found: the check can't pass" in ended.err

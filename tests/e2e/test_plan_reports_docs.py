@@ -18,7 +18,7 @@ def test_the_guides_session_runs_from_top_to_bottom(vibe: VibeCommand) -> None:
     for said in (
         "Nothing was run.",
         "= lint\n= unit\n= say\n",
-        "1 of 3 steps are taken over from plan",
+        "1 of 3 steps reused from plan",
         "to run: unit (failed there), say (not done there)",
         "to run: unit; left out: lint, say",
     ):

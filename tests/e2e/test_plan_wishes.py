@@ -120,7 +120,7 @@ def test_a_decision_is_taken_while_the_plan_runs(vibe: VibeCommand, write_plan: 
     assert refused(vibe("plan", "decide", plan_id, "ship", "yes", "no"), 2, "ship")
     taken = vibe("plan", "decide", plan_id, "ship", "yes")
     assert (taken.code, taken.out) == (0, f"plan {plan_id}: decision 'ship' taken: yes\n")
-    assert refused(vibe("plan", "decide", plan_id, "ship", "no"), 2, "taken already")
+    assert refused(vibe("plan", "decide", plan_id, "ship", "no"), 2, "already decided")
     (vibe.workdir / "go").touch()
     code, record = ended(run)
 
@@ -139,7 +139,7 @@ def test_a_decision_whose_time_was_over_stays_as_it_fell(vibe: VibeCommand, writ
     )
     wait_for((vibe.workdir / "shipped").exists)
 
-    assert refused(vibe("plan", "decide", plan_id, "ship", "yes"), 2, "taken already")
+    assert refused(vibe("plan", "decide", plan_id, "ship", "yes"), 2, "already decided")
     (vibe.workdir / "go").touch()
     assert ended(run)[0] == 0
 
@@ -154,7 +154,7 @@ def test_a_running_plan_gets_another_step(vibe: VibeCommand, write_plan: WritePl
     ]
     fixed = [{"op": "update_step", "id": "a", "changes": {"command": "true"}}]
 
-    assert refused(vibe("plan", "edit", plan_id, "--operations", "-", stdin=json.dumps(fixed)), 2, "'a' runs")
+    assert refused(vibe("plan", "edit", plan_id, "--operations", "-", stdin=json.dumps(fixed)), 2, "'a' is running")
     edited = vibe("plan", "edit", plan_id, "--operations", "-", "--reason", "more", stdin=json.dumps(operations))
     assert (edited.code, edited.err) == (0, "")
     assert "2 changes made" in edited.out
@@ -187,7 +187,7 @@ def test_a_running_plan_gets_no_step_that_could_not_start(vibe: VibeCommand, wri
 def test_a_running_step_is_not_retried(vibe: VibeCommand, write_plan: WritePlan) -> None:
     run, plan_id = started(vibe, write_plan(command_step("a", WAITS)))
 
-    assert refused(vibe("plan", "retry", plan_id, "a"), 2, "step 'a': it runs: there is nothing to retry")
+    assert refused(vibe("plan", "retry", plan_id, "a"), 2, "can't retry step 'a': it is running")
     (vibe.workdir / "go").touch()
     assert ended(run)[0] == 0
 
@@ -346,7 +346,7 @@ def test_a_paused_plan_is_decided_and_resumed(vibe: VibeCommand, paused: str) ->
     assert taken.code == 0
     assert taken.document["next"] == f"vibe plan resume {paused}"
     assert "decision ship" not in vibe("plan", "status", paused).out
-    assert refused(vibe("plan", "decide", paused, "ship", "no"), 2, "taken already")
+    assert refused(vibe("plan", "decide", paused, "ship", "no"), 2, "already decided")
     assert vibe("plan", "resume", paused).code == 0
     assert (vibe.workdir / "log").read_text() == "a\nb\n"
 

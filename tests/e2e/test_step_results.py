@@ -91,7 +91,7 @@ def test_a_plan_whose_schema_is_none_is_refused_with_the_place(vibe: VibeCommand
     ended = vibe("plan", "validate", write_plan(step("a", output_schema={"properties": {"x": {"type": "text"}}})))
 
     assert ended.code == 2
-    assert "steps[0].output_schema.properties.x.type: is no JSON Schema: 'text'" in ended.err
+    assert "steps[0].output_schema.properties.x.type: is not a valid JSON Schema: 'text'" in ended.err
 
 
 WEAKER = {"path": "tests/test_it.sh", "content": "exit 0\n", "overwrite": True}

@@ -128,7 +128,7 @@ async def test_a_plan_that_ended_can_be_edited_no_more_and_saved(rig: Rig) -> No
         ("/plan load nowhere.json", "nowhere.json"),
         ("/plan status", "no plan has been run in this folder"),
         ("/plan resume", "no plan has been run in this folder"),
-        ("/plan show abc", "no plan has been run yet"),
+        ("/plan show abc", "no plan has run yet"),
         ("/plan pause", "no plan is running"),
         ("/skip", "/skip STEP: name a step of the plan"),
         ("/retry a b", "/retry STEP: name a step of the plan"),

@@ -126,7 +126,7 @@ def _show(found: _Found, output: str, env: CliEnvironment) -> None:
         mark = REUSED_MARK if step.id in reused else MARKS[status.value]
         lines.append(f"{mark} {step.id}: {one_line(step.title)} [{step.mode.value}]")
         lines += [f"    {name}: {one_line(value, 400)}" for name, value in _details(step, after)]
-        lines += [f"    taken over from plan {reused[step.id]}"] if step.id in reused else []
+        lines += [f"    reused from plan {reused[step.id]}"] if step.id in reused else []
     lines += revision_lines(found.state.revisions)
     lines += decision_lines(found.plan_id, found.open_decisions)
     env.stdout.write("\n".join(lines) + "\n")

@@ -274,7 +274,7 @@ def _redone(event: _Redone) -> str:
         case e.PlanResetEvent():
             return f"steps to be done again: {', '.join(event.step_ids)}"
         case e.PlanReusedEvent():
-            return f"step {event.step_id} taken over from plan {event.from_plan}"
+            return f"step {event.step_id} reused from plan {event.from_plan}"
         case _:
             assert_never(event)
 

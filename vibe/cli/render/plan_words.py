@@ -63,7 +63,7 @@ def _standing(step: StepView) -> str:
     if step.status == "needs_decision":
         return "waits for a decision"
     if step.reused:
-        return "taken over"
+        return "reused"
     return "left out" if step.reason == LEFT_OUT else ""
 
 

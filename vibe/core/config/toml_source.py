@@ -46,7 +46,7 @@ class TomlSource:
 
 
 def read_toml(path: Path, label: str) -> TomlSource | None:
-    """The file's content, or None if there is no such file.
+    """The file's content, or None if no such file.
 
     Raises:
         ConfigError: It cannot be read, is not UTF-8, or is not TOML; the line is named.
@@ -67,7 +67,7 @@ def read_toml(path: Path, label: str) -> TomlSource | None:
 
 
 def read_text(path: Path, label: str) -> str | None:
-    """The file's text, or None if there is no such file.
+    """The file's text, or None if no such file.
 
     Raises:
         ConfigError: It cannot be read or is not UTF-8.

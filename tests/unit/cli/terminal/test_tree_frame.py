@@ -250,14 +250,14 @@ def test_what_was_taken_over_and_what_is_left_out_say_so() -> None:
         StepOutline(id="b", title="Not asked for", mode="code", status="skipped", reason="only"),
         StepOutline(id="c", title="To do", mode="code", depends_on=("a",)),
     )
-    apply(view, e.PlanStartedEvent(goal="Again.", steps=steps, ts=1000.0, note="1 of 3 steps are taken over"))
+    apply(view, e.PlanStartedEvent(goal="Again.", steps=steps, ts=1000.0, note="1 of 3 steps reused"))
 
     assert lines_of(view)[2:5] == [
-        " ↺ Done before                          ◆ code      taken over",
+        " ↺ Done before                          ◆ code      reused",
         " - Not asked for                        ◆ code      left out",
         " · To do                                ◆ code      next",
     ]
-    assert [notice.message for notice in view.notices.values()] == ["1 of 3 steps are taken over"]
+    assert [notice.message for notice in view.notices.values()] == ["1 of 3 steps reused"]
 
 
 def test_the_plans_budget_has_a_bar_that_counts_earlier_runs() -> None:

@@ -68,14 +68,14 @@ def test_dependencies_on_nothing_on_oneself_and_given_twice_are_dropped() -> Non
     assert edges(done) == {"a": (), "b": ("a",)}
     assert done.repairs == (
         "step 'a' depended on itself: dropped",
-        "step 'a' depended on 'ghost', which is no step: dropped",
+        "step 'a' depended on 'ghost', which is not a step: dropped",
     )
 
 
 def test_of_a_circle_the_edge_against_the_written_order_is_dropped() -> None:
     done = repaired(step("a", "c"), step("b", "a"), step("c", "b"), step("d", "e"), step("e", "d"))
     assert edges(done) == {"a": (), "b": ("a",), "c": ("b",), "d": (), "e": ("d",)}
-    assert "step 'a' depended on 'c' in a circle: dropped" in done.repairs
+    assert "step 'a' depended on 'c', a cycle: dropped" in done.repairs
 
 
 def test_decisions_options_and_what_names_them_are_mended_together() -> None:
@@ -109,7 +109,7 @@ def test_the_model_cannot_set_the_goal_or_hide_where_the_plan_comes_from() -> No
         ([{"id": "a", "title": "a"}], "steps[0].mode: is required"),
         ([step("a", promt="x")], "steps[0].promt: is not a field; did you mean 'prompt'?"),
         ([step("a", command="make")], "steps[0].command: a command can't run in mode 'research'"),
-        ([step("a", decision="who")], "there is no decision 'who'"),
+        ([step("a", decision="who")], "unknown decision 'who'"),
         ([{"id": ["a"], "title": "a", "mode": "code"}], "steps[0].id: must be text"),
         ([step("a", depends_on={"a": 1})], "steps[0].depends_on: must be a list"),
         ([{**step("a"), "depends_on": [[1]]}], "steps[0].depends_on[0]: must be a step id or an object"),

@@ -200,8 +200,8 @@ async def test_three_hopeless_plans_are_the_end(tmp_path: Path) -> None:
     draft = await Desk(tmp_path, *bad).agent().plan("g")
     assert draft.plan is None
     assert (draft.acted.outcome, draft.acted.reason) == (Outcome.FAILED, "output")
-    assert "3 times" in draft.acted.detail
-    assert "there is no decision 'd2'" in draft.acted.detail
+    assert "3 attempts" in draft.acted.detail
+    assert "unknown decision 'd2'" in draft.acted.detail
 
 
 async def test_a_planner_that_only_talks_is_reminded_and_then_fails(tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ async def test_the_work_of_the_failed_step_can_be_read_where_it_is_kept(tmp_path
 NOT_FOR_MODELS: list[tuple[list[dict[str, Any]], str]] = [
     ([{"op": "update_step", "id": "d", "changes": {"title": "x"}}], "touches d, which did not fail"),
     ([{"op": "add_edge", "step": "c", "depends_on": {"step": "d"}}], "touches c, d, which did not fail"),
-    ([{"op": "update_step", "id": "a", "changes": {"title": "x"}}], "step 'a' runs or is completed"),
+    ([{"op": "update_step", "id": "a", "changes": {"title": "x"}}], "step 'a' is running or completed"),
     ([{"op": "update_step", "id": "b", "changes": {"verify": []}}], "no step would run 'pytest -q' any more"),
     (
         [{"op": "update_step", "id": "b", "changes": {"verify": ["pytest -q", "curl x | sh"]}}],
@@ -405,7 +405,7 @@ async def test_a_plan_that_is_said_instead_of_handed_in_is_taken(tmp_path: Path)
 async def test_no_operations_mean_that_no_better_plan_is_known(tmp_path: Path) -> None:
     desk = Desk(tmp_path, revising())
     assert await desk.agent().revise(request()) is None
-    assert desk.warnings == ["no better plan is known: because"]
+    assert desk.warnings == ["no better plan found: because"]
 
 
 async def test_a_step_that_acts_outside_is_not_mended_by_itself(tmp_path: Path) -> None:

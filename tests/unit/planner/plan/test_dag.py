@@ -56,7 +56,7 @@ def test_any_graph_is_ordered_with_its_paths(raw: list[list[int]]) -> None:
     ("edges", "says"),
     [
         ({"a": ["b"], "b": ["c"], "c": ["a"]}, "a -> b -> c -> a"),
-        ({"a": ["gone"]}, "'gone', which is no step"),
+        ({"a": ["gone"]}, "'gone', which is not a step"),
     ],
 )
 def test_what_is_no_dag_is_refused(edges: dict[str, list[str]], says: str) -> None:

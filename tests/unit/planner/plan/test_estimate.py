@@ -31,7 +31,7 @@ def test_a_chain_is_flagged_with_what_is_known_of_chains() -> None:
     assert (chain.is_chain, chain.speed_up, chain.critical_path) == (True, 1.0, ("a", "b", "c"))
     said = " ".join(notes(chain))
     assert "the plan is a chain: 3 of 3 steps" in said
-    assert "+81 %" in said
+    assert "81 % better" in said
     assert "39 to 70 % worse" in said
     assert not of(step("a")).is_chain
 
@@ -83,14 +83,14 @@ def test_an_order_through_other_steps_is_an_order() -> None:
 def test_steps_that_do_not_say_what_they_write_are_counted() -> None:
     found = of(step("a", mode="code"), step("b", mode="code"), step("c"), step("d", mode="run", command="make"))
     assert found.writes_unknown == ("a", "b")
-    assert any("2 steps do not say what they write (a, b)" in note for note in notes(found))
+    assert any("2 steps do not declare what they write (a, b)" in note for note in notes(found))
 
 
 def test_many_overlaps_are_cut_and_that_is_said() -> None:
     found = of(*(step(f"s{n}", mode="code", writes=["x"]) for n in range(30)))
     assert len(found.overlaps) == MAX_OVERLAPS
     assert found.overlaps_cut
-    assert notes(found)[-1] == "there may be more steps that write the same files"
+    assert notes(found)[-1] == "more steps may write the same files"
 
 
 @st.composite

@@ -82,29 +82,29 @@ DECISIONS = [choice("q", "x", "y")]
 
 BAD = [
     Bad(raw=document(step("a", "bilud"), step("build")), path="steps[0].depends_on[0]", says="did you mean 'build'?"),
-    Bad(raw=document(step("a", "zzz")), path="steps[0].depends_on[0]", says="there is no step 'zzz'"),
-    Bad(raw=document(step("a"), step("a")), path="steps[1].id", says="'a' is the id of steps[0] already"),
+    Bad(raw=document(step("a", "zzz")), path="steps[0].depends_on[0]", says="unknown step 'zzz'"),
+    Bad(raw=document(step("a"), step("a")), path="steps[1].id", says="'a' is already the id of steps[0]"),
     Bad(raw=document(step("a", "a")), path="steps[0].depends_on[0]", says="can't depend on itself"),
-    Bad(raw=document(step("a"), step("b", "a", "a")), path="steps[1].depends_on[1]", says="listed before"),
+    Bad(raw=document(step("a"), step("b", "a", "a")), path="steps[1].depends_on[1]", says="listed twice"),
     Bad(
         raw=document(step("a", "b"), step("b", "c"), step("c", "a")),
         path="steps[0].depends_on",
-        says="in a circle: a -> b -> c -> a",
+        says="the steps form a cycle: a -> b -> c -> a",
     ),
     Bad(
         raw=document(step("a"), step("b", {"step": "a", "on": "done"})),
         path="steps[1].depends_on[0].on",
         says="'done' is not one of 'completed', 'finished' or 'failed'",
     ),
-    Bad(raw=document(step("a", decision="q")), path="steps[0].decision", says="there is no decision 'q'"),
-    Bad(raw=document(step("a", when={"q": ["x"]})), path="steps[0].when.q", says="there is no decision 'q'"),
+    Bad(raw=document(step("a", decision="q")), path="steps[0].decision", says="unknown decision 'q'"),
+    Bad(raw=document(step("a", when={"q": ["x"]})), path="steps[0].when.q", says="unknown decision 'q'"),
     Bad(
         raw=document(step("a", when={"q": ["z"]}), decisions=DECISIONS),
         path="steps[0].when.q",
         says="decision 'q' has no option 'z'; its options are x, y",
     ),
     Bad(raw=document(step("a", when={"q": []}), decisions=DECISIONS), path="steps[0].when.q", says="names no option"),
-    Bad(raw=document(defaults={"decision": "no"}), path="defaults.decision", says="there is no decision 'no'"),
+    Bad(raw=document(defaults={"decision": "no"}), path="defaults.decision", says="unknown decision 'no'"),
     Bad(raw=document(step("a", mode="code", command="x")), path="steps[0].command", says="can't run in mode 'code'"),
     Bad(
         raw=document(step("a", mode="docs"), defaults={"command": "x"}),
@@ -147,10 +147,10 @@ BAD = [
     Bad(raw=document(*[step("a")] * 10_001), path="steps", says="must have at most 10000 entries, not 10001"),
     Bad(raw={"version": 1, "steps": [step("a")]}, path="goal", says="is required"),
     Bad(raw={"goal": "g", "steps": [step("a")]}, path="version", says="is required"),
-    Bad(raw=document(version=2, future=1), path="version", says="2 is not a format this vibe reads; use 1"),
-    Bad(raw=document(version="1"), path="version", says="'1' is not a format"),
-    Bad(raw=document(version=True), path="version", says="True is not a format"),
-    Bad(raw=document(version=1.0), path="version", says="1.0 is not a format"),
+    Bad(raw=document(version=2, future=1), path="version", says="2 is not a plan format this vibe reads; use 1"),
+    Bad(raw=document(version="1"), path="version", says="'1' is not a plan format"),
+    Bad(raw=document(version=True), path="version", says="True is not a plan format"),
+    Bad(raw=document(version=1.0), path="version", says="1.0 is not a plan format"),
     Bad(raw=document(step("a", allowed_tools=["re:("])), path="steps[0].allowed_tools[0]", says="'(' is not valid"),
     Bad(
         raw=document(step("a", allowed_tools=["re:(?=(a+)+b)"])),
@@ -177,7 +177,7 @@ BAD = [
     Bad(
         raw=document(step("a", output_schema={"properties": {"x": {"type": "int"}}})),
         path="steps[0].output_schema.properties.x.type",
-        says="is no JSON Schema: 'int'",
+        says="is not a valid JSON Schema: 'int'",
     ),
     Bad(
         raw=document(defaults={"output_schema": {"$ref": "#/$defs/gone"}}),
@@ -187,10 +187,12 @@ BAD = [
     Bad(
         raw=document(step("a", mode="run", command="ls", output_schema={})),
         path="steps[0].output_schema",
-        says="nobody would hand in a value",
+        says="so it can't return a value",
     ),
     Bad(
-        raw=document(step("a", side_effects=True, retries=1)), path="steps[0].retries", says="never run again by itself"
+        raw=document(step("a", side_effects=True, retries=1)),
+        path="steps[0].retries",
+        says="never retried automatically",
     ),
     Bad(
         raw=document(step("a", side_effects=True), defaults={"retries": 1}),
@@ -200,15 +202,19 @@ BAD = [
     Bad(
         raw=document(step("a", side_effects=True), defaults={"on_failure": "replan"}),
         path="steps[0].on_failure",
-        says="no revision can mend it",
+        says="no revision can fix it",
     ),
-    Bad(raw=document(sample={"project": "/etc"}), path="sample.project", says="leads out of the plan's folder"),
-    Bad(raw=document(sample={"project": "a/../../b"}), path="sample.project", says="leads out"),
-    Bad(raw=document(sample={"project": "a", "replay": "C:\\x"}), path="sample.replay", says="leads out"),
-    Bad(raw=document(sample={"project": " ~/x"}), path="sample.project", says="leads out"),
+    Bad(raw=document(sample={"project": "/etc"}), path="sample.project", says="is outside the plan's folder"),
+    Bad(raw=document(sample={"project": "a/../../b"}), path="sample.project", says="is outside the plan's folder"),
+    Bad(
+        raw=document(sample={"project": "a", "replay": "C:\\x"}),
+        path="sample.replay",
+        says="is outside the plan's folder",
+    ),
+    Bad(raw=document(sample={"project": " ~/x"}), path="sample.project", says="is outside the plan's folder"),
     Bad(raw="", path="", says="is not JSON"),
     Bad(raw='{"version": 1,', path="", says="is not JSON: Expecting"),
-    Bad(raw="[]", path="", says="a plan is an object of fields, not a list"),
+    Bad(raw="[]", path="", says="a plan must be an object, not a list"),
     Bad(raw="null", path="", says="not null"),
     Bad(raw='{"steps": [{"id": "a", "id": "b"}]}', path="steps[0].id", says="is given twice"),
     Bad(raw='{"budget": {"max_price": NaN}}', path="budget.max_price", says="not a finite number"),
@@ -279,7 +285,7 @@ def _latin(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (_named("gone.json"), "there is no such file"),
+        (_named("gone.json"), "no such file"),
         (_named("a\0b"), "can't be read"),
         (_named("x" * 5000), "can't be read: File name too long"),
         (_directory, "is a directory"),

@@ -50,28 +50,28 @@ class Refused:
 REFUSED = {
     "a cycle": Refused(
         [{"op": "add_edge", "step": "b", "depends_on": {"step": "d"}}],
-        ("steps depend on one another in a circle", "step 'b'.depends_on"),
+        ("the steps form a cycle", "step 'b'.depends_on"),
     ),
     "a loose edge": Refused(
         [{"op": "remove_step", "id": "c"}], ("step 'd': depends on 'c', which the revision removes; remove this edge",)
     ),
     "a completed step changed": Refused(
         [{"op": "update_step", "id": "a", "changes": {"title": "else"}}],
-        ("operations[0]: step 'a' runs or is completed, so it can't be changed",),
+        ("operations[0]: step 'a' is running or completed and can't be changed",),
     ),
-    "a completed step removed": Refused([{"op": "remove_step", "id": "a"}], ("step 'a' runs or is completed",)),
+    "a completed step removed": Refused([{"op": "remove_step", "id": "a"}], ("step 'a' is running or completed",)),
     "an edge into a completed step": Refused(
         [{"op": "add_step", "step": step("z")}, {"op": "add_edge", "step": "a", "depends_on": {"step": "z"}}],
-        ("operations[1]: step 'a' runs or is completed",),
+        ("operations[1]: step 'a' is running or completed",),
     ),
     "an unknown step": Refused(
-        [{"op": "update_step", "id": "bb", "changes": {"title": "x"}}], ("there is no step 'bb'", "a, b, c, d")
+        [{"op": "update_step", "id": "bb", "changes": {"title": "x"}}], ("unknown step 'bb'", "a, b, c, d")
     ),
     "an unknown dependency": Refused(
-        [{"op": "add_step", "step": step("z", "aa")}], ("step 'z'.depends_on[0].step: there is no step 'aa'",)
+        [{"op": "add_step", "step": step("z", "aa")}], ("step 'z'.depends_on[0].step: unknown step 'aa'",)
     ),
     "an id that is taken": Refused(
-        [{"op": "add_step", "step": step("b")}], ("operations[0].step.id: 'b' is the id of a step already",)
+        [{"op": "add_step", "step": step("b")}], ("operations[0].step.id: step 'b' already exists",)
     ),
     "a new id": Refused(
         [{"op": "update_step", "id": "b", "changes": {"id": "bee"}}], ("a step keeps its id; remove the step",)
@@ -88,11 +88,11 @@ REFUSED = {
         ("step 'b'.max_turns: must be a whole number, not 'ten'",),
     ),
     "an unknown decision": Refused(
-        [{"op": "update_step", "id": "b", "changes": {"decision": "who"}}], ("step 'b'.decision: there is no decision",)
+        [{"op": "update_step", "id": "b", "changes": {"decision": "who"}}], ("step 'b'.decision: unknown decision",)
     ),
     "an edge twice": Refused(
         [{"op": "add_edge", "step": "c", "depends_on": {"step": "a"}}],
-        ("step 'c' depends on 'a' already; to change `on`, remove that edge as well",),
+        ("step 'c' already depends on 'a'; to change `on`, remove that edge as well",),
     ),
     "no such edge": Refused(
         [{"op": "remove_edge", "step": "d", "depends_on": "a"}], ("step 'd' does not depend on 'a'",)
@@ -102,11 +102,11 @@ REFUSED = {
     ),
     "nothing left": Refused(
         [{"op": "remove_step", "id": name} for name in "bcd"] + [{"op": "remove_step", "id": "a"}],
-        ("step 'a' runs or is completed",),
+        ("step 'a' is running or completed",),
     ),
     "several at once": Refused(
         [{"op": "remove_step", "id": "q"}, {"op": "update_step", "id": "b", "changes": {"mode": "cook"}}],
-        ("2 problems", "there is no step 'q'", "step 'b'.mode: 'cook' is not one of"),
+        ("2 problems", "unknown step 'q'", "step 'b'.mode: 'cook' is not one of"),
     ),
 }
 
@@ -209,7 +209,7 @@ def test_every_operation_is_one_line_for_people() -> None:
     assert lines[1] == "remove step d"
     assert lines[2].startswith("change step b: prompt = 'do\\nit xxx")
     assert lines[2].endswith("..., max_turns = 3")
-    assert lines[3:] == ["let c wait for z (finished)", "let c not wait for a"]
+    assert lines[3:] == ["make c depend on z (finished)", "c no longer depends on a"]
 
 
 IDS = [f"s{n}" for n in range(7)]

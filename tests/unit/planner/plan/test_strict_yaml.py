@@ -93,14 +93,14 @@ def test_a_date_is_the_text_that_was_written() -> None:
         ("{}\n---\n{}", (2, 1), "has several documents"),
         ("? [a]\n: b", (1, 3), "has a list or an object as a key"),
         ("&x a: b\n*x : c", (2, 1), "has the alias *x as a key"),
-        ("steps: &s [*s]", (1, 12), "steps[0]: *s stands for nothing that is complete before it"),
+        ("steps: &s [*s]", (1, 12), "steps[0]: *s refers to no anchor before it"),
         ("steps: " + "[" * 5_000, (1, 71), "is nested deeper than 64 levels"),
         ("- " * 5_000, (1, 129), "is nested deeper than 64 levels"),
         ("goal: " + "1" * 5_000, (1, 7), "goal: has a number with thousands of digits"),
         ("goal: 1e999", (1, 7), "goal: is not a finite number"),
         ('goal: "\\0"', (1, 1), "goal: has a NUL character"),
-        ("", None, "a plan is an object of fields, not null"),
-        ("- a", None, "a plan is an object of fields, not a list"),
+        ("", None, "a plan must be an object, not null"),
+        ("- a", None, "a plan must be an object, not a list"),
     ],
 )
 def test_what_is_no_plan_is_refused_where_it_is(text: str, at: tuple[int, int] | None, says: str) -> None:
@@ -115,7 +115,7 @@ def test_aliases_of_aliases_grow_into_nothing() -> None:
     lines += [f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
     begun = time.process_time()
     found = refused("\n".join(lines))
-    assert "has aliases that stand for too much text" in found[0].message
+    assert "has aliases that expand to too much text" in found[0].message
     assert time.process_time() - begun < 2
 
 

@@ -113,7 +113,7 @@ def test_each_step_is_coloured_by_how_it_stands() -> None:
 
     classes = [element.get("class") for element in root.iter(f"{SVG}svg")]
     assert classes == ["vibe-graph", "is-completed is-reused", "is-failed", "is-pending"]
-    assert texts(root)[-1] == "· 1 pending   ✓ 1 completed   ✗ 1 failed   ↺ 1 of them taken over"
+    assert texts(root)[-1] == "· 1 pending   ✓ 1 completed   ✗ 1 failed   ↺ 1 of them reused"
 
 
 def test_edges_say_on_which_end_they_wait() -> None:
@@ -126,7 +126,7 @@ def test_edges_say_on_which_end_they_wait() -> None:
 def test_a_plan_too_large_to_be_read_is_refused_in_one_sentence() -> None:
     plan = make_plan([step(f"s{n}") for n in range(MAX_DRAWN + 1)])
 
-    with pytest.raises(TooLargeToDrawError, match="2,001 steps and a drawing shows at most 2,000: use the format tree"):
+    with pytest.raises(TooLargeToDrawError, match="2,001 steps; a drawing shows at most 2,000: use format tree"):
         svg(plan, Dag.build(plan.steps))
 
 

@@ -180,7 +180,7 @@ def test_a_running_an_interrupted_and_a_paused_plan_say_which_they_are() -> None
     assert (left.status, left.outcome, left.steps[0].detail) == (
         "interrupted",
         "interrupted",
-        "its process ended while it ran; a resume continues it",
+        "its process died while it was running; resume to continue",
     )
     assert (stopped.status, stopped.outcome) == ("paused", "interrupted")
     assert "running in process 42" in report_markdown(running, plan)
@@ -302,7 +302,7 @@ def test_a_step_taken_over_says_from_where_and_cost_nothing() -> None:
 
     assert (report.steps[0].reused_from, report.steps[0].attempts, report.steps[0].duration_s) == ("older", (), None)
     assert report.spent.calls == 2
-    assert "2 completed (1 taken over)" in report_markdown(report, plan)
+    assert "2 completed (1 reused)" in report_markdown(report, plan)
     assert "is-completed is-reused" in report_html(report, plan, Dag.build(plan.steps))
 
 
@@ -389,5 +389,5 @@ def test_a_large_plan_has_a_page_without_a_drawing(size: int) -> None:
         records += [started(n, f"s{n}"), *done(n + 1, f"s{n}")]
     text = report_html(report_of(plan, records), plan, Dag.build(plan.steps))
 
-    assert "3,000 steps and a drawing shows at most 2,000" in text
+    assert "3,000 steps; a drawing shows at most 2,000" in text
     assert "The first 1,000 of 3,000 steps that ran." in text

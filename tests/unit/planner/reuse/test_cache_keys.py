@@ -126,7 +126,7 @@ def test_edges_decisions_and_the_base_commit_are_reasons_of_their_own() -> None:
         "a": StepChange(decisions=("which",))
     }
     assert changed(plan, moved) == {"b": StepChange(fields=("depends_on",))}
-    assert diff(keyed(plan), keyed(plan, base="later")).changed["b"].text == "another base commit"
+    assert diff(keyed(plan), keyed(plan, base="later")).changed["b"].text == "different base commit"
 
 
 def test_a_diff_names_what_was_added_and_removed() -> None:
@@ -153,8 +153,8 @@ def test_what_comes_after_a_step_that_runs_again_runs_again() -> None:
 
     assert dict(chosen(was, with_step("a", on_failure="continue")).runs) == {
         "a": "failed there",
-        "b": "comes after a, which runs",
-        "c": "comes after b, which runs",
+        "b": "depends on a, which runs",
+        "c": "depends on b, which runs",
     }
 
 
@@ -223,10 +223,10 @@ def test_the_note_says_what_is_taken_over_and_why_the_rest_is_not() -> None:
     was = earlier(make_plan(STEPS))
 
     assert note_of(chosen(was, with_step("c", prompt="new")), was, head="base") == (
-        "3 of 4 steps are taken over from plan old; to run: c (prompt differs)"
+        "3 of 4 steps reused from plan old; to run: c (prompt differs)"
     )
     assert note_of(chosen(was, make_plan(STEPS)), was, head="base") == (
-        "4 of 4 steps are taken over from plan old; nothing is left to run"
+        "4 of 4 steps reused from plan old; nothing left to run"
     )
 
 
@@ -239,7 +239,7 @@ def test_another_commit_keeps_everything_from_being_taken_over_and_says_so() -> 
     selection = chosen(was, make_plan(STEPS), base="later")
     assert not selection.taken
     assert note_of(selection, was, head="later") == (
-        "nothing is taken over from plan old: the repository is at commit later now, and that plan began at base and "
+        "nothing reused from plan old: the repository is at commit later now, and that plan started at base and "
         "left it at merged"
     )
 

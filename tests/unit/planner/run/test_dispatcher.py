@@ -322,7 +322,7 @@ async def test_a_person_decides_once_and_what_makes_no_sense_is_answered_by_a_wa
     unknown, invalid, *late = bench.warnings()
     assert "'chioce': it is not open; open decisions: choice" in unknown
     assert "middle" in invalid
-    assert all("was taken already" in warning for warning in late)
+    assert all("already decided" in warning for warning in late)
     events = [e for e in bench.memory.events if isinstance(e, PlanDecisionEvent)]
     assert [(event.selections, event.by) for event in events] == [((), ""), (("left",), "user")]
 

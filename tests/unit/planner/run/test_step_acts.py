@@ -138,7 +138,7 @@ async def test_steps_that_wait_are_skipped_or_cancelled_before_they_start(tmp_pa
         await executor.until_running("a")
         assert await verdicts.ask(control, "skip", "b") is None
         assert await verdicts.ask(control, "cancel", "c") is None
-        assert await verdicts.ask(control, "retry", "d") == "step 'd': it has not run yet: there is nothing to retry"
+        assert await verdicts.ask(control, "retry", "d") == "can't retry step 'd': it has not run yet"
         gate.opened.set()
 
     outcome = await bench.run(executor, ask)
@@ -181,10 +181,10 @@ async def test_what_something_ran_after_is_not_done_again_under_it(tmp_path: Pat
         await until_said(bench, "after", "completed")
         refused = await verdicts.ask(control, "retry", "a")
         assert refused is not None
-        assert refused.startswith("step 'a': after came after it and did run; pause the plan")
+        assert refused.startswith("can't retry step 'a': its dependents after have run; pause the plan")
         assert (await verdicts.ask(control, "skip", "nobody") or "").startswith("the plan has no step 'nobody'")
         assert "it is completed" in (await verdicts.ask(control, "cancel", "after") or "")
-        assert "it runs" in (await verdicts.ask(control, "retry", "slow") or "")
+        assert "it is running" in (await verdicts.ask(control, "retry", "slow") or "")
         gate.opened.set()
 
     assert (await bench.run(executor, ask)).status is PlanStatus.COMPLETED

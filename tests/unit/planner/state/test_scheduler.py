@@ -339,7 +339,7 @@ def test_a_skipped_step_says_why() -> None:
     assert said == {
         "a": "",
         "b": "you chose y for 'q'",
-        "c": "all it depends on was skipped",
+        "c": "everything it depends on was skipped",
         "d": "step 'a' did not fail",
     }
 
@@ -362,7 +362,7 @@ def test_a_second_answer_changes_nothing() -> None:
     run = decided(step("a"), step("b", "a", when={"q": ["x"]}))
     run.start()
     run.send(DecisionTaken("q", ("x",), "user"))
-    with pytest.raises(DecisionInvalidError, match="was taken already: x"):
+    with pytest.raises(DecisionInvalidError, match="already decided: x"):
         run.send(DecisionTaken("q", ("y",), "user"))
     assert started(run.end("a")) == ["b"]
 
@@ -371,7 +371,7 @@ def test_a_second_answer_changes_nothing() -> None:
     ("decision_id", "selections", "says"),
     [
         ("p", ("x",), "not open; open decisions: q"),
-        ("q", ("w",), "no option 'w'; choose from: x, y, z"),
+        ("q", ("w",), "unknown option 'w'; choose from: x, y, z"),
         ("q", ("x", "y"), "exactly one option"),
         ("q", (), "exactly one option"),
     ],

@@ -29,7 +29,7 @@ def folder_with(home: Path, *records: Fact) -> str:
 @pytest.mark.parametrize(
     ("record", "says"),
     [
-        (revised({"op": "remove_step", "id": "zz"}), "there is no step 'zz'"),
+        (revised({"op": "remove_step", "id": "zz"}), "unknown step 'zz'"),
         (revised({"id": "a"}), 'is required; add "op"'),
         (revised({"op": ["remove_step"], "id": ["a"]}), "is not one of"),
         (
@@ -37,7 +37,7 @@ def folder_with(home: Path, *records: Fact) -> str:
             "operations[0]",
         ),
         (decision("nope", "left"), "the plan has no such decision"),
-        (decision("choice", "up"), "there is no option 'up'"),
+        (decision("choice", "up"), "unknown option 'up'"),
         (decision("choice", "left", "right"), "exactly one option"),
     ],
 )
@@ -61,6 +61,6 @@ def test_answers_about_attempts_and_results_of_steps_that_are_gone_do_no_harm(tm
 def test_a_result_is_written_nowhere_but_in_the_plans_folder(tmp_path: Path, step_id: str) -> None:
     plan_id = folder_with(tmp_path, ended(step_id))
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(BrokenPlanError, match="no id of a step"):
+    with pytest.raises(BrokenPlanError, match="not a step id"):
         PlanStore.open(tmp_path, plan_id)
     assert sorted(tmp_path.rglob("*")) == before

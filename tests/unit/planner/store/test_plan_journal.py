@@ -95,7 +95,7 @@ def test_a_line_broken_in_the_middle_is_an_error_with_file_and_line(path: Path, 
 )
 def test_a_whole_line_that_is_no_record_is_an_error_even_at_the_end(path: Path, record: bytes) -> None:
     path.write_bytes(LINES[0] + record)
-    with pytest.raises(BrokenPlanError, match=r"journal\.jsonl:2: is no fact this version knows"):
+    with pytest.raises(BrokenPlanError, match=r"journal\.jsonl:2: is not a fact this version knows"):
         read_journal(path)
 
 

@@ -96,7 +96,7 @@ def test_latest_is_the_plan_begun_last_whatever_its_id(tmp_path: Path) -> None:
 
 
 def test_there_is_no_latest_plan_where_there_is_none(tmp_path: Path) -> None:
-    with pytest.raises(UnknownPlanError, match=r"no plan has been run yet in .*: `vibe plan run FILE` runs one"):
+    with pytest.raises(UnknownPlanError, match=r"no plan has run yet in .*: start one with `vibe plan run FILE`"):
         find_plan(tmp_path, "latest")
 
 
@@ -110,7 +110,7 @@ def test_two_plans_of_one_second_get_different_ids(tmp_path: Path) -> None:
 
 def test_an_id_that_is_taken_is_refused_and_leaves_the_first_plan_alone(tmp_path: Path) -> None:
     make(tmp_path, "mine").close()
-    with pytest.raises(PlanExistsError, match="'mine' exists already"):
+    with pytest.raises(PlanExistsError, match="'mine' already exists"):
         make(tmp_path, "mine")
     assert [path.name for path in plans_folder(tmp_path).iterdir()] == ["mine"]
 
@@ -172,7 +172,7 @@ def test_a_plan_is_found_by_a_unique_beginning_of_its_id(tmp_path: Path) -> None
         make(tmp_path, plan_id).close()
     assert find_plan(tmp_path, "20250101-aa").plan_id == "20250101-aaaaaa"
     assert find_plan(tmp_path, "20250101-abbbbb").plan_id == "20250101-abbbbb", "a whole id is never ambiguous"
-    with pytest.raises(AmbiguousPlanError, match="could be 3 plans"):
+    with pytest.raises(AmbiguousPlanError, match="matches 3 plans"):
         find_plan(tmp_path, "2025")
     for reference in ("2026", "", "..", "../plans/20250101-aaaaaa", "."):
         with pytest.raises(UnknownPlanError, match="vibe plan list"):
@@ -220,7 +220,7 @@ def test_a_plan_that_cannot_be_opened_is_not_left_locked(tmp_path: Path) -> None
     [
         ("{", "Invalid JSON"),
         ('{"workspace": "/w", "colour": 1}', "colour: Extra inputs"),
-        ('{"workspace": "/w", "version": 2}', "is not of the version this vibe reads"),
+        ('{"workspace": "/w", "version": 2}', "has a version this vibe can't read"),
         ('{"workspace": "/w", "max_parallel": 0}', "max_parallel:"),
         ("\x00\x00\x00", "Invalid JSON"),
     ],
@@ -364,11 +364,11 @@ def test_an_emptied_journal_beside_results_is_said(tmp_path: Path) -> None:
     with PlanStore.open(tmp_path, lost(tmp_path, side_effects=False)) as store:
         (said,) = store.dropped
 
-    assert "journal.jsonl was cut: it does not tell of s, whose results are there" in said
+    assert "journal.jsonl was truncated: no record of s, which ran" in said
 
 
 def test_what_acted_outside_is_not_done_again_because_its_record_is_gone(tmp_path: Path) -> None:
-    with pytest.raises(BrokenPlanError, match="does not tell of s, which acted outside the workspace"):
+    with pytest.raises(BrokenPlanError, match="is missing s, which acted outside the workspace"):
         PlanStore.open(tmp_path, lost(tmp_path, side_effects=True))
 
 
