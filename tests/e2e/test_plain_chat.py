@@ -74,6 +74,7 @@ TALK = (
     (None, "interrupted: "),
     ("well?", "Stopped, as you wish."),
     ("!echo $((6*7))", "42"),
+    ("!!echo $((6*8))", "48"),
     ("look at that", "I have seen it."),
     ("/agents plan", "plan with replay"),
     ("and now?", "A plan needs thought."),
@@ -114,6 +115,9 @@ def test_a_conversation_by_lines_looks_as_it_should(vibe: VibeCommand, tmux: Tmu
     assert screen == kept.read_text(encoding="utf-8"), screen
     assert not (vibe.workdir / "made.txt").exists()
     assert leftovers(vibe.workdir) == []
+    told = "".join(path.read_text() for path in vibe.home.rglob("messages.jsonl"))
+    assert "echo $((6*7))" in told
+    assert "echo $((6*8))" not in told
 
 
 def test_a_session_is_listed_and_gone_on_with(vibe: VibeCommand, tmux: Tmux) -> None:

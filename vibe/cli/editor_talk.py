@@ -47,6 +47,7 @@ class EditorTalk(SessionCommands):
         self.seat = session.seat
         self.commands = SlashTable({name: _elsewhere(name) for name in NOT_HERE})
         self.plans = PlanTalk(accept=self._accept, audience=self._audience, ended=self._ended)
+        self.keys: Sequence[str] = ()
         self._session, self._person = session, session.person
         self._tasks: TaskGroup
         self._open_plan: LoadedPlan | None = None  # the next prompt says how it is to be changed
@@ -108,6 +109,9 @@ class EditorTalk(SessionCommands):
     async def send(self, prompt: str) -> None:
         """Have the agent answer a prompt, in this turn."""
         self.begin(self._session.answer, prompt)
+
+    def suggest(self, prompt: str) -> None:
+        """An editor has no line to put a prompt in."""
 
     async def refresh(self) -> None:
         """Offer the commands that the conversation brings as it is now."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 
 from anyio import create_task_group, to_thread
@@ -32,8 +32,10 @@ class ScriptedTalk:
         self.commands = SlashTable()
         self.plans = PlanTalk(accept=drop, audience=Audience, ended=lambda _run: None)
         self.said: list[str] = []
+        self.keys: Sequence[str] = ()
         self.sent: list[str] = []
         self.clipboard = ""
+        self.suggested = ""
         self.is_gone = False
         self.begun: list[Callable[[], Coroutine[None, None, None]]] = []
 
@@ -72,6 +74,9 @@ class ScriptedTalk:
     async def send(self, prompt: str) -> None:
         self.sent.append(prompt)
         await self.conversation.send(prompt)
+
+    def suggest(self, prompt: str) -> None:
+        self.suggested = prompt
 
     async def refresh(self) -> None:
         self.said += await to_thread.run_sync(

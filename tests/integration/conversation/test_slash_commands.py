@@ -12,6 +12,7 @@ from tests.integration.conversation.conftest import Rig
 from tests.integration.conversation.scripted_talk import talking
 from vibe.cli.slash.table import SlashTable
 from vibe.core.errors import UsageError, VibeError
+from vibe.core.messages import AssistantMessage
 from vibe.core.session.meta import read_meta
 
 
@@ -24,8 +25,11 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 async def test_help_tells_every_command(rig: Rig) -> None:
     async with talking(rig) as talk:
+        talk.keys = ["!COMMAND: run it"]
         told = await talk.do("/help")
+        assert await talk.do("/help /cost") == "/cost: say what this conversation has used"
 
+    assert told.endswith("!COMMAND: run it")
     assert [line for line in SlashTable() if f"/{line}" not in told] == []
 
 
@@ -59,8 +63,13 @@ async def test_agent_model_and_approvals_are_told_and_changed(rig: Rig) -> None:
         ("/skills none", "no skill 'none'"),
         ("/permissions bash", "/permissions TOOL ARGUMENTS"),
         ("/permissions none at all", "/permissions none:"),
-        ("/copy", "has not answered yet"),
+        ("/copy", "no answer yet"),
+        ("/copy code", "no block of code yet"),
+        ("/copy code 0", "no block of code yet"),
         ("/resume nowhere", "nowhere"),
+        ("/help copie", "did you mean 'copy'?"),
+        ("/clear that", "/clear takes nothing behind it: leave out 'that'"),
+        ("/exit now", "leave out 'now'"),
     ],
 )
 async def test_wrong_use_is_answered_with_what_is_right(rig: Rig, line: str, expected: str) -> None:
@@ -79,8 +88,10 @@ async def test_the_conversation_is_cleared_taken_back_and_gone_on_with(rig: Rig)
         assert await talk.do("/rewind") == "1) prompt 1\n2) prompt 2"
         assert await talk.values("rewind") == ["1", "2"]
         assert (await talk.do("/rewind 2")).endswith("the conversation has 2 messages now")
+        assert talk.suggested == "prompt 2"
         assert "is kept" in await talk.do("/clear")
         assert first[:8] in await talk.do("/resume")
+        assert talk.conversation.session.title == ""
         assert first[:8] in await talk.values("resume", first[:3])
         await talk.do(f"/resume {first[:8]}")
         assert talk.conversation.session_id == first
@@ -198,6 +209,25 @@ async def test_an_answer_is_copied(rig: Rig) -> None:
         assert talk.clipboard == "one"
         with pytest.raises(UsageError, match="there are 2"):
             await talk.do("/copy 3")
+
+
+async def test_a_block_of_code_is_copied_as_it_is_to_be_used(rig: Rig) -> None:
+    answers = (
+        "Run:\n\n- so\n  ```sh\n  echo one\n  ```\n",
+        "```\nx = 1\n\ny = 2\n```\nand\n\n~~~\nthree\n~~~",
+        "No code.",
+    )
+    async with talking(rig) as talk:
+        for answer in answers:
+            await to_thread.run_sync(talk.conversation.session.transcript.append, AssistantMessage(answer))
+        copied: list[str] = []
+        for line in ("/copy code", "/copy code 2", "/copy code 3"):
+            await talk.do(line)
+            copied.append(talk.clipboard)
+        assert copied == ["three", "x = 1\n\ny = 2", "echo one"]
+        assert await talk.values("copy", "") == ["code"]
+        with pytest.raises(UsageError, match="which block of code, 1 for the last; there are 3"):
+            await talk.do("/copy code 4")
 
 
 async def test_the_agent_is_asked_for_instructions(rig: Rig) -> None:

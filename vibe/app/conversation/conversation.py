@@ -300,9 +300,12 @@ class Conversation:
 
         Raises:
             BusyError: a prompt is being answered.
+            UsageError: it is blank.
             CommandStartError: it can't be started.
             EnvironmentFailure: the conversation can't be written down.
         """
+        if not command.strip():
+            raise UsageError("!COMMAND: say what to run in your shell")
         with self._occupied():
             workdir, environ = self._setup.opening.workdir, self._parts.host.environ
             result = await run_for_user(command, workdir, environ, self._sink)

@@ -182,6 +182,7 @@ class ChatSession:
         fresh.turns = self.transcript.turns
         self.fork_now(partial(fresh.restart, []), CLEARED)
         self.transcript = fresh
+        self.entitle("")  # its first prompt will
 
     def rewind(self, message_index: int, environ: Mapping[str, str], *, files: bool) -> RewindReport:
         """Go on in a new session before the message at ``message_index``; with ``files``, put the files back, too.

@@ -528,6 +528,11 @@ def _session(view: View, run: RunView, event: e.SessionStartedEvent | e.SessionE
         run.workspace, run.agent, run.model, run.version = event.workspace, event.agent, event.model, event.version
         run.ended_at = run.outcome = run.exit_code = None
         agent.profile, agent.model, agent.ended_at, agent.outcome = event.agent, event.model, None, None
+        if agent.source == event.source and agent.entries:  # resumed by the process that left it: it begins again
+            view.kept -= agent.transcript.size
+            agent.transcript.forget_all()
+            agent.older.clear()
+            return (agent.key, (*agent.key, "entries"))
         return (agent.key,)
     run.ended_at, run.outcome, run.exit_code = event.ts, event.outcome, event.exit_code
     agent.ended_at, agent.outcome = event.ts, event.outcome

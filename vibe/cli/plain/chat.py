@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,6 +19,7 @@ from vibe.cli.plain.line_desk import LineDesk
 from vibe.cli.plain.line_input import LineInput
 from vibe.cli.plain.plan_lines import PlanLines
 from vibe.cli.render.event_text import counted, one_line
+from vibe.cli.slash.command import ShellLine, shell_line
 from vibe.cli.slash.table import SlashTable
 from vibe.cli.slash.wording import SHOWN_ID
 from vibe.core.errors import UsageError, VibeError
@@ -30,6 +31,10 @@ BUSY_PROMPT = "(at work) >"
 CLIPBOARD = "\x1b]52;c;{}\x07"
 """The sequence by which a terminal takes text, in base 64."""
 REASON_LENGTH = 1_000
+KEYS = (
+    "!COMMAND: run it in your shell and tell the agent of its output; !!COMMAND: run it and tell nobody",
+    "A line typed while the agent works is told to it. Ctrl-C interrupts it, Ctrl-D leaves.",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,7 @@ class PlainChat:
         self.opening = opening
         self.seat = seat
         self.commands = SlashTable()
+        self.keys: Sequence[str] = KEYS
         self.plans = PlanLines(terminal.lines, terminal.desk, terminal.edited).talk()
         self.conversation: Conversation
         self._lines = terminal.lines
@@ -126,6 +132,9 @@ class PlainChat:
             raise BusyError
         self.begin(self._send, prompt)
 
+    def suggest(self, prompt: str) -> None:
+        """There is no line to put a prompt in."""
+
     async def refresh(self) -> None:
         """Offer the commands that the conversation brings, and say what is wrong with them."""
         for warning in await to_thread.run_sync(
@@ -174,8 +183,8 @@ class PlainChat:
         if called is not None:
             command, typed = called
             await self._guarded(partial(command.handler, self, typed), ())
-        elif line.startswith("!"):
-            self.begin(self._shell, line[1:].strip())
+        elif (shell := shell_line(line)) is not None:
+            self.begin(self._shell, shell)
         else:
             self._tell(line)
 
@@ -205,8 +214,8 @@ class PlainChat:
         result = await self.conversation.send(prompt, limits=self._limits)
         self.say(_ending(result))
 
-    async def _shell(self, command: str) -> None:
-        result = await self.conversation.shell(command)
+    async def _shell(self, line: ShellLine) -> None:
+        result = await self.conversation.shell(line.command, tell_model=line.tells_model)
         if result is None:
             self.say("interrupted")
         elif result.exit_code:

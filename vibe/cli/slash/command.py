@@ -29,11 +29,30 @@ class ArgumentChoice:
     about: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ShellLine:
+    """A command line for the person's own shell."""
+
+    command: str
+    tells_model: bool
+
+
+def shell_line(line: str) -> ShellLine | None:
+    """Return what a line says to the shell, behind ``!``, or ``!!`` if the model is not told; None: it is another."""
+    if not line.startswith("!"):
+        return None
+    command = line.removeprefix("!")
+    return ShellLine(command.removeprefix("!").strip(), tells_model=not command.startswith("!"))
+
+
 class Talk(Protocol):
     """A front end as commands see it: one person's conversation, and the ways to show them something.
 
     A command that can't be carried out raises ``VibeError`` or ``IpcError``: the front end says so, and keeps the line.
     """
+
+    keys: Sequence[str]
+    """Lines on what can be typed besides commands."""
 
     @property
     def conversation(self) -> Conversation:
@@ -87,6 +106,10 @@ class Talk(Protocol):
         Raises:
             BusyError: it is at work, and prompts do not wait here.
         """
+        ...
+
+    def suggest(self, prompt: str) -> None:
+        """Offer a prompt to be changed and sent, where there is a line to put it in."""
         ...
 
     async def refresh(self) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vibe.core.guidance import Guidance
 
 WORDS = MappingProxyType({
-    "help": ("", "tell the commands"),
+    "help": ("[COMMAND]", "tell the commands and keys, or what one command is for"),
     "plan": (
         "GOAL | status | show | list | pause | resume | cancel | decide | retry | skip | edit | save | load",
         "have a plan written, change it by sentences, and run it; or look at plans and act on them",
@@ -42,7 +42,7 @@ WORDS = MappingProxyType({
     "permissions": ("[TOOL ARGUMENTS]", "say which calls pass unasked, or what would become of one"),
     "hooks": ("", "list the commands that run around tool calls and turns"),
     "log": ("", "say where log and transcript are"),
-    "copy": ("[NUMBER]", "copy the last answer, or the one before it (2), to the clipboard"),
+    "copy": ("[code] [NUMBER]", "copy the last answer or block of code, or the one before it (2), to the clipboard"),
     "reload": ("", "read settings, agents, skills and commands again"),
     "init": ("[WISHES]", "have the agent write an AGENTS.md for this project"),
     "bug": ("", "say what a report of a fault should say; nothing is sent"),
@@ -50,8 +50,8 @@ WORDS = MappingProxyType({
 })
 """Arguments and description by name."""
 WITH_CHOICES = frozenset({
-    "agents", "approvals", "cancel", "config", "memory", "model", "permissions", "plan", "resume", "retry", "rewind",
-    "skills", "skip",
+    "agents", "approvals", "cancel", "config", "copy", "help", "memory", "model", "permissions", "plan", "resume",
+    "retry", "rewind", "skills", "skip",
 })  # fmt: skip
 ALIASES = MappingProxyType({"skip": "plan", "retry": "plan", "cancel": "plan", "pause": "plan"})
 """Short forms, which the module of another command carries out."""
@@ -125,6 +125,10 @@ def _module(name: str) -> Any:
 
 
 async def _run(talk: Talk, typed: Typed) -> None:
+    if typed.rest and typed.name not in ALIASES and not WORDS[typed.name][0]:
+        from vibe.cli.slash.wording import too_much  # noqa: PLC0415  as in `renew`
+
+        raise too_much(typed)
     await _module(typed.name).run(talk, typed)
 
 

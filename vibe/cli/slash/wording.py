@@ -6,14 +6,20 @@ from collections.abc import Sequence
 
 from anyio import to_thread
 
-from vibe.cli.render.event_text import counted
-from vibe.cli.slash.command import ArgumentChoice, Talk
+from vibe.cli.render.event_text import counted, one_line
+from vibe.cli.slash.command import ArgumentChoice, Talk, Typed
 from vibe.core.config.paths import VibePaths
+from vibe.core.errors import UsageError
 from vibe.core.session.loader import SavedSession, SessionLoader
 
 SHOWN_ID = 8
 """Characters of a session's id that are shown."""
 TITLE_LENGTH = 70
+
+
+def too_much(typed: Typed) -> UsageError:
+    """Return what is wrong with text behind a command that takes none."""
+    return UsageError(f"/{typed.name} takes nothing behind it: leave out {one_line(typed.rest, TITLE_LENGTH)!r}")
 
 
 def setup_line(talk: Talk) -> str:

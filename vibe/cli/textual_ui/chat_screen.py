@@ -149,7 +149,7 @@ class ChatScreen(Screen[None]):
     def _take_key(self, event: Key) -> None:
         """Have in the line what is typed before it takes keys, or was on its way to another part of the screen."""
         is_starting = self.store.screen.phase is ScreenPhase.STARTING
-        if self._bottom.shown is not self.prompt:
+        if self._bottom.shown is not self.prompt or self.log_view.takes(event.key):
             return
         if event.is_printable and event.character:
             self.prompt.set_text(self.prompt.text + event.character)
@@ -185,7 +185,7 @@ class ChatScreen(Screen[None]):
         if not about.saved.messages and not prompt:
             self.say(GREETING)
         self.prompt.complete_with(
-            commands=lambda: about.commands,
+            commands=lambda: chat.about.commands,
             arguments=lambda command, text: self._our_app.call_from_thread(chat.arguments, command, text),
             root=about.folder,
         )
@@ -217,9 +217,10 @@ class ChatScreen(Screen[None]):
         with self._our_app.suspend():
             return edited(text, name, self._env)
 
-    def give_back(self, line: str, problem: str) -> None:
+    def give_back(self, line: str, problem: str = "") -> None:
         """See ``Stage``."""
-        self.say(problem, "error")
+        if problem:
+            self.say(problem, "error")
         if not self.prompt.text.strip():
             self.prompt.set_text(line)
 

@@ -31,6 +31,13 @@ from vibe.core.tools.files.images import as_image, image_type
 from vibe.core.tools.files.text_files import FileAccessError
 
 SIGNATURE_BYTES = 32
+KEYS = (
+    "!COMMAND: run it in your shell and tell the agent of its output; !!COMMAND: run it and tell nobody",
+    "@PATH: name a file; a pasted path of an image sends the image",
+    "A prompt sent while the agent works waits its turn: Ctrl+S tells the agent at once, Alt+Up takes the last back.",
+    "Esc stops the agent. Up, Ctrl+R: earlier prompts. Ctrl+G: your editor. Ctrl+O: all tool calls. Ctrl+T: overview.",
+    "Tab goes to the chat: j and k mark an entry, Enter folds it, c copies it, b copies its last code block.",
+)
 
 
 class LocalTalk:
@@ -51,6 +58,7 @@ class LocalTalk:
             prompted=stage.hear,
         )
         self.commands = stage.commands
+        self.keys: Sequence[str] = KEYS
         self.conversation: Conversation
         self._limits = limits
         self._stage = stage
@@ -92,6 +100,10 @@ class LocalTalk:
     async def send(self, prompt: str) -> None:
         """Have the agent answer a prompt, now or once it has time."""
         self._stage.hear(prompt)
+
+    def suggest(self, prompt: str) -> None:
+        """Have a prompt in the input, to be changed and sent, if that is empty."""
+        self._stage.give_back(prompt)
 
     async def refresh(self) -> None:
         """Offer the commands that the conversation brings as it is now, and say what is wrong with them."""
@@ -227,6 +239,8 @@ class LocalChat:
     async def _shell(self, command: str, tell_model: bool) -> None:  # noqa: FBT001  handed on as it is
         try:
             await self._conversation.shell(command, tell_model=tell_model)
+        except VibeError as error:
+            self._stage.give_back(f"{'!' if tell_model else '!!'}{command}", f"{error}")
         finally:
             self._stage.rested()
 

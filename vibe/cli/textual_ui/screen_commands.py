@@ -12,6 +12,7 @@ from textual.app import App
 from textual.screen import Screen
 
 from vibe.cli.slash.command import ArgumentChoice, SlashCommand, Talk, Typed
+from vibe.cli.slash.wording import too_much
 from vibe.cli.textual_ui.controllers.app_controller import Hold
 from vibe.cli.textual_ui.screens.session_picker import SessionPicker, SessionRow
 from vibe.core.errors import UsageError
@@ -93,7 +94,9 @@ class ScreenCommands:
         if chosen:
             await talk.reopen(replace(talk.opening, resume=chosen, prompt=""))
 
-    async def _set_up(self, talk: Talk, _typed: Typed) -> None:
+    async def _set_up(self, talk: Talk, typed: Typed) -> None:
+        if typed.rest:
+            raise too_much(typed)
         from vibe.app.first_use.flow import FirstUse  # noqa: PLC0415  after the first frame
         from vibe.cli.textual_ui.screens.setup_screen import SetupScreen  # noqa: PLC0415  as above
 

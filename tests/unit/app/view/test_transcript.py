@@ -178,6 +178,16 @@ def test_what_a_summary_stands_in_for_is_not_taken_back_with_what_came_after_it(
     ]
 
 
+def test_a_conversation_that_its_process_resumes_begins_again() -> None:
+    begun = e.SessionStartedEvent(workspace="/", model="m", agent="default", session_id="one")
+    cleared = e.ConversationClearedEvent(conversation_id="one", new_session_id="two", session_id="one")
+    told = [e.UserMessageEvent(text="before", session_id="one"), e.UserMessageEvent(text="after", session_id="two")]
+    seen = view_of(begun, told[0], cleared, told[1], begun, e.UserMessageEvent(text="again", session_id="one"))
+    (agent,) = seen.agents.values()
+    assert ([entry.text for entry in agent.entries.values()], agent.older) == (["again"], {})
+    assert seen.kept == agent.transcript.size
+
+
 def test_a_conversation_that_was_summarised_goes_on_under_its_new_session_id() -> None:
     started = e.PromptStartedEvent(prompt_id="p", conversation_id="talk", session_id="one")
     begun = e.CompactStartEvent(context_tokens=9, threshold=8, session_id="one")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vibe.app.conversation.mentions import told_parts
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.slash.command import ArgumentChoice, Talk, Typed
 from vibe.cli.slash.wording import TITLE_LENGTH
@@ -23,7 +24,9 @@ async def run(talk: Talk, typed: Typed) -> None:
         return
     if not typed.rest.isdecimal() or not 1 <= int(typed.rest) <= len(prompts):
         raise UsageError(f"/rewind {typed.rest}: say the number of a prompt; /rewind lists them")
-    report = await talk.conversation.rewind(prompts[int(typed.rest) - 1][0])
+    index = prompts[int(typed.rest) - 1][0]
+    taken_back = talk.conversation.messages[index].content
+    report = await talk.conversation.rewind(index)
     for what, names in (
         ("restored", report.files.restored),
         ("deleted", report.files.deleted),
@@ -33,6 +36,7 @@ async def run(talk: Talk, typed: Typed) -> None:
             talk.say(f"{what}: {one_line(', '.join(names))}")
     for conflict in report.files.conflicts:
         talk.say(f"changed by someone else since: {conflict.path}, kept as {conflict.saved_as}")
+    talk.suggest(told_parts(taken_back)[0])
     talk.say(f"the conversation has {counted(len(talk.conversation.messages), 'message')} now")
 
 

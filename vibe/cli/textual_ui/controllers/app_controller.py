@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from vibe.cli.slash.command import shell_line
 from vibe.cli.textual_ui.panels.request_queue import RequestQueue
 from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.cli.textual_ui.state_store import QueuedLine, ScreenPhase, UIStateStore
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from vibe.app.first_use.flow import FirstUse
     from vibe.cli.slash.table import SlashTable
 
-SHELL_MARK = "!"
-UNTOLD_SHELL_MARK = "!!"
 COMMAND_MARK = "/"
 
 
@@ -147,8 +146,8 @@ class Stage(Protocol):
         """Show a proposed plan and return the answer: a word of ``VerdictKind``, and its text; cancelling hides it."""
         ...
 
-    def give_back(self, line: str, problem: str) -> None:
-        """Show why a line was refused, and have it in the input again."""
+    def give_back(self, line: str, problem: str = "") -> None:
+        """Have a line in the input again, if that is empty, and show why it was refused."""
         ...
 
 
@@ -246,10 +245,9 @@ class AppController:
         chat, text = self.chat, line.text
         if chat is None:
             return
-        if text.startswith(UNTOLD_SHELL_MARK):
-            chat.shell(text.removeprefix(UNTOLD_SHELL_MARK).strip(), tell_model=False)
-        elif text.startswith(SHELL_MARK):
-            chat.shell(text.removeprefix(SHELL_MARK).strip(), tell_model=True)
+        shell = shell_line(text)
+        if shell is not None:
+            chat.shell(shell.command, tell_model=shell.tells_model)
         elif text.startswith(COMMAND_MARK):
             chat.command(text)
         else:

@@ -202,12 +202,10 @@ class ChatLog(PaintedSheet, can_focus=True):
             self.choose(entry)
 
     def action_whole(self) -> None:
-        """Show the lines that were left out of what a call printed, or leave them out again."""
+        """Show the lines that were left out of the marked entry, or of the last in sight that folds; or hide them."""
         entry = self._chosen()
         if entry is not None:
-            entry.whole = not entry.whole
-            entry.folded = False
-            self._remade(entry)
+            self.toggle_whole(entry)
 
     def _chosen(self) -> LogEntry | None:
         if not self._sheet.entries:

@@ -49,6 +49,10 @@ class Finder:
             entry.folded = False
             self._sheet.changed(entry)
             places = list(self._in_rows(entry, wanted))
+        if not places and not entry.whole:  # among the lines that are left out
+            entry.whole = True
+            self._sheet.changed(entry)
+            places = list(self._in_rows(entry, wanted))
         return places or [(self._sheet.gap(entry), GUTTER)]
 
     def _in_rows(self, entry: LogEntry, wanted: str) -> Iterator[tuple[int, int]]:

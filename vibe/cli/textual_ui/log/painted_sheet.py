@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final, cast
 
 from rich.cells import cell_len
@@ -14,12 +15,18 @@ from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 
+from vibe.cli.render.code_blocks import code_blocks
+from vibe.cli.render.event_text import counted
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.log.markdown_inline import LINK
+from vibe.cli.textual_ui.log.painter import WHOLE
 from vibe.cli.textual_ui.log.passage import copied, entry_span, row_of, row_y, word_span
 from vibe.cli.textual_ui.log.rows import GUTTER
 from vibe.cli.textual_ui.log.sheet_view import SheetView
 
+LETTERS: Final = frozenset("bcjkm")
+"""Keys of the log that a prompt may begin with."""
+COPIED_SECONDS: Final = 2.0
 MORE_BELOW: Final = " ↓ more below, End "
 STYLES_KEPT_FOR: Final = 500
 """Painted rows after which Textual's cache of rendered styles is cleared: as each row's styles hold its place, it would
@@ -29,7 +36,10 @@ fill with 16 384 styles (8 MB) that never come again."""
 class PaintedSheet(SheetView):
     """Selected rows are known by entry and row, whatever is above them."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("c,ctrl+c", "copy", "Copy", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("c,ctrl+c", "copy", "Copy", show=False),
+        Binding("b", "copy_code", "Copy a block of code", show=False),
+    ]
 
     class LinkClicked(Message, namespace="chat_log"):
         """A link was clicked; it may lead anywhere, and is as the model wrote it."""
@@ -51,6 +61,8 @@ class PaintedSheet(SheetView):
         self._marked: LogEntry | None = None
         self._pressed: Offset | None = None
         self._painted = 0
+        self._copied = ""
+        self._is_clicked = False
 
     def on_mount(self) -> None:
         """Take other colours with another theme."""
@@ -115,6 +127,7 @@ class PaintedSheet(SheetView):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Know where a click began: one that ends elsewhere was a selection."""
+        self._is_clicked = True
         self._pressed = event.screen_offset
 
     def on_click(self, event: events.Click) -> None:
@@ -133,6 +146,8 @@ class PaintedSheet(SheetView):
         url = event.style.meta.get(LINK)
         if event.chain == 1 and url is not None:
             self.post_message(self.LinkClicked(str(url)))
+        elif event.chain == 1 and event.style.meta.get(WHOLE):
+            self.toggle_whole(entry)
         elif number == self._sheet.gap(entry) and entry.folds:
             self.choose(entry)
         elif event.chain == 1 and number >= self._sheet.gap(entry):
@@ -163,6 +178,20 @@ class PaintedSheet(SheetView):
             entry.folded = not entry.folded
             self._remade(entry)
 
+    def toggle_whole(self, entry: LogEntry) -> None:
+        """Show the lines that were left out of an entry, or leave them out again."""
+        entry.whole = not entry.whole
+        entry.folded = False
+        self._remade(entry)
+
+    def takes(self, key: str) -> bool:
+        """Return whether a letter is for the log; after a click it is not: what is typed then is a prompt."""
+        return self.has_focus and not self._is_clicked and key in LETTERS
+
+    def on_blur(self) -> None:
+        """Know nothing of the click any more."""
+        self._is_clicked = False
+
     def choose(self, entry: LogEntry) -> None:
         """Mark an entry, and fold or open it if it can be."""
         self._marked = entry
@@ -185,10 +214,32 @@ class PaintedSheet(SheetView):
         return True
 
     def action_copy(self) -> None:
-        """Copy what is selected."""
+        """Copy what is selected, else the marked entry, else the last answer in sight."""
         text = self.screen.get_selected_text()
+        if not text:
+            entry = next(iter(self._to_copy()), None)
+            text = "" if entry is None else entry.text.strip("\n") or entry.diff
+        self._copy(text)
+
+    def action_copy_code(self) -> None:
+        """Copy the last block of code of the marked entry, else of those in sight; pressed again, the one before it."""
+        blocks = [block for entry in self._to_copy() for block in reversed(code_blocks(entry.text))]
+        last = self._copied
+        number = blocks.index(last) + 1 if last in blocks else 0
+        self._copied = blocks[number % len(blocks)] if blocks else ""
+        self._copy(self._copied)
+
+    def _to_copy(self) -> Sequence[LogEntry]:
+        """The marked entry, else the answers in sight, the last first."""
+        shown = self._sheet.entries[self._top()[0] : self._bottom() + 1]
+        if self._marked in shown:
+            return [self._marked]
+        return [entry for entry in reversed(shown) if entry.kind == "answer"]
+
+    def _copy(self, text: str) -> None:
         if text:
             cast("Any", self).app.copy_to_clipboard(text)
+            self.notify(f"copied {counted(len(text), 'character')}", timeout=COPIED_SECONDS, markup=False)
 
 
 def _over(strip: Strip, look: RichStyle) -> Strip:

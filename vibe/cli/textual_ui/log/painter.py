@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
+from textual.style import Style
 from textual.widget import Widget
 
+from vibe.cli.render.event_text import counted
 from vibe.cli.textual_ui.log.answer_rows import AnswerRows
 from vibe.cli.textual_ui.log.blocks import LogBlock, styled
 from vibe.cli.textual_ui.log.clean import clean_line, middle_cut
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from vibe.cli.textual_ui.log.entry import LogEntry
 
 USER: Final = "chat-log--user"
+MOST_TOLD: Final = 40
+"""Of a prompt; the others show by the same key as those that a tool printed."""
 MOST_LINES: Final = 200
 """Of what a tool printed; those between the first and the last ones show by a key."""
 ALL_LINES: Final = 4000
@@ -26,6 +30,8 @@ ALL_LINES: Final = 4000
 _LIVE: Final = 3
 """Lines that show of a folded call that runs."""
 
+WHOLE: Final = "whole"
+"""In the style of text that a click replaces by what it stands for."""
 _CALLS: Final = {
     "writing": ("…", "$foreground-muted"),
     "queued": ("…", "$foreground-muted"),
@@ -89,7 +95,17 @@ class Painter:
 
 
 def _told(entry: LogEntry) -> Iterator[LogBlock]:
-    yield LogBlock(Content(entry.text.rstrip("\n")), look=USER, mark=styled(">", "bold $text-primary"), flush=True)
+    from vibe.app.conversation.mentions import told_parts  # noqa: PLC0415  the engine has loaded it by then
+
+    prompt, files = (entry.text, ()) if entry.whole else told_parts(entry.text)
+    head, hidden, tail = middle_cut(prompt.rstrip("\n").split("\n"), ALL_LINES if entry.whole else MOST_TOLD)
+    yield LogBlock(Content("\n".join(head)), look=USER, mark=styled(">", "bold $text-primary"), flush=True)
+    if hidden:
+        yield LogBlock(_hidden(hidden, entry), look=USER, flush=True)
+        yield LogBlock(Content("\n".join(tail)), look=USER, flush=True)
+    for name, text in files:
+        size = counted(len(text.splitlines()), "line")
+        yield LogBlock(styled(f"[{name}: {size}]", "$foreground-muted"), look=USER, flush=True)
     if entry.images:
         images = "1 image" if entry.images == 1 else f"{entry.images} images"
         yield LogBlock(styled(f"[{images}]", "$foreground-muted"), look=USER, flush=True)
@@ -128,7 +144,7 @@ def _call(entry: LogEntry) -> Iterator[LogBlock]:
         head, hidden, tail = middle_cut(_text_lines(entry), ALL_LINES if entry.whole else MOST_LINES)
         yield from _lines(head)
         if hidden:
-            yield LogBlock(styled(_hidden(hidden, entry), "italic $foreground-muted"))
+            yield LogBlock(_hidden(hidden, entry))
             yield from _lines(tail)
 
 
@@ -140,11 +156,13 @@ def _shell(entry: LogEntry) -> Iterator[LogBlock]:
         yield LogBlock(styled(clean_line(entry.title), "bold"), mark=mark)
     head, hidden, tail = middle_cut(_text_lines(entry), ALL_LINES if entry.whole else MOST_LINES)
     for lines in (head, tail):
-        if lines:
+        if any(lines):
             coloured = Content.from_rich_text(Text.from_ansi("\n".join(lines)))
             yield LogBlock(coloured)
         if hidden and lines is head:
-            yield LogBlock(styled(_hidden(hidden, entry), "italic $foreground-muted"))
+            yield LogBlock(_hidden(hidden, entry))
+    if detail := clean_line(entry.detail):
+        yield LogBlock(styled(detail, "$text-error"))
 
 
 def _heading(title: Content, mark: Content, entry: LogEntry) -> LogBlock:
@@ -162,5 +180,7 @@ def _text_lines(entry: LogEntry) -> list[str]:
     return entry.text.rstrip("\n").split("\n")
 
 
-def _hidden(count: int, entry: LogEntry) -> str:
-    return f"… {count} more lines" + ("" if entry.whole else ", m shows them")
+def _hidden(count: int, entry: LogEntry) -> Content:
+    """The line in the place of others; a click on it shows them."""
+    text = f"… {count} more lines" + ("" if entry.whole else ": click, or m in the chat")
+    return styled(text, "italic $foreground-muted").stylize(Style.from_meta({WHOLE: True}))

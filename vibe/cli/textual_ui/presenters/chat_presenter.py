@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from ipc.errors import IpcError
+from ipc.tool_events import CommandDisplay
 from vibe.app.view.agent_view import AgentView
 from vibe.app.view.transcript import CallView, EntryView, Key, index_after_summary
 from vibe.app.view.view import CLEARED, COMPACTED, REWOUND, View
@@ -334,8 +335,11 @@ def _title(call: CallView) -> str:
 
 def _detail(call: CallView) -> str:
     """The time that a call took, and the reason why it failed."""
+    if call.tool == SHELL:
+        code = call.display.exit_code if isinstance(call.display, CommandDisplay) else None
+        return f"exit code {code}" if code else "cancelled" if call.status == "cancelled" else ""
     if call.is_open or call.status in {"denied", "cancelled"}:
         return ""
     took = f"{call.duration_s:.1f} s" if call.duration_s and call.duration_s >= 0.1 else ""
-    why = one_line(call.text, 120) if call.status == "error" and call.tool != SHELL else ""
+    why = one_line(call.text, 120) if call.status == "error" else ""
     return " · ".join(filter(None, (took, why)))

@@ -105,6 +105,33 @@ async def test_a_drag_over_a_heading_folds_nothing() -> None:
         assert "inside" not in page.text()
 
 
+async def test_keys_copy_an_answer_and_its_blocks_of_code_from_the_last_up() -> None:
+    answer = "Do\n\n```sh\nfirst\n```\n\nthen\n\n```sh\nsecond\n```\n\nand be glad."
+    page = LogPage(LogEntry("answer", "```sh\nabove\n```"), LogEntry("user", "go"), LogEntry("answer", answer))
+    async with page.run_test(size=(60, 24)) as pilot:
+        page.log_view.focus()
+        copied: list[str] = []
+        for key in ("b", "b", "b", "b", "c", "k", "k", "k", "c", "b"):
+            await pilot.press(key)
+            copied.append(page.clipboard)
+        assert copied[:5] == ["second", "first", "above", "second", answer]
+        assert copied[-2:] == ["```sh\nabove\n```", "above"]
+
+
+async def test_the_line_in_the_place_of_others_shows_them_by_a_click() -> None:
+    page = LogPage(LogEntry("user", "\n".join(f"line {number}" for number in range(60))))
+    async with page.run_test(size=(60, 50)) as pilot:
+        await pilot.pause()
+        row = next(number for number, line in enumerate(page.lines()) if "20 more lines" in line)
+        assert "line 30" not in page.text()
+        await pilot.click(page.log_view, offset=(4, row))
+        await pilot.pause()
+        assert "line 30" in page.text()
+        page.log_view.entries[0].whole = False
+        assert page.log_view.find("line 31")
+        assert page.screen.get_selected_text() == "line 31"
+
+
 async def test_what_is_found_is_in_sight_and_marked() -> None:
     page = LogPage(*numbered(200), LogEntry("call", "a needle", title="Grep", status="ok"), *numbered(50))
     async with page.run_test(size=(60, 20)) as pilot:

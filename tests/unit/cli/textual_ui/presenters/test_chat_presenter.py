@@ -16,6 +16,7 @@ from textual.app import App, ComposeResult
 from ipc import events as e
 from ipc.errors import UnknownSourceError
 from ipc.events import Event
+from ipc.tool_events import CommandDisplay
 from tests.unit.cli.textual_ui.overview.views import HOSTILE, give
 from tests.unit.cli.textual_ui.presenters.test_older import written
 from vibe.app.view.transcript import MOST_ENTRIES, TEXT_CHARACTERS, EntryView
@@ -63,6 +64,11 @@ class Shown:
 
     def see(self, *events: Event) -> None:
         self.presenter.present(self.view, give(self.view, *events))
+
+    @property
+    def lines(self) -> list[str]:
+        rows = (self.log.render_line(y).text.rstrip() for y in range(self.log.size.height))
+        return [row for row in rows if row]
 
     @property
     def said(self) -> list[tuple[str, str]]:
@@ -138,6 +144,25 @@ async def test_a_call_that_a_person_opened_is_left_open_by_what_else_happens() -
         chat.log.toggle(chat.log.entries[0])
         chat.see(told("more"), answered("yes"))
         assert not chat.log.entries[0].folded
+
+
+async def test_how_a_command_of_the_person_ended_is_in_the_log() -> None:
+    async with shown() as chat:
+        call = e.ToolCallEvent(tool_call_id="1", tool="shell", arguments={}, summary="false", **CHAT)
+        display = CommandDisplay(command="false", exit_code=3)
+        chat.see(
+            call, e.ToolResultEvent(tool_call_id="1", tool="shell", status="error", content="", display=display, **CHAT)
+        )
+        assert chat.said == [("shell", "$ false  exit code 3")]
+
+
+async def test_what_was_mentioned_is_a_line_and_shows_by_a_key() -> None:
+    async with shown() as chat:
+        chat.see(told('look at @a.py\n\n<file path="a.py">\nsecret = 1\nb\n</file>'))
+        assert chat.lines == ["> look at @a.py", "  [a.py: 2 lines]"]
+        chat.log.entries[0].whole = True
+        chat.log.changed(chat.log.entries[0])
+        assert "  secret = 1" in chat.lines
 
 
 async def test_reasoning_is_folded_and_notes_and_warnings_are_lines() -> None:
