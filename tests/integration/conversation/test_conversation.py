@@ -394,6 +394,23 @@ async def test_the_users_own_command_is_run_and_told(rig: Rig) -> None:
     ]
 
 
+async def test_the_users_own_command_prints_in_colour_and_the_agent_is_told_without(rig: Rig) -> None:
+    line = (
+        r"test -t 1 && test -t 2 && ! test -t 0 && printf '10%%\r\033[32m100%%\033[0m\n' && printf err >&2; tty; exit 3"
+    )
+    async with Runtime(rig.host) as runtime:
+        conversation = await runtime.open_conversation(rig.opening(), rig.seat)
+        seen = await conversation.shell(line, in_colour=True)
+        piped = await conversation.shell("test -t 1 || echo piped", tell_model=False)
+        told = conversation.messages[0].content
+
+    assert seen is not None
+    assert (seen.exit_code, seen.stdout, seen.stderr) == (3, "10%\r\x1b[32m100%\x1b[0m\nnot a tty\n", "err")
+    assert piped is not None
+    assert piped.stdout == "piped\n"
+    assert told == f"I ran this in the shell:\n$ {line}\n100%\nnot a tty\nerr\n[exit code 3]"
+
+
 async def test_others_may_prompt_steer_and_interrupt_over_the_control_address(rig: Rig) -> None:
     rig.server.enqueue(Reply(text="one two", silent_after=3))
     prompts: list[str] = []

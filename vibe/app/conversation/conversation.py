@@ -293,10 +293,10 @@ class Conversation:
         self._check_idle()
         return await to_thread.run_sync(self.session.copy)
 
-    async def shell(self, command: str, *, tell_model: bool = True) -> CommandResult | None:
+    async def shell(self, command: str, *, tell_model: bool = True, in_colour: bool = False) -> CommandResult | None:
         """Run the user's own command line, unconfined and with their own variables; None: it was interrupted.
 
-        The agent is told of it with the next prompt, unless it is not to be.
+        The agent is told of it with the next prompt, unless it is not to be. ``in_colour``: whoever shows it can that.
 
         Raises:
             BusyError: a prompt is being answered.
@@ -308,7 +308,7 @@ class Conversation:
             raise UsageError("!COMMAND: say what to run in your shell")
         with self._occupied():
             workdir, environ = self._setup.opening.workdir, self._parts.host.environ
-            result = await run_for_user(command, workdir, environ, self._sink)
+            result = await run_for_user(command, workdir, environ, self._sink, in_colour=in_colour)
             if tell_model:
                 self.session.transcript.append(UserMessage(as_told(command, result)))
             return result

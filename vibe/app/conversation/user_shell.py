@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from uuid import uuid4
 
 from ipc.sink import EventSink
 from ipc.tool_events import CommandDisplay, ToolCallEvent, ToolResultEvent, ToolStreamEvent
-from vibe.core.tools.process.runner import CommandResult, OutputPiece, run_command
+from vibe.core.plain_text import plain
+from vibe.core.tools.process.runner import (
+    CommandResult,
+    OutputPiece,
+    RunningCommand,
+    TerminalCommand,
+    run_to_end,
+    shell_argv,
+)
 
 SHELL = "shell"
 """The tool that events name for it."""
+SHELLS = frozenset({"bash", "dash", "fish", "ksh", "sh", "zsh"})
+NO_PAGER = MappingProxyType(dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER"), "cat"))
+"""At a terminal a pager would wait for keys."""
 
 
-async def run_for_user(command: str, workdir: Path, environ: Mapping[str, str], sink: EventSink) -> CommandResult:
-    """Run a line unconfined, without an input or a terminal; cancelling ends it with all it started.
+async def run_for_user(
+    command: str, workdir: Path, environ: Mapping[str, str], sink: EventSink, *, in_colour: bool = False
+) -> CommandResult:
+    """Run a line in the user's shell, unconfined and without an input; cancelling ends it with all it started.
+
+    ``in_colour``: it prints to a terminal.
 
     Raises:
         CommandStartError: it can't be started.
@@ -37,7 +54,9 @@ async def run_for_user(command: str, workdir: Path, environ: Mapping[str, str], 
     status, display = "cancelled", CommandDisplay(command=command)
     content, seconds = "", 0.0
     try:
-        result = await run_command(command, cwd=workdir, environ=environ, on_output=show)
+        kind = TerminalCommand if in_colour else RunningCommand
+        running = await kind.start(_argv(command, environ), cwd=workdir, environ={**environ, **NO_PAGER})
+        result = await run_to_end(running, show)
         status, content, seconds = "ok" if result.is_success else "error", _output(result), result.duration_s
         display = CommandDisplay(command=command, exit_code=result.exit_code, duration_s=seconds)
     finally:
@@ -50,8 +69,17 @@ async def run_for_user(command: str, workdir: Path, environ: Mapping[str, str], 
 
 
 def as_told(command: str, result: CommandResult) -> str:
-    """Return a command and its output as the model is told of it."""
-    return f"I ran this in the shell:\n$ {command}\n{_output(result)}\n[exit code {result.exit_code}]"
+    """Return a command and its output as the model is told of it: without colours, of rewritten lines the last."""
+    lines = (line.rstrip("\r").rpartition("\r")[2] for line in _output(result).split("\n"))
+    printed = plain("\n".join(lines))
+    return f"I ran this in the shell:\n$ {command}\n{printed}\n[exit code {result.exit_code}]"
+
+
+def _argv(command: str, environ: Mapping[str, str]) -> list[str]:
+    """The user's own shell with a line, where it is one that takes lines so; else what runs other lines."""
+    shell = environ.get("SHELL", "")
+    known = Path(shell).name in SHELLS and os.access(shell, os.X_OK)
+    return [shell, "-c", command] if known else shell_argv(command, environ)
 
 
 def _output(result: CommandResult) -> str:

@@ -238,7 +238,7 @@ class LocalChat:
 
     async def _shell(self, command: str, tell_model: bool) -> None:  # noqa: FBT001  handed on as it is
         try:
-            await self._conversation.shell(command, tell_model=tell_model)
+            await self._conversation.shell(command, tell_model=tell_model, in_colour=True)
         except VibeError as error:
             self._stage.give_back(f"{'!' if tell_model else '!!'}{command}", f"{error}")
         finally:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import selectors
 import shutil
 import tempfile
+import termios
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from fnmatch import translate
@@ -30,8 +32,10 @@ __all__ = [
     "OutputPiece",
     "OwnProcesses",
     "RunningCommand",
+    "TerminalCommand",
     "child_environ",
     "run_command",
+    "run_to_end",
     "shell_argv",
 ]
 
@@ -71,6 +75,8 @@ CHUNK_BYTES = 64 * 1024
 MOST_REPORTED = 128 * 1024
 """Of a report that is longer one byte more is read."""
 KILLED = 137
+TERMINAL_SIZE = (24, 76)
+"""Rows and columns of the terminal that a command may print to."""
 
 
 IS_SECRET = re.compile("|".join(translate(pattern) for pattern in SECRET_NAMES))
@@ -110,6 +116,11 @@ async def run_command(
         CommandStartError: there is no such folder, or the system refuses a process.
     """
     running = await RunningCommand.start(command, cwd=cwd, environ=environ, timeout=timeout, limit=limit)
+    return await run_to_end(running, on_output)
+
+
+async def run_to_end(running: RunningCommand, on_output: Callable[[OutputPiece], Awaitable[None]]) -> CommandResult:
+    """Wait for a command's end and return what it printed; see ``run_command``."""
     try:
         while (pieces := await running.next_output()) is not None:
             for piece in pieces:
@@ -168,7 +179,7 @@ class RunningCommand:
             CommandStartError: there is no such folder, or the system refuses a process.
         """
         argv = shell_argv(command, environ) if isinstance(command, str) else list(command)
-        ours, theirs = _pipes()
+        ours, theirs = cls._ends()
         report = await to_thread.run_sync(_open_report) if reports else None
         try:
             process = await start(argv, cwd, environ, theirs, report)
@@ -182,6 +193,15 @@ class RunningCommand:
         finally:
             _close(*theirs)
         return cls(process, ours, (limit or OutputLimit(), timeout), report)
+
+    @staticmethod
+    def _ends() -> tuple[tuple[int, int], tuple[int, int]]:
+        """Our ends of stdout and stderr, and the child's."""
+        stdout, child_out = os.pipe()
+        stderr, child_err = os.pipe()
+        os.set_blocking(stdout, False)
+        os.set_blocking(stderr, False)
+        return (stdout, stderr), (child_out, child_err)
 
     async def next_output(self) -> Sequence[OutputPiece] | None:
         """Return what it printed since the last call, in whole lines, after about 0.1 s; None once it has ended."""
@@ -278,6 +298,15 @@ class RunningCommand:
             await self._read_until(self._is_heard)
 
 
+class TerminalCommand(RunningCommand):
+    """A command that prints to a terminal, so in colour; it can't read from one."""
+
+    @staticmethod
+    def _ends() -> tuple[tuple[int, int], tuple[int, int]]:
+        (stdout, child_out), (stderr, child_err) = _terminal(), _terminal()
+        return (stdout, stderr), (child_out, child_err)
+
+
 class OwnProcesses:
     """Commands as processes of our own; ``patience`` is how long they have between TERM and KILL (None: as usual)."""
 
@@ -318,7 +347,22 @@ def _take(pipe: int, stream: Capture) -> bool:
         stream.feed(os.read(pipe, CHUNK_BYTES))
     except BlockingIOError:
         return False
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        stream.feed(b"")  # the end of a terminal
     return True
+
+
+def _terminal() -> tuple[int, int]:
+    """Our end of a terminal, and the child's, which changes nothing of what is printed."""
+    ours, theirs = os.openpty()
+    os.set_blocking(ours, False)
+    attributes = termios.tcgetattr(theirs)
+    attributes[1] &= ~termios.OPOST
+    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+    termios.tcsetwinsize(theirs, TERMINAL_SIZE)
+    return ours, theirs
 
 
 def shell_argv(command: str, environ: Mapping[str, str]) -> list[str]:
@@ -329,15 +373,6 @@ def shell_argv(command: str, environ: Mapping[str, str]) -> list[str]:
 @lru_cache(maxsize=8)
 def _shell(path: str | None) -> str:
     return shutil.which("bash", path=path) or "/bin/sh"
-
-
-def _pipes() -> tuple[tuple[int, int], tuple[int, int]]:
-    """Our ends of stdout and stderr, and the child's."""
-    stdout, child_out = os.pipe()
-    stderr, child_err = os.pipe()
-    os.set_blocking(stdout, False)
-    os.set_blocking(stderr, False)
-    return (stdout, stderr), (child_out, child_err)
 
 
 def _open_report() -> int:
