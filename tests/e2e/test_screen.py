@@ -128,8 +128,10 @@ def test_a_long_session_opens_with_its_newest_messages_older_ones_come_and_words
     tmux.wait_for("question 94")
     tmux.type("/find QUESTION 9990")
     tmux.wait_for("question 9990")
+    tmux.type("/find question 4711")
+    tmux.wait_for("> question 4711")
     tmux.type("/find no such words")
-    tmux.wait_for("nothing that is shown here has these words")
+    tmux.wait_for("these words are nowhere in this conversation")
     tmux.press("C-c", "C-d")
     tmux.wait_for("EXIT 0")
 

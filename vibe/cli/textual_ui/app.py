@@ -76,7 +76,7 @@ class VibeApp(App[None]):
         self._env = env
         self.store = UIStateStore(self._flush_soon)
         self.controller = AppController(self.store, leave)
-        commands = ScreenCommands(self, partial(choice_of, self), self.switch, self._find_above)
+        commands = ScreenCommands(self, partial(choice_of, self), self.switch, self._find)
         self.chat_screen = ChatScreen(env, self.store, self.controller, SlashTable(commands.table()), clock)
         self.following: Hold | None = None
         self._pressed_at = 0.0
@@ -193,8 +193,8 @@ class VibeApp(App[None]):
         """Go on with the next agent profile."""
         self.controller.next_agent()
 
-    def _find_above(self, text: str) -> bool:
-        return self.chat_screen.log_view.find(text, backwards=True)
+    async def _find(self, text: str) -> bool:
+        return await self.chat_screen.presenter.find(text)
 
     def _sign(self, words: str) -> None:
         """Call the person in the way that is set."""

@@ -123,7 +123,7 @@ class ChatScreen(Screen[None]):
         self._queued = QueuedList(store)
         self._bottom = BottomPanel(self.prompt, self.requests, now=clock)
         self._read = journals_of(env.home, env.runtime_dir)
-        self._presenter = ChatPresenter(self.log_view, read=self._read)
+        self.presenter = ChatPresenter(self.log_view, read=self._read)
         self._side = SidePanel(clock=clock)
         self.ticker = Ticker(clock=clock)
         self._proposal: AskedProposal | None = None
@@ -140,7 +140,7 @@ class ChatScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show the state, and tell once the first frame is drawn."""
-        for presenter in (self._presenter, self._side, self.ticker, self._queued):
+        for presenter in (self.presenter, self._side, self.ticker, self._queued):
             self.store.add(presenter)
         self.prompt.focus()
         self.call_after_refresh(self.is_drawn.set)
@@ -178,9 +178,9 @@ class ChatScreen(Screen[None]):
     def opened(self, chat: Chat, prompt: str) -> None:
         """See ``Stage``."""
         about = chat.about
-        self._presenter.show(self.store.view, about.session_id)
+        self.presenter.show(self.store.view, about.session_id)
         self.ticker.agent_id = about.session_id
-        self._presenter.resume(about.saved)
+        self.presenter.resume(about.saved)
         self.run_worker(self.log_view.warm, thread=True, group="warm", exit_on_error=False)
         if not about.saved.messages and not prompt:
             self.say(GREETING)
@@ -202,7 +202,7 @@ class ChatScreen(Screen[None]):
     def say(self, text: str, status: str = "note") -> None:
         """See ``Stage``; ``status`` is that of a note. Where another screen is over the chat, it is said there, too."""
         self.store.flush()  # what it is about comes first
-        self._presenter.say(text, status)
+        self.presenter.say(text, status)
         if self._our_app.screen is not self:
             first, *_ = text.splitlines() or [""]
             severity = "error" if status == "error" else "information"
@@ -270,7 +270,7 @@ class ChatScreen(Screen[None]):
 
     @on(ChatLog.OlderWanted)
     def _show_older(self) -> None:
-        self.run_worker(self._presenter.show_older(), group="older")
+        self.run_worker(self.presenter.show_older(), group="older")
 
     @on(PromptInput.EditorWanted)
     def _edit_prompt(self, message: PromptInput.EditorWanted) -> None:

@@ -32,7 +32,7 @@ class ScreenCommands:
         app: App[None],
         ask: Callable[[Screen[Any]], Awaitable[Any]],
         switch: Callable[[Hold], object],
-        find: Callable[[str], bool],
+        find: Callable[[str], Awaitable[bool]],
     ) -> None:
         self._app: App[Any] = app
         self._ask = ask
@@ -85,8 +85,8 @@ class ScreenCommands:
     async def _find(self, _talk: Talk, typed: Typed) -> None:
         if not typed.rest:
             raise UsageError("/find WORDS: say what to look for")
-        if not self._find_above(typed.rest):
-            raise UsageError(f"/find {typed.rest}: nothing that is shown here has these words")
+        if not await self._find_above(typed.rest):
+            raise UsageError("/find: these words are nowhere in this conversation")
 
     async def _resume(self, talk: Talk, typed: Typed) -> None:
         load = partial(_sessions, talk.runtime.host.home)

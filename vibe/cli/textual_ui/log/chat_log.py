@@ -168,9 +168,13 @@ class ChatLog(PaintedSheet, can_focus=True):
         else:
             self._place(index, 0)
 
-    def find(self, text: str, backwards: bool = False) -> bool:  # noqa: FBT001, FBT002  as callers know it
-        """Scroll to the next place of a text and mark it; searching goes on from the last one. False: it is nowhere."""
-        found = self._finder.find(text, self._top()[0], backwards=backwards)
+    def find(self, text: str, *, backwards: bool = False, wraps: bool = True) -> bool:
+        """Scroll to the next place of a text and mark it; searching goes on from the last one.
+
+        ``wraps``: it goes round at the ends. False: the text is nowhere.
+        """
+        first = self._bottom() if backwards else self._top()[0]
+        found = self._finder.find(text, first, backwards=backwards, wraps=wraps)
         if found is None:
             return False
         index, row, start, end = found

@@ -9,17 +9,22 @@ from vibe.cli.textual_ui.log.rows import GUTTER
 from vibe.cli.textual_ui.log.sheet import Sheet
 
 
+def has_text(entry: LogEntry, text: str) -> bool:
+    """Return whether a text, in lower case, is in an entry."""
+    return text in f"{entry.title}\n{entry.text}\n{entry.diff}".casefold()
+
+
 class Finder:
-    """Goes on from the place it found last, and round at the ends."""
+    """Goes on from the place it found last."""
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
         self._last: tuple[str, LogEntry, int, int] | None = None
 
-    def find(self, text: str, index: int, *, backwards: bool) -> tuple[int, int, int, int] | None:
+    def find(self, text: str, index: int, *, backwards: bool, wraps: bool) -> tuple[int, int, int, int] | None:
         """The entry, its row, and the columns from and to of the next place of a text, beginning with that entry.
 
-        What is folded is opened if the text is in it; upper and lower case are alike.
+        What is folded is opened if the text is in it; upper and lower case are alike. ``wraps``: round the ends.
         """
         entries, wanted = self._sheet.entries, text.casefold()
         if not wanted or not entries or not self._sheet.cols:
@@ -29,8 +34,11 @@ class Finder:
             index, after = self._last[1].index, self._last[2:]
         step = -1 if backwards else 1
         for number in range(len(entries) + 1):
-            entry = entries[(index + step * number) % len(entries)]
-            if wanted not in f"{entry.title}\n{entry.text}\n{entry.diff}".casefold():
+            place = index + step * number
+            if not wraps and not 0 <= place < len(entries):
+                return None
+            entry = entries[place % len(entries)]
+            if not has_text(entry, wanted):
                 continue
             places = self._places(entry, wanted)
             if backwards:

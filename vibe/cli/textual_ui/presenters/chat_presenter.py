@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from anyio import Lock
+from anyio.lowlevel import checkpoint
+
 from ipc.errors import IpcError
 from ipc.tool_events import CommandDisplay
 from vibe.app.view.agent_view import AgentView
@@ -14,6 +17,7 @@ from vibe.app.view.view import CLEARED, COMPACTED, REWOUND, View
 from vibe.cli.render.event_text import counted, one_line
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.entry import LogEntry
+from vibe.cli.textual_ui.log.finder import has_text
 from vibe.cli.textual_ui.presenters.older import (
     CHUNK,
     NOTICE_LENGTH,
@@ -50,6 +54,7 @@ class ChatPresenter:
         """Parts of journals with entries from before the first of the log."""
         self._unshown: Sequence[EntryView] | None = None
         """The entries in them that the log does not have; None: they were not read yet."""
+        self._at_once = Lock()
         self._agent: AgentView | None = None
         self._seen = 0
         self._noticed = 0
@@ -69,14 +74,31 @@ class ChatPresenter:
         """Show the newest of the messages that a conversation is resumed with; the others come as older ones."""
         self._saved = SavedTalk(saved)
         self._log.extend(self._saved.newest())
-        self._log.prepend((), more=self._has_older)
+        self._log.prepend((), more=self.has_older)
 
     def say(self, text: str, status: str) -> None:
         """Put a sentence of ours behind what is shown; ``status`` is that of a note."""
         self._log.append(LogEntry("note", text, status=status))
 
+    async def find(self, text: str) -> bool:
+        """Scroll up to the next place of a text, also in what was not shown yet. False: it is nowhere."""
+        log, wanted = self._log, text.casefold()
+        if log.find(text, backwards=True, wraps=False):
+            return True
+        while self.has_older:
+            known = len(log.entries)
+            await self.show_older()
+            await checkpoint()  # for keys
+            if any(has_text(entry, wanted) for entry in log.entries[: len(log.entries) - known]):
+                break
+        return log.find(text, backwards=True)
+
     async def show_older(self) -> None:
         """Put some entries before the first of the log, or a line on why they can't be read."""
+        async with self._at_once:
+            await self._show_older()
+
+    async def _show_older(self) -> None:
         if not self._dropped or self._read is None:
             await self._show_saved()
             return
@@ -92,7 +114,7 @@ class ChatPresenter:
         self._unshown = unshown[:-CHUNK]
         if not self._unshown:
             self._dropped = ()
-        self._log.prepend([LogEntry("note", problem)] if problem else before, more=self._has_older)
+        self._log.prepend([LogEntry("note", problem)] if problem else before, more=self.has_older)
 
     async def _show_saved(self) -> None:
         """Put some saved messages before the first of the log, those before a summary as well."""
@@ -102,10 +124,11 @@ class ChatPresenter:
         except VibeError as error:
             before = [LogEntry("note", f"what was before can't be shown: {error}")]
         if self._saved is saved:
-            self._log.prepend(before, more=self._has_older)
+            self._log.prepend(before, more=self.has_older)
 
     @property
-    def _has_older(self) -> bool:
+    def has_older(self) -> bool:
+        """There are entries from before the first of the log."""
         return self._saved.is_left or bool(self._dropped)
 
     def present(self, view: View, changed: frozenset[Key]) -> None:

@@ -9,7 +9,7 @@ from time import process_time
 from typing import Any
 
 import pytest
-from anyio import to_thread
+from anyio import create_task_group, to_thread
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 
@@ -281,6 +281,23 @@ async def test_of_a_resumed_conversation_the_newest_are_shown_and_older_ones_com
         await chat.presenter.show_older()
 
         assert [entry.message_index for entry in chat.log.entries] == list(range(2 * CHUNK + 1))
+
+
+async def test_words_are_found_in_what_was_not_shown_yet_and_nothing_comes_twice(vibe_home: Path) -> None:
+    count = 3 * MOST_ENTRIES
+    events = await to_thread.run_sync(written, vibe_home, *(told(f"message {number}.") for number in range(count)))
+    async with shown() as chat:
+        chat.presenter = ChatPresenter(chat.log, read=journals_of(vibe_home, None))
+        chat.see(*events)
+        async with create_task_group() as tasks:
+            tasks.start_soon(chat.presenter.show_older)
+            assert await chat.presenter.find("MESSAGE 555.")
+        assert chat.log.screen.get_selected_text() == "message 555."
+        texts = [text for _, text in chat.said]
+        assert texts == [f"message {number}." for number in range(count - len(texts), count)]
+        assert len(texts) < count
+        assert not await chat.presenter.find("nowhere")
+        assert len(chat.log.entries) == count
 
 
 async def test_what_was_said_before_a_summary_comes_above_it() -> None:
