@@ -19,7 +19,7 @@ from vibe.cli.plain.line_desk import LineDesk
 from vibe.cli.plain.line_input import LineInput
 from vibe.cli.plain.plan_lines import PlanLines
 from vibe.cli.render.event_text import counted, one_line
-from vibe.cli.slash.command import ShellLine, shell_line
+from vibe.cli.slash.command import UserCommand, user_command
 from vibe.cli.slash.table import SlashTable
 from vibe.cli.slash.wording import SHOWN_ID
 from vibe.core.errors import UsageError, VibeError
@@ -183,7 +183,7 @@ class PlainChat:
         if called is not None:
             command, typed = called
             await self._guarded(partial(command.handler, self, typed), ())
-        elif (shell := shell_line(line)) is not None:
+        elif (shell := user_command(line)) is not None:
             self.begin(self._shell, shell)
         else:
             self._tell(line)
@@ -214,7 +214,7 @@ class PlainChat:
         result = await self.conversation.send(prompt, limits=self._limits)
         self.say(_ending(result))
 
-    async def _shell(self, line: ShellLine) -> None:
+    async def _shell(self, line: UserCommand) -> None:
         result = await self.conversation.shell(line.command, tell_model=line.tells_model)
         if result is None:
             self.say("interrupted")

@@ -30,19 +30,19 @@ class ArgumentChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class ShellLine:
+class UserCommand:
     """A command line for the person's own shell."""
 
     command: str
     tells_model: bool
 
 
-def shell_line(line: str) -> ShellLine | None:
+def user_command(line: str) -> UserCommand | None:
     """Return what a line says to the shell, behind ``!``, or ``!!`` if the model is not told; None: it is another."""
     if not line.startswith("!"):
         return None
     command = line.removeprefix("!")
-    return ShellLine(command.removeprefix("!").strip(), tells_model=not command.startswith("!"))
+    return UserCommand(command.removeprefix("!").strip(), tells_model=not command.startswith("!"))
 
 
 class Talk(Protocol):

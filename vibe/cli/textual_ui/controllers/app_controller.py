@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from vibe.cli.slash.command import shell_line
+from vibe.cli.slash.command import user_command
 from vibe.cli.textual_ui.panels.request_queue import RequestQueue
 from vibe.cli.textual_ui.presenters.older import SavedPart
 from vibe.cli.textual_ui.state_store import QueuedLine, ScreenPhase, UIStateStore
@@ -245,7 +245,7 @@ class AppController:
         chat, text = self.chat, line.text
         if chat is None:
             return
-        shell = shell_line(text)
+        shell = user_command(text)
         if shell is not None:
             chat.shell(shell.command, tell_model=shell.tells_model)
         elif text.startswith(COMMAND_MARK):
