@@ -7,6 +7,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import pytest
+
 from tests.e2e.conftest import VibeCommand
 from tests.fakes.model_server import ModelServer, Reply, ServedCall
 
@@ -100,3 +102,23 @@ def test_a_clock_that_goes_wrong_is_told(vibe: VibeCommand) -> None:
     assert found["clock"][0] == "warning"
     assert "ahead of the server's" in found["clock"][1]
     assert found["answer"][0] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("key", "more", "subject", "said"),
+    [
+        ("", "", "keys", "THE_KEY is not set: run `vibe setup`, set it, or choose another model"),
+        ("two\u00a0words", "", "provider", "contains characters that no key has: set it again"),
+        (KEY, 'extra_headers = { X-Team = "${TEAM}" }', "provider", "needs the environment variable TEAM"),
+        (KEY, 'api_style = "odd"', "provider", "'odd' is no style"),
+    ],
+)
+def test_what_no_run_could_use_fails_without_a_call(
+    vibe: VibeCommand, key: str, more: str, subject: str, said: str
+) -> None:
+    vibe.environ["THE_KEY"] = key
+    vibe.configure(SETTINGS.format(api_base="http://127.0.0.1:9/v1").replace("[[models]]", f"{more}\n[[models]]"))
+    ended = vibe("doctor", "--output", "json")
+    failed = {row["subject"]: row["detail"] for row in ended.document["findings"] if row["state"] == "failed"}
+    assert (ended.code, list(failed)) == (3, [subject])
+    assert said in failed[subject]

@@ -84,7 +84,7 @@ def _findings(host: Host, workdir: Path, *, trust: bool, online: bool) -> Iterat
         yield from _model(host, loaded, online=online)
     yield _sandbox(SandboxMode.AUTO if loaded is None else loaded.config.sandbox.mode)
     yield _ripgrep()
-    yield _program("git", "runs leave no snapshots to go back to, and plans no worktrees")
+    yield _program("git", host.environ, "runs leave no snapshots to go back to, and plans no worktrees")
     yield _bus(host)
 
 
@@ -128,12 +128,25 @@ def _model(host: Host, loaded: LoadedConfig, *, online: bool) -> Iterator[Findin
     if wanted and not environ.get(wanted, "").strip():
         detail = f"{wanted} is not set: run `vibe setup`, set it, or choose another model"
         yield Finding(subject="keys", state=CheckState.FAILED, detail=detail)
-    else:
-        yield _ok("keys", _keys(host, loaded) or "no API key needed")
-        if provider.backend is BackendKind.LOCAL and (problem := problem_with(config.local)) is not None:
-            yield Finding(subject="local model", state=CheckState.FAILED, detail=problem)
-        elif online and provider.backend is not BackendKind.SCRIPTED:
-            yield from _online(config, model, provider, environ)
+        return
+    yield _ok("keys", _keys(host, loaded) or "no API key needed")
+    if provider.backend is BackendKind.LOCAL and (problem := problem_with(config.local)) is not None:
+        yield Finding(subject="local model", state=CheckState.FAILED, detail=problem)
+    elif (problem := anyio.run(_fault_of, ModelCatalog(config, environ), model)) is not None:
+        yield Finding(subject="provider", state=CheckState.FAILED, detail=redact(problem, environ))
+    elif online and provider.backend is not BackendKind.SCRIPTED:
+        yield from _online(config, model, provider, environ)
+
+
+async def _fault_of(catalog: ModelCatalog, model: ModelConfig) -> str | None:
+    """Return what is wrong with the settings of the model's provider; no call is made."""
+    try:
+        catalog.backend(model)
+    except VibeError as error:
+        return str(error)
+    finally:
+        await catalog.aclose()
+    return None
 
 
 def _keys(host: Host, loaded: LoadedConfig) -> str:
@@ -204,8 +217,8 @@ def _ripgrep() -> Finding:
     return _ok("ripgrep", f"{found} ({_first_line([found, '--version'])})")
 
 
-def _program(name: str, without: str) -> Finding:
-    found = shutil.which(name)
+def _program(name: str, environ: Mapping[str, str], without: str) -> Finding:
+    found = shutil.which(name, path=environ.get("PATH"))
     if found is None:
         return Finding(subject=name, state=CheckState.WARNING, detail=f"not found: {without}")
     return _ok(name, f"{found} ({_first_line([found, '--version'])})")
