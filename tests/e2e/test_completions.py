@@ -9,6 +9,21 @@ import pytest
 from tests.e2e.conftest import VibeCommand
 from tests.fakes.terminal import Terminal
 
+PLANS = ("3f09aa-20260101", "77aa00-20260101", "$(touch${IFS}hacked)")
+SETTINGS = """active_model = "nimble"
+[[models]]
+name = "m1"
+alias = "nimble"
+provider = "mistral"
+[[models]]
+name = "m2"
+alias = "nim$(touch${IFS}hacked)"
+provider = "mistral"
+[[mcp_servers]]
+name = "search"
+transport = "stdio"
+command = "true"
+"""
 SHELLS = {"bash": ["bash", "--norc", "--noprofile", "-i"], "zsh": ["zsh", "-f", "-i"]}
 
 
@@ -23,6 +38,9 @@ def test_what_is_typed_is_completed(shell: str, vibe: VibeCommand) -> None:
     needs(shell)
     (vibe.workdir / "notes.json").touch()
     (vibe.workdir / "a b.json").touch()
+    for plan in PLANS:
+        (vibe.home / "plans" / plan).mkdir(parents=True)
+    vibe.configure(SETTINGS)
     home = vibe.workdir.parent / "shell-home"
     home.mkdir()
     environ = {**vibe.variables(), "HOME": str(home), "TERM": "dumb", "PS1": "$ "}
@@ -51,6 +69,14 @@ def test_what_is_typed_is_completed(shell: str, vibe: VibeCommand) -> None:
                 ("plan run --workdir no", "plan run --workdir notes.json"),
                 ("plan status latest --output js", "plan status latest --output json"),
                 ("--auto", "--auto-approve"),
+                ("plan status 3f", "plan status 3f09aa-20260101"),
+                ("plan resume la", "plan resume latest"),
+                ("plan show no", "plan show notes.json"),
+                ("plan run --reuse 77", "plan run --reuse 77aa00-20260101"),
+                ("--agent acc", "--agent accept-edits"),
+                ("plan run --model nim", "plan run --model nimble"),
+                ("mcp remove sea", "mcp remove search"),
+                ("setup --provider ope", "setup --provider open"),
                 ("completions f", "completions fish"),
             ):
                 terminal.type(f"vibe {typed}\t\r")
@@ -58,6 +84,7 @@ def test_what_is_typed_is_completed(shell: str, vibe: VibeCommand) -> None:
         finally:
             process.kill()
             process.wait()
+    assert not (vibe.workdir / "hacked").exists()
 
 
 @pytest.mark.parametrize(
@@ -71,11 +98,19 @@ def test_what_is_typed_is_completed(shell: str, vibe: VibeCommand) -> None:
         ("vibe config set --", {"--help", "--project", "--workdir"}),
         ("vibe plan run ", {"sub/"}),
         ("vibe completions ", {"bash", "fish", "zsh"}),
+        ("vibe plan status ", {"3f09aa-20260101", "77aa00-20260101", "latest"}),
+        ("vibe plan show ", {"3f09aa-20260101", "77aa00-20260101", "latest", "sub/"}),
+        ("vibe plan run --model ni", {"nimble"}),
+        ("vibe --agent ", {"accept-edits", "auto-approve", "chat", "default", "lean", "plan"}),
+        ("vibe mcp logout ", {"search"}),
     ],
 )
 def test_fish_offers_what_may_follow_and_nothing_else(vibe: VibeCommand, line: str, offered: set[str]) -> None:
     needs("fish")
     (vibe.workdir / "sub").mkdir()
+    for plan in PLANS:
+        (vibe.home / "plans" / plan).mkdir(parents=True)
+    vibe.configure(SETTINGS)
     script = vibe.workdir.parent / "vibe.fish"
     script.write_text(vibe("completions", "fish").out)
 
@@ -94,3 +129,5 @@ def test_fish_offers_what_may_follow_and_nothing_else(vibe: VibeCommand, line: s
 
 def test_scripts_are_for_shells_that_are_known(vibe: VibeCommand) -> None:
     assert vibe("completions", "tcsh").err.startswith("vibe: unknown shell 'tcsh': choose from bash, zsh, fish")
+    missing = vibe("completions")
+    assert (missing.code, missing.err) == (2, "vibe: SHELL is missing: choose from bash, zsh, fish\n")

@@ -92,6 +92,10 @@ class Parser(argparse.ArgumentParser):
             for option in action.option_strings
         }
 
+    def operands(self) -> list[str]:
+        """The names under which help shows the arguments of this command that are no options."""
+        return [str(action.metavar) for action in self._actions if not action.option_strings and action.metavar]
+
     def own_words(self) -> list[str]:
         """The words that may follow this command itself."""
         fixed = [str(word) for action in self._actions if not action.option_strings for word in action.choices or ()]

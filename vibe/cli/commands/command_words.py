@@ -11,6 +11,7 @@ from vibe.cli.arguments import add_common, positive_number
 from vibe.cli.commands import plan
 
 SHELLS = ("bash", "zsh", "fish")
+NAMES = ("plans", "sessions", "agents", "models", "providers", "servers")
 LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
 
 
@@ -270,7 +271,10 @@ def _doctor(parser: ArgumentParser) -> None:
 
 
 def _completions(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
+    parser.add_argument("shell", nargs="?", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
+    parser.add_argument(
+        "--names", choices=NAMES, help="print the names of a kind that there are, as the scripts ask for"
+    )
 
 
 def _help(parser: ArgumentParser) -> None:

@@ -1,4 +1,7 @@
 # vibe: completion for bash; load it with: source <(vibe completions bash)
+_vibe_names() {
+    command vibe completions --names "$1" 2>/dev/null
+}
 _vibe() {
     local words="" line="" word="" before="${COMP_WORDS[COMP_CWORD-1]}"
     for word in "${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do

@@ -1,4 +1,7 @@
 # vibe: completion for fish; load it with: vibe completions fish | source
+function __vibe_names
+    command vibe completions --names $argv[1] 2>/dev/null
+end
 function __vibe_words
     set -l given (commandline -opc)
     set -l before $given[-1]

@@ -8,15 +8,42 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 
 from vibe.cli.command_table import COMMANDS
+from vibe.cli.commands.command_words import SHELLS
 from vibe.cli.commands.whole_parser import parser_of
 from vibe.cli.environment import CliEnvironment
-from vibe.cli.parser import Parser
+from vibe.cli.parser import CommandLineError, Parser
 
+FILES = "files"
+"""A kind that fish is told of; the others offer files where nothing else begins so."""
+NAMED_BY_OPTION = {
+    "--agent": "agents",
+    "--model": "models",
+    "--provider": "providers",
+    "--reuse": "plans",
+    "--resume": "sessions",
+}
+NAMED_BY_OPERAND = {
+    "plan": {"ID": ("plans",), "FILE|ID": ("plans", FILES), "A": ("plans", FILES), "B": ("plans", FILES)},
+    "session": {"ID": ("sessions",)},
+    "mcp remove": {"NAME": ("servers",)},
+    "mcp login": {"NAME": ("servers",)},
+    "mcp logout": {"NAME": ("servers",)},
+}
+"""The kinds of names that stand for an argument, as help calls it, of these commands and those below them."""
+CALL = "@"
+"""The mark of a kind of names among words: the shell asks for them when it completes."""
 PLACEHOLDER = re.compile(r"^ *# (VALUES|WORDS):.*$", re.MULTILINE)
 
 
 def run(args: argparse.Namespace, env: CliEnvironment) -> int:
-    """Print the script."""
+    """Print the script, or the names that it asks for."""
+    if args.names is not None:
+        from vibe.cli.commands.completion_names import names_of  # noqa: PLC0415  the script takes none of it
+
+        env.stdout.write("".join(f"{name}\n" for name in names_of(args.names, env)))
+        return 0
+    if args.shell is None:
+        raise CommandLineError(f"SHELL is missing: choose from {', '.join(SHELLS)}")
     words, values = _known()
     if args.shell == "fish":
         env.stdout.write(_filled("fish", _fish(words, values)))
@@ -43,10 +70,19 @@ def _known() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     words: dict[str, list[str]] = {}
     values: dict[str, list[str]] = {}
     for line, parser in _parsers():
-        words[line] = [*(COMMANDS if not line else ()), *parser.own_words()]
-        values |= {f"{line} {option}": choices for option, choices in parser.option_values().items()}
+        kinds = dict.fromkeys(kind for operand in parser.operands() for kind in _kinds(line, operand))
+        words[line] = [*(COMMANDS if not line else ()), *parser.own_words(), *(f"{CALL}{kind}" for kind in kinds)]
+        for option, choices in parser.option_values().items():
+            kind = NAMED_BY_OPTION.get(option)
+            values[f"{line} {option}"] = choices or ([f"{CALL}{kind}"] if kind else [])
     words["help"] = list(COMMANDS)
     return words, values
+
+
+def _kinds(line: str, operand: str) -> tuple[str, ...]:
+    """Return the kinds of names that an argument of a command may be."""
+    kinds = NAMED_BY_OPERAND.get(line) or NAMED_BY_OPERAND.get(line.partition(" ")[0], {})
+    return kinds.get(operand, ())
 
 
 def _parsers() -> Iterator[tuple[str, Parser]]:
@@ -69,9 +105,14 @@ def _bash(words: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]
     chosen: list[str] = []
     for lines, choices in _grouped(values):
         patterns = "|".join(map('"{}"'.format, lines))
-        chosen.append(f'            {patterns}) words="{" ".join(choices)}"; break ;;')
-    known = [f'            "{line}") words="{" ".join(below)}" ;;' for line, below in words.items()]
+        chosen.append(f'            {patterns}) words="{_in_bash(choices)}"; break ;;')
+    known = [f'            "{line}") words="{_in_bash(below)}" ;;' for line, below in words.items()]
     return {"WORDS": known, "VALUES": chosen}
+
+
+def _in_bash(words: Sequence[str]) -> str:
+    kept = (word for word in words if word != f"{CALL}{FILES}")
+    return " ".join(f"$(_vibe_names {word[1:]})" if word.startswith(CALL) else word for word in kept)
 
 
 def _fish(words: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
@@ -85,4 +126,8 @@ def _fish(words: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]
 
 
 def _printed(words: Sequence[str]) -> str:
-    return f"                printf '%s\\n' {' '.join(words)}"
+    fixed = [word for word in words if not word.startswith(CALL)]
+    lines = [f"printf '%s\\n' {' '.join(fixed)}"] if fixed else []
+    for kind in (word[1:] for word in words if word.startswith(CALL)):
+        lines.append("__fish_complete_path (commandline -ct)" if kind == FILES else f"__vibe_names {kind}")
+    return "\n".join(f"                {line}" for line in lines)
