@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +20,16 @@ from tests.e2e.conftest import REPOSITORY, command_step
 from tests.fakes.mcp_client import connected
 
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", ".uv", "__pycache__", ".*_cache", "node_modules", "dist", "tests")
+LONG = "touch begun; sleep 600"
+REPLAY = """active_model = "replay"
+[[providers]]
+name = "replay"
+backend = "scripted"
+script = "{}"
+[[models]]
+name = "replay"
+provider = "replay"
+"""
 SHIPPED = ("annotated-types", "pydantic", "textual", "pynng", "networkx", "mcp")
 
 
@@ -43,12 +55,42 @@ def run(*words: str | Path, env: Mapping[str, str], cwd: Path | None = None) -> 
 
 def as_github(step: int, given: Mapping[str, str], env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a step of the action as the service does, its inputs filled in."""
+    command, filled = filled_in(step, given)
+    return run("bash", "-e", "-c", command, env={**env, **filled}, cwd=Path(env["GITHUB_WORKSPACE"]))
+
+
+def filled_in(step: int, given: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """The command line of a step of the action, and its variables."""
     action = yaml.safe_load((REPOSITORY / "action.yml").read_text())
     inputs = {name: given.get(name, about["default"]) for name, about in action["inputs"].items()}
     taken = action["runs"]["steps"][step]
-    filled = {name: inputs[value[len("${{ inputs.") : -len(" }}")]] for name, value in taken["env"].items()}
     assert "${{" not in taken["run"]
-    return run("bash", "-e", "-c", taken["run"], env={**env, **filled}, cwd=Path(env["GITHUB_WORKSPACE"]))
+    return taken["run"], {name: inputs[value[len("${{ inputs.") : -len(" }}")]] for name, value in taken["env"].items()}
+
+
+def it_answers_a_prompt(folder: Path, env: Mapping[str, str]) -> None:
+    script = {"version": 1, "agents": {"main": {"turns": [{"text": "All ``` is well."}]}}}
+    (folder / "script.json").write_text(json.dumps(script))
+    (Path(env["VIBE_HOME"]) / "config.toml").write_text(REPLAY.format(folder / "script.json"))
+    answered = as_github(1, {"prompt": "how is it?", "approve": "edits"}, env)
+    assert (answered.returncode, answered.stderr) == (0, "")  # no input is taken for a setting
+    summary = Path(env["GITHUB_STEP_SUMMARY"]).read_text()
+    assert summary.endswith("**vibe: completed**\n\n````text\nAll ``` is well.\n````\n")
+
+
+def a_job_that_is_cancelled_leaves_a_paused_plan(env: Mapping[str, str]) -> None:
+    workspace = Path(env["GITHUB_WORKSPACE"])
+    (workspace / "long.json").write_text(json.dumps({"version": 1, "goal": "g", "steps": [command_step("s", LONG)]}))
+    command, filled = filled_in(1, {"plan": "long.json"})
+    with subprocess.Popen(["bash", "-e", "-c", command], env={**env, **filled}, cwd=workspace) as job:
+        while not (workspace / "begun").exists():
+            assert job.poll() is None
+            time.sleep(0.02)
+        job.send_signal(signal.SIGINT)
+        assert job.wait(timeout=120) == 143
+    told = dict(line.split("=", 1) for line in Path(env["GITHUB_OUTPUT"]).read_text().splitlines()[-4:])
+    assert (told["exit-code"], told["outcome"]) == ("143", "interrupted")
+    assert json.loads(Path(told["result"]).read_text())["plan_id"] == told["plan-id"]
 
 
 def test_the_action_installs_runs_and_tells(tmp_path: Path) -> None:
@@ -88,6 +130,11 @@ def test_the_action_installs_runs_and_tells(tmp_path: Path) -> None:
     unkeyed = as_github(1, {"prompt": "$(touch hacked)", "approve": "edits"}, env)
     assert unkeyed.returncode == 3, unkeyed.stderr
     assert not (workspace / "hacked").exists()
+    odd = as_github(1, {"plan": "good.json", "model": "--auto-approve", "workdir": "--network"}, env)
+    assert "vibe: --workdir --network: there is no such folder" in odd.stderr  # an input is never a flag
+
+    it_answers_a_prompt(tmp_path, env)
+    a_job_that_is_cancelled_leaves_a_paused_plan(env)
 
     there = run(uv(), "run", "--isolated", "--only-group", "release", "true", env=env, cwd=REPOSITORY)
     if there.returncode and "EVERY_PROGRAM" not in os.environ:
