@@ -66,3 +66,29 @@ def test_it_finishes_a_plan_of_one_step(vibe: VibeCommand, write_plan: Callable[
     (step,) = ended.document["steps"]
     assert step["status"] == "completed"
     assert servers() == []
+
+
+def test_the_doctor_asks_it_and_tells_of_a_file_that_is_no_model(vibe: VibeCommand) -> None:
+    asked = vibe("doctor", "--online")
+    torn = vibe.workdir / "torn.gguf"
+    torn.write_bytes(b"GGUF" + bytes(64))
+    vibe.configure(f'active_model = "local-gguf"\n[local]\nmodel_path = "{torn}"\n')
+    refused = vibe("doctor", "--online")
+
+    assert asked.code == 0, asked.out
+    assert "ok   answer   gguf answered after" in asked.out
+    assert refused.code == 3
+    assert "FAIL answer   the local model" in refused.out
+    assert "error loading model" in refused.out
+    assert servers() == []
+
+
+def test_setting_up_chooses_it_once_it_has_answered(vibe: VibeCommand) -> None:
+    vibe.configure("[local]\ncontext = 4096\n")
+
+    ended = vibe("setup", "--provider", "local", "--model", "local-gguf")
+
+    assert ended.code == 0, ended.err
+    assert "gguf answered after" in ended.out
+    assert 'active_model = "local-gguf"' in (vibe.home / "config.toml").read_text()
+    assert servers() == []

@@ -171,8 +171,11 @@ def test_without_the_extra_it_is_told_how_to_install_it(tmp_path: Path) -> None:
 
 @pytest.mark.local_model
 @pytest.mark.skipif(not HAS_EXTRA, reason="the extra is not installed")
-def test_a_file_that_is_missing_is_named() -> None:
+def test_a_file_that_is_missing_or_no_model_is_named(tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(b"version https://git-lfs")
+
     assert "no file '/no/such.gguf'" in (problem_with(LocalConfig(model_path="/no/such.gguf")) or "")
+    assert "m.gguf' is no GGUF file" in (problem_with(LocalConfig(model_path=str(tmp_path / "m.gguf"))) or "")
 
 
 def test_the_catalog_knows_the_backend() -> None:

@@ -353,6 +353,14 @@ async def test_an_error_in_the_stream_is_the_one_it_names(
 
 
 @pytest.mark.parametrize(
+    "told", [{"detail": "no such route"}, {"message": "no such route"}, {"error": "no such route"}]
+)
+async def test_a_failure_in_a_gateways_own_form_is_told(told: Event) -> None:
+    with pytest.raises(ModelOverloadedError, match="no such route"):
+        await read(wire([STARTED, told]))
+
+
+@pytest.mark.parametrize(
     "data",
     [
         b'data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": 5}}\n\n',

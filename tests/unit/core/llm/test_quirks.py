@@ -60,6 +60,7 @@ END = delta({}, "stop")
 QUIRKS = [
     Quirk("DeepSeek, z.ai, vLLM, llama.cpp", wire(delta({"reasoning_content": "hm", "content": None}), END), "", "hm"),
     Quirk("Groq, Ollama, OpenRouter", wire(delta({"reasoning": "hm"}), delta({"content": "ok"}), END), "ok", "hm"),
+    Quirk("Copilot", wire(delta({"reasoning_text": "hm"}), delta({"content": "ok"}), END), "ok", "hm"),
     Quirk("both names", wire(delta({"reasoning": "hm", "reasoning_content": "hm"}), END), "", "hm"),
     Quirk(
         "OpenRouter's details",

@@ -26,7 +26,7 @@ class ChatStreamReader(StreamReader):
 
     def __init__(self, errors: ErrorMapper, reasoning_field: str = "") -> None:
         super().__init__(errors)
-        names = (reasoning_field, "reasoning_content", "reasoning")
+        names = (reasoning_field, "reasoning_content", "reasoning", "reasoning_text")
         self._thoughts = tuple(dict.fromkeys(name for name in names if name))
 
     def taker(self, answer: AnswerBuilder) -> Callable[[str], bool]:

