@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.conftest import VIBE, VibeCommand
+from tests.e2e.test_plain_chat import until
 from tests.fakes.mcp_peers import PEN
 from tests.fakes.tmux import SECONDS, Tmux
 
@@ -57,6 +58,41 @@ def test_a_servers_prompt_is_listed_and_sent_and_never_taken_for_a_command(vibe:
         tmux.type("/pen:review src very frank")
         tmux.wait_for("Reviewed.")
         leave(tmux)
+
+    assert "/exit is what a very frank review of src does not say" in sessions(vibe)
+
+
+def begin_prompt(tmux: Tmux) -> None:
+    """Type the beginning of the prompt's name until the server is there, and the prompt offered."""
+    deadline = time.monotonic() + SECONDS
+    while not any("/pen:review PLACE [TONE]  Ask for a review." in line for line in tmux.screen()):
+        assert time.monotonic() < deadline, "\n".join(tmux.screen())
+        tmux.press("C-u")
+        tmux.type("/pen", enter=False)
+        time.sleep(0.3)
+
+
+def test_on_the_screen_a_servers_prompt_is_offered_also_once_another_session_is_resumed(
+    vibe: VibeCommand, tmp_path: Path
+) -> None:
+    offer(vibe, {"text": "Reviewed."})
+    with Tmux(tmp_path) as tmux:
+        tmux.start([VIBE], cwd=vibe.workdir, env=vibe.variables())
+        tmux.wait_for("> Ask")
+        begin_prompt(tmux)
+        tmux.press("Enter", "Enter")  # the first takes what is offered
+        tmux.wait_for("review needs place: type PLACE [TONE] behind it")
+        tmux.type(" src very frank")
+        tmux.wait_for("Reviewed.")
+        session = next((vibe.home / "logs" / "session").iterdir()).name
+        tmux.type("/clear")
+        tmux.wait_for("is kept")
+        tmux.type(f"/resume {session[:8]}")
+        tmux.wait_for("Reviewed.")
+        until(lambda: not any("cleared" in line for line in tmux.screen()))
+        begin_prompt(tmux)
+        tmux.press("C-c", "C-d")
+        tmux.wait_for("EXIT 0")
 
     assert "/exit is what a very frank review of src does not say" in sessions(vibe)
 

@@ -252,8 +252,8 @@ class ChatScreen(Screen[None]):
 
     def action_steer(self) -> None:
         """Tell the agent at work what is typed, or else what is queued."""
-        if self._controller.steer(self.prompt.text):
-            self.prompt.clear()
+        if not self.prompt.steer():
+            self._controller.steer_queued()
 
     def action_recall(self) -> None:
         """Have the prompt that was queued last in the input again."""
@@ -266,7 +266,8 @@ class ChatScreen(Screen[None]):
     @on(PromptInput.Sent)
     def _take_line(self, message: PromptInput.Sent) -> None:
         self.log_view.to_end()
-        self._controller.submit(message.text, message.images)
+        take = self._controller.steer if message.steers else self._controller.submit
+        take(message.text, message.images)
 
     @on(ChatLog.OlderWanted)
     def _show_older(self) -> None:

@@ -134,6 +134,7 @@ class LocalTalk:
         before, self.conversation = self.conversation, following
         await before.aclose()
         self._stage.opened(LocalChat(self, self._stage, self._limits), "")
+        self.begin(self.refresh)
 
     async def _guarded(self, work: Callable[..., Awaitable[None]], arguments: tuple[object, ...]) -> None:
         try:

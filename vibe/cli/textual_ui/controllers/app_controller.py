@@ -214,15 +214,16 @@ class AppController:
         self._store.change(queued=queued[:-1])
         return queued[-1].text
 
-    def steer(self, line: str) -> bool:
-        """Say a line, or else the prompts that wait, to the agent at work; False: it is not at work."""
-        queued = self._queued
-        text = line.strip() or "\n\n".join(one.text for one in queued)
-        if self.chat is None or not text or not self.chat.steer(text):
-            return False
-        if not line.strip():
-            self._store.change(queued=())
-        return True
+    def steer(self, line: str, images: tuple[Path, ...] = ()) -> None:
+        """Say a line to the agent at work; as ``submit`` where it is not at work, and for what is no mere text."""
+        if not _is_mere_text(QueuedLine(line, images)) or self.chat is None or not self.chat.steer(line.strip()):
+            self.submit(line, images)
+
+    def steer_queued(self) -> None:
+        """Say the prompts that wait to the agent at work; those with images, commands and shell lines wait on."""
+        told = [line for line in self._queued if _is_mere_text(line)]
+        if told and self.chat is not None and self.chat.steer("\n\n".join(line.text for line in told)):
+            self._store.change(queued=tuple(line for line in self._queued if line not in told))
 
     def interrupt(self) -> bool:
         """Stop what is at work; False: nothing is."""
@@ -252,3 +253,7 @@ class AppController:
             chat.command(text)
         else:
             chat.send(text, line.images)
+
+
+def _is_mere_text(line: QueuedLine) -> bool:
+    return not line.images and not line.text.startswith(COMMAND_MARK) and user_command(line.text) is None

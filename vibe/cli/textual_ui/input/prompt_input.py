@@ -54,10 +54,14 @@ class PromptInput(Widget):
 
     @dataclass
     class Sent(Message):
-        """The person sent a text; ``images`` are the files it names by their markers."""
+        """The person sent a text; ``images`` are the files it names by their markers.
+
+        ``steers``: it is for the agent at work.
+        """
 
         text: str
         images: tuple[Path, ...] = ()
+        steers: bool = False
 
     @dataclass
     class EditorWanted(Message):
@@ -156,6 +160,13 @@ class PromptInput(Widget):
     def press_enter(self) -> None:
         """Do as Enter does, for one that did not come here."""
         self._take_key("enter")
+
+    def steer(self) -> bool:
+        """Send the text to the agent at work; False: there is none."""
+        if not self.text.strip() or self._draft is not None:
+            return False
+        self._send_or_say(steers=True)
+        return True
 
     def lock_sending(self, reason: str) -> None:
         """Send nothing until ``unlock_sending``, and say why; what is typed stays. ``lock`` is a name of Textual's."""
@@ -290,18 +301,22 @@ class PromptInput(Widget):
     def _send_or_break(self) -> None:
         if self._area.before_cursor.endswith("\\"):
             self._area.replace_before_cursor(1, "\n")
-        elif self._reason is not None:
-            self.notify(self._reason, severity="warning", markup=False)
         elif self.text.strip():
-            self._send(self.text)
+            self._send_or_say()
 
-    def _send(self, text: str) -> None:
+    def _send_or_say(self, *, steers: bool = False) -> None:
+        if self._reason is not None:
+            self.notify(self._reason, severity="warning", markup=False)
+        else:
+            self._send(self.text, steers=steers)
+
+    def _send(self, text: str, *, steers: bool) -> None:
         whole = self._attachments.expanded(text)
         if self._walk.add(text) and self._file is not None:
             kept = whole if len(whole) <= LONGEST_KEPT else text
             self._in_thread(partial(self._save, self._file, kept), "history")
         self.set_text("")
-        self.post_message(self.Sent(whole, self._attachments.images(text)))
+        self.post_message(self.Sent(whole, self._attachments.images(text), steers))
 
     def _pasted(self, text: str) -> str:
         return self._attachments.taken(text, self._root)

@@ -117,14 +117,35 @@ def test_a_queued_prompt_is_taken_back_or_said_to_the_agent_at_once() -> None:
     for line in ("one", "two", "three"):
         controller.submit(line)
     assert controller.recall() == "three"
-    assert controller.steer("") is True
+    controller.steer_queued()
     assert chat.done[-1] == ("steer", "two")
     assert store.screen.queued == ()
     assert controller.recall() == ""
-    assert controller.steer("") is False
+    controller.steer_queued()
+    controller.steer(" now ")
+    assert chat.done[-2:] == [("steer", "two"), ("steer", "now")]
 
     chat.is_busy = False
-    assert controller.steer("too late") is False
+    controller.steer("later")
+    assert chat.done[-1] == ("send", "later")
+
+
+def test_what_is_no_mere_text_is_not_said_to_the_agent_at_work() -> None:
+    controller, chat, store, _ = controlled()
+    controller.opened(chat, "")
+    controller.submit("work")
+    controller.submit("look", (Path("a.png"),))
+    controller.submit("!ls")
+    controller.submit("and this")
+    controller.steer_queued()
+    assert chat.done[-1] == ("steer", "and this")
+    waits = (QueuedLine("look", (Path("a.png"),)), QueuedLine("!ls"))
+    assert store.screen.queued == waits
+
+    controller.steer("see", (Path("b.png"),))
+    controller.steer("/cost")
+    assert store.screen.queued == (*waits, QueuedLine("see", (Path("b.png"),)))
+    assert chat.done[-1] == ("command", "/cost")
 
 
 def test_leaving_ends_the_conversation_or_the_screen_that_has_none() -> None:

@@ -49,6 +49,17 @@ async def test_five_megabytes_are_fast_and_sent_as_a_whole() -> None:
         assert taken < 20
 
 
+async def test_what_was_pasted_is_said_as_a_whole_to_an_agent_at_work_and_is_in_the_history() -> None:
+    async with (app := InputStage()).run_test() as pilot:
+        await pasted(pilot, "x\n" * 30)
+        assert app.prompt.steer()
+        await pasted(pilot, "", "up")
+        assert [(sent.text, sent.steers) for sent in app.sent] == [("x\n" * 30, True)]
+        assert app.prompt.text == "[pasted 1: 30 lines]"
+        app.prompt.clear()
+        assert not app.prompt.steer()
+
+
 async def test_backspace_deletes_a_marker_as_a_whole() -> None:
     async with (app := InputStage()).run_test() as pilot:
         await pasted(pilot, "x\n" * 30, "backspace", "a", "]", "backspace", "enter")
