@@ -38,7 +38,7 @@ def load() -> Any:
         pynng = importlib.import_module("pynng")
     except (ImportError, OSError) as error:
         raise BusUnavailableError(
-            "any address", f"the package pynng can't be loaded ({error})", "install it again with pip install pynng"
+            "any address", f"the package pynng can't be loaded ({error})", "reinstall it with pip install pynng"
         ) from error
     os.register_at_fork(after_in_child=lambda: _disarm(pynng))
     return pynng
@@ -261,4 +261,4 @@ def _dial(socket: Any, address: str) -> None:
         socket.dial(address, block=False)
     except pynng.exceptions.NNGException as error:
         socket.close()
-        raise BusUnavailableError(address, f"it can't be dialled ({error})", "check the address") from error
+        raise BusUnavailableError(address, f"can't connect ({error})", "check the address") from error

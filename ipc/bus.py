@@ -198,7 +198,7 @@ class EventBus:
         self._journal.sync()
         if self._journal.error is not None:
             reason = self._journal.error.strerror or "it can't be written"
-            raise JournalError(self._journal.path, reason, "make room on the disk and run again")
+            raise JournalError(self._journal.path, reason, "free disk space and run again")
 
     def close(self) -> None:
         """Sync, tell subscribers that this is the end, take the sockets away. A second call does nothing."""
@@ -338,6 +338,6 @@ def _entry(source: str, addresses: Addresses, journal: Path, info: RunInfo) -> E
 def _owner(registry: Registry, addresses: Addresses) -> str:
     entry = registry.owner_of(addresses.events)
     if entry is None:
-        return "a program that is not registered in this vibe home"
+        return "a program not registered in this VIBE_HOME"
     title = f" ({entry.info.title!r})" if entry.info.title else ""
     return f"run {entry.source}{title}, process {entry.pid}"

@@ -219,10 +219,10 @@ def decode_answer(data: bytes) -> tuple[ReplayHeader, list[bytes]]:
     except INVALID_JSON as error:
         raise CodecError("replay answer", str(error)) from error
     if header.version != WIRE_VERSION:
-        raise CodecError("replay answer", f"wire version {header.version}, this program speaks {WIRE_VERSION}")
+        raise CodecError("replay answer", f"wire version {header.version}, this program needs {WIRE_VERSION}")
     bodies = rest.split(b"\n")[:-1]
     if len(bodies) != header.count:
-        raise CodecError("replay answer", f"{header.count} events announced, {len(bodies)} came")
+        raise CodecError("replay answer", f"{header.count} events announced, {len(bodies)} received")
     return header, bodies
 
 

@@ -226,7 +226,7 @@ def encode_command(command: Command) -> bytes:
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise RequestInvalidError(str(error)) from error
     if len(data) > MAX_REQUEST_BYTES:
-        raise RequestInvalidError(f"it has {len(data):,} bytes, {MAX_REQUEST_BYTES:,} are allowed")
+        raise RequestInvalidError(f"{len(data):,} bytes, at most {MAX_REQUEST_BYTES:,} allowed")
     return data
 
 
@@ -237,7 +237,7 @@ def decode_envelope(data: bytes) -> Envelope:
         RequestInvalidError: It is too large, or no request at all.
     """
     if len(data) > MAX_REQUEST_BYTES:
-        raise RequestInvalidError(f"it has {len(data):,} bytes, {MAX_REQUEST_BYTES:,} are allowed")
+        raise RequestInvalidError(f"{len(data):,} bytes, at most {MAX_REQUEST_BYTES:,} allowed")
     try:
         return _envelope_decoder.decode(data)
     except INVALID_JSON as error:
@@ -255,7 +255,7 @@ def decode_command(data: bytes) -> Command:
     except INVALID_JSON as error:
         raise RequestInvalidError(str(error)) from error
     if isinstance(command, Revise) and _is_deeper(command.operations, MAX_DEPTH):
-        raise RequestInvalidError(f"lists and objects lie in each other more than {MAX_DEPTH} deep")
+        raise RequestInvalidError(f"nested deeper than {MAX_DEPTH} levels")
     return command
 
 

@@ -133,7 +133,9 @@ class _ControlServer:
             elif tasks is None:
                 self._answer(request, _ENDED)
             elif len(self._waiting) >= MOST_WAITING and not isinstance(taken, Pause | Cancel):
-                self._answer(request, refusal("refused", f"{MOST_WAITING} wishes wait already: ask again later"))
+                self._answer(
+                    request, refusal("refused", f"{MOST_WAITING} commands are already waiting: try again later")
+                )
             else:
                 self._waiting[request] = CancelScope()
                 tasks.start_soon(self._serve, request, taken)
@@ -143,18 +145,18 @@ class _ControlServer:
         try:
             envelope = decode_envelope(data)
             if not self._entry.allows(envelope.token):
-                return refusal("token", "the token is wrong: take the one in the run's file in $VIBE_HOME/run")
+                return refusal("token", "wrong token: use the one in the run's file in $VIBE_HOME/run")
             if envelope.version != COMMAND_VERSION:
-                speaks = f"the request has version {envelope.version}, this run speaks {COMMAND_VERSION}"
+                speaks = f"the request has version {envelope.version}, this run needs {COMMAND_VERSION}"
                 return refusal("version", speaks)
             if envelope.type not in _TAGS:
-                return refusal("unknown", f"unknown request {envelope.type[:60]!r}: a run knows {', '.join(_TAGS)}")
+                return refusal("unknown", f"unknown request {envelope.type[:60]!r}: known are {', '.join(_TAGS)}")
             command = decode_command(data)
         except RequestInvalidError as error:
             return refusal("invalid", str(error))
         if isinstance(command, Ping):
             known = {"source": self._entry.source, "pid": self._entry.pid, "requests": list(_TAGS)}
-            return Reply(ok=True, message=f"run {self._entry.source} is there", data=known)
+            return Reply(ok=True, message=f"run {self._entry.source} is running", data=known)
         return msgspec.structs.replace(command, token="")
 
     async def _serve(self, request: ReceivedRequest, wish: Wish) -> None:
@@ -180,7 +182,9 @@ class _ControlServer:
             finally:
                 known.over.set()
         elif known.wish != wish:
-            return refusal("invalid", f"the wish_id {wish.wish_id!r} was another wish's: give each one of its own")
+            return refusal(
+                "invalid", f"the wish_id {wish.wish_id!r} was used by another command: give each a unique one"
+            )
         await known.over.wait()
         return known.reply or _UNTOLD
 
@@ -188,7 +192,7 @@ class _ControlServer:
         try:
             return await self._serve_wish(wish)
         except Exception as error:  # the door of a front end's request: the run goes on, the asker is told
-            _logger.exception("a wish could not be served")
+            _logger.exception("a command could not be served")
             what = type(error).__name__
             return refusal("defect", f"the run could not serve this ({what}): this is a bug in vibe, please report it")
 
@@ -206,7 +210,7 @@ def refusal(reason: str, message: str) -> Reply:
 
 
 _ENDED = refusal("ended", "the run has ended: nothing was changed")
-_UNTOLD = refusal("ended", "the run ended before it said what became of this: look how things stand")
+_UNTOLD = refusal("ended", "the run ended before it replied: check its status")
 
 
 @asynccontextmanager

@@ -75,9 +75,7 @@ class CodecError(IpcError):
     """Bytes that could not be read as ``what``."""
 
     def __init__(self, what: str, problem: str) -> None:
-        super().__init__(
-            f"this is no {what} of the event wire ({problem}): check that the other side is a vibe publisher"
-        )
+        super().__init__(f"not a valid {what} ({problem}): check that the other side is a vibe publisher")
         self.what = what
         self.problem = problem
 
@@ -86,7 +84,7 @@ class RequestInvalidError(IpcError):
     """A wish that can't be read, or is too large; nothing was done."""
 
     def __init__(self, problem: str) -> None:
-        super().__init__(f"this is no request that a run takes: {problem}")
+        super().__init__(f"invalid request: {problem}")
         self.problem = problem
 
 
@@ -94,9 +92,7 @@ class RunGoneError(IpcError):
     """The run ``source``, process ``pid``, ended before it answered; it may have done what was asked."""
 
     def __init__(self, source: str, pid: int) -> None:
-        super().__init__(
-            f"run {source} (process {pid}) ended before it answered: look how things stand, and ask again if need be"
-        )
+        super().__init__(f"run {source} (process {pid}) ended before it answered: check its status, then try again")
         self.source = source
         self.pid = pid
 
@@ -114,7 +110,7 @@ class UnknownSourceError(IpcError):
     """``wanted`` names no publisher; ``known`` are the ids of those that run."""
 
     def __init__(self, wanted: str, problem: str, known: Sequence[str]) -> None:
-        running = f"running now: {', '.join(known)}" if known else "no publisher is running now"
+        running = f"running now: {', '.join(known)}" if known else "nothing is running now"
         super().__init__(f"{wanted} {problem}: give a source id, a plan id, an address or a journal file ({running})")
         self.wanted = wanted
         self.problem = problem
@@ -127,8 +123,8 @@ class EventsLostError(IpcError):
     def __init__(self, source: str, first: int, last: int, journal: Path | None) -> None:
         where = f"its journal {journal} does not hold them" if journal else "its journal can't be read from here"
         super().__init__(
-            f"publisher {source} ended and events {first} to {last} are lost: {where}; "
-            "look for a full or failing disk on its machine"
+            f"run {source} ended and events {first} to {last} are lost: {where}; "
+            "check its machine for a full or failing disk"
         )
         self.source = source
         self.first = first

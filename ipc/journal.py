@@ -145,7 +145,7 @@ class Journal:
             raise JournalError(
                 self.path,
                 f"{reason}, and {len(self._unwritten)} events wait in memory",
-                "make room on the disk and run again",
+                "free disk space and run again",
             )
         self._unwritten.append(line)
         self._unwritten_bytes += len(line)
@@ -226,9 +226,9 @@ def _open_locked(path: Path) -> int:
     except OSError as error:
         os.close(fd)
         problem = f"it can't be locked ({error.strerror})"
-        raise JournalError(path, problem, "put it on a file system that has locks") from error
+        raise JournalError(path, problem, "put it on a file system that supports locks") from error
     os.close(fd)
-    raise JournalError(path, "another process is writing it", "wait for that run to end, or start one of your own")
+    raise JournalError(path, "another process is writing it", "wait for that run to end, or start your own")
 
 
 def _recover(fd: int, path: Path) -> tuple[array[int], int]:

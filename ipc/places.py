@@ -106,7 +106,7 @@ def make_run_folder(source: str, home: Path, runtime_dir: Path | None, *, for_so
     if not fitting:
         raise BusUnavailableError(
             f"{IPC}{candidates[-1] / _EVENTS_NAME}",
-            f"a socket path may have {MAX_SOCKET_PATH_BYTES} bytes at most",
+            f"a socket path may have at most {MAX_SOCKET_PATH_BYTES} bytes",
             "set XDG_RUNTIME_DIR or VIBE_HOME to a shorter path, or use --bus tcp://127.0.0.1:5555",
         )
     folder = fitting[0]
@@ -118,7 +118,7 @@ def make_run_folder(source: str, home: Path, runtime_dir: Path | None, *, for_so
         folder.chmod(0o700)
     except OSError as error:
         raise BusUnavailableError(
-            str(folder), f"the folder can't be made ({error.strerror})", "set VIBE_HOME to a folder you can write"
+            str(folder), f"the folder can't be created ({error.strerror})", "set VIBE_HOME to a writable folder"
         ) from error
     return folder
 
@@ -132,7 +132,7 @@ def refuse_files_in_the_way(addresses: Addresses) -> None:
     for path in addresses.socket_paths:
         if os.path.lexists(path) and not stat.S_ISSOCK(path.lstat().st_mode):
             raise BusUnavailableError(
-                f"{IPC}{path}", "a file that is no socket is in the way", "move it, or choose another --bus"
+                f"{IPC}{path}", "a file that is not a socket is in the way", "move it, or choose another --bus"
             )
 
 
@@ -153,7 +153,7 @@ def _ipc_addresses(events: str) -> Addresses:
     if longest > MAX_SOCKET_PATH_BYTES:
         raise BusUnavailableError(
             events,
-            f"its longest socket path has {longest} bytes, {MAX_SOCKET_PATH_BYTES} are allowed",
+            f"its longest socket path has {longest} bytes, at most {MAX_SOCKET_PATH_BYTES} are allowed",
             "choose a shorter path",
         )
     return found
@@ -172,7 +172,7 @@ def _tcp_addresses(events: str) -> Addresses:
     if not _is_loopback(host):
         raise BusUnavailableError(
             events,
-            "it is open to other machines, and without TLS and client certificates everyone there could read along",
+            "it is reachable from other machines, which without TLS and client certificates could all read it",
             "use tcp://127.0.0.1:PORT and a tunnel such as ssh -L",
         )
     shown = f"[{host}]" if ":" in host else host

@@ -107,7 +107,7 @@ class Registry:
             raise BusUnavailableError(
                 entry.events,
                 f"it can't be registered in {self.home / 'run'} ({error.strerror})",
-                "make room, or set VIBE_HOME to a folder you can write",
+                "free disk space, or set VIBE_HOME to a writable folder",
             ) from error
 
     def remove(self, entry: Entry) -> None:
@@ -193,11 +193,11 @@ class Registry:
         found = _matching(running, name)
         sources = [entry.source for entry in running]
         if len({entry.source for entry in found}) > 1 and found[0].info.plan_id != name:
-            raise UnknownSourceError(name, "fits several publishers", [entry.source for entry in found])
+            raise UnknownSourceError(name, "matches several runs", [entry.source for entry in found])
         if found:
             return found[0]
         is_over = bool(_matching(self.ended(), name))
-        raise UnknownSourceError(name, "is over" if is_over else "is no publisher of this machine", sources)
+        raise UnknownSourceError(name, "has ended" if is_over else "is not a run on this machine", sources)
 
     def _at_address(self, address: str) -> Origin:
         addresses = addresses_from(address)
@@ -221,10 +221,10 @@ class Registry:
         for entries, alive in ((running, True), (self.ended(), False)):
             found = _matching(entries, name)
             if len({entry.source for entry in found}) > 1 and found[0].info.plan_id != name:
-                raise UnknownSourceError(name, "fits several publishers", [entry.source for entry in found])
+                raise UnknownSourceError(name, "matches several runs", [entry.source for entry in found])
             if found:
                 return _origin(found[0], alive=alive)
-        raise UnknownSourceError(name, "is no publisher of this machine", [entry.source for entry in running])
+        raise UnknownSourceError(name, "is not a run on this machine", [entry.source for entry in running])
 
     def _registered(self) -> list[Entry]:
         folder = self.home / "run"

@@ -82,7 +82,7 @@ class SpawnPool:
         """
         if self._spawned >= self.limits.max_spawned:
             raise SpawnError(
-                f"this run has started {self._spawned} subagents, the most it may ([subagents] max_spawned): "
+                f"this run has started {self._spawned} subagents, the limit ([subagents] max_spawned): "
                 "do the work yourself"
             )
         self._spawned += 1
@@ -170,7 +170,7 @@ class Spawner:
             agent = SubAgent(config, self._context, state)
             folder.mkdir(parents=True, mode=0o700)
         except OSError as error:
-            raise SpawnError(f"the subagent's folder can't be made ({error.strerror})") from error
+            raise SpawnError(f"the subagent's folder can't be created ({error.strerror})") from error
         except VibeError as error:
             raise SpawnError(f"the subagent {profile.name!r} can't start: {error}") from error
         return agent

@@ -92,7 +92,9 @@ class SubAgent:
         if not self.conversation.messages:
             return await self._loop.act(prompt, stop)
         if self.conversation.dropped_bytes:
-            dropped = f"{self.conversation.dropped_bytes} bytes of a torn message were dropped from the conversation"
+            dropped = (
+                f"{self.conversation.dropped_bytes} bytes of an incomplete message were dropped from the conversation"
+            )
             self._context.sink.publish(WarningEvent(code="transcript.torn", message=dropped))
         return await self._loop.resume(stop)
 

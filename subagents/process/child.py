@@ -99,9 +99,9 @@ class StepLink:
                 own.check(hello)
                 self._capabilities = hello.capabilities
             case None:
-                raise LinkError("the run is gone")
+                raise LinkError("the run has ended")
             case _:
-                raise MismatchError("the run does not say hello: it is of another version than this process")
+                raise MismatchError("the run sent no handshake: its version differs from this process")
 
     def can(self, capability: str) -> bool:
         """Return whether the run said that it can do this."""

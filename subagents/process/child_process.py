@@ -34,7 +34,7 @@ class ProcessStartError(EnvironmentFailure):
 
     def __init__(self, error: OSError) -> None:
         super().__init__(
-            f"no process for a step can be started ({error.strerror}): free some memory or processes, "
+            f"can't start a process for a step ({error.strerror}): free memory or processes, "
             "or run the plan with `--executor local`"
         )
 

@@ -187,15 +187,15 @@ class _Attempt:
 
     def _cause(self) -> str:
         if self._flaw is not None:
-            return f"the step's process was ended, for what it sent is {self._flaw}"
+            return f"the step's process was stopped because of what it sent: {self._flaw}"
         code = self._process.exit_code
         last_line = self._process.printed.rpartition("\n")[2]
         words = f": {last_line}" if last_line else ""
         if code is None:
-            return "the step's process could not be ended"
+            return "the step's process could not be stopped"
         if code >= 0:
             return f"the step's process ended with exit code {code} before the step did{words}"
-        why = ", by somebody or for want of memory" if -code == signal.SIGKILL else ""
+        why = " (by another process, or out of memory)" if -code == signal.SIGKILL else ""
         return f"the step's process was killed by {_signal_name(-code)}{why}{words}"
 
 

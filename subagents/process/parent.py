@@ -105,7 +105,7 @@ class StepServer:
             return False
         hello = from_step(line)
         if not isinstance(hello, Hello):
-            raise MismatchError("the step's process does not say hello: it is of another version than this run")
+            raise MismatchError("the step's process sent no handshake: its version differs from this run")
         Hello.own(()).check(hello, needed=(AGENTS,))
         return True
 
@@ -188,7 +188,7 @@ class StepServer:
         except CodecError as error:
             raise LinkError(str(error)) from error
         if event is None:
-            raise LinkError("an event of no known type")
+            raise LinkError("unknown event type")
         self._services.sink.publish(event)
 
     def _take_back(self, returned: Returned) -> None:
@@ -269,13 +269,13 @@ class StepServer:
     async def _answer(self, number: int, want: PersonsAnswer) -> AsyncGenerator[Granted]:
         approver = self._services.approvals.approver
         if approver is None:
-            raise NotLentError("this run can ask no one")
+            raise NotLentError("no one can answer questions in this run")
         yield Granted(number, answer=await approver.approve(want.request))
 
     @asynccontextmanager
     async def _replies(self, number: int, want: PersonsReplies) -> AsyncGenerator[Granted]:
         if self._services.user_input is None:
-            raise NotLentError("this run can ask no one")
+            raise NotLentError("no one can answer questions in this run")
         questions = [Question.model_validate(asked) for asked in want.questions]
         answers = await self._services.user_input(questions, want.request_id)
         given = None if answers is None else tuple(answer.model_dump(mode="json") for answer in answers)
@@ -294,4 +294,4 @@ class StepServer:
         try:
             return self._services.limiter_of(provider)
         except KeyError as error:
-            raise NotLentError(f"this run knows no provider {provider!r}: its settings have changed") from error
+            raise NotLentError(f"unknown provider {provider!r}: the run's settings have changed") from error

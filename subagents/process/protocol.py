@@ -80,7 +80,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
             raise MismatchError(
                 f"the two ends of a step are of different versions, vibe {self.vibe} (protocol {self.version}) here "
                 f"and vibe "
-                f"{other.vibe or 'unknown'} (protocol {other.version}) there: install one version for both, or start "
+                f"{other.vibe or 'unknown'} (protocol {other.version}) there: install one version for both, or restart "
                 f"the run "
                 "again if vibe was updated meanwhile"
             )
@@ -258,7 +258,7 @@ ToStep: TypeAlias = Hello | Prepare | Begin | Granted | Refused | StopAtTurnEnd 
 def _plain(value: object) -> Any:
     if isinstance(value, Step):
         return value.model_dump(mode="json", exclude_unset=True)
-    raise NotImplementedError(f"{type(value).__name__} is no part of a message")
+    raise NotImplementedError(f"{type(value).__name__} can't be part of a message")
 
 
 def _restored(kind: type, value: object) -> Any:
@@ -301,4 +301,4 @@ def _decoded(decoder: msgspec.json.Decoder[M], line: bytes) -> M:
     try:
         return decoder.decode(line)
     except INVALID_JSON as error:
-        raise LinkError(f"no message: {error}") from error
+        raise LinkError(f"not a message: {error}") from error

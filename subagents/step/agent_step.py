@@ -137,8 +137,8 @@ class AgentStep:
         changed = await anyio.to_thread.run_sync(self._verification.tampered)
         if changed:
             detail = (
-                f"{some_of(changed, SHOWN_FILES)}, which the checks of this step consist of, changed since the step "
-                "first started: put that back, or name it in `writes` if the step is there to change it"
+                f"{some_of(changed, SHOWN_FILES)}, which this step's checks run, changed since the step "
+                "first started: restore it, or list it in `writes` if the step is meant to change it"
             )
             self._settle(Outcome.FAILED, "verify", detail)
         return bool(changed)
@@ -159,8 +159,7 @@ def _steered_detail(found: Sequence[Steered]) -> str:
     is_one = len(found) == 1
     return (
         f"{some_of([f'{one.name} {one.how}' for one in found], SHOWN_FILES)} in this step, and "
-        f"{'it steers' if is_one else 'they steer'} "
-        f"its checks: put {'it' if is_one else 'them'} back, or name {'it' if is_one else 'them'} in `writes` if the "
-        f"step is "
-        "there to write that"
+        f"{'it configures' if is_one else 'they configure'} "
+        f"its checks: restore {'it' if is_one else 'them'}, or list {'it' if is_one else 'them'} in `writes` if the "
+        f"step is meant to write {'it' if is_one else 'them'}"
     )

@@ -91,12 +91,12 @@ class Steered:
     """A configuration file of checks that is not as it was; ``how`` is what came of it, as a verb."""
 
     name: str
-    how: Literal["came into being", "changed", "is gone"]
+    how: Literal["was created", "changed", "was deleted"]
 
     @property
     def is_new(self) -> bool:
         """True if it was not there before."""
-        return self.how == "came into being"
+        return self.how == "was created"
 
 
 def steers(name: str) -> bool:
@@ -137,8 +137,8 @@ def differences(before: Mapping[str, str | None], now: Mapping[str, str | None])
 
     Of a module that hides another, only its coming counts.
     """
-    new = [Steered(name, "came into being") for name in now if name not in before]
-    gone = [Steered(name, "is gone") for name in before if name not in now and steers(name)]
+    new = [Steered(name, "was created") for name in now if name not in before]
+    gone = [Steered(name, "was deleted") for name in before if name not in now and steers(name)]
     changed = [
         Steered(name, "changed") for name in before if steers(name) and name in now and now[name] != before[name]
     ]

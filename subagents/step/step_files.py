@@ -159,7 +159,7 @@ class StepFiles:
                 await anyio.to_thread.run_sync(self._log.take, begun, ended)
             except SnapshotError as error:
                 self._off = True
-                self._sink.publish(WarningEvent(code="snapshot.off", message=f"{error}; the plan goes on without"))
+                self._sink.publish(WarningEvent(code="snapshot.off", message=f"{error}; the plan continues without"))
             self._taken = asked
 
 

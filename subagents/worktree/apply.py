@@ -31,7 +31,7 @@ def scratch_folder(repository: Repository) -> Generator[None]:
     try:
         repository.scratch.mkdir(mode=0o700)
     except OSError as error:
-        problem = f"{str(repository.scratch)!r} can't be made ({error.strerror}): is the repository writable?"
+        problem = f"{str(repository.scratch)!r} can't be created ({error.strerror}): is the repository writable?"
         raise WorktreeError(problem) from error
     try:
         yield

@@ -128,10 +128,10 @@ class WorktreeFolder:
     def unresolved(self, conflict: MergeConflict) -> str:
         """Return what stands against committing the resolution, or nothing."""
         if self._merge_head() != conflict.onto and not self._holds(conflict.onto):
-            return "the merge was given up in the worktree"
+            return "the merge was aborted in the worktree"
         paths = dict.fromkeys((*conflict.paths, *self._unmerged()))
         marked = [path for path in paths if _is_marked(self.path / path, conflict.onto)]
-        return f"marks of conflicts are left in {name_some(marked)}" if marked else ""
+        return f"conflict markers are left in {name_some(marked)}" if marked else ""
 
     def end_conflict(self, conflict: MergeConflict, message: str) -> str:
         """Commit the resolution on what it was merged with, and end the merge."""
@@ -194,7 +194,7 @@ class WorktreeFolder:
     def _git(self) -> Git:
         admin = self.admin_folder()
         if admin is None:
-            raise WorktreeError(f"git knows {str(self.path)!r} as a worktree no longer")
+            raise WorktreeError(f"{str(self.path)!r} is no longer a git worktree")
         return self.repository.git.at(self.path, admin)
 
     def _tree(self) -> str:

@@ -108,7 +108,7 @@ def remove_worktrees(repository: Repository | None, folder: Path, found: PlanWor
 def _alone(repository: Repository) -> Generator[Repository]:
     lock = lock_repository(repository.common_dir, LOCK_SECONDS)
     if lock is None:
-        raise WorktreeError(f"another run is at work in {str(repository.top)!r}: try again when it has ended")
+        raise WorktreeError(f"another run is working in {str(repository.top)!r}: try again when it has ended")
     try:
         locked = repository.with_lock(lock.descriptor)
         with scratch_folder(locked):

@@ -51,8 +51,8 @@ class StaleTreeError(WorktreeError):
 
     def __init__(self, paths: Sequence[str]) -> None:
         super().__init__(
-            f"{name_some(paths)} would be overwritten though git does not know what is in there (ignored, marked as "
-            "unchanged, or changed this very moment): move it away and merge the branch"
+            f"{name_some(paths)} would be overwritten, but git does not track the content (ignored, marked as "
+            "unchanged, or just changed): move it away and merge the branch"
         )
         self.paths = tuple(paths)
 

@@ -42,7 +42,7 @@ MOST_TRIES = 2
 """The most times a subagent is set to one conflict: again if marks are left or the step's checks fail."""
 
 LEFT_OUT = (
-    "{files} held changes that were not committed where step {step} changed it: what the step did there is in your "
+    "{files} had uncommitted changes where step {step} changed it: the step's changes there are in your "
     "working "
     "tree, but in no commit"
 )
@@ -130,7 +130,7 @@ class WorktreeExecutor:
                 return done
             if done.outcome is not Outcome.COMPLETED:
                 said = done.detail or done.reason or done.outcome.value
-                detail = f"the command {command!r} of [worktree] setup did not succeed: {said}"
+                detail = f"the command {command!r} of [worktree] setup failed: {said}"
                 return structs.replace(done, reason="setup", detail=detail)
         await to_thread.run_sync(step.note_set_up)
         return None
@@ -173,7 +173,7 @@ class WorktreeExecutor:
                 written = partial(write_out, record=record, folder=self._place.folder, step_id=step_id)
                 work = await self._alone(written)
         except (WorktreeError, WorktreeRefusedError) as error:
-            logger.warning("the work of step %s can't be looked at: %s", step_id, error)
+            logger.warning("the work of step %s can't be read: %s", step_id, error)
         try:
             yield work
         finally:
@@ -208,7 +208,7 @@ class WorktreeExecutor:
             merged = await self._alone(partial(step.drop, result=_refused(result, error)))
         if isinstance(merged, StepResult):
             return merged
-        result = merged.result or StepResult(outcome=Outcome.FAILED, reason="merge", detail="its result is gone")
+        result = merged.result or StepResult(outcome=Outcome.FAILED, reason="merge", detail="its result is lost")
         if merged.phase is Phase.MERGED:
             self._announce(task, merged, "merged", files=result.files_changed, left_out=merged.left_out)
             await self._delete(await self._alone(step.clean_up))
@@ -246,7 +246,7 @@ class WorktreeExecutor:
         for tries in range(1, MOST_TRIES + 1):
             job = resolving.task(task, so_far, tries, problem)
             if job is None:
-                problem = problem or "no budget is left for it"
+                problem = problem or "no budget left for it"
                 break
             done = await self._inner.run(job, stop)
             so_far = joined(so_far, done)
@@ -356,6 +356,4 @@ def _paused(so_far: StepResult, last: StepResult) -> StepResult:
 
 def _refused(result: StepResult, error: WorktreeError) -> StepResult:
     """A step that is done and can't be merged."""
-    return structs.replace(
-        result, outcome=Outcome.FAILED, reason="merge", detail=f"it is done, but could not be merged: {error}"
-    )
+    return structs.replace(result, outcome=Outcome.FAILED, reason="merge", detail=f"done, but can't be merged: {error}")

@@ -61,7 +61,7 @@ class Git:
             raise GitFailedError(words, self.folder, f"it took longer than {call.seconds:.0f} s") from error
         except OSError as error:
             if not self.folder.is_dir():
-                raise GitFailedError(words, self.folder, "the folder is gone") from error
+                raise GitFailedError(words, self.folder, "the folder does not exist") from error
             raise GitFailedError(words, self.folder, error.strerror or str(error)) from error
 
 

@@ -226,7 +226,7 @@ class StepWorktree:
         """
         record = self._record()
         if record.conflict is None or record.work is None or record.rounds > MOST_ROUNDS:
-            raise MergeRefusedError(f"it clashed with other work {MOST_ROUNDS} times, each time with something new")
+            raise MergeRefusedError(f"it conflicted with other work {MOST_ROUNDS} times, each time elsewhere")
         folder = self._at(repository)
         if not folder.is_there:
             folder.create(record.base)
@@ -242,7 +242,7 @@ class StepWorktree:
         """Return what stands against committing the resolution, or nothing."""
         clashing = {self._repository.from_workspace(path) for path in conflict.paths}
         changed = [path for path in checks.changed() if path not in clashing]
-        tampered = f"{name_some(changed)} belong to the step's checks and were changed" if changed else ""
+        tampered = f"{name_some(changed)} are part of the step's checks and were changed" if changed else ""
         return self.folder.unresolved(conflict) or tampered
 
     def end_conflict(self, conflict: MergeConflict, result: StepResult) -> WorktreeRecord:
@@ -281,7 +281,7 @@ class StepWorktree:
     def _create(self, repository: Repository) -> WorktreeRecord:
         busy = repository.busy_with()
         if busy:
-            raise WorktreeError(f"{busy} is under way in the repository: finish or abort it, then run the step again")
+            raise WorktreeError(f"{busy} is in progress in the repository: finish or abort it, then run the step again")
         folder = self._at(repository)
         record = WorktreeRecord(
             attempt=self._attempt.number,
@@ -316,7 +316,7 @@ def _keep(folder: WorktreeFolder, record: WorktreeRecord, words: Words) -> str:
         elif record.phase is Phase.WORKING and folder.is_there:
             work, _ = folder.commit(record.base, words.work) or (None, ())
     except WorktreeError as error:
-        return f"its work is left in {str(folder.path)!r}: {error}"
+        return f"its work is in {str(folder.path)!r}: {error}"
     folder.remove()
     if work is None:
         folder.delete_branch()

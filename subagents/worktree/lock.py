@@ -31,7 +31,7 @@ def lock_repository(common_dir: Path, seconds: float = 0) -> FileLock | None:
     try:
         return FileLock.acquire(path, seconds, brief=True)
     except FileNotFoundError as error:
-        problem = f"the repository at {str(common_dir)!r} is gone: put it back, then resume the plan"
+        problem = f"the repository at {str(common_dir)!r} is missing: restore it, then resume the plan"
         raise WorktreeError(problem) from error
     except OSError as error:
         raise WorktreeError(f"{str(path)!r} can't be locked ({error.strerror}): is it writable?") from error
@@ -57,7 +57,7 @@ def index_lock(git_dir: Path, scratch: Path) -> Generator[None]:
                 raise MergeRefusedError(f"{str(path)!r} is held by a git command: end it, or remove the file")
             time.sleep(POLL_SECONDS)
     except OSError as error:
-        raise WorktreeError(f"{str(path)!r} can't be made ({error.strerror}): is it writable?") from error
+        raise WorktreeError(f"{str(path)!r} can't be created ({error.strerror}): is it writable?") from error
     try:
         yield
     finally:

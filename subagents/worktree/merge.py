@@ -82,7 +82,7 @@ def plan_merge(repository: Repository, base: Base, step: Work) -> MergePlan | Me
         return None
     inner = [change.path for change in step.changes if GITLINK in (change.old_mode, change.new_mode)]
     if inner:
-        raise MergeRefusedError(f"{name_some(inner)} is a repository of its own, whose changes can't be merged")
+        raise MergeRefusedError(f"{name_some(inner)} is a nested repository, whose changes can't be merged")
     is_real = base.commit == base.head and repository.is_ancestor(base.head, state.head)
     if is_real:
         plan = _plan_clean(repository, state, base, step)
@@ -94,7 +94,7 @@ def plan_merge(repository: Repository, base: Base, step: Work) -> MergePlan | Me
 def _checked_state(repository: Repository, base: Base) -> RepositoryState:
     busy = repository.busy_with()
     if busy:
-        raise MergeRefusedError(f"{busy} is under way in the repository: finish or abort it, then merge the branch")
+        raise MergeRefusedError(f"{busy} is in progress in the repository: finish or abort it, then merge the branch")
     state = repository.state()
     if state.unmerged:
         raise MergeRefusedError("the repository has unresolved conflicts: resolve them, then merge the branch")

@@ -192,11 +192,9 @@ def open_repository(
         (located.common_dir / "logs").mkdir(exist_ok=True)  # where the shelter leads, git makes none
     except OSError as error:
         problem = f"{error.filename or located.common_dir} can't be written ({error.strerror})"
-        raise WorktreeRefusedError(
-            workspace, problem, "see that there is space and that you may write there"
-        ) from error
+        raise WorktreeRefusedError(workspace, problem, "check free space and permissions there") from error
     except (ValueError, subprocess.TimeoutExpired) as error:
-        raise WorktreeRefusedError(workspace, str(error), "see `git config --list`") from error
+        raise WorktreeRefusedError(workspace, str(error), "check `git config --list`") from error
     git = Git(folder=located.top, environ=shelter.here())
     hash_name = git("rev-parse", "--show-object-format").text
     _check_head(workspace, located, git)
@@ -222,7 +220,7 @@ def find_repository(workspace: Path, environ: Mapping[str, str]) -> Located:
         WorktreeRefusedError: no git, no repository, or none with a working tree.
     """
     if not workspace.is_dir():
-        raise WorktreeRefusedError(workspace, "the folder is gone", "put it back, or run the plan again elsewhere")
+        raise WorktreeRefusedError(workspace, "the folder does not exist", "restore it, or run the plan elsewhere")
     if not shutil.which("git", path=environ.get("PATH")):
         raise WorktreeRefusedError(workspace, "git is not installed", f"install git {OLDEST[0]}.{OLDEST[1]} or later")
     version = git_version(Git(folder=workspace, environ=git_environ(environ)))
@@ -238,15 +236,15 @@ def _located(workspace: Path) -> Located:
     except OddRepositoryError as error:
         if error.problem == BARE:
             inside = any(place.name == ".git" for place in (error.path, *error.path.parents))
-            problem = "it is inside a repository's own folder" if inside else "it is a bare repository"
+            problem = "it is inside a .git folder" if inside else "it is a bare repository"
             raise WorktreeRefusedError(workspace, problem, "run the plan in a working tree") from error
-        raise WorktreeRefusedError(workspace, str(error), "see what `git status` says of it") from error
+        raise WorktreeRefusedError(workspace, str(error), "check `git status`") from error
     except OSError as error:
         problem = f"{str(error.filename)!r} can't be read ({error.strerror})"
-        raise WorktreeRefusedError(workspace, problem, "see that you may read it") from error
+        raise WorktreeRefusedError(workspace, problem, "check its permissions") from error
     if located is None:
         fix = "make it a git repository with a commit, or use workspace 'shared'"
-        raise WorktreeRefusedError(workspace, "it is no git repository", fix)
+        raise WorktreeRefusedError(workspace, "it is not a git repository", fix)
     return located
 
 
@@ -255,11 +253,11 @@ def _check_head(workspace: Path, located: Located, git: Git) -> None:
     named = git.ask("rev-parse", "--verify", "--quiet", "HEAD")
     branch = small_text(located.git_dir / "HEAD").removeprefix("ref:").strip()
     if named.code != 0 and not (located.common_dir / branch).exists():
-        raise WorktreeRefusedError(workspace, "the repository has no commit yet", "commit once")
+        raise WorktreeRefusedError(workspace, "the repository has no commit yet", "make a first commit")
     read = git.ask("cat-file", "-e", f"{named.text or 'HEAD'}^{{tree}}")
     if read.code != 0:
         problem = f"its last commit can't be read ({read.problem})"
-        raise WorktreeRefusedError(workspace, problem, "see what `git fsck` says")
+        raise WorktreeRefusedError(workspace, problem, "check `git fsck`")
 
 
 def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: Sequence[Path] = ()) -> None:
@@ -270,13 +268,13 @@ def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: S
     """
     workspace, busy = repository.workspace, repository.busy_with()
     if busy:
-        raise WorktreeRefusedError(workspace, f"{busy} is under way in the repository", "finish or abort it first")
+        raise WorktreeRefusedError(workspace, f"{busy} is in progress in the repository", "finish or abort it first")
     state = repository.state()
     if state.unmerged:
         raise WorktreeRefusedError(workspace, "the repository has unresolved conflicts", "resolve them first")
     dirty = [path for path in state.dirty if path not in set(_below(repository.top, not_counted))]
     if dirty and not allow_dirty:
-        fix = "commit or stash what is not committed, or let the steps start from it with --allow-dirty"
+        fix = "commit or stash the changes, or start from them with --allow-dirty"
         raise WorktreeRefusedError(workspace, f"the working tree is not clean ({name_some(dirty)})", fix)
 
 

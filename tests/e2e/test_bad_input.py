@@ -58,7 +58,7 @@ CASES = {
     ),
     "another version": Case(words=RUN, plan={**plan_of(GOOD), "version": 2}, says="2 is not a plan format"),
     "a worktree without a repository": Case(
-        words=RUN, plan=plan_of({**GOOD, "workspace": "worktree"}), says="it is no git repository"
+        words=RUN, plan=plan_of({**GOOD, "workspace": "worktree"}), says="it is not a git repository"
     ),
     "unknown plan id": Case(words=("plan", "status", "20200101-000000"), says="no plan has run yet"),
     "no subcommand": Case(words=("agents",), says="a command is missing: choose from list; see `vibe agents --help`"),
@@ -95,7 +95,7 @@ CASES = {
     "a decision there is not": Case(words=(*RUN, "--decide", "x=y"), plan=plan_of(GOOD), says="--decide x"),
     "a decision without option": Case(words=(*RUN, "--decide", "x"), plan=plan_of(GOOD), says="ID=OPTION"),
     "a bus beyond loopback": Case(
-        words=(*RUN, "--bus", "tcp://192.0.2.1:5555"), plan=plan_of(GOOD), says="open to other machines", code=3
+        words=(*RUN, "--bus", "tcp://192.0.2.1:5555"), plan=plan_of(GOOD), says="reachable from other machines", code=3
     ),
 }
 

@@ -66,7 +66,7 @@ def test_what_is_missing_is_named_and_the_code_is_what_the_run_would_end_with(
     assert "nobody" in no_agent.out.partition("It could not start:")[2]
     no_repository = vibe("plan", "run", "--dry-run", write_plan(command_step("a", "true", workspace="worktree")))
     assert no_repository.code == 2
-    assert "it is no git repository" in no_repository.out.partition("It could not start:")[2]
+    assert "it is not a git repository" in no_repository.out.partition("It could not start:")[2]
     assert not vibe.home.exists()
 
 

@@ -155,7 +155,7 @@ def test_what_can_not_be_answered_is_said(vibe: VibeCommand, write_plan: WritePl
     plan, request = printed(process, r"answer with: vibe plan approve (\S+) (\S+)")
 
     for words, problem in (
-        (("nonesuch",), "nonesuch is no publisher of this machine"),
+        (("nonesuch",), "nonesuch is not a run on this machine"),
         ((plan, "ffffffff", "yes"), "no request 'ffffffff' is open; open: "),
         ((plan, "ffffffff", "JWT"), "no request 'ffffffff' is open; open: "),
         ((plan, request[:3], "yes"), f"no request '{request[:3]}' is open"),
@@ -171,14 +171,14 @@ def test_what_can_not_be_answered_is_said(vibe: VibeCommand, write_plan: WritePl
     assert process.wait(timeout=120) == 0
     over = vibe("events", "answer", plan, request, "yes")
     assert (over.code, over.out) == (2, "")
-    assert "is over" in over.err
+    assert "has ended" in over.err
 
 
 def test_a_run_that_asks_nobody_has_nothing_to_answer(vibe: VibeCommand, write_plan: WritePlan) -> None:
     process = vibe.start("plan", "run", write_plan(HOLD))
     wait_for(lambda: bool(vibe.plan_ids()) and "no run" not in vibe("events", "list").out)
     (plan_id,) = vibe.plan_ids()
-    wait_for(lambda: "is no publisher" not in vibe("events", "answer", plan_id).err)
+    wait_for(lambda: "is not a run" not in vibe("events", "answer", plan_id).err)
     refused = vibe("events", "answer", plan_id)
     (vibe.workdir / "go").touch()
     assert process.wait(timeout=120) == 0

@@ -138,4 +138,4 @@ def test_without_a_terminal_or_a_run_it_says_what_to_do(environ: dict[str, str])
     assert "stdout is no terminal; to have the events as lines, run `vibe events tail --from 1`" in done.stderr
     with Terminal() as terminal, terminal.running(*words, cwd=environ["TMPDIR"], env=environ) as process:
         assert process.wait(timeout=120) == 2
-        terminal.wait_for("is no publisher of this machine")
+        terminal.wait_for("is not a run on this machine")

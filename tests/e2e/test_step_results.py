@@ -118,7 +118,7 @@ def test_an_agent_can_not_weaken_its_check(
     work = record["steps"][0]
     assert (record["exit_code"], work["status"], work["reason"]) == (1, "failed", "verify")
     assert (check.read_text() == "test -f made\n") is kept
-    assert ("tests/test_it.sh, which the checks of this step consist of, changed" in work["detail"]) is not kept
+    assert ("tests/test_it.sh, which this step's checks run, changed" in work["detail"]) is not kept
 
 
 @pytest.mark.parametrize("executor", ["local", "process"])
@@ -137,7 +137,7 @@ def test_an_agent_can_not_turn_what_its_check_does(
     work = record["steps"][0]
     assert (work["status"], work.get("reason")) == (("completed", None) if mended else ("failed", "verify"))
     assert (
-        "unittest.py came into being in this step, and it steers its checks: put it back" in work.get("detail", "")
+        "unittest.py was created in this step, and it configures its checks: restore it" in work.get("detail", "")
     ) is not mended
 
 

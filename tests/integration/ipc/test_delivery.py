@@ -255,7 +255,7 @@ async def test_on_tcp_nothing_is_told_without_the_token(vibe_home: Path, tmp_pat
 
 async def test_a_name_nobody_has_is_one_sentence(vibe_home: Path) -> None:
     async with running(vibe_home, "run-1"), running(vibe_home, "run-2"):
-        for name, problem in (("run-3", "is no publisher"), ("run", "fits several publishers")):
+        for name, problem in (("run-3", "is not a run"), ("run", "matches several runs")):
             with pytest.raises(UnknownSourceError, match=rf"{name} {problem}.*run-1, run-2"):
                 await ipc.subscribe(name, home=vibe_home).__aenter__()
 

@@ -149,7 +149,7 @@ async def test_without_anybody_to_ask_it_is_a_denial_with_what_was_printed(bubbl
     desk = await at_desk(bubblewrap)
     message = await desk.say("cat a.txt; sort -o new a.txt")
     assert message.status == "denied"
-    assert "it could not write, and this run can ask no one" in message.content
+    assert "it could not write, and no one can answer questions in this run" in message.content
     assert "two" in message.content
     assert [event.decision for event in desk.sink.events if isinstance(event, ApprovalDecisionEvent)] == ["deny"]
 

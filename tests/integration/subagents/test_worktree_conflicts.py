@@ -94,7 +94,7 @@ async def test_a_merge_that_the_subagent_gave_up_is_not_taken_for_a_resolution(r
     result = await rig.executor(inner).run(worktree_task("s"), NeverStop())
 
     assert (result.outcome, result.reason) == (Outcome.FAILED, "merge")
-    assert "given up" in result.detail
+    assert "aborted" in result.detail
     assert [status for status, _ in told(rig)] == ["created", "conflict", "kept"]
     kept = rig.sink.events[-1]
     assert isinstance(kept, WorktreeEvent)
@@ -148,7 +148,7 @@ async def test_a_conflict_is_not_begun_on_an_empty_budget(rig: Rig) -> None:
     result = await rig.executor(inner).run(worktree_task("s", max_tokens=1_000), NeverStop())
 
     assert (result.outcome, result.reason, len(inner.tasks)) == (Outcome.FAILED, "merge", 1)
-    assert "no budget is left" in result.detail
+    assert "no budget left" in result.detail
 
 
 async def test_a_resolution_may_not_change_the_steps_checks(rig: Rig) -> None:
@@ -163,7 +163,7 @@ async def test_a_resolution_may_not_change_the_steps_checks(rig: Rig) -> None:
     result = await rig.executor(inner).run(worktree_task("s", verify=("bash test_it.sh",)), NeverStop())
 
     assert (result.outcome, result.reason) == (Outcome.FAILED, "merge")
-    assert "'test_it.sh' belong to the step's checks and were changed" in result.detail
+    assert "'test_it.sh' are part of the step's checks and were changed" in result.detail
     assert rig.read("test_it.sh") == "grep -q ours a.txt\n"
 
 

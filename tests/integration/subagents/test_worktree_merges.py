@@ -145,7 +145,7 @@ async def test_lines_beside_the_users_are_changed_in_the_working_tree_alone_and_
     assert rig.status() == ["MM a.txt" if staged else " M a.txt"]
     assert git(rig.root, "diff", "--name-only", head.strip(), "HEAD").split() == ["b.txt"]
     warnings = [event.message for event in rig.sink.events if isinstance(event, WarningEvent)]
-    assert [warning for warning in warnings if "'a.txt' held changes" in warning]
+    assert [warning for warning in warnings if "'a.txt' had uncommitted changes" in warning]
 
 
 async def test_work_of_shared_steps_that_is_not_committed_is_the_base_and_stays_uncommitted(rig: Rig) -> None:
@@ -200,7 +200,7 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "another branch": ("git checkout -q -b elsewhere", "at refs/heads/elsewhere now and was at refs/heads/main"),
     "a merge under way": (
         "git checkout -q -b x; echo 1 > b.txt; git commit -qam 1; git checkout -q main; echo 2 > b.txt; git commit -qam 2; ! git merge x",
-        "a merge is under way",
+        "a merge is in progress",
     ),
     "a file git ignores in the way": (
         "echo new.txt >> .git/info/exclude; echo mine > new.txt",
@@ -257,7 +257,7 @@ async def test_submodules_are_left_alone(rig: Rig, tmp_path: Path) -> None:
     assert (result.outcome, result.files_changed) == (Outcome.COMPLETED, ("b.txt",))
     assert (rig.status(), rig.read("sub/x")) == ([], "x\n")
     refused = await run(rig, shell("rm -r sub"), step_id="t")
-    assert (refused.reason, "'sub' is a repository of its own" in refused.detail) == ("merge", True)
+    assert (refused.reason, "'sub' is a nested repository" in refused.detail) == ("merge", True)
     assert (rig.status(), rig.read("sub/x")) == ([], "x\n")
 
 

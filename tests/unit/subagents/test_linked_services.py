@@ -214,7 +214,7 @@ async def test_without_a_person_the_answer_is_no() -> None:
         answer = await LinkedApprover(step.link).approve(request())
         question = Question(question="Which?", options=[Choice(label="this"), Choice(label="that")])
 
-        assert (answer.allow, answer.reason) == (False, "this run can ask no one")
+        assert (answer.allow, answer.reason) == (False, "no one can answer questions in this run")
         assert await LinkedInput(step.link)([question]) is None
 
 
@@ -243,7 +243,7 @@ async def test_a_providers_pause_holds_for_all_steps() -> None:
 
 async def test_a_provider_the_run_does_not_know_is_refused() -> None:
     async with linked_step(shared_of_a_run()) as step:
-        with pytest.raises(LeaseRefusedError, match="its settings have changed"):
+        with pytest.raises(LeaseRefusedError, match="settings have changed"):
             await step.link.lease(ProviderSlot(provider="nobody"))
 
 
@@ -312,7 +312,7 @@ async def test_both_ends_say_hello_and_know_what_the_other_can_do() -> None:
             r"of different versions, vibe \S+ \(protocol \d+\) here and vibe 9.9.9 \(protocol 99\)",
         ),
         (structs.replace(Hello.own(()), vibe=""), "and vibe unknown"),
-        (Begin(task_of()), "the run does not say hello"),
+        (Begin(task_of()), "the run sent no handshake"),
     ],
 )
 async def test_a_process_does_not_work_for_a_run_of_another_version(said: ToStep, sentence: str) -> None:

@@ -79,7 +79,7 @@ async def test_no_check_is_run_while_it_is_steered_and_the_step_fails(tmp_path: 
 
     assert (result.outcome, result.reason) == (Outcome.FAILED, "verify")
     assert result.detail.startswith(cheat.name)
-    assert "name it in `writes`" in result.detail
+    assert "list it in `writes`" in result.detail
     assert checks_run(bench) == []
 
 
@@ -92,7 +92,7 @@ async def test_the_agent_hears_of_it_and_puts_it_back(tmp_path: Path) -> None:
 
     assert (result.outcome, checks_run(bench)) == (Outcome.COMPLETED, ["ok"])
     told = bench.model.requests[2].messages[-1].content
-    assert "- conftest.py came into being" in told
+    assert "- conftest.py was created" in told
     assert "`writes`" in told
 
 
@@ -112,7 +112,7 @@ async def test_a_cheat_that_the_work_leaves_while_it_is_checked_is_found(tmp_pat
 
     result = await bench.run(task_of(verify=("python3 app.py", "true"), max_repairs=0))
 
-    assert result.detail.startswith("conftest.py came into being in this step, and it steers its checks: ")
+    assert result.detail.startswith("conftest.py was created in this step, and it configures its checks: ")
     assert checks_run(bench) == ["ok"]
 
 
@@ -140,7 +140,7 @@ async def test_the_next_attempt_is_told_at_once_what_the_last_one_left(tmp_path:
     result = await later.run(task_of(verify=(PYTEST,), max_repairs=0, attempt=2))
 
     assert result.outcome is Outcome.COMPLETED
-    assert "- conftest.py came into being" in later.model.requests[0].messages[-1].content
+    assert "- conftest.py was created" in later.model.requests[0].messages[-1].content
 
 
 async def test_what_a_real_runner_leaves_behind_is_held_against_nobody(tmp_path: Path) -> None:

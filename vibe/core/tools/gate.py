@@ -115,7 +115,7 @@ class Gate:
     ) -> CallRefusal | Admission:
         """Ask whoever can be asked."""
         if self._approvals.approver is None:
-            reason = f"{decision.reason}, and this run can ask no one"
+            reason = f"{decision.reason}, and no one can answer questions in this run"
             # Where everything is approved that can be, what is still refused is refused by the rules, person or not.
             by = "rule" if self._approvals.mode is ApprovalMode.ALL else "headless"
             request = _request(subject, question, decision, self._unseen())
@@ -149,7 +149,7 @@ class Gate:
             return None
         reason = f"{' and '.join(others)} is writing in this folder, too"
         if approvals.approver is None:
-            return CallRefusal(by="headless", reason=f"{reason}, and this run can ask no one")
+            return CallRefusal(by="headless", reason=f"{reason}, and no one can answer questions in this run")
         async with approvals.queue:
             asked = PermissionDecision(ruling=Ruling.ASK, rule="workspace", reason=reason)
             keys = [BESIDE + name for name in approvals.neighbours()]

@@ -122,7 +122,7 @@ async def test_a_killed_process_fails_its_step_and_no_other(tmp_path: Path) -> N
 
     victim = results["victim"]
     assert (victim.outcome, victim.reason) == (Outcome.FAILED, "crashed")
-    assert victim.detail == "the step's process was killed by SIGKILL, by somebody or for want of memory"
+    assert victim.detail == "the step's process was killed by SIGKILL (by another process, or out of memory)"
     assert results["other"].outcome is Outcome.COMPLETED
 
 
@@ -132,9 +132,9 @@ async def test_a_killed_process_fails_its_step_and_no_other(tmp_path: Path) -> N
         ("die-by SIGSEGV", "the step's process was killed by SIGSEGV: the last words"),
         ("exit 3", "the step's process ended with exit code 3 before the step did: MemoryError"),
         ("close", "the step's process ended with exit code 0 before the step did"),
-        ("say hello", "the step's process was ended, for what it sent is no message"),
-        ('say {"type": "event", "event": {"type": "unheard.of"}}', "for what it sent is an event of no known type"),
-        ('say {"type": "event", "event": 7}', "for what it sent is"),
+        ("say hello", "the step's process was stopped because of what it sent: not a message"),
+        ('say {"type": "event", "event": {"type": "unheard.of"}}', "because of what it sent: unknown event type"),
+        ('say {"type": "event", "event": 7}', "because of what it sent: "),
     ],
 )
 async def test_a_process_that_goes_wrong_is_a_crash_that_says_why(tmp_path: Path, prompt: str, detail: str) -> None:
@@ -156,10 +156,10 @@ async def test_a_process_that_cannot_be_started_is_a_failed_step(tmp_path: Path)
 @pytest.mark.parametrize(
     ("how", "sentence"),
     [
-        ("protocol", "(protocol 99) there: install one version for both, or start the run again if vibe was updated"),
+        ("protocol", "(protocol 99) there: install one version for both, or restart the run again if vibe was updated"),
         ("version", "and vibe 9.9.9 (protocol 2) there"),
         ("unable", "on plan9) cannot do agents: use one that can"),
-        ("silent", "the step's process does not say hello"),
+        ("silent", "the step's process sent no handshake"),
     ],
 )
 async def test_a_process_of_another_version_begins_nothing_and_is_a_failed_step(

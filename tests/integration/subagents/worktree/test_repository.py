@@ -26,15 +26,15 @@ class Case:
 CONFLICT = "git checkout -q -b x; echo 1 > b; git commit -qam 1; git checkout -q main; echo 2 > b; git commit -qam 2; git {} || true"
 CASES = {
     "no git": Case(says="git is not installed", environ={"PATH": "/nowhere"}),
-    "no repository": Case(does="mkdir ../plain", folder="../plain", says="it is no git repository"),
+    "no repository": Case(does="mkdir ../plain", folder="../plain", says="it is not a git repository"),
     "bare": Case(does="git init -q --bare ../bare", folder="../bare", says="it is a bare repository"),
-    "inside .git": Case(folder=".git", says="inside a repository's own folder"),
+    "inside .git": Case(folder=".git", says="inside a .git folder"),
     "no commit": Case(does="git init -q ../empty", folder="../empty", says="has no commit yet"),
-    "a merge": Case(does=CONFLICT.format("merge x"), says="a merge is under way"),
-    "a rebase": Case(does=CONFLICT.format("rebase x"), says="a rebase is under way"),
-    "a cherry-pick": Case(does=CONFLICT.format("cherry-pick x"), says="a cherry-pick is under way"),
+    "a merge": Case(does=CONFLICT.format("merge x"), says="a merge is in progress"),
+    "a rebase": Case(does=CONFLICT.format("rebase x"), says="a rebase is in progress"),
+    "a cherry-pick": Case(does=CONFLICT.format("cherry-pick x"), says="a cherry-pick is in progress"),
     "a revert": Case(does="echo 1 > b; git commit -qam 1; echo 2 > b; git commit -qam 2; git revert HEAD~ || true", says="a revert is"),
-    "a bisect": Case(does="git bisect start", says="a bisect is under way"),
+    "a bisect": Case(does="git bisect start", says="a bisect is in progress"),
     "conflicts of a stash": Case(
         does="echo 1 > b; git stash -q; echo 2 > b; git commit -qam 2; git stash pop || true", says="unresolved conflicts"
     ),

@@ -100,7 +100,7 @@ async def test_a_command_that_fails_fails_the_step(rig: Rig) -> None:
     result = await work(rig, inner).run(worktree_task("s"), NeverStop())
 
     assert (result.outcome, result.reason) == (Outcome.FAILED, "setup")
-    assert result.detail.startswith("the command 'fail' of [worktree] setup did not succeed: it ended with 1")
+    assert result.detail.startswith("the command 'fail' of [worktree] setup failed: it ended with 1")
 
 
 async def test_commands_are_not_repeated_where_an_attempt_goes_on(rig: Rig) -> None:

@@ -298,7 +298,9 @@ async def test_without_anybody_to_ask_a_question_is_a_denial_at_once(tmp_path: P
     rigged = await rig(tmp_path, Save)
     batch = await rigged.executor.run_all([call("c", "save", path="a.txt")], rigged.record)
     assert batch.denied == (
-        Denial("save", "save a.txt", "save needs your approval, and this run can ask no one", "headless"),
+        Denial(
+            "save", "save a.txt", "save needs your approval, and no one can answer questions in this run", "headless"
+        ),
     )
     assert batch.messages[0].status == "denied"
     _, asked, decision, ended = rigged.sink.events

@@ -139,14 +139,14 @@ def test_what_became_of_each_is_told(root: Path) -> None:
     put(root, "pytest.ini", "[pytest]\naddopts = -k nothing\n")
     (root / "Makefile").unlink()
 
-    assert found(checks) == {"sub/conftest.py": "came into being", "pytest.ini": "changed", "Makefile": "is gone"}
+    assert found(checks) == {"sub/conftest.py": "was created", "pytest.ini": "changed", "Makefile": "was deleted"}
     assert set(checks.changed()) == {"sub/conftest.py", "pytest.ini", "Makefile"}
 
 
 def test_how_they_were_is_known_to_a_later_process_and_put_back_they_are_forgotten(root: Path) -> None:
     verification(root)
     conftest = put(root, "conftest.py")
-    assert found(verification(root)) == {"conftest.py": "came into being"}
+    assert found(verification(root)) == {"conftest.py": "was created"}
 
     conftest.unlink()
 
@@ -174,7 +174,7 @@ def test_a_module_in_the_place_of_one_of_pythons_or_of_a_tool_steers(root: Path,
 
     put(root, name)
 
-    assert found(checks) == {name: "came into being"}
+    assert found(checks) == {name: "was created"}
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_what_writes_names_is_the_steps_own(root: Path) -> None:
     put(root, "pytest.ini", "other")
     put(root, "conftest.py")
 
-    assert found(checks) == {"conftest.py": "came into being"}
+    assert found(checks) == {"conftest.py": "was created"}
 
 
 def test_checks_that_only_look_are_steered_by_nothing(root: Path) -> None:
@@ -247,9 +247,9 @@ def test_a_makefile_that_a_check_builds_is_not_the_steps_doing(root: Path) -> No
 
     checks.checked()
 
-    assert found(checks) == {"out/conftest.py": "came into being"}
+    assert found(checks) == {"out/conftest.py": "was created"}
     put(root, "out/Makefile", "other")
-    assert found(checks) == {"out/conftest.py": "came into being", "out/Makefile": "changed"}
+    assert found(checks) == {"out/conftest.py": "was created", "out/Makefile": "changed"}
 
 
 def test_names_that_are_no_utf_8_are_told_all_the_same(root: Path) -> None:
@@ -260,7 +260,7 @@ def test_names_that_are_no_utf_8_are_told_all_the_same(root: Path) -> None:
 
     (odd / "conftest.py").touch()
 
-    assert found(checks) == {"odd\\udcff/conftest.py": "came into being"}
+    assert found(checks) == {"odd\\udcff/conftest.py": "was created"}
 
 
 @pytest.mark.parametrize("name", ["conftest.py", "sub/Makefile", "json.py", "pytest.ini"])

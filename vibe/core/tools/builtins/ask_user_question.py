@@ -45,7 +45,9 @@ class AskUserQuestion(BaseTool[AskUserQuestionArgs, AskUserQuestionResult, AskUs
             ToolError: nobody is there.
         """
         if ctx.user_input_callback is None:
-            raise ToolError("this run can ask no one: decide yourself, and say in your answer what you assumed")
+            raise ToolError(
+                "no one can answer questions in this run: decide yourself, and say in your answer what you assumed"
+            )
         answers = await ctx.user_input_callback(args.questions)
         return AskUserQuestionResult(answers=list(answers or ()), cancelled=answers is None)
 

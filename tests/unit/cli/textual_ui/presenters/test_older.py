@@ -137,5 +137,5 @@ def test_what_a_summary_stands_in_for_is_counted_as_it_is_since(vibe_home: Path)
 
 
 async def test_a_run_that_is_unknown_by_now_is_an_error_in_words(vibe_home: Path) -> None:
-    with pytest.raises(UnknownSourceError, match="run-1 is no publisher"):
+    with pytest.raises(UnknownSourceError, match="run-1 is not a run"):
         await journals_of(vibe_home, None)("chat", (JournalPart(SOURCE, 1, 9, 9),))

@@ -97,7 +97,7 @@ async def test_a_question_is_withdrawn_when_its_agent_is_stopped() -> None:
 
 
 async def test_where_nobody_is_there_it_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="this run can ask no one: decide yourself"):
+    with pytest.raises(ToolError, match="no one can answer questions in this run: decide yourself"):
         await Caller(root=tmp_path).call(make(AskUserQuestion), questions=[question()])
 
 
