@@ -24,6 +24,7 @@ from subagents.step.tamper_guard import ConcurrentClaims, RunClaims, Verificatio
 from vibe.core.agents.errors import UnknownAgentError
 from vibe.core.agents.profiles import AgentProfile
 from vibe.core.config.models import Network
+from vibe.core.outcome import Outcome
 from vibe.core.session.transcript import Transcript
 from vibe.core.system.process import kill_marked
 from vibe.core.tools.files.text_files import DISK
@@ -170,11 +171,16 @@ def _network(task: StepTask) -> Network | None:
 
 async def _ended(step: AgentStep, task: StepTask, stop: StopSignal) -> StepResult:
     """Return what an agent's step comes to within its time; its end is announced whatever happens."""
+    outcome, reason = Outcome.INTERRUPTED, "stopped"  # if it is cancelled
     try:
         with move_on_after(task.step.timeout_seconds):
             await step.do(stop)
+        outcome, reason = step.result.outcome, step.result.reason
+    except Exception:
+        outcome, reason = Outcome.FAILED, None
+        raise
     finally:
-        step.agent.finish(step.result.outcome.value, step.result.reason)
+        step.agent.finish(outcome.value, reason)
     return step.result
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from ipc.events import SubAgentFinishedEvent
 from subagents.executor import StepTask
 from tests.fakes.models import answer, calling
 from tests.fakes.steps import StepBench
@@ -62,6 +63,8 @@ async def test_nothing_keeps_a_cancelled_step_or_outlives_it(
     pids = (bench.root / "pids").read_text().split()
     assert pids
     assert [pid for pid in pids if is_alive(pid)] == []
+    ended = [(event.outcome, event.reason) for event in bench.sink.events if isinstance(event, SubAgentFinishedEvent)]
+    assert ended == [("interrupted", "stopped")] * bool(case.answers)
 
 
 async def test_a_step_that_was_not_cancelled_may_leave_what_it_detached(tmp_path: Path) -> None:
