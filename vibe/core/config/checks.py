@@ -19,6 +19,7 @@ from vibe.core.config.wording import shown_value, wording
 from vibe.core.errors import ConfigError
 from vibe.core.suggestion import closest, did_you_mean
 
+LOOKS = "ui"
 STDIO_FIELDS = ("command", "args", "env")
 PATTERN_KEYS = tuple(f"{which}_{kind}" for kind in ("tools", "agents", "skills") for which in ("enabled", "disabled"))
 HTTP_FIELDS = ("url", "headers", "api_key_env", "api_key_header", "api_key_format")
@@ -56,6 +57,14 @@ def shape_problems(merged: Layer) -> list[ConfigError]:
     except ValidationError as error:
         return [_told(details, (), merged) for details in error.errors(include_url=False)]
     return []
+
+
+def drop_bad_looks(merged: Layer) -> tuple[str, ...]:
+    """Take out what is wrong in ``[ui]``, on which no work depends, and return a sentence for each."""
+    bad = [problem for problem in shape_problems(merged) if (problem.key or "").startswith(f"{LOOKS}.")]
+    for problem in bad:
+        merged.settings.pop(tuple((problem.key or "").split(".")), None)
+    return tuple(f"{problem}; it is as usual" for problem in bad)
 
 
 def origin_of(merged: Layer, key: Key) -> str:

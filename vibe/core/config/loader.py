@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from vibe.core.config.checks import validate
+from vibe.core.config.checks import drop_bad_looks, validate
 from vibe.core.config.dotenv import EnvFile, read_env_file
 from vibe.core.config.foreign_keys import foreign_summary
 from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, default_layer, merge, plain, read_layer
@@ -85,7 +85,7 @@ class LoadedConfig:
 
 
 def load_config(request: ConfigRequest) -> LoadedConfig:
-    """Load and validate the configuration; writes nothing.
+    """Load and validate the configuration; writes nothing. What is wrong in ``[ui]`` is a warning, but in drafts.
 
     Raises:
         ConfigError: A file cannot be read or is not TOML.
@@ -104,6 +104,7 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
         *_flag_layers(request, user_home),
     ]
     merged = merge(layers)
+    looks = () if request.drafts else drop_bad_looks(merged)
     return LoadedConfig(
         config=validate(merged),
         origins=MappingProxyType(_origins(merged)),
@@ -111,6 +112,7 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
             *env_file.warnings,
             *([untrusted] if untrusted else []),
             *merged.warnings,
+            *looks,
             *([foreign_summary(len(merged.foreign))] if merged.foreign else []),
         ),
         foreign=tuple(merged.foreign),

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.core.config.surroundings import Surroundings
 from vibe.core.config.errors import InvalidConfigError
 from vibe.core.config.foreign_keys import FOREIGN_KEYS
+from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.mcp_models import McpServerConfig
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, SessionLoggingConfig, VibeConfig
 
@@ -262,6 +263,23 @@ def test_an_unknown_key_is_warned_about_and_dropped(surroundings: Surroundings, 
     case = WARNED[name]
     surroundings.user_file(case.user)
     assert surroundings.load(environ=case.environ).warnings == case.told
+
+
+def test_looks_that_are_wrong_are_warned_about_and_as_usual_but_a_draft_with_them_is_refused(
+    surroundings: Surroundings,
+) -> None:
+    text = '[ui]\nmouse = "yes"\nnotify = "loud"\ntheme = "nord"\n'
+    file = surroundings.user_file(text)
+    loaded = surroundings.load()
+    assert (loaded.config.ui.mouse, loaded.config.ui.notify, loaded.config.ui.theme) == (True, "bell", "nord")
+    assert loaded.warnings == (
+        f'{FILE}:2: ui.mouse: must be true or false, not "yes"; it is as usual',
+        f"{FILE}:3: ui.notify: must be 'bell', 'osc9' or 'off', not \"loud\"; it is as usual",
+    )
+    draft = surroundings.user_file(text, "draft.toml")
+    request = ConfigRequest(home=surroundings.home, workdir=surroundings.project, drafts={file: draft})
+    with pytest.raises(InvalidConfigError, match=r"ui\.mouse"):
+        load_config(request)
 
 
 def test_one_setting_of_mistral_vibe_is_named_as_one(surroundings: Surroundings) -> None:
