@@ -289,8 +289,9 @@ class PlannedCommand(Struct, frozen=True, kw_only=True):
 class PlanBounds(Struct, frozen=True, kw_only=True):
     """Bounds on a plan, not guesses; tokens are prompt plus completion.
 
-    ``width`` steps at most can run side by side; ``max_price`` None: there is no limit. ``notes`` say what a person
-    should know, a sentence each.
+    ``width`` steps at most can run side by side; ``max_price`` None: there is no limit. ``worst_price`` is what
+    ``max_tokens`` cost at most, within that limit; None: a price is unknown. ``notes`` say what a person should know, a
+    sentence each.
     """
 
     steps: int
@@ -300,6 +301,7 @@ class PlanBounds(Struct, frozen=True, kw_only=True):
     max_turns: int = 0
     max_tokens: int = 0
     max_price: float | None = None
+    worst_price: float | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TypeAlias
 
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import listed
@@ -13,6 +14,8 @@ from planner.plan.step_limits import USUAL, StepLimits, step_limits
 from planner.plan.write_claims import ANYTHING, Claim, claim_of, claims_overlap, parse_glob
 from vibe.core.modes import ExecutionMode
 
+RateOf: TypeAlias = Callable[[Step], float | None]
+"""Tells what the dearest token of a step's model costs, in USD; None: unknown."""
 MAX_OVERLAPS = 20
 _OTHER_END = {"completed": "failed", "failed": "completed"}
 MAX_COMPARISONS = 100_000
@@ -44,9 +47,10 @@ class Estimate:
 
     ``width`` is the size of the largest level. ``speed_up``: no run can be faster than all steps in a row by more,
     if steps take alike. ``max_turns``, ``max_tokens`` and ``max_price`` are what the plan's own limits allow with every
-    retry, spent by ``model_steps`` steps (None: no limit); ``critical_turns`` the model calls that must follow one
-    another, at worst. ``writes_unknown`` are steps that may write anything, so each works while no other writer does.
-    ``overlaps`` are the first ``MAX_OVERLAPS``; ``overlaps_cut``: there may be more.
+    retry, spent by ``model_steps`` steps (None: no limit); ``worst_price`` is what those tokens cost at most, within
+    that limit (None: a price is unknown); ``critical_turns`` the model calls that must follow one another, at worst.
+    ``writes_unknown`` are steps that may write anything, so each works while no other writer does. ``overlaps`` are the
+    first ``MAX_OVERLAPS``; ``overlaps_cut``: there may be more.
     """
 
     steps: int
@@ -59,17 +63,27 @@ class Estimate:
     critical_turns: int
     max_tokens: int
     max_price: float | None
+    worst_price: float | None
     writes_unknown: tuple[str, ...]
     overlaps: tuple[Overlap, ...]
     overlaps_cut: bool
 
 
+def _unknown(_step: Step) -> float | None:
+    return None
+
+
 def estimate(
-    plan: Plan, dag: Dag, *, max_parallel: int | None = None, usual: Mapping[ExecutionMode, StepLimits] = USUAL
+    plan: Plan,
+    dag: Dag,
+    *,
+    max_parallel: int | None = None,
+    usual: Mapping[ExecutionMode, StepLimits] = USUAL,
+    rate_of: RateOf = _unknown,
 ) -> Estimate:
     """The bounds of a plan whose defaults are written into its steps; ``max_parallel`` None: the plan's own.
 
-    ``usual`` limits bound steps that name none.
+    ``usual`` limits bound steps that name none. ``rate_of`` tells the price of a step's dearest token.
     """
     limits = {step.id: step_limits(step, usual) for step in plan.steps}
     models = [step for step in plan.steps if step.command is None]
@@ -78,6 +92,7 @@ def estimate(
     at_once = min(dag.width, max_parallel or plan.max_parallel_steps or dag.width)
     pairs = _Overlaps(plan, dag)
     overlaps = tuple(pairs)
+    tokens = {step.id: limits[step.id].max_tokens * (1 + step.retries) for step in models}
     return Estimate(
         steps=total,
         model_steps=len(models),
@@ -87,21 +102,22 @@ def estimate(
         is_chain=total > 1 and len(path) >= CHAIN_SHARE * total,
         max_turns=sum(_turns(step, limits) for step in models),
         critical_turns=_longest(plan, dag, limits),
-        max_tokens=_bound([limits[step.id].max_tokens * (1 + step.retries) for step in models], _budget(plan)[0]),
+        max_tokens=_bound([*tokens.values()], _budget(plan)[0]),
         max_price=_max_price(plan, models),
+        worst_price=_worst_price(plan, models, tokens, rate_of),
         writes_unknown=tuple(step.id for step in plan.steps if step.writes is None and claim_of(step) == ANYTHING),
         overlaps=overlaps,
         overlaps_cut=pairs.cut,
     )
 
 
-def notes(found: Estimate) -> tuple[str, ...]:
-    """Return what a person should know before the plan runs, a sentence each."""
+def notes(found: Estimate, *, bounds: bool = True) -> tuple[str, ...]:
+    """Return what a person should know before the plan runs, a sentence each; not ``bounds``: they know the figures."""
     path, total = len(found.critical_path), found.steps
     levels = f"{total} step{'s'[: total > 1]} in {path} level{'s'[: path > 1]} of at most {found.width}"
     said = [f"{levels}: {_speed_up(found)}"]
-    if found.model_steps:
-        price = "no price limit" if found.max_price is None else f"${found.max_price:,.2f}"
+    if found.model_steps and bounds:
+        price = "no price limit" if found.worst_price is None else f"${found.worst_price:,.2f}"
         said.append(
             f"at most {found.max_tokens:,} tokens and {found.max_turns:,} model calls in {found.model_steps} "
             f"model-driven steps ({found.critical_turns:,} calls on the critical path); {price}"
@@ -205,3 +221,21 @@ def _max_price(plan: Plan, models: Sequence[Step]) -> float | None:
     if len(prices) < len(models):
         return limit
     return sum(prices) if limit is None else min(sum(prices), limit)
+
+
+def _worst_price(plan: Plan, models: Sequence[Step], tokens: Mapping[str, int], rate_of: RateOf) -> float | None:
+    most_tokens, most_price = _budget(plan)
+    rates = {step.id: rate_of(step) for step in models}
+    spent = [_step_price(step, tokens[step.id], rates[step.id]) for step in models]
+    known = [price for price in spent if price is not None]
+    bounds = [sum(known)] if len(known) == len(spent) else []
+    dearest = [rate for rate in rates.values() if rate is not None]
+    if most_tokens is not None and len(dearest) == len(models):
+        bounds.append(most_tokens * max(dearest, default=0.0))
+    return min([*bounds, *([] if most_price is None else [most_price])], default=None)
+
+
+def _step_price(step: Step, tokens: int, rate: float | None) -> float | None:
+    limit = None if step.max_price is None else step.max_price * (1 + step.retries)
+    bounds = [bound for bound in (limit, None if rate is None else tokens * rate) if bound is not None]
+    return min(bounds, default=None)

@@ -66,7 +66,10 @@ class Planning:
 
     def draft(self, goal: str) -> PlanDraft:
         """Return a proposal for a goal, without a version yet."""
-        return PlanDraft(goal=goal, context=self.context, limits=self._limits, config=self._engine.config)
+        engine = self._engine
+        return PlanDraft(
+            goal=goal, context=self.context, limits=self._limits, config=engine.config, agents=engine.agents
+        )
 
     async def propose_change(self, plan: PlanFolder, sentence: str) -> ProposedChange:
         """See ``vibe.app.plan.change_proposal.propose_change``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 
 from anyio import to_thread
 
@@ -18,8 +18,9 @@ from planner.state.schedule import outline_of
 from subagents.agent.run_context import AgentContext
 from vibe.app.plan.command_consent import command_lines
 from vibe.core.agent_loop import ActResult
+from vibe.core.agents.manager import AgentManager
 from vibe.core.config.models import VibeConfig
-from vibe.core.errors import UsageError
+from vibe.core.errors import UsageError, VibeError
 from vibe.core.stop import StopSignal
 
 
@@ -35,10 +36,12 @@ class DraftVersion:
     """One version of a proposed plan: its ``number``, from 1, and the sentence that asked for it (``wished``).
 
     That is blank for the first and for documents. ``repairs`` say what was put right in the model's own words.
+    ``estimate`` are its bounds.
     """
 
     number: int
     loaded: LoadedPlan
+    estimate: Estimate
     wished: str = ""
     repairs: tuple[str, ...] = ()
 
@@ -48,13 +51,15 @@ class PlanDraft:
     """A plan that is proposed for a goal, in all its versions; each is announced, and none is run.
 
     ``context`` is that of the agent which plans: its account pays for every version, its sink is told. ``limits`` bound
-    each piece of planning. Estimates take from ``config`` what plan and steps do not say.
+    each piece of planning. Estimates take from ``config`` what plan and steps do not say, and from ``agents`` the
+    models of those that steps name.
     """
 
     goal: str
     context: AgentContext
     limits: PlanningLimits
     config: VibeConfig
+    agents: AgentManager
     versions: list[DraftVersion] = field(default_factory=list[DraftVersion])
     """Every one there was, the last is the proposal."""
     acted: ActResult | None = None
@@ -78,9 +83,9 @@ class PlanDraft:
         Raises:
             NoVersionError: there is none yet.
         """
-        plan = self.loaded.plan.resolved()
-        at_once = plan.max_parallel_steps or self.config.planner.max_parallel_steps
-        return estimate(plan, self.loaded.dag, max_parallel=at_once, usual=usual_limits(self.config))
+        if not self.versions:
+            raise NoVersionError
+        return self.versions[-1].estimate
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -98,7 +103,7 @@ class PlanDraft:
             UsageError: the model can't be had.
         """
         self.acted = None
-        return self._take(await PlannerAgent(self.context, self.limits).plan(self.goal, stop), "")
+        return await self._take(await PlannerAgent(self.context, self.limits).plan(self.goal, stop), "")
 
     async def revise(self, sentence: str, stop: StopSignal | None = None) -> DraftVersion | None:
         """Have the proposal changed as a sentence says; None: it stays as it is, and ``acted`` says why.
@@ -109,7 +114,7 @@ class PlanDraft:
         """
         self.acted = None
         planner = PlannerAgent(self.context, self.limits)
-        return self._take(await planner.redraft(self.loaded.plan, sentence, stop), sentence)
+        return await self._take(await planner.redraft(self.loaded.plan, sentence, stop), sentence)
 
     async def replace(self, document: LoadedPlan | bytes | str) -> DraftVersion:
         """Take a person's own document as the next version.
@@ -119,22 +124,45 @@ class PlanDraft:
         """
         if not isinstance(document, LoadedPlan):
             document = await to_thread.run_sync(partial(load_plan, document, where="the plan"))
-        return self._propose(document)
+        return await self._propose(document)
 
-    def _take(self, draft: Draft, wished: str) -> DraftVersion | None:
+    async def _take(self, draft: Draft, wished: str) -> DraftVersion | None:
         self.acted = draft.acted
         plan: Repaired | None = draft.plan
-        return None if plan is None else self._propose(plan.loaded, wished, plan.repairs)
+        return None if plan is None else await self._propose(plan.loaded, wished, plan.repairs)
 
-    def _propose(self, loaded: LoadedPlan, wished: str = "", repairs: tuple[str, ...] = ()) -> DraftVersion:
+    async def _propose(self, loaded: LoadedPlan, wished: str = "", repairs: tuple[str, ...] = ()) -> DraftVersion:
         self.goal = loaded.plan.goal
-        version = DraftVersion(number=len(self.versions) + 1, loaded=loaded, wished=wished, repairs=repairs)
+        found = await to_thread.run_sync(self._bounds, loaded)
+        version = DraftVersion(
+            number=len(self.versions) + 1, loaded=loaded, estimate=found, wished=wished, repairs=repairs
+        )
         self.versions.append(version)
         self.context.sink.publish(self._proposed(version))
         return version
 
+    def _bounds(self, loaded: LoadedPlan) -> Estimate:
+        """Return the bounds of a plan; may load the price list."""
+        plan = loaded.plan.resolved()
+        at_once = plan.max_parallel_steps or self.config.planner.max_parallel_steps
+        rate_of, usual = cache(self._rate), usual_limits(self.config)
+        return estimate(
+            plan, loaded.dag, max_parallel=at_once, usual=usual, rate_of=lambda step: rate_of(step.model, step.agent)
+        )
+
+    def _rate(self, model: str | None, agent: str | None) -> float | None:
+        """Return what the dearest token costs that a step with this model or agent can use; None: unknown."""
+        models = self.context.models
+        try:
+            profile = None if agent is None else self.agents.delegated(agent)
+            own = models if profile is None else models.adjusted(profile.settings)
+            alias = model or (None if profile is None else profile.active_model) or self.context.default_model
+            return own.dearest_token(own.resolve(alias))
+        except VibeError:  # a plan that can't run yet is read all the same
+            return None
+
     def _proposed(self, version: DraftVersion) -> PlanProposedEvent:
-        plan, found = version.loaded.plan.resolved(), self.estimate
+        plan, found = version.loaded.plan.resolved(), version.estimate
         return PlanProposedEvent(
             goal=self.goal,
             document=json.loads(version.loaded.plan.model_dump_json(exclude_unset=True)),
@@ -147,7 +175,8 @@ class PlanDraft:
                 max_turns=found.max_turns,
                 max_tokens=found.max_tokens,
                 max_price=found.max_price,
-                notes=notes(found),
+                worst_price=found.worst_price,
+                notes=notes(found, bounds=False),
             ),
             commands=tuple(
                 PlannedCommand(step_id=one.step_id, command=one.line, purpose="verify" if one.check else "command")

@@ -13,7 +13,7 @@ from vibe.core.errors import ConfigError, UsageError
 from vibe.core.llm.backend.transport import filled_headers, key_of
 from vibe.core.llm.limiter import CallLimiter, LimitedBackend, ProviderLimiter
 from vibe.core.llm.port import ModelBackend
-from vibe.core.llm.pricing import PricedBackend, rates
+from vibe.core.llm.pricing import MILLION, PricedBackend, rates
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
 from vibe.core.suggestion import closest, did_you_mean
 
@@ -105,6 +105,11 @@ class ModelCatalog:
                 f"set input_price and output_price in its [[models]] table in {CONFIG_FILE}, or limit tokens instead"
             )
         return model.model_copy(update={"input_price": found[0], "output_price": found[1]})
+
+    def dearest_token(self, model: ModelConfig) -> float | None:
+        """Return the price in USD of one of its dearest tokens, None: unknown; may load the price list."""
+        found = rates(self.provider(model), model)
+        return None if found is None else max(found) / MILLION
 
     def provider(self, model: ModelConfig) -> ProviderConfig:
         """Return who serves a model.

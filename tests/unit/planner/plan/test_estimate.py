@@ -54,6 +54,23 @@ def test_the_price_is_bounded_only_if_every_model_step_or_the_plan_is() -> None:
     assert of(step("a", max_price=0.5), step("b"), budget={"max_price": 3.0}).max_price == 3.0
 
 
+def test_the_worst_price_is_that_of_all_tokens_at_the_dearest_rate_within_the_limits() -> None:
+    rates = {"a": 0.001, "b": 0.002}
+
+    def worst(*steps: dict[str, Any], **fields: Any) -> float | None:
+        plan = Plan.model_validate({"version": 1, "goal": "g", "steps": list(steps), **fields}).resolved()
+        return estimate(plan, Dag.build(plan.steps), rate_of=lambda step: rates.get(step.id)).worst_price
+
+    a, b = step("a", max_tokens=1_000, retries=1), step("b", max_tokens=500)
+    assert worst(a, b) == 3.0
+    assert worst({**a, "max_price": 0.5}, b) == 2.0
+    assert worst(a, b, budget={"max_tokens": 1_000}) == 2.0
+    assert worst(a, b, budget={"max_price": 0.75}) == 0.75
+    assert worst(a, step("unpriced")) is None
+    assert worst(a, step("unpriced"), budget={"max_price": 4.0}) == 4.0
+    assert worst(step("c", mode="run", command="make")) == 0.0
+
+
 def test_steps_in_no_order_that_write_the_same_files_are_named() -> None:
     found = of(
         step("a", mode="code", writes=["src/**"]),

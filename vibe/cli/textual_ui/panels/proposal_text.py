@@ -112,7 +112,8 @@ def _bounds(event: PlanProposedEvent) -> list[Line]:
     found = event.estimate
     if found is None:
         return []
-    price = "no limit in money" if found.max_price is None else f"${found.max_price:,.2f}"
+    worst_price = found.max_price if found.worst_price is None else found.worst_price
+    price = "no limit in money" if worst_price is None else f"${worst_price:,.2f}"
     steps = f"{found.steps} step{'' if found.steps == 1 else 's'}, {found.model_steps} by a model"
     worst = f"at worst {found.max_turns:,} model calls, {found.max_tokens:,} tokens, {price}"
     lines = [Line(text=f"{steps}, up to {found.width} side by side; {worst}", style="$text-warning", indent=2)]
