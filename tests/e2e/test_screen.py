@@ -286,10 +286,22 @@ def test_a_plan_is_proposed_changed_by_a_sentence_and_run(vibe: VibeCommand, tmu
     with ModelServer() as server:
         vibe.configure(SERVED.format(api_base=server.api_base))
         vibe.environ["SERVED_KEY"] = "k"
-        server.enqueue(hand_in(PREPARE, WAIT, BUILD), hand_in(PREPARE, WAIT, BUILD, CHECK), Reply(text="All is built."))
+        server.enqueue(
+            Reply(silent_after=0),
+            hand_in(PREPARE, WAIT, BUILD),
+            hand_in(PREPARE, WAIT, BUILD, CHECK),
+            Reply(text="All is built."),
+        )
         start(tmux, vibe)
+        tmux.type("/plan Build something")
+        tmux.wait_for("planner: waiting for the model")
+        tmux.press("Escape")
+        tmux.wait_for("planning was stopped")
         tmux.type("/plan Build the thing")
         tmux.wait_for("Proposed plan")
+        tmux.press("Escape")
+        tmux.wait_for("a proposed plan waits for you: Ctrl+N")
+        tmux.press("C-n")
         tmux.wait_for("r revise by a sentence")
         tmux.press("r")
         tmux.wait_for("Enter send")

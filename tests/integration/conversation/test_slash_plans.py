@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import to_thread
+from anyio import create_task_group, sleep, to_thread
 
 from tests.fakes.model_server import Reply, ServedCall
 from tests.integration.conversation.conftest import Rig
 from tests.integration.conversation.scripted_talk import ScriptedTalk, talking
 from vibe.app.plan.drafting import PlanDraft
 from vibe.app.plan.run import PlanRun
+from vibe.cli.slash.plan import acts
 from vibe.cli.slash.plan_talk import PlanVerdict, VerdictKind
 from vibe.core.errors import UsageError
 
@@ -157,10 +158,38 @@ async def test_words_of_a_plan_begin_a_goal_where_more_follow(rig: Rig) -> None:
     assert "list all files and count them" in told
 
 
+async def test_planning_is_stopped_at_once_and_leaves_what_was_proposed(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        rig.server.enqueue(Reply(silent_after=0), hand_in(BUILD), Reply(silent_after=0))
+        answers = Answers(talk, PlanVerdict(VerdictKind.REVISE, "check it, too"), RUN)
+
+        async def stopped_by(stop: Callable[[], Awaitable[object]], asked: int) -> None:
+            while len(rig.server.requests) < asked:  # noqa: ASYNC110  a server in a thread
+                await sleep(0.01)
+            await stop()
+
+        async def interrupt() -> None:
+            assert talk.plans.interrupt()
+
+        async with create_task_group() as tasks:
+            tasks.start_soon(stopped_by, lambda: acts.cancel(talk, ""), 1)
+            assert await talk.do("/plan Build it") == "planning was stopped"
+        assert not talk.plans.is_taken
+        async with create_task_group() as tasks:
+            tasks.start_soon(stopped_by, interrupt, 3)
+            assert "planning was stopped: the plan is as it was" in await talk.do("/plan Build it")
+        assert not talk.plans.interrupt()
+
+    assert answers.asked == [["build"], ["build"]]
+    assert answers.statuses == ["completed"]
+
+
 async def test_one_plan_at_a_time(rig: Rig) -> None:
     async with talking(rig) as talk:
         talk.plans.take()
-        with pytest.raises(UsageError, match="proposed or running already"):
+        with pytest.raises(UsageError, match="is proposed or runs"):
+            await talk.do("/plan cancel")
+        with pytest.raises(UsageError, match="is proposed or runs"):
             await talk.do("/plan Build it")
-        with pytest.raises(UsageError, match="proposed or running already"):
+        with pytest.raises(UsageError, match="is proposed or runs"):
             await talk.do("/plan resume")

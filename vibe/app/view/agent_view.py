@@ -94,6 +94,8 @@ class AgentView(Struct, kw_only=True, eq=False):
     todo: tuple[e.TodoEntry, ...] = ()
     background: dict[str, e.BackgroundStartedEvent] = field(default_factory=dict[str, e.BackgroundStartedEvent])
     activity: str = ""
+    is_asking: bool = False
+    """A call to its model is open."""
     open_calls: dict[str, CallView] = field(default_factory=dict[str, CallView])
     requests: dict[str, RequestView] = field(default_factory=dict[str, RequestView])
     writing: EntryView | None = None
@@ -135,6 +137,7 @@ class AgentView(Struct, kw_only=True, eq=False):
     def rest(self) -> list[Key]:
         """It does nothing any more; returns the keys of what that changed."""
         self.does("")
+        self.is_asking = False
         self.open_calls.clear()
         keys = [entry.key for entry in self.transcript.rest()]
         return [self.key, *keys]

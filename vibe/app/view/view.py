@@ -292,6 +292,7 @@ def _compaction(view: View, _: RunView, event: e.CompactStartEvent | e.CompactEn
 
 def _model(view: View, _: RunView, event: e.ModelStartedEvent | e.ModelEndedEvent) -> Changed:
     agent = _agent(view, event)
+    agent.is_asking = isinstance(event, e.ModelStartedEvent)
     if isinstance(event, e.ModelStartedEvent):
         agent.model, agent.context_tokens, agent.context_limit = event.model, event.context_tokens, event.context_limit
         if event.purpose == "turn":

@@ -170,7 +170,7 @@ class PlainChat:
         try:
             line = (await self._lines.line()).strip()
         except KeyboardInterrupt:
-            if not self.conversation.interrupt():
+            if not self.conversation.interrupt() and not self.plans.interrupt():
                 self.say("nothing is at work; Ctrl-D leaves")
             return
         except EOFError:

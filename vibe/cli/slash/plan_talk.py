@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from anyio import Event
+from anyio import CancelScope, Event
 
 from vibe.core.errors import UsageError
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vibe.app.plan.run import PlanRun, PlanSession
 
 GRACE_SECONDS = 5.0
+R = TypeVar("R")
 
 
 class VerdictKind(StrEnum):
@@ -48,17 +49,19 @@ class PlanTalk:
     """One plan at a time is proposed or run in a conversation.
 
     ``accept`` shows the last version of a draft and returns the answer, ``audience`` makes the audience of one run, and
-    ``ended`` shows how it ended.
+    ``ended`` shows how it ended. ``begun`` is told each goal for which a plan is being written.
     """
 
     accept: Callable[[PlanDraft], Awaitable[PlanVerdict]]
     audience: Callable[[], Audience]
     ended: Callable[[PlanRun], object]
+    begun: Callable[[str], object] = lambda _goal: None
     session: PlanSession | None = None
     """The plan that runs; None: none does."""
     is_taken: bool = False
     """A plan is proposed or runs."""
     _rested: Event = field(default_factory=Event, init=False)
+    _planning: CancelScope | None = field(default=None, init=False)
 
     def take(self) -> None:
         """Note that a plan is proposed or runs from now on.
@@ -76,7 +79,7 @@ class PlanTalk:
             UsageError: one is or does.
         """
         if self.is_taken:
-            raise UsageError("a plan is proposed or running already: answer or /pause it first")
+            raise UsageError("a plan is being written, is proposed or runs: stop, answer or /pause it first")
 
     @property
     def running(self) -> PlanSession:
@@ -98,6 +101,23 @@ class PlanTalk:
         finally:
             self.session = None
             self._rested.set()
+
+    async def until_interrupted(self, work: Callable[[], Awaitable[R]]) -> R | None:
+        """Have a model plan; None: ``interrupt`` stopped it."""
+        self._planning = CancelScope()
+        try:
+            with self._planning:
+                return await work()
+        finally:
+            self._planning = None
+        return None
+
+    def interrupt(self) -> bool:
+        """Stop the model that plans at once; False: none does."""
+        if self._planning is None:
+            return False
+        self._planning.cancel()
+        return True
 
     async def stop(self) -> None:
         """Pause the plan, if one runs, and wait until it has."""

@@ -54,8 +54,14 @@ def question_text(request: ApprovalRequest, step_title: str = "") -> str:
         lines += _preview("diff", request.diff, DIFF_LINES, DIFF_CHARACTERS)
     lines.append(f"  {visible(why(request))}")
     if request.covers:
-        lines.append(f"  s or a would allow: {', '.join(visible(key) for key in request.covers)}")
+        lines.append(f"  s or a would allow: {covered(request)}")
     return "\n".join(lines) + "\n"
+
+
+def covered(request: AnyApproval) -> str:
+    """Return what a lasting yes would let pass; safe to print."""
+    exact, keys = f"{request.tool}: {{", map(visible, request.covers)  # a call's arguments are an object
+    return ", ".join("exactly this call" if key.startswith(exact) else key for key in keys)
 
 
 def why(request: AnyApproval) -> str:

@@ -136,7 +136,7 @@ class VibeApp(App[None]):
         if self._away is not None and time.monotonic() - self._away[0] >= AWAY_SECONDS:
             summary = away_summary(self._away[1], self.store.view)
             if summary:
-                self.chat_screen.say(f"while you were away: {summary}")
+                self.chat_screen.say(summary)
         self._away = None
 
     def switch(self, hold: Hold) -> None:

@@ -92,12 +92,12 @@ class ChatScreen(Screen[None]):
     ChatScreen #main { height: 1fr; }
     ChatScreen #chat { width: 1fr; }
     ChatScreen SidePanel { width: 42; display: none; }
-    ChatScreen.beside SidePanel { display: block; }
+    ChatScreen SidePanel.shown { display: block; }
     ChatScreen.low.asking Ticker { display: none; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+t", "toggle_class('ChatScreen', 'beside')", "overview", show=False),
+        Binding("ctrl+t", "app.toggle_class('SidePanel', 'shown')", "overview", show=False),
         Binding("f2", "overview", "choose a step or an agent", priority=True, show=False),
         Binding("ctrl+s", "steer", "tell the agent now", show=False),
         Binding("alt+up", "recall", "take the last queued prompt back", show=False),
@@ -127,6 +127,9 @@ class ChatScreen(Screen[None]):
         self._side = SidePanel(clock=clock)
         self.ticker = Ticker(clock=clock)
         self._proposal: AskedProposal | None = None
+        self._is_wide = False
+        self._said_early: list[tuple[str, str]] = []
+        """Sentences said before there was a chat, each with its status."""
 
     def compose(self) -> ComposeResult:
         """The parts of the screen."""
@@ -170,7 +173,10 @@ class ChatScreen(Screen[None]):
     @on(Resize)
     def _fit(self, event: Resize) -> None:
         """Have the overview beside the chat where there is room, and the line below it not where a panel needs that."""
-        self.set_class(event.size.width >= WIDE, "beside")
+        is_wide = event.size.width >= WIDE
+        if is_wide is not self._is_wide:  # else it is as the person has it
+            self._side.set_class(is_wide, "shown")
+        self._is_wide = is_wide
         self.set_class(event.size.height < LOW, "low")
 
     # --- as a stage
@@ -183,7 +189,10 @@ class ChatScreen(Screen[None]):
         self.presenter.resume(about.saved)
         self.run_worker(self.log_view.warm, thread=True, group="warm", exit_on_error=False)
         if not about.saved.messages and not prompt:
-            self.say(GREETING)
+            self.presenter.say(GREETING, "note")
+        for text, status in self._said_early:
+            self.presenter.say(text, status)
+        self._said_early.clear()
         self.prompt.complete_with(
             commands=lambda: chat.about.commands,
             arguments=lambda command, text: self._our_app.call_from_thread(chat.arguments, command, text),
@@ -203,6 +212,8 @@ class ChatScreen(Screen[None]):
         """See ``Stage``; ``status`` is that of a note. Where another screen is over the chat, it is said there, too."""
         self.store.flush()  # what it is about comes first
         self.presenter.say(text, status)
+        if self.store.screen.phase is ScreenPhase.STARTING:
+            self._said_early.append((text, status))
         if self._our_app.screen is not self:
             first, *_ = text.splitlines() or [""]
             severity = "error" if status == "error" else "information"
@@ -236,7 +247,7 @@ class ChatScreen(Screen[None]):
         finally:
             self._proposal = None
         if word == "revise":
-            self._bottom.show_input()  # the next version takes its place
+            self._bottom.put_proposal_off()  # the next version takes its place
         return word, text
 
     async def set_up(self, open_flow: Callable[[], FirstUse]) -> None:
@@ -247,7 +258,7 @@ class ChatScreen(Screen[None]):
 
     def action_overview(self) -> None:
         """Have the keys go to the overview, where a step or an agent is opened."""
-        self.add_class("beside")
+        self._side.add_class("shown")
         self._side.focus_plan()
 
     def action_steer(self) -> None:
@@ -331,7 +342,11 @@ class ChatScreen(Screen[None]):
                 step=step,
             )
             self.store.add(opened)
-            self._our_app.push_screen(opened, lambda _: self.store.remove(opened))
+            self._our_app.push_screen(opened, lambda _: self._close(opened))
+
+    def _close(self, opened: TranscriptScreen) -> None:
+        self.store.remove(opened)
+        self._our_app.clear_notifications()  # all of it is in the chat, too
 
     def _step_of(self, request_id: str) -> str:
         """Return the title of the step that asks; blank: none does."""

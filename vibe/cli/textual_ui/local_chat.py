@@ -80,6 +80,8 @@ class LocalTalk:
             self.begin(self.refresh)
             self.begin(look_for_update, self.runtime.host, self.conversation.setup.engine.config.updates, self.say)
             await self._leaving.wait()
+            if self.plans.session is not None:
+                self.say("leaving, once the plan is paused")
             await self.plans.stop()
             was_at_work = self.conversation.interrupt()
             self._tasks.cancel_scope.cancel()
@@ -184,8 +186,8 @@ class LocalChat:
         return self._conversation.steer(text)
 
     def interrupt(self) -> bool:
-        """Stop the agent at once; False: it is not at work."""
-        return self._conversation.interrupt()
+        """Stop the agent, or else the model that plans, at once; False: neither is at work."""
+        return self._conversation.interrupt() or self._talk.plans.interrupt()
 
     def shell(self, command: str, *, tell_model: bool) -> None:
         """Run the person's own command line."""

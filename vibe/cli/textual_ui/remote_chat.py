@@ -28,12 +28,14 @@ from ipc.commands import (
 from ipc.control import send_command
 from ipc.errors import IpcError
 from ipc.events import Event as BusEvent
+from ipc.events import PlanCompletedEvent, PlanPausedEvent
 from ipc.registry import Entry, Registry
 from ipc.subscriber import Subscription, subscribe
 from vibe.app.engine.host import Host
 from vibe.app.view.agent_view import RequestView
 from vibe.app.view.view import lose
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout, Stage
+from vibe.cli.textual_ui.overview.summaries import plan_end_lines
 from vibe.cli.textual_ui.panels.request_queue import ApprovalReply, OptionsReply, RequestReply
 from vibe.cli.textual_ui.presenters.older import SavedPart
 
@@ -195,8 +197,11 @@ class RemoteChat:
     def _take(self, event: BusEvent | None) -> None:
         """Take one event in; None: it is of a later version."""
         if event is not None:
+            view = self._stage.store.view
             self._stage.store.publish(event)
-            self._ask(self._stage.store.view.requests)
+            self._ask(view.requests)
+            if isinstance(event, PlanCompletedEvent | PlanPausedEvent):
+                self._stage.say("\n".join(plan_end_lines(view.plans[event.plan_id or ""])))
 
     def _ask(self, requests: Mapping[str, RequestView]) -> None:
         """Have the person asked what the run asks now, and no longer what it does not."""
@@ -209,8 +214,6 @@ class RemoteChat:
 
     async def _give(self, request: RequestView, reply: RequestReply) -> str:
         """Send the person's answer, and return why it was not taken; blank: it was."""
-        if isinstance(reply, OptionsReply) and not reply.selections:
-            return ""  # not now: it stays open where it was asked
         answer = await self._answer_to(_wish_of(request, reply))
         return "" if answer.ok else answer.message
 

@@ -142,6 +142,7 @@ def _commands(app: VibeApp) -> list[tuple[str, str, str]]:
 CONFIGURED = (
     e.ConversationConfiguredEvent(agent="default", model="devstral-2", thinking="high", approvals="ask", **CHAT),
     e.ModelStartedEvent(message_id="0", model="devstral-2", context_tokens=31_400, context_limit=256_000, **CHAT),
+    e.ModelEndedEvent(message_id="0", model="devstral-2", status="ok", **CHAT),
 )
 ANSWER = """\
 `slugify()` calls `encode("ascii", "ignore")`, and that *drops* what it can't encode. Two ways to keep the letter:

@@ -41,7 +41,8 @@ async def cancel(talk: Talk, step_id: str) -> None:
     elif talk.plans.session is not None:
         talk.plans.session.control.request_cancel()
         talk.say("cancelling: what runs is stopped")
-    else:
+    elif not talk.plans.interrupt():
+        talk.plans.check_free()  # else what is meant is the plan that is proposed
         folder = await plan_meant(talk)
         done = await plan_commands.cancel(talk.runtime.host, folder.plan_id)
         talk.say(f"plan {folder.plan_id}: {done.message}")

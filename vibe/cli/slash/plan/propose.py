@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
@@ -9,7 +11,7 @@ from anyio import to_thread
 from planner.plan.loader import LoadedPlan
 from planner.store.records import ApprovalSetting
 from vibe.app.plan.author import PlanningRequest, planning
-from vibe.app.plan.drafting import PlanDraft
+from vibe.app.plan.drafting import DraftVersion, PlanDraft
 from vibe.app.plan.prepare import PlanRunOptions
 from vibe.cli.render.event_text import one_line
 from vibe.cli.slash.command import Talk
@@ -32,6 +34,8 @@ def propose(talk: Talk, goal: str, document: LoadedPlan | None = None, wish: str
         UsageError: a plan is proposed or runs already.
     """
     talk.plans.take()
+    if document is None:
+        talk.plans.begun(goal)
     talk.begin(_propose, talk, goal, document, wish)
 
 
@@ -95,8 +99,8 @@ async def _drafted(talk: Talk, goal: str, document: LoadedPlan | None, wish: str
             await draft.replace(document)
             if wish:
                 await _try_change(talk, draft, PlanVerdict(VerdictKind.REVISE, wish))
-        elif await draft.write() is None:
-            _say_refusal(talk, draft)
+        else:
+            await _plan(talk, draft, draft.write)
         accepted = await _accepted(talk, draft) if draft.versions else None
         run.end(draft.acted, (), None)
         return accepted
@@ -128,12 +132,19 @@ async def _change(talk: Talk, draft: PlanDraft, verdict: PlanVerdict) -> None:
         await save(talk, draft.loaded, verdict.text)
     elif verdict.kind is VerdictKind.EDIT:
         await draft.replace(verdict.text)
-    elif await draft.revise(verdict.text) is None:
-        _say_refusal(talk, draft)
+    else:
+        await _plan(talk, draft, partial(draft.revise, verdict.text))
 
 
-def _say_refusal(talk: Talk, draft: PlanDraft) -> None:
-    if draft.acted is not None:
+async def _plan(talk: Talk, draft: PlanDraft, work: Callable[[], Awaitable[DraftVersion | None]]) -> None:
+    """Have the model write the next version; why there is none is said."""
+    before = draft.acted
+    if await talk.plans.until_interrupted(work) is not None:
+        return
+    if draft.acted is None:
+        draft.acted = before
+        talk.say("planning was stopped" + (": the plan is as it was" if draft.versions else ""))
+    else:
         talk.say(f"no plan: {one_line(draft.acted.detail or draft.acted.outcome.value, REASON_LENGTH)}")
 
 

@@ -9,10 +9,12 @@ from vibe.app.plan.decision_prompter import DecisionPrompter
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.drafting import PlanDraft
 from vibe.app.plan.run import PlanRun
+from vibe.cli.render.event_text import one_line
 from vibe.cli.render.plan_summary import write_summary
 from vibe.cli.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.cli.textual_ui.controllers.app_controller import Stage
 
+GOAL_LENGTH = 200
 HEADINGS = {"completed": "Plan completed", "failed": "Plan failed", "cancelled": "Plan cancelled"}
 
 
@@ -25,7 +27,11 @@ class PlannerController:
 
     def talk(self) -> PlanTalk:
         """The plan of the screen's conversation."""
-        return PlanTalk(accept=self.accept, audience=self.audience, ended=self.end)
+        return PlanTalk(accept=self.accept, audience=self.audience, ended=self.end, begun=self.begin)
+
+    def begin(self, goal: str) -> None:
+        """Say that a plan is being written."""
+        self._stage.say(f"planning: {one_line(goal, GOAL_LENGTH)} (Esc stops it)")
 
     def publish(self, event: Event) -> None:
         """Take one event."""

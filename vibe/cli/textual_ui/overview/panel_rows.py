@@ -106,7 +106,9 @@ def agent_lines(view: View, agents: Iterable[AgentView]) -> list[tuple[str, str]
     lines: list[tuple[str, str]] = []
     for agent in agents:
         lines.append((agent.id, agent.id))
-        if is_active(view, agent) and agent.doing():
+        is_someones = agent.parent_id is not None or view.step_of(agent) is not None
+        is_at_work = is_busy(agent) or bool(agent.requests) or is_someones
+        if is_at_work and is_active(view, agent) and agent.doing():
             lines.append(("", agent.id))
     return lines
 

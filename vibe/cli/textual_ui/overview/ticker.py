@@ -26,6 +26,8 @@ SLIM = 40
 ROOMY = 60
 """Columns from which on it says how to stop what is at work."""
 LEAST_DOING = 20
+PLANNER = "planner"
+"""The agent of runs that write a plan."""
 SPARED_FIRST = ("thinking", "approvals", "tokens", "agent", "cost")
 """Parts that go, one after the other, where the line is too short for all."""
 GAP = "   "
@@ -91,15 +93,18 @@ class Ticker(Widget):
         self.refresh()
 
     def _pace(self) -> float:
-        agent = self.agent
-        if not is_live(self._view.plan) and not is_busy(agent):
+        if not is_live(self._view.plan) and not self._is_at_work:
             return 0.0
         return SECONDS_PER_TICK if self._view.requests else SECONDS_PER_FRAME
+
+    @property
+    def _is_at_work(self) -> bool:
+        return is_busy(self.agent) or is_busy(planner(self._view))
 
     def _hint(self) -> str:
         """The keys that a person may not know of now."""
         width = self.screen.size.width
-        stop = "Esc stops" if width >= ROOMY and is_busy(self.agent) and not self._view.requests else ""
+        stop = "Esc stops" if width >= ROOMY and self._is_at_work and not self._view.requests else ""
         more = f"{self.overview_key} overview" if SLIM <= width < NARROW and self.overview_key else ""
         return " · ".join(filter(None, (stop, more)))
 
@@ -111,7 +116,16 @@ def is_live(plan: PlanView | None) -> bool:
 
 def is_busy(agent: AgentView | None) -> bool:
     """Return True if an agent works on a prompt, or something runs for it."""
-    return agent is not None and (agent.prompt is not None or bool(agent.open_calls) or agent.writing is not None)
+    return agent is not None and (
+        agent.prompt is not None or bool(agent.open_calls) or agent.writing is not None or agent.is_asking
+    )
+
+
+def planner(view: View) -> AgentView | None:
+    """The agent that writes or changes a plan which is not accepted yet; None: there is none."""
+    runs = (run for run in reversed(view.runs.values()) if run.agent == PLANNER and run.ended_at is None)
+    run = next(runs, None)
+    return None if run is None else view.agents.get(run.source)
 
 
 def ticker_line(
@@ -204,6 +218,9 @@ def _doing(view: View, agent: AgentView | None, now: float) -> tuple[str, str]:
     if not said and plan is not None and is_live(plan):
         step = next(reversed(plan.running.values()), None)
         said = "" if step is None else f"{step.id}: {step.doing()}"
+    writer = planner(view)
+    if not said and writer is not None and is_busy(writer) and not writer.requests:
+        said = f"{PLANNER}: {writer.doing()}"
     if not said:
         return "", ""
     spinner = "" if view.requests else SPINNER[int(now / SECONDS_PER_FRAME) % len(SPINNER)] + " "

@@ -9,9 +9,9 @@ from typing import ClassVar, Final
 from textual.content import Content
 
 from ipc.events import ApprovalRequestEvent, CommandDisplay
-from vibe.cli.terminal.approval_text import FULL, SHOWN_BY_DIFF, is_repeated, visible, why, without_gaps
+from vibe.cli.terminal.approval_text import FULL, SHOWN_BY_DIFF, covered, is_repeated, visible, why, without_gaps
 from vibe.cli.textual_ui.panels.line_view import Line
-from vibe.cli.textual_ui.panels.panel_frame import PanelFrame, TypingGuard
+from vibe.cli.textual_ui.panels.panel_frame import LATER_KEY, PanelFrame, TypingGuard
 from vibe.cli.textual_ui.panels.request_queue import ApprovalReply, PendingRequest
 
 LONG: Final = 12
@@ -23,7 +23,7 @@ DIFF_STYLES: Final = {"+": "$text-success", "-": "$text-error", "@": "$text-acce
 
 
 class ApprovalPanel(PanelFrame):
-    """Asks for a yes to a call. Enter alone says nothing."""
+    """Asks for a yes to a call. Enter alone says nothing; Esc puts a step's off, and stops an agent of the chat."""
 
     TITLE: ClassVar[str] = "Permission"
     DEFAULT_CSS = """
@@ -44,12 +44,17 @@ class ApprovalPanel(PanelFrame):
         short = self.is_narrow
         lasting = [("2", "session" if short else "this session"), ("3", "always")] if self._event.covers else []
         edits = [("e", "edits" if short else "all edits of this run")] if self._event.edits else []
-        return (
-            [("1", "once"), *lasting, ("n", "no"), *edits] if short else [("1", "once"), *lasting, *edits, ("n", "no")]
-        )
+        if short:
+            return [("1", "once"), *lasting, ("n", "no"), *edits]
+        escape = LATER_KEY if self._pending.step_title else ("Esc", "stop the agent")
+        return [("1", "once"), *lasting, *edits, ("n", "no"), escape]
 
     def pressed(self, key: str) -> bool:
         """Answer, if the key is offered."""
+        if key == "escape":
+            if self._pending.step_title:
+                self.post_message(self.PutOff())
+            return bool(self._pending.step_title)
         if key not in {name for name, _ in self.keys()}:
             return key in {"enter", "space"} | SCOPES.keys()
         if key == "n":
@@ -114,8 +119,7 @@ def _about(event: ApprovalRequestEvent) -> list[Line]:
     if where:
         lines.append(Line(text=", ".join(where), style="$foreground-muted", indent=2))
     if event.covers:
-        covered = ", ".join(map(visible, event.covers))
-        lines.append(Line(text=f"2 or 3 would allow from now on: {covered}", indent=2))
+        lines.append(Line(text=f"2 allows in this session, 3 in this folder always: {covered(event)}", indent=2))
     else:
         lines.append(
             Line(text="a yes to this does not last: it can be allowed once", style="$foreground-muted", indent=2)

@@ -32,6 +32,8 @@ WAKE_SECONDS: Final = 0.1
 class BottomPanel(Vertical):
     """Shows the prompt, or the panel of the request that is looked at, or a proposed plan; a request comes first.
 
+    What is put off waits until the person looks at it; what comes later is shown.
+
     ``prompt`` is hidden meanwhile, with what is written in it; the focus goes back to where it was. Who types when a
     panel appears goes on typing: it takes keys once they pause. ``clock`` tells monotonic, ``now`` unix seconds.
     While a panel is shown, the screen has the class ``asking``.
@@ -66,8 +68,8 @@ class BottomPanel(Vertical):
         self._shown: Widget = prompt
         self._leaving: Widget | None = None
         self._focus_before: Widget | None = None
-        self._is_put_off = False
-        self._known = 0
+        self._aside = set[PendingRequest | ProposalPanel]()
+        """Those that are put off."""
         self._waking: Timer | None = None
 
     @property
@@ -84,7 +86,7 @@ class BottomPanel(Vertical):
 
     def show_request(self) -> None:
         """Show the request that is looked at, if one waits; else the proposal, if there is one."""
-        self._is_put_off = False
+        self._aside.clear()
         self._settle()
 
     def show_proposal(self, event: PlanProposedEvent, before: PlanProposedEvent | None = None) -> None:
@@ -98,29 +100,36 @@ class BottomPanel(Vertical):
         self._proposal = ProposalPanel(event, self.guard, before)
         self._proposal.display = False
         self.mount(self._proposal)
-        self._is_put_off = False
         self._settle()
         if old is not None:
-            old.remove()
+            self._forget(old)
 
     def end_proposal(self) -> None:
         """Take the proposal away; accepting or dropping it does so."""
         if self._proposal is not None:
             old, self._proposal = self._proposal, None
             self._settle()
-            old.remove()
+            self._forget(old)
+
+    def put_proposal_off(self) -> None:
+        """Show the prompt in place of the proposal."""
+        if self._proposal is not None:
+            self._aside.add(self._proposal)
+            self._settle()
 
     def show_input(self) -> None:
-        """Show the prompt; what waits does so until more comes, or the person asks for it."""
-        self._is_put_off = True
+        """Show the prompt; what waits does so until the person asks for it."""
+        self._aside.update(self._queue.pending)
+        self.put_proposal_off()
         self._settle()
 
     def action_look(self, step: int) -> None:
         """Look at the next request, or the one before."""
         self.guard.finished()  # who asks for a panel means the keys for it
-        if self._is_put_off:
+        if self._shown is self._prompt:
             self.show_request()
         else:
+            self._aside.difference_update(self._queue.pending)
             self._queue.look(step)
 
     # --- the widget
@@ -132,7 +141,6 @@ class BottomPanel(Vertical):
 
     def on_mount(self) -> None:
         """Follow the queue."""
-        self._known = len(self._queue.pending)
         self._queue.listen(self._changed)
         self._settle()
 
@@ -149,6 +157,11 @@ class BottomPanel(Vertical):
             self.guard.typed()
         else:  # sent, or given up
             self.guard.finished()
+
+    @on(PanelFrame.PutOff)
+    def _put_off(self, event: PanelFrame.PutOff) -> None:
+        event.stop()
+        self.show_input()
 
     @on(PanelFrame.Replied)
     def _replied(self, event: PanelFrame.Replied) -> None:
@@ -167,21 +180,18 @@ class BottomPanel(Vertical):
             panel.tell(problem)
 
     def _changed(self) -> None:
-        count = len(self._queue.pending)
-        if count > self._known:
-            self._is_put_off = False
-        self._known = count
         if self.is_attached:
             self._settle()
 
     def _settle(self) -> None:
         """Show what is to be shown now."""
-        pending, current = self._queue.pending, self._queue.current
-        wanted = self._wanted(current)
+        pending = self._queue.pending
+        wanted = self._wanted()
         if wanted is not self._shown:
             self._change(wanted)
         for request in [each for each in self._panels if each not in pending]:
             self._panels.pop(request).remove()
+            self._aside.discard(request)
         for panel in self._panels.values():
             panel.more = len(pending) - 1
         what = "1 request waits" if len(pending) == 1 else f"{len(pending)} requests wait"
@@ -190,11 +200,16 @@ class BottomPanel(Vertical):
         self._waiting.display = wanted is self._prompt and (bool(pending) or self._proposal is not None)
         self._waiting.update(f"{what} for you: Ctrl+N")
 
-    def _wanted(self, current: PendingRequest | None) -> Widget:
-        if self._is_put_off or (current is None and self._proposal is None):
-            return self._prompt
-        if current is None:
-            return self._proposal or self._prompt
+    def _forget(self, proposal: ProposalPanel) -> None:
+        self._aside.discard(proposal)
+        proposal.remove()
+
+    def _wanted(self) -> Widget:
+        self._queue.pass_over(self._aside)
+        current = self._queue.current
+        if current is None or current in self._aside:
+            proposal = self._proposal
+            return self._prompt if proposal is None or proposal in self._aside else proposal
         if current not in self._panels:
             panel = self._panels[current] = self._panel_for(current)
             panel.display = False

@@ -12,12 +12,12 @@ from vibe.cli.terminal.approval_text import visible
 from vibe.cli.terminal.choice_text import LATER, choosing_of, time_left
 from vibe.cli.textual_ui.panels.line_view import Line, LineView
 from vibe.cli.textual_ui.panels.option_chooser import OptionChooser
-from vibe.cli.textual_ui.panels.panel_frame import PanelFrame, TypingGuard
+from vibe.cli.textual_ui.panels.panel_frame import LATER_KEY, PanelFrame, TypingGuard
 from vibe.cli.textual_ui.panels.request_queue import OptionsReply, PendingRequest
 
 
 class DecisionPanel(PanelFrame):
-    """Asks for a decision. Esc leaves it open: the plan goes on as far as it can. ``now`` tells unix seconds."""
+    """Asks for a decision. Esc puts it off: the plan goes on as far as it can. ``now`` tells unix seconds."""
 
     TITLE: ClassVar[str] = "Decision"
 
@@ -53,14 +53,14 @@ class DecisionPanel(PanelFrame):
         return [
             (f"1-{min(9, self._chooser.count)}", "pick" if several else "decide"),
             ("Enter", "done" if several else "takes the marked one"),
-            ("Esc", LATER),
+            LATER_KEY,
         ]
 
     def pressed(self, key: str) -> bool:
-        """Move, pick, decide or leave it open."""
+        """Move, pick, decide or put it off."""
         chooser = self._chooser
         if key == "escape":
-            self.reply(self._pending, OptionsReply())
+            self.post_message(self.PutOff())
         elif key in {"up", "down"} and chooser.move(1 if key == "down" else -1):
             self.redraw(reveal=chooser.key)
         elif key == "enter" or (not chooser.choosing.several and chooser.go_to(key)):

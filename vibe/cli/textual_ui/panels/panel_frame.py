@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import Input, Static
 
+from vibe.cli.terminal.choice_text import LATER
 from vibe.cli.textual_ui.panels.line_view import Line, LineView
 from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestReply
 
@@ -22,6 +23,7 @@ GRACE_SECONDS: Final = 0.5
 """A key that comes so soon after another was not meant for a panel that has just appeared."""
 NARROW: Final = 40
 """Cells below which keys are told in fewer words."""
+LATER_KEY: Final = ("Esc", LATER)
 LEFT_ALONE: Final = frozenset({"tab", "shift+tab"})
 """Keys besides those with Ctrl, Alt and F1 to F12 that a panel leaves to the screen even before it listens."""
 
@@ -83,6 +85,9 @@ class PanelFrame(Vertical):
             super().__init__()
             self.pending = pending
             self.reply = reply
+
+    class PutOff(Message):
+        """The person wants the prompt now, and this later."""
 
     def __init__(self, guard: TypingGuard, *, id: str | None = None) -> None:  # noqa: A002  Textual's name
         super().__init__(id=id)

@@ -10,7 +10,7 @@ from textual.message import Message
 
 from ipc.events import PlanProposedEvent
 from vibe.cli.textual_ui.panels.line_view import Line, LineView
-from vibe.cli.textual_ui.panels.panel_frame import PanelFrame, TypingGuard
+from vibe.cli.textual_ui.panels.panel_frame import LATER_KEY, PanelFrame, TypingGuard
 from vibe.cli.textual_ui.panels.proposal_text import proposal_lines, step_key, step_lines
 
 DEFAULT_PATH: Final = "plan.json"
@@ -81,6 +81,7 @@ class ProposalPanel(PanelFrame):
             ("s", "save"),
             ("d", "drop"),
             ("Enter", "open" if short else "open the step"),
+            LATER_KEY,
         ]
 
     def tell(self, notice: str) -> None:
@@ -94,7 +95,9 @@ class ProposalPanel(PanelFrame):
             return self._pressed_in_step(key)
         if key in {"up", "down"}:
             return self._move(1 if key == "down" else -1)
-        if key == "d":
+        if key == "escape":
+            self.post_message(self.PutOff())
+        elif key == "d":
             self.post_message(self.Dropped())
         elif key not in {"a", "e", "r", "s", "enter"}:
             return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from uuid import uuid4
@@ -37,9 +37,9 @@ class QuestionReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionsReply:
-    """The ids of the options picked; none: not now."""
+    """The ids of the options picked."""
 
-    selections: tuple[str, ...] = ()
+    selections: tuple[str, ...]
 
 
 RequestPayload: TypeAlias = ApprovalRequestEvent | QuestionEvent | PlanDecisionEvent
@@ -104,6 +104,12 @@ class RequestQueue:
             self._looked_at = ids[(ids.index(current.id) + step) % len(ids)]
             self._tell()
 
+    def pass_over(self, some: Collection[object]) -> None:
+        """Look at none of these, if there is another."""
+        if self.current in some:
+            other = next((one for one in self._pending.values() if one not in some), None)
+            self._looked_at = self._looked_at if other is None else other.id
+
     async def answer(self, pending: PendingRequest, reply: RequestReply) -> str:
         """Give the person's reply; returns why it was not taken, or nothing. A second reply changes nothing."""
         if self._pending.get(pending.id) is not pending:
@@ -150,7 +156,7 @@ class RequestQueue:
         """Return the ids of the options picked; see ``vibe.app.plan.decision_prompter.DecisionAsker``."""
         request_id = f"{decision.plan_id}:{decision.decision_id}"
         reply = await self._ask(OptionsReply, request_id, DECISION, decision)
-        return reply.selections or None
+        return reply.selections
 
     async def _ask(self, kind_of_reply: type[R], request_id: str, kind: str, event: RequestPayload) -> R:
         import anyio  # noqa: PLC0415  after the first frame

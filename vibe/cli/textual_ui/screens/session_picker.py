@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ SHOWN_ID = 8
 MOST_SHOWN = 500
 TITLE_LENGTH = 70
 FOLDER_LENGTH = 40
+WEEK_SECONDS = 7 * 86_400
 TEXT_FROM = 3
 """Characters from which on the transcripts are searched, too."""
 
@@ -147,14 +149,17 @@ class SessionPicker(ModalScreen[str | None]):
         title = shortened(plain_line(row.title) or "(no title)", TITLE_LENGTH)
         folder = f"  {shortened(plain_line(row.workspace), FOLDER_LENGTH)}" if self._is_everywhere else ""
         return Content.assemble(
-            (f"{age(self._clock() - row.updated):>6}  {row.session_id[:SHOWN_ID]}  ", "$foreground-muted"),
+            (f"{when(row.updated, self._clock()):>10}  {row.session_id[:SHOWN_ID]}  ", "$foreground-muted"),
             title,
             (folder, "$foreground-muted"),
         )
 
 
-def age(seconds: float) -> str:
-    """Say in a word or two that something was so many seconds ago."""
+def when(then: float, now: float) -> str:
+    """Say how long ago something was, and after a week its date in the local time; both are unix seconds."""
+    seconds = now - then
+    if seconds >= WEEK_SECONDS:
+        return time.strftime("%Y-%m-%d", time.localtime(then))
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
@@ -167,10 +172,10 @@ def _words(row: SessionRow) -> str:
 
 def _saying(rows: Sequence[SessionRow], text: str) -> frozenset[str]:
     """Return the sessions in whose transcripts a text is, in any case; reads files."""
-    needle, found = text.strip().lower().encode(), set[str]()
+    needle, found = json.dumps(text.strip(), ensure_ascii=False)[1:-1].lower(), set[str]()
     for row in rows:
         try:
-            if needle in row.transcript.read_bytes().lower():
+            if needle in row.transcript.read_text(encoding="utf-8", errors="replace").lower():
                 found.add(row.session_id)
         except OSError:
             continue

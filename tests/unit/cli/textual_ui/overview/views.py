@@ -60,6 +60,7 @@ TALKED: tuple[Event, ...] = (
         conversation_id="chat", session_id="chat", agent="default", model="large", thinking="high", approvals="ask"
     ),
     e.ModelStartedEvent(session_id="chat", message_id="1", model="large", context_tokens=34_000, context_limit=100_000),
+    e.ModelEndedEvent(session_id="chat", message_id="1", model="large", status="ok"),
     e.UsageEvent(session_id="chat", model="large", prompt_tokens=30_000, completion_tokens=4_000, cost_usd=0.05),
 )
 """A conversation that rests."""

@@ -40,9 +40,9 @@ async def test_the_screen_shows_the_call_the_rule_and_the_reach_of_a_yes() -> No
             "│ rm -rf build",
             "bash needs your approval",
             "in /work/here, not confined: it can reach all that you can",
-            "2 or 3 would allow from now on: bash: rm",
+            "2 allows in this session, 3 in this folder always: bash: rm",
         ]
-        assert "1 once  2 this session  3 always  n no" in on.screen
+        assert "1 once  2 this session  3 always  n no  Esc not now" in on.screen
         assert all(line in on.screen for line in on.lines)
 
 
@@ -54,6 +54,28 @@ async def test_no_other_key_answers(key: str) -> None:
 
         assert on.answers == []
         assert on.queue.current is not None
+
+
+async def test_arguments_that_a_yes_covers_exactly_are_told_in_words() -> None:
+    async with stage() as on:
+        await on.approve(request(covers=('bash: {"command": "until x; do y; done", "timeout": null}', "bash: ls")))
+        assert on.lines[-1] == "2 allows in this session, 3 in this folder always: exactly this call, bash: ls"
+
+
+async def test_escape_puts_a_steps_request_off_and_leaves_an_agents_own_to_the_screen() -> None:
+    async with stage() as on:
+        on.app.titles["r1"] = "Clean up"
+        await on.approve(request())
+        await on.press("escape")
+        assert on.app.bottom.shown is on.app.prompt
+        assert "1 request waits for you: Ctrl+N" in on.screen
+
+        on.app.clock.now += 1
+        await on.approve(request("r2"))
+        assert "Esc stop the agent" in on.screen
+        await on.press("escape")
+        assert on.app.bottom.shown is not on.app.prompt
+        assert on.answers == []
 
 
 async def test_a_lasting_yes_that_covers_nothing_is_not_offered() -> None:
@@ -142,7 +164,7 @@ async def test_it_can_be_read_and_answered_on_a_small_screen(size: tuple[int, in
 
         assert "Permission" in on.screen
         assert "1 once" in on.screen
-        assert all(word in seen for word in ("bash wants", "rm -rf build", "bash needs", "2 or 3 would"))
+        assert all(word in seen for word in ("bash wants", "rm -rf build", "bash needs", "2 allows"))
         await on.press("1")
         assert on.answers == [ApprovalAnswer(allow=True)]
 

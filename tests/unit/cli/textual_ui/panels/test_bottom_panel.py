@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tests.unit.cli.textual_ui.panels.stage import request, stage
+from tests.unit.cli.textual_ui.panels.test_proposal_panel import proposal
 from vibe.cli.textual_ui.panels.approval_panel import ApprovalPanel
+from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.core.tools.ports import ApprovalAnswer
 
 
@@ -137,12 +139,36 @@ async def test_a_request_can_be_put_off_and_taken_up_again() -> None:
         assert "waits for you" not in on.screen
 
 
-async def test_the_next_request_ends_putting_off() -> None:
+async def test_the_next_request_is_shown_and_what_was_put_off_waits_until_it_is_looked_at() -> None:
     async with stage() as on:
-        await on.approve(request("r1"))
+        for number in (1, 2):
+            await on.approve(request(f"r{number}", arguments={"command": f"do {number}"}))
         on.app.bottom.show_input()
-        await on.approve(request("r2"))
-        assert isinstance(on.app.bottom.shown, ApprovalPanel)
+        await on.approve(request("r3", arguments={"command": "do 3"}))
+        assert "do 3" in on.screen
+        on.app.clock.now += 1
+        await on.press("1")
+        assert on.app.bottom.shown is on.app.prompt
+        assert "2 requests wait for you: Ctrl+N" in on.screen
+        await on.press("ctrl+n")
+        assert "do 1" in on.screen
+
+
+async def test_a_plan_that_was_put_off_does_not_come_back_by_itself() -> None:
+    async with stage() as on:
+        on.app.bottom.show_proposal(proposal())
+        await on.settle()
+        await on.press("escape")
+        assert "a proposed plan waits for you: Ctrl+N" in on.screen
+        await on.press("a")
+        assert on.app.prompt.text == "a"
+        on.app.clock.now += 1
+        await on.approve(request())
+        await on.press("1")
+        assert on.app.bottom.shown is on.app.prompt
+        on.app.clock.now += 1
+        await on.press("ctrl+n", "a")
+        assert [type(message) for message in on.app.heard] == [ProposalPanel.Accepted]
 
 
 async def test_a_panel_takes_no_more_room_than_it_needs_and_at_most_most_of_the_screen() -> None:

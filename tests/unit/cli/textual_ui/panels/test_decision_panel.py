@@ -37,7 +37,7 @@ async def test_a_number_decides() -> None:
         assert on.answers == [("files",)]
 
 
-async def test_several_may_be_chosen_and_esc_leaves_it_open() -> None:
+async def test_several_may_be_chosen_and_esc_puts_it_off() -> None:
     async with stage() as on:
         await on.ask(on.queue.decider, decision(multi_select=True))
         await on.press("enter")
@@ -46,7 +46,11 @@ async def test_several_may_be_chosen_and_esc_leaves_it_open() -> None:
         on.app.clock.now += 1
         await on.ask(on.queue.decider, decision())
         await on.press("escape")
-        assert on.answers == [("sql", "files"), None]
+        assert on.app.bottom.shown is on.app.prompt
+        assert on.answers == [("sql", "files")]
+        on.app.clock.now += 1
+        await on.press("ctrl+n", "2")
+        assert on.answers == [("sql", "files"), ("files",)]
 
 
 async def test_the_time_left_is_counted_and_the_default_is_under_the_cursor() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 from textual.app import App
 from textual.widgets import OptionList
 
-from vibe.cli.textual_ui.screens.session_picker import SessionPicker, SessionRow, age
+from vibe.cli.textual_ui.screens.session_picker import SessionPicker, SessionRow, when
 
 
 def rows(folder: Path) -> list[SessionRow]:
@@ -15,7 +17,7 @@ def rows(folder: Path) -> list[SessionRow]:
     made: list[SessionRow] = []
     for number, (session_id, title) in enumerate(said.items()):
         transcript = folder / f"{session_id}.jsonl"
-        transcript.write_text(f'{{"content": "word{number} Äpfel"}}\n')
+        transcript.write_text(json.dumps({"content": f'word{number} "Äpfel"'}, ensure_ascii=False) + "\n")
         workspace = "/other" if session_id.startswith("c") else "/here"
         made.append(
             SessionRow(
@@ -53,7 +55,7 @@ async def test_those_of_this_folder_come_first_and_all_on_a_key(tmp_path: Path) 
         everywhere = app.shown()
 
     assert ["aaaa1111" in here[0], "bbbb2222" in here[1], len(here)] == [True, True, 2]
-    assert here[0] == "   1 h  aaaa1111  about [red]trees"
+    assert here[0] == "       1 h  aaaa1111  about [red]trees"
     assert len(everywhere) == 3
     assert everywhere[2].endswith("cccc3333  elsewhere  /other")
 
@@ -65,7 +67,7 @@ async def test_a_title_or_what_was_said_finds_one_and_enter_chooses_it(tmp_path:
         await pilot.press(*"river")
         await app.rest()
         by_title = app.shown()
-        await pilot.press("ctrl+u", *"word0")
+        await pilot.press("ctrl+u", *'word0 "äpfel"')
         await app.rest()
         by_text = app.shown()
         await pilot.press("enter")
@@ -89,5 +91,8 @@ async def test_the_arrows_move_and_escape_chooses_none(tmp_path: Path) -> None:
     assert app.chosen is None
 
 
-def test_an_age_is_said_in_the_largest_unit() -> None:
-    assert [age(seconds) for seconds in (5, 60, 7_300, 200_000)] == ["now", "1 min", "2 h", "2 d"]
+def test_an_age_is_said_in_the_largest_unit_and_after_a_week_as_a_date() -> None:
+    now = datetime(2026, 11, 24, 12, tzinfo=UTC).timestamp()
+    said = [when(now - ago, now) for ago in (5, 60, 7_300, 200_000, 8 * 86_400)]
+    date = datetime.fromtimestamp(now - 8 * 86_400, tz=UTC).astimezone().date()
+    assert said == ["now", "1 min", "2 h", "2 d", date.isoformat()]

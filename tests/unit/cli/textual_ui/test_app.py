@@ -1,0 +1,65 @@
+"""The app around the chat: what it says of its settings and of an absence, and what a resize leaves alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.events import AppBlur, AppFocus
+
+from ipc import events as e
+from tests.unit.cli.textual_ui import scenes
+from tests.unit.cli.textual_ui.scenes import CHAT, Scene, Stage, made_app, played
+from vibe.cli.textual_ui import app as app_module
+from vibe.cli.textual_ui.app import VibeApp
+from vibe.cli.textual_ui.overview.side_panel import SidePanel
+
+EMPTY = Scene(scenes.empty, (120, 30))
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> VibeApp:
+    """The app, whose settings name a theme that is none."""
+    return made_app("nosuch", tmp_path)
+
+
+def said(on: Stage) -> list[str]:
+    return [entry.text for entry in on.app.chat_screen.log_view.entries]
+
+
+async def test_a_broken_theme_is_said_once_the_chat_is_there_and_the_screen_has_the_usual(
+    app: VibeApp, tmp_path: Path
+) -> None:
+    async with played(EMPTY, app, tmp_path) as on:
+        assert [line for line in said(on) if "theme" in line] == ["[ui] theme 'nosuch' is none: /theme lists them"]
+        assert app.theme == "textual-dark"
+
+
+async def test_who_comes_back_is_told_what_happened_meanwhile_once(
+    app: VibeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app_module, "AWAY_SECONDS", 0.0)
+    async with played(EMPTY, app, tmp_path) as on:
+        await on.see(e.PromptStartedEvent(prompt_id="p", **CHAT))
+        app.post_message(AppBlur())
+        await on.settle()
+        await on.see(e.PromptEndedEvent(prompt_id="p", outcome="completed", **CHAT))
+        app.post_message(AppFocus())
+        await on.settle()
+        assert [line for line in said(on) if "away" in line] == ["while you were away: the agent has answered"]
+
+
+async def test_the_overview_stays_as_the_person_has_it_until_there_is_another_amount_of_room(
+    app: VibeApp, tmp_path: Path
+) -> None:
+    async with played(EMPTY, app, tmp_path) as on:
+        overview = app.chat_screen.query_one(SidePanel)
+        assert overview.display
+        await on.press("ctrl+t")
+        await on.pilot.resize_terminal(130, 40)
+        await on.settle()
+        assert not overview.display
+        await on.pilot.resize_terminal(80, 24)
+        await on.pilot.resize_terminal(120, 36)
+        await on.settle()
+        assert overview.display
