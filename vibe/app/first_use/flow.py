@@ -79,11 +79,22 @@ class FirstUse:
 
     @property
     def is_due(self) -> bool:
-        """True if the model in use lacks its key, and no other provider has one that is kept to talk to models."""
-        config = self._config
-        model = config.find_model(config.active_model)
-        used = next((choice for choice in self.choices if model and choice.name == model.provider), None)
-        return used is not None and used.lacks_key and not any(choice.has_own_key for choice in self.choices)
+        """True if the model in use lacks its key; a key of another provider does not help it."""
+        used = self._used
+        return used is not None and used.lacks_key
+
+    @property
+    def likely(self) -> int:
+        """The position of the provider to offer first: the one in use if it has its key, else one that has."""
+        used = self._used
+        if used is not None and not used.lacks_key:
+            return self.choices.index(used)
+        return next((number for number, choice in enumerate(self.choices) if choice.has_own_key), 0)
+
+    @property
+    def _used(self) -> ProviderChoice | None:
+        model = self._config.find_model(self._config.active_model)
+        return next((choice for choice in self.choices if model and choice.name == model.provider), None)
 
     def choice(self, name: str) -> ProviderChoice:
         """Return the provider of that name.

@@ -117,9 +117,8 @@ class SetupTalk:
 
     async def _provider(self, dialogue: Dialogue) -> ProviderChoice:
         choices = self._flow.choices
-        found = next((number for number, choice in enumerate(choices) if choice.key_place), 0)
         items = [MenuItem(label=choice.name, description=choice.about) for choice in choices]
-        return choices[await _picked(dialogue, "Who is to answer?", items, default=found)]
+        return choices[await _picked(dialogue, "Who is to answer?", items, default=self._flow.likely)]
 
     async def _place(self, dialogue: Dialogue) -> KeyStore:
         """Return where the key is to be kept; where no keyring works there is nothing to ask."""

@@ -95,12 +95,18 @@ def test_configured_providers_come_before_those_that_could_be(setting: Setting) 
     assert len(found) == len(PRESETS) + 1
 
 
-def test_it_is_due_where_no_provider_has_a_key(setting: Setting) -> None:
+def likely(flow: FirstUse) -> str:
+    return flow.choices[flow.likely].name
+
+
+def test_it_is_due_where_the_model_in_use_lacks_its_key(setting: Setting) -> None:
     assert setting.flow().is_due
     setting.env_file.write_text("MISTRAL_API_KEY=\n")
     assert setting.flow().is_due
     setting.env_file.write_text(f"OPENAI_API_KEY={KEY}\n")
-    assert not setting.flow().is_due
+    assert (setting.flow().is_due, likely(setting.flow())) == (True, "openai")  # which Enter then takes
+    setting.env_file.write_text(f"OPENAI_API_KEY={KEY}\nMISTRAL_API_KEY={KEY}\n")
+    assert (setting.flow().is_due, likely(setting.flow())) == (False, "mistral")
     setting.env_file.unlink()
     (setting.home / "config.toml").write_text('active_model = "local"\n')
     assert not setting.flow().is_due
@@ -108,9 +114,9 @@ def test_it_is_due_where_no_provider_has_a_key(setting: Setting) -> None:
 
 def test_a_token_that_is_there_for_other_things_chooses_nobody(setting: Setting) -> None:
     setting.environ["HF_TOKEN"] = KEY
-    assert setting.flow().is_due
+    assert (setting.flow().is_due, likely(setting.flow())) == (True, "mistral")
     (setting.home / "config.toml").write_text('[[providers]]\npreset = "huggingface"\n')
-    assert not setting.flow().is_due
+    assert (setting.flow().is_due, likely(setting.flow())) == (True, "huggingface")
 
 
 def test_a_provider_is_asked_for_models_with_its_own_headers(setting: Setting, server: ModelServer) -> None:

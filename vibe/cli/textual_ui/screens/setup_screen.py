@@ -191,10 +191,9 @@ class SetupScreen(Screen[bool]):
         if self._flow is None:  # it comes when it is loaded; else the problem is on the screen
             return
         choices = self._flow.choices
-        found = next((number for number, choice in enumerate(choices) if choice.key_place), 0)
         self._show(SetupStep.PROVIDER, "Who is to answer?")
         rows = [f"{choice.name}: {choice.about}" for choice in choices]
-        self._list([choice.name for choice in choices], rows, marked=found)
+        self._list([choice.name for choice in choices], rows, marked=self._flow.likely)
 
     def _take_provider(self) -> None:
         name = self._marked()
