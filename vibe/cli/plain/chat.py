@@ -25,6 +25,7 @@ from vibe.cli.slash.wording import SHOWN_ID
 from vibe.core.errors import UsageError, VibeError
 from vibe.core.outcome import Outcome
 from vibe.core.plain_text import plain
+from vibe.core.skills.command_files import NoSuchCommandError
 
 IDLE_PROMPT = ">"
 BUSY_PROMPT = "(at work) >"
@@ -211,7 +212,10 @@ class PlainChat:
 
     async def _send(self, prompt: str) -> None:
         self._lines.refresh()
-        result = await self.conversation.send(prompt, limits=self._limits)
+        try:
+            result = await self.conversation.send(prompt, limits=self._limits)
+        except NoSuchCommandError as error:
+            raise error.among(self.commands) from error
         self.say(_ending(result))
 
     async def _shell(self, line: UserCommand) -> None:

@@ -27,6 +27,7 @@ from vibe.core.config.paths import VibePaths
 from vibe.core.errors import UsageError, VibeError
 from vibe.core.messages import Image, Message
 from vibe.core.outcome import Outcome
+from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import as_image, image_type
 from vibe.core.tools.files.text_files import FileAccessError
 
@@ -234,6 +235,8 @@ class LocalChat:
         try:
             images = await to_thread.run_sync(_images, files)
             await self._conversation.send(prompt, images=images, limits=self._limits)
+        except NoSuchCommandError as error:
+            self._stage.give_back(prompt, f"{error.among(self._talk.commands)}")
         except VibeError as error:
             self._stage.give_back(prompt, f"{error}")
         finally:

@@ -28,10 +28,16 @@ _PLACE = re.compile(r"\$(ARGUMENTS|[1-9])")
 class NoSuchCommandError(UsageError):
     """A prompt begins like a slash command, and there is none of that name."""
 
-    def __init__(self, name: str, known: Sequence[str]) -> None:
-        listed = f"there are {', '.join(f'/{word}' for word in sorted(known))}" if known else "there are none here"
-        hint = did_you_mean([f"/{near}" for near in closest(name, known)], listed)
+    def __init__(self, name: str, known: Sequence[str], otherwise: str = "") -> None:
+        if not otherwise:
+            otherwise = f"there are {', '.join(f'/{one}' for one in sorted(known))}" if known else "there are none here"
+        hint = did_you_mean([f"/{near}" for near in closest(name, known)], otherwise)
         super().__init__(f"there is no command '/{name}': {hint} (to send it to the model, begin with another word)")
+        self.name = name
+
+    def among(self, known: Iterable[str]) -> NoSuchCommandError:
+        """The same for a person who has all these commands, and help on them."""
+        return NoSuchCommandError(self.name, list(known), "/help lists them")
 
 
 class CommandFileError(UsageError):
