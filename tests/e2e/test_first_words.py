@@ -115,7 +115,7 @@ def test_one_provider_is_asked_by_its_name(vibe: VibeCommand, backend: str) -> N
             b'{"data": [{"id": "z"}, 5, "y", {}]}'
         )
         paged = vibe("models", "--provider", "claude")
-        server.pages[path] = Page(b'[{"name": "c"}]')
+        server.pages[path] = Page(b'[{"name": "models/c"}]')
         bare = vibe("models", "--provider", "claude")
         server.pages[path] = Page(b'{"object": "list", "data": null}')
         empty = vibe("models", "--provider", "claude")

@@ -80,7 +80,7 @@ class _Models(BaseModel):
 def _name_of(entry: object) -> str:
     fields = cast("dict[str, object]", entry) if isinstance(entry, dict) else {"id": entry}
     name = fields.get("id") or fields.get("name")
-    return name if isinstance(name, str) else ""
+    return name.removeprefix("models/") if isinstance(name, str) else ""  # Gemini's list alone has that prefix
 
 
 def list_models(host: Host, workdir: Path, *, trust: bool, online: bool, only: str = "") -> ModelListing:

@@ -13,7 +13,7 @@ from vibe.core.errors import ConfigError, UsageError
 from vibe.core.llm.backend.transport import filled_headers, key_of
 from vibe.core.llm.limiter import CallLimiter, LimitedBackend, ProviderLimiter
 from vibe.core.llm.port import ModelBackend
-from vibe.core.llm.pricing import MILLION, PricedBackend, rates
+from vibe.core.llm.pricing import MILLION, PricedBackend, priced
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
 from vibe.core.suggestion import closest, did_you_mean
 
@@ -98,18 +98,18 @@ class ModelCatalog:
             UsageError: there is no such model, or its price is unknown, so that the limit could not be held.
         """
         model = self.resolve(alias)
-        found = rates(self.provider(model), model)
+        found = priced(self.provider(model), model)
         if found is None:
             raise UsageError(
                 f"the price of model {model.key!r} is unknown, so a price limit can't be held: "
                 f"set input_price and output_price in its [[models]] table in {CONFIG_FILE}, or limit tokens instead"
             )
-        return model.model_copy(update={"input_price": found[0], "output_price": found[1]})
+        return found
 
     def dearest_token(self, model: ModelConfig) -> float | None:
         """Return the price in USD of one of its dearest tokens, None: unknown; may load the price list."""
-        found = rates(self.provider(model), model)
-        return None if found is None else max(found) / MILLION
+        found = priced(self.provider(model), model)
+        return None if found is None else max(found.input_price or 0.0, found.output_price or 0.0) / MILLION
 
     def provider(self, model: ModelConfig) -> ProviderConfig:
         """Return who serves a model.

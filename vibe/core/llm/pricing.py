@@ -17,6 +17,10 @@ MILLION: Final = 1_000_000
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", ""})  # noqa: S104  compared, not bound
 
 
+class ListedModel(ModelConfig):
+    """A model with the highest prices that the list has for it: for reservations; what a call cost is looked up."""
+
+
 def configured_cost(model: ModelConfig, usage: Usage) -> float | None:
     """USD by the model's own prices; None unless both are set.
 
@@ -73,7 +77,7 @@ class PricedBackend:
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         """Call, then price."""
         model = request.model
-        if configured_cost(model, Usage()) is not None or not self._listed:
+        if not self._listed or not (isinstance(model, ListedModel) or configured_cost(model, Usage()) is None):
             completion = await self._inner.complete(request, observer)
             return replace(completion, cost_usd=configured_cost(model, completion.usage))
         completion = await self._complete_while_loading(request, observer)
@@ -105,12 +109,23 @@ class PricedBackend:
         await self._inner.aclose()
 
 
-def rates(provider: ProviderConfig, model: ModelConfig) -> tuple[float, float] | None:
-    """USD per million prompt and completion tokens: the model's own, else the list's, else None. Loads the list."""
+def priced(provider: ProviderConfig, model: ModelConfig) -> ModelConfig | None:
+    """The model with prices: its own, else the highest of the list, else None. Loads the list.
+
+    Prices may rise with the length of the prompt, and what is put into a cache may cost more.
+    """
     if model.input_price is not None and model.output_price is not None:
-        return model.input_price, model.output_price
-    if not is_listed(provider):
+        return model
+    size = min(model.context_size, MILLION)
+    usages = (
+        Usage(prompt_tokens=size),
+        Usage(prompt_tokens=size, cache_written_tokens=size),
+        Usage(prompt_tokens=size, completion_tokens=MILLION),
+    )
+    costs = [listed_cost(provider, model, usage) for usage in usages] if is_listed(provider) else [None]
+    known = [cost for cost in costs if cost is not None]
+    if len(known) < len(usages):
         return None
-    prompt = listed_cost(provider, model, Usage(prompt_tokens=MILLION))
-    completion = listed_cost(provider, model, Usage(completion_tokens=MILLION))
-    return None if prompt is None or completion is None else (prompt, completion)
+    plain, written, whole = known
+    prices = {"input_price": max(plain, written) * MILLION / size, "output_price": whole - plain}
+    return ListedModel.model_validate(model.model_dump() | prices)

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.llm_ports import ListBackend, MemoryObserver, completion, request
 from vibe.core.config.models import DEFAULT_PROVIDERS, BackendKind, ModelConfig, ProviderConfig
 from vibe.core.llm.errors import ModelRequestError
-from vibe.core.llm.pricing import PricedBackend, configured_cost, is_listed, listed_cost
+from vibe.core.llm.pricing import PricedBackend, configured_cost, is_listed, listed_cost, priced
 from vibe.core.messages import Usage
 
 MISTRAL = DEFAULT_PROVIDERS[0]
@@ -87,3 +87,31 @@ async def test_an_error_passes_as_it_is_while_the_list_loads() -> None:
         await backend.complete(request(model=model("devstral-2512")), MemoryObserver())
     await backend.aclose()
     assert inner.closed
+
+
+async def test_a_limited_price_reserves_the_highest_and_books_what_the_list_says() -> None:
+    anthropic = ProviderConfig(name="anthropic", api_base="https://api.anthropic.com/v1")
+    short, long = (
+        model("claude-sonnet-4-5").model_copy(update={"context_size": size}) for size in (128_000, 1_000_000)
+    )
+    limited, dear = priced(anthropic, short), priced(anthropic, long)
+    assert limited is not None
+    assert dear is not None
+    assert (limited.input_price, limited.output_price) == (pytest.approx(3.75), pytest.approx(15.0))
+    assert (dear.input_price, dear.output_price) == (pytest.approx(7.5), pytest.approx(22.5))
+
+    usage = Usage(100_000, 1_000, 90_000, 1)
+    backend = PricedBackend(ListBackend([completion(usage=usage)]), anthropic)
+    told = await backend.complete(request(model=limited), MemoryObserver())
+    assert told.cost_usd == pytest.approx(listed_cost(anthropic, short, usage))
+    reserved = configured_cost(limited, usage)
+    assert reserved is not None
+    assert told.cost_usd is not None
+    assert told.cost_usd < reserved
+
+
+def test_prices_of_ones_own_stay_and_without_any_there_are_none() -> None:
+    own = model("devstral-2512", 1.0, 2.0)
+    assert priced(MISTRAL, own) is own
+    assert priced(LOCAL, model()) is None
+    assert priced(MISTRAL, model("no-such-model-of-theirs")) is None
