@@ -24,7 +24,7 @@ VIBE_ACP = VIBE.with_name("vibe-acp")
 
 @dataclass
 class Scene:
-    """An editor with its agent for the tests of this module; what the model says is read anew by every session."""
+    """An editor with its agent for the tests of this module; what the model says is read again by every session."""
 
     vibe: VibeCommand
     editing: Editing
@@ -39,7 +39,7 @@ class Scene:
 
 
 def begun(folder: Path, **can: bool) -> Iterator[Scene]:
-    from tests.fakes.acp_client import editing  # noqa: PLC0415  its library is dear, and few tests need it
+    from tests.fakes.acp_client import editing  # noqa: PLC0415  its library is slow to load, and few tests need it
 
     (folder / "work").mkdir()
     vibe = VibeCommand(home=folder / "home", workdir=folder / "work", environ={"TMPDIR": str(folder)})
@@ -94,10 +94,10 @@ def refusal(work: Callable[..., Any], *args: Any, **more: Any) -> str:
     return f"{caught.value.code} {caught.value}"
 
 
-# --- the beginning ---
+# --- initialize ---
 
 
-def test_an_editor_is_greeted_before_the_library_is_there(vibe: VibeCommand) -> None:
+def test_initialize_is_answered_before_the_library_is_loaded(vibe: VibeCommand) -> None:
     started = time.monotonic()
     process = subprocess.Popen(
         [str(VIBE_ACP)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=vibe.variables(), cwd=vibe.workdir
@@ -120,7 +120,7 @@ def test_an_editor_is_greeted_before_the_library_is_there(vibe: VibeCommand) -> 
     process.stdout.close()
 
 
-def test_what_is_said_of_ourselves_fits_the_schema(scene: Scene) -> None:
+def test_initialize_tells_what_the_agent_can_do(scene: Scene) -> None:
     told = scene.editing.introduction
 
     assert told.protocol_version == 1
@@ -178,7 +178,7 @@ def test_a_second_prompt_is_refused_while_the_first_is_answered(scene: Scene, wo
     assert first.result(90).stop_reason == "cancelled"
 
 
-def test_what_was_cancelled_can_be_gone_on_with(scene: Scene, workdir: Path) -> None:
+def test_a_session_goes_on_after_a_cancel(scene: Scene, workdir: Path) -> None:
     scene.script({"text": "never " * 100, "delay_seconds": 60, "chunk_size": 6}, {"text": "still here"})
     session = scene.editing.new(workdir)
     turn = scene.editing.asking(session, "go")
@@ -351,7 +351,7 @@ def test_a_list_of_things_to_do_is_the_plan(scene: Scene, workdir: Path) -> None
 # --- sessions ---
 
 
-def test_a_session_is_gone_on_with_in_a_new_process(alone: Scene, workdir: Path) -> None:
+def test_a_session_is_loaded_in_a_new_process(alone: Scene, workdir: Path) -> None:
     alone.script(tool("bash", command="true"), {"text": "first answer"})
     first = alone.editing.new(workdir)
     alone.editing.ask(first, "first prompt")

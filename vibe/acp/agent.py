@@ -104,7 +104,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
             )
 
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
-        """See that a person has given the key of a provider."""
+        """Check that a provider has a key."""
         with _refusals():
             if method_id != SETUP_METHOD:
                 raise UsageError(f"there is no way {method_id[:80]!r} to authenticate: it is {SETUP_METHOD!r}")
@@ -128,7 +128,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         additional_directories: list[str] | None = None,
         **_: Any,
     ) -> LoadSessionResponse:
-        """Go on with a saved session, and tell all that was said in it."""
+        """Load a saved session, and replay its history."""
         with _refusals():
             session = await self._reopened(session_id, await self._opening(cwd, additional_directories, mcp_servers))
             held = session.conversation
@@ -145,7 +145,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         mcp_servers: Sequence[GivenServer] | None = None,
         **_: Any,
     ) -> ResumeSessionResponse:
-        """Go on with a saved session of which the editor knows all that was said."""
+        """Resume a saved session, whose history the editor has."""
         with _refusals():
             session = await self._reopened(session_id, await self._opening(cwd, additional_directories, mcp_servers))
             held = session.conversation
@@ -160,7 +160,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         mcp_servers: Sequence[GivenServer] | None = None,
         **_: Any,
     ) -> ForkSessionResponse:
-        """Go on with a copy of a session, which stays as it is."""
+        """Open a copy of a session, which stays as it is."""
         with _refusals():
             opening = await self._opening(cwd, additional_directories, mcp_servers)
             saved = (await self._saved()).latest(session_id)
@@ -174,7 +174,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
             )
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> SetSessionModeResponse:
-        """Go on with another agent."""
+        """Choose the agent of a session, from its next prompt on."""
         with _refusals():
             conversation = self._session(session_id).conversation
             await conversation.configure(change_of(conversation, MODE, mode_id))
@@ -194,12 +194,12 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
             return SetSessionConfigOptionResponse(config_options=[*options_of(conversation)])
 
     async def prompt(self, session_id: str, prompt: Sequence[ContentBlock], **_: Any) -> PromptResponse:
-        """Have a prompt answered."""
+        """Answer a prompt."""
         with _refusals():
             return await self._session(session_id).prompt(prompt)
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """Stop what a session does."""
+        """Cancel the prompt of a session."""
         session = self._sessions.get(session_id)
         if session is not None:
             session.cancel()
@@ -217,7 +217,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         raise RequestError.method_not_found(f"_{method}")
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """Take no notice of what the protocol does not know."""
+        """Ignore what the protocol does not know."""
 
     async def _opening(
         self, cwd: str, additional: Sequence[str] | None, servers: Sequence[GivenServer] | None

@@ -43,7 +43,7 @@ class SessionChannel:
         self._is_over = False
 
     def publish(self, event: VibeEvent) -> None:
-        """Tell the editor of what happens."""
+        """Tell the editor of an event."""
         for update in self._updates.of(event):
             self.put(update)
 

@@ -1,4 +1,4 @@
-"""Gifts of an editor in our words: prompts with pictures and embedded context, folders, and MCP servers."""
+"""What an editor gives, in our words: prompts with pictures and embedded context, folders, and MCP servers."""
 
 from __future__ import annotations
 

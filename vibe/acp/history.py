@@ -1,4 +1,4 @@
-"""Saved sessions as an editor lists and loads them: under one id each, however often they went on elsewhere."""
+"""Saved sessions as an editor lists and loads them: under one id each, however many others it was continued in."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAGE = 50
 TELLING = ("command", "path", "file_path", "pattern", "url")
 """Arguments that say what a call was about."""
 MENTIONED = '\n\n<file path="'
-"""The files that a prompt mentions begin so, behind its words."""
+"""Begins the files that a prompt mentions, behind its words."""
 
 
 class NoSavedSessionError(UsageError):
@@ -35,7 +35,7 @@ class NoSavedSessionError(UsageError):
 
 
 class SavedSessions:
-    """The sessions in a folder, read once. One that was summarised, cleared or taken back goes on in another."""
+    """The sessions in a folder, read once. One that was summarised, cleared or rewound is continued in another."""
 
     def __init__(self, sessions: Path) -> None:
         self._by_id = {saved.meta.session_id: saved for saved in SessionLoader(sessions).all().sessions}
@@ -46,7 +46,7 @@ class SavedSessions:
                 self._next[before.meta.session_id] = saved.meta.session_id
 
     def latest(self, session_id: str) -> SavedSession:
-        """Return the session in which one goes on.
+        """Return the session in which one is continued, or itself.
 
         Raises:
             NoSavedSessionError: there is none.
@@ -80,7 +80,7 @@ class SavedSessions:
 
 
 def replayed(messages: Sequence[Message], root: Path) -> Iterator[SessionUpdate]:
-    """Yield what an editor would have been told, had it been there; paths as from ``root``."""
+    """Yield the updates that make an editor show these messages; paths as from ``root``."""
     updates = SessionUpdates(root)
     for number, message in enumerate(messages):
         match message:

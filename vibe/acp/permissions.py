@@ -1,4 +1,4 @@
-"""The person at an editor: says yes or no to calls, and answers questions, by the editor's own dialogue."""
+"""The person at an editor, who allows calls and answers questions in the editor's own dialogue."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class EditorTurn:
 
 
 class SessionBusyError(UsageError):
-    """An editor gave a prompt before the last one was answered."""
+    """An editor sent a prompt while another one is being answered."""
 
     def __init__(self) -> None:
         super().__init__("the last prompt of this session is not answered yet: wait for its end, or cancel it")
@@ -138,7 +138,7 @@ class EditorSession:
         self.channel.session_id = session_id or self.conversation.conversation_id
 
     def begin(self) -> None:
-        """Tell the editor what happens from now on; an answer that is on its way comes first."""
+        """Send updates from now on; the answer to the request comes first."""
         self._tasks.start_soon(self._send_updates)
         self._tasks.start_soon(self.offer_commands)
 
@@ -155,7 +155,7 @@ class EditorSession:
         self.channel.put(update_available_commands(offered))
 
     async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptResponse:
-        """Have a prompt answered.
+        """Answer a prompt.
 
         Raises:
             SessionBusyError: another one is.
@@ -186,7 +186,7 @@ class EditorSession:
         self._tell_title()
 
     def cancel(self) -> None:
-        """Stop what is at work; harmless if nothing is."""
+        """Cancel the prompt that is being answered, if there is one."""
         if self._turn is None:
             return
         self._turn.is_cancelled = True
@@ -194,7 +194,7 @@ class EditorSession:
             self._tasks.start_soon(self._end, self._turn)
 
     def check_idle(self) -> None:
-        """See that no prompt is being answered.
+        """Check that no prompt is being answered.
 
         Raises:
             SessionBusyError: one is.
@@ -203,7 +203,7 @@ class EditorSession:
             raise SessionBusyError
 
     def replay(self) -> None:
-        """Tell all that was said in the conversation."""
+        """Send the history of the conversation as updates."""
         for update in replayed(self.conversation.messages, self.opening.workdir):
             self.channel.put(update)
 

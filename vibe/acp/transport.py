@@ -20,6 +20,9 @@ LINES_AHEAD = 16
 """Lines that are read before they are asked for; whoever sends more has to wait."""
 META = ("_meta", "field_meta")
 """Parameters that are not for us. The library would pass what is in them on as parameters of the same names."""
+PROMPT, CANCEL = "session/prompt", "session/cancel"
+CANCEL_REQUEST, OPTIONAL = "$/cancel_request", "$/"
+"""Notifications with this beginning may be ignored by whoever does not know them."""
 MOST_PROBLEMS = 3
 PROBLEM_LENGTH = 200
 
@@ -41,6 +44,7 @@ class LineTransport:
         self._into, self._lines = create_memory_object_stream[bytes](LINES_AHEAD)
         self._held = deque[dict[str, Any]]()
         self._asked = set[int]()
+        self._prompts: dict[str | int, Any] = {}
 
     async def read(self) -> None:
         """Read until the other side is gone; ``receive`` has nothing without it."""
@@ -60,9 +64,12 @@ class LineTransport:
         async for line in self._lines:
             try:
                 message = _parsed(line)
-                return _request(message) if "method" in message else self._response(message)
+                taken = self._request(message) if "method" in message else self._response(message)
             except _Refused as problem:
                 await self.send(problem.answer)
+            else:
+                if taken is not None:
+                    return taken
         return None
 
     async def send(self, message: Mapping[str, Any]) -> None:
@@ -79,7 +86,9 @@ class LineTransport:
                 raise NotSentError(str(method), error) from error
             logger.exception("an answer can't be sent as JSON")
             data = _encoded(_error(INTERNAL_ERROR, str(NotSentError("", error)), call_id))
-        if method is not None and isinstance(call_id, int):
+        if method is None:
+            self._prompts.pop(cast("str | int", call_id), None)
+        elif isinstance(call_id, int):
             self._asked.add(call_id)
         try:
             await self._wire.send(data + b"\n")
@@ -91,6 +100,29 @@ class LineTransport:
         """Take nothing more; harmless twice."""
         self._into.close()
         self._lines.close()
+
+    def _request(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        """Return a request or a notification in a form the library takes; None: it is nothing to the library.
+
+        Raises:
+            _Refused: its parameters are no object.
+        """
+        given = message.get("params")
+        if given is not None and not isinstance(given, dict):
+            raise _Refused(INVALID_PARAMS, "`params` must be an object", message.get("id"))
+        params = cast("dict[str, Any]", given or {})
+        method, call_id = message["method"], message.get("id")
+        if method.startswith(OPTIONAL) and call_id is None:
+            prompt = params.get("requestId") if method == CANCEL_REQUEST else None
+            session_id = self._prompts.get(prompt) if isinstance(prompt, str | int) else None
+            return (
+                None
+                if session_id is None
+                else {"jsonrpc": "2.0", "method": CANCEL, "params": {"sessionId": session_id}}
+            )
+        if method == PROMPT and call_id is not None:
+            self._prompts[call_id] = params.get("sessionId")
+        return {**message, "params": {name: value for name, value in params.items() if name not in META}}
 
     def _response(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return an answer in a form the library takes; one without a result has none to give, as after a write.
@@ -140,19 +172,6 @@ def _parsed(line: bytes) -> dict[str, Any]:
     if not isinstance(message.get("method", ""), str):
         raise _Refused(INVALID_REQUEST, "`method` must be a string", call_id)
     return message
-
-
-def _request(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a request or a notification in a form the library takes.
-
-    Raises:
-        _Refused: its parameters are no object.
-    """
-    given = message.get("params")
-    if given is not None and not isinstance(given, dict):
-        raise _Refused(INVALID_PARAMS, "`params` must be an object", message.get("id"))
-    params = cast("dict[str, Any]", given or {})
-    return {**message, "params": {name: value for name, value in params.items() if name not in META}}
 
 
 def _explained(message: Mapping[str, Any]) -> Mapping[str, Any]:

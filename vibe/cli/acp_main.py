@@ -90,7 +90,7 @@ async def _served(env: CliEnvironment, wire: Wire) -> int:
 
 
 def _load_commands() -> SlashPort:
-    from vibe.cli.editor_talk import EditorTalk  # noqa: PLC0415  an editor is greeted without it
+    from vibe.cli.editor_talk import EditorTalk  # noqa: PLC0415  `initialize` is answered without it
 
     return EditorTalk
 

@@ -99,7 +99,7 @@ class EditorTalk(SessionCommands):
         self._tasks.start_soon(self._guarded, partial(work, *arguments))
 
     async def reopen(self, opening: Opening) -> None:
-        """Refuse to go on with another conversation: a session of an editor is one.
+        """Refuse to continue another conversation: a session of an editor is one.
 
         Raises:
             UsageError: always.
@@ -147,8 +147,8 @@ class EditorTalk(SessionCommands):
         except (VibeError, IpcError) as error:
             self.say(f"vibe: {error}")
 
-    async def _revise(self, plan: LoadedPlan, wish: str) -> None:
-        propose(self, plan.plan.goal, plan, wish)
+    async def _revise(self, plan: LoadedPlan, change: str) -> None:
+        propose(self, plan.plan.goal, plan, change)
 
     async def _accept(self, draft: PlanDraft) -> PlanVerdict:
         """Show the last version, and take a yes, a no, or that it is to be changed, as the next prompt will say."""

@@ -106,6 +106,22 @@ async def test_what_is_not_for_us_is_taken_out_of_a_request(ends: Ends) -> None:
     assert heard["params"] == {"cwd": "/a"}
 
 
+async def test_a_prompt_whose_request_is_cancelled_is_cancelled_in_its_session(ends: Ends) -> None:
+    def cancelled(request_id: object) -> bytes:
+        return json.dumps({"method": "$/cancel_request", "params": {"requestId": request_id}}).encode() + b"\n"
+
+    prompt = b'{"id": 7, "method": "session/prompt", "params": {"sessionId": "s"}}\n'
+
+    heard = await ends.heard(
+        cancelled(7) + prompt + cancelled(8) + cancelled({}) + cancelled(7) + b'{"method": "$/more"}\n'
+    )
+
+    assert [(one["method"], one["params"]) for one in heard] == [
+        ("session/prompt", {"sessionId": "s"}),
+        ("session/cancel", {"sessionId": "s"}),
+    ]
+
+
 async def test_wrong_parameters_are_named_in_a_sentence_and_not_repeated(ends: Ends) -> None:
     problems = [{"loc": ("prompt", 0), "msg": "Field required", "input": "x" * 1000}]
     error = {"code": -32602, "message": "Invalid params", "data": {"errors": problems}}
