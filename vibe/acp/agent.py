@@ -26,11 +26,10 @@ from acp.schema import (
 )
 from anyio import CancelScope, Lock, create_task_group, to_thread
 from anyio.abc import TaskGroup
-from pydantic import ValidationError
 
 from ipc.errors import IpcError
 from vibe.acp.content import ContentBlock, GivenServer, folder_of, server_of
-from vibe.acp.handshake import SETUP_METHOD, initialize_result
+from vibe.acp.handshake import SETUP_METHOD, abilities_of, initialize_result
 from vibe.acp.history import NoSavedSessionError, SavedSessions
 from vibe.acp.options import MODE, change_of, modes_of, options_of
 from vibe.acp.session import EditorSession, EditorSide, SlashPort
@@ -63,7 +62,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
     def __init__(self, runtime: Runtime, tasks: TaskGroup, commands: SlashPort, capabilities: Any) -> None:
         self._runtime, self._host = runtime, runtime.host
         self._tasks, self._commands = tasks, commands
-        self._capabilities = _understood(capabilities)
+        self._can = abilities_of(capabilities)
         self._sessions: dict[str, EditorSession] = {}
         self._reopening = Lock()
         self._client: Client
@@ -80,8 +79,9 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         **_: Any,
     ) -> InitializeResponse:
         """Say what we can do, to an editor whose first request was another, or that asks again."""
-        self._capabilities = client_capabilities or ClientCapabilities()
-        given = self._capabilities.model_dump(mode="json", by_alias=True, exclude_none=True)
+        capabilities = client_capabilities or ClientCapabilities()
+        given = capabilities.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
+        self._can = abilities_of(given)
         return InitializeResponse.model_validate(initialize_result(given))
 
     async def new_session(
@@ -229,7 +229,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         return Opening(workdir=workdir, extra_roots=tuple(roots), servers=brought, wait_for_servers=waits)
 
     async def _opened(self, opening: Opening, session_id: str = "") -> EditorSession:
-        side = EditorSide(client=self._client, can=self._capabilities, commands=self._commands, tasks=self._tasks)
+        side = EditorSide(client=self._client, can=self._can, commands=self._commands, tasks=self._tasks)
         session = EditorSession(self._runtime, opening, side)
         await session.open(session_id)
         self._sessions[session.channel.session_id] = session
@@ -255,14 +255,6 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         if session is None:
             raise RequestError(NOT_FOUND, f"there is no open session {session_id[:80]!r}: begin, load or resume one")
         return session
-
-
-def _understood(given: Any) -> ClientCapabilities:
-    """Return what an editor can do; nothing, if it can't be understood."""
-    try:
-        return ClientCapabilities.model_validate(given or {})
-    except ValidationError:
-        return ClientCapabilities()
 
 
 @contextmanager

@@ -17,9 +17,11 @@ from acp.schema import (
     UsageUpdate,
 )
 from anyio import Event
+from pydantic import ValidationError
 
 from ipc.events import Event as VibeEvent
 from vibe.acp.updates import SessionUpdate, SessionUpdates
+from vibe.core.plain_text import plain_line
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +95,12 @@ class SessionChannel:
             await self.client.session_update(self.session_id, update)
         except ValueError:
             logger.exception("an update can't be sent: %s", update.session_update)
+
+
+def reason_of(error: Exception) -> str:
+    """Return why an editor did not do what it was asked for, on one line."""
+    problem = "its answer does not fit the protocol" if isinstance(error, ValidationError) else str(error)
+    return plain_line(problem) or "it gave no reason"
 
 
 def _merged(last: SessionUpdate, update: SessionUpdate) -> SessionUpdate | None:

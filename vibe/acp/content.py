@@ -1,4 +1,4 @@
-"""What an editor gives, in our words: prompts with pictures and embedded context, folders, and MCP servers."""
+"""Prompts with pictures and embedded context, folders and MCP servers that an editor gives, in our words."""
 
 from __future__ import annotations
 

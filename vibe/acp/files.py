@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -13,21 +12,14 @@ from acp import RequestError
 from anyio import from_thread
 from pydantic import ValidationError
 
-from vibe.acp.channel import SessionChannel
+from vibe.acp.channel import SessionChannel, reason_of
+from vibe.acp.handshake import EditorAbilities
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.text_files import DISK, LARGEST_WHOLE_BYTES, BinaryFileError, FileAccessError, decode
 
 T = TypeVar("T")
 TEXT = "utf-8"
 """The one encoding in which an editor gives and takes text; a file in another is the disk's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditorAbilities:
-    """The parts of the file system that an editor serves."""
-
-    reads: bool
-    writes: bool
 
 
 class UnsavedTextError(FileAccessError):
@@ -113,7 +105,9 @@ class EditorFiles:
         try:
             self._asked(lambda: self._write(path, text))
         except (RequestError, ValidationError) as error:
-            raise FileAccessError(name, f"could not be written by the editor: {error}", "read it again") from error
+            raise FileAccessError(
+                name, f"could not be written by the editor: {reason_of(error)}", "read it again"
+            ) from error
         if not DISK.exists(path):  # it has the text, but commands would not find it
             DISK.create(path, name, text.encode(TEXT))
 

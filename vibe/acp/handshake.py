@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from vibe import __version__
@@ -19,6 +20,15 @@ CAPABILITIES: Mapping[str, Any] = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditorAbilities:
+    """The parts of the protocol that an editor serves."""
+
+    reads: bool = False
+    writes: bool = False
+    terminals: bool = False
+
+
 def answer_to_initialize(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the answer to a valid `initialize`; None: the message is for the library."""
     version = _part(message.get("params"), "protocolVersion")
@@ -30,6 +40,16 @@ def answer_to_initialize(message: Mapping[str, Any]) -> Mapping[str, Any] | None
 def capabilities_in(message: Mapping[str, Any]) -> Any:
     """Return the capabilities of the editor, as its `initialize` has them."""
     return _part(message.get("params"), "clientCapabilities")
+
+
+def abilities_of(capabilities: Any) -> EditorAbilities:
+    """Return what an editor of these capabilities can do; what makes no sense, it can't."""
+    files = _part(capabilities, "fs")
+    return EditorAbilities(
+        reads=_part(files, "readTextFile") is True,
+        writes=_part(files, "writeTextFile") is True,
+        terminals=_part(capabilities, "terminal") is True,
+    )
 
 
 def initialize_result(capabilities: Any) -> dict[str, Any]:

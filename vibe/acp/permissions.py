@@ -9,7 +9,7 @@ from typing import Literal
 from acp import RequestError
 from acp.schema import AllowedOutcome, PermissionOption, ToolCallUpdate
 
-from vibe.acp.channel import SessionChannel
+from vibe.acp.channel import SessionChannel, reason_of
 from vibe.acp.tool_calls import changes_of, kind_of, locations_of, text_of, title_of
 from vibe.core.plain_text import plain_line, shortened, some_of
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalRequest, ApprovalScope
@@ -89,7 +89,7 @@ class EditorPerson:
         try:
             said = await channel.client.request_permission(channel.session_id, call, options)
         except (RequestError, ConnectionError, ValueError) as error:
-            return "", f"the editor could not ask: {error}"
+            return "", f"the editor could not ask: {reason_of(error)}"
         if not isinstance(said.outcome, AllowedOutcome):
             channel.stop()
             return "", "the work was stopped"

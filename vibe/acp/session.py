@@ -12,9 +12,7 @@ from acp.helpers import update_available_commands, update_current_mode
 from acp.schema import (
     AvailableCommand,
     AvailableCommandInput,
-    ClientCapabilities,
     ConfigOptionUpdate,
-    FileSystemCapabilities,
     PromptResponse,
     SessionConfigOptionBoolean,
     SessionConfigOptionSelect,
@@ -28,7 +26,8 @@ from anyio.abc import TaskGroup
 from ipc.events import ConversationConfiguredEvent, Event
 from vibe.acp.channel import SessionChannel
 from vibe.acp.content import ContentBlock, prompt_of
-from vibe.acp.files import EditorAbilities, EditorFiles
+from vibe.acp.files import EditorFiles
+from vibe.acp.handshake import EditorAbilities
 from vibe.acp.history import replayed
 from vibe.acp.options import options_of
 from vibe.acp.permissions import EditorPerson
@@ -95,7 +94,7 @@ class EditorSide:
     """The other side of all sessions of a connection: the editor, what it ``can``, and who makes slash commands."""
 
     client: Client
-    can: ClientCapabilities
+    can: EditorAbilities
     commands: SlashPort
     tasks: TaskGroup
 
@@ -110,8 +109,7 @@ class EditorSession:
         self.runtime = runtime
         self.opening = opening
         self.channel = SessionChannel(side.client, opening.workdir, self.cancel)
-        files = side.can.fs or FileSystemCapabilities()
-        can = EditorAbilities(reads=bool(files.read_text_file), writes=bool(files.write_text_file))
+        can = side.can
         terminals = EditorTerminals(self.channel)
         self.person = EditorPerson(self.channel, terminals.approve)
         self.seat = Seat(
@@ -119,7 +117,7 @@ class EditorSession:
             approver=self.person,
             user_input=self.person,
             files=EditorFiles(self.channel, can) if can.reads or can.writes else None,
-            commands=terminals if side.can.terminal else None,
+            commands=terminals if can.terminals else None,
         )
         self.conversation: Conversation
         self._tasks = side.tasks

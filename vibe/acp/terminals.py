@@ -13,7 +13,7 @@ from anyio import CancelScope, move_on_after, sleep, to_thread
 from anyio.lowlevel import checkpoint
 from pydantic import ValidationError
 
-from vibe.acp.channel import SessionChannel
+from vibe.acp.channel import SessionChannel, reason_of
 from vibe.core.tools.process.capture import Capture, OutputPiece
 from vibe.core.tools.process.port import CommandOrder, CommandResult, Commands, CommandStartError, StartedCommand
 from vibe.core.tools.process.runner import PROCESSES
@@ -73,7 +73,9 @@ class EditorTerminals:
                     output_byte_limit=OUTPUT_BYTES,
                 )
         except (RequestError, ConnectionError, ValidationError) as error:
-            raise CommandStartError(order.cwd, f"the editor opens no terminal ({error})", "go on without it") from error
+            raise CommandStartError(
+                order.cwd, f"the editor opens no terminal ({reason_of(error)})", "go on without it"
+            ) from error
         if made is None:
             raise CommandStartError(order.cwd, "the editor did not open a terminal in time", "go on without it")
         channel.show_terminal(call[0], made.terminal_id)
@@ -184,7 +186,7 @@ class EditorTerminal:
 
     def _lose(self, error: Exception) -> None:
         if not self._has_ended:
-            self._lost = f"the editor's terminal is gone ({error})"
+            self._lost = f"the editor's terminal is gone ({reason_of(error)})"
             self._has_ended = True
 
 

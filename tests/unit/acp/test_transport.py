@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from anyio import create_task_group, fail_after
 
-from vibe.acp.handshake import answer_to_initialize
+from vibe.acp.handshake import EditorAbilities, abilities_of, answer_to_initialize
 from vibe.acp.transport import LineTransport, NotSentError
 from vibe.core.system.line_wire import Wire
 
@@ -167,6 +167,24 @@ async def test_a_side_that_is_gone_is_told_nothing_more(ends: Ends) -> None:
 )
 def test_only_a_proper_beginning_is_answered_at_once(message: dict[str, Any]) -> None:
     assert answer_to_initialize(message) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "files", "terminals"),
+    [
+        ({"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}, True, True),
+        ({"fs": {"readTextFile": 1}, "terminal": "yes"}, False, False),
+        ({"fs": 5}, False, False),
+        (None, False, False),
+        ([], False, False),
+    ],
+)
+def test_an_editor_can_do_what_it_says_in_the_words_of_the_protocol(
+    given: Any,
+    files: bool,  # noqa: FBT001  a parameter of the cases
+    terminals: bool,  # noqa: FBT001  as above
+) -> None:
+    assert abilities_of(given) == EditorAbilities(reads=files, writes=files, terminals=terminals)
 
 
 def test_an_editor_with_terminals_is_told_how_a_person_authenticates_in_one() -> None:
